@@ -1,0 +1,6 @@
+//! CoreSight trace.
+#![no_std]
+extern crate alloc;
+
+mod protocol;
+pub use protocol::Protocol;
