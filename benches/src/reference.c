@@ -1,0 +1,59 @@
+/* Runs the reference decoder over one buffer and returns how many packets it found. */
+#include <opencsd/c_api/opencsd_c_api.h>
+#include <stdint.h>
+#include <string.h>
+
+struct unit {
+    uint32_t id, configr, idr0, idr1, idr2, idr8;
+};
+
+static uint64_t packets;
+
+static ocsd_datapath_resp_t count(const void *context, const ocsd_datapath_op_t op, const ocsd_trc_index_t index,
+                                  const void *packet)
+{
+    (void)context, (void)index, (void)packet;
+    packets += op == OCSD_OP_DATA;
+    return OCSD_RESP_CONT;
+}
+
+static int add_unit(dcd_tree_handle_t tree, const struct unit *unit)
+{
+    ocsd_etmv4_cfg config;
+    memset(&config, 0, sizeof config);
+    config.reg_traceidr = unit->id;
+    config.reg_configr = unit->configr;
+    config.reg_idr0 = unit->idr0;
+    config.reg_idr1 = unit->idr1;
+    config.reg_idr2 = unit->idr2;
+    config.reg_idr8 = unit->idr8;
+    config.arch_ver = ARCH_V8;
+    config.core_prof = profile_CortexA;
+    unsigned char id;
+    if (ocsd_dt_create_decoder(tree, OCSD_BUILTIN_DCD_ETMV4I, OCSD_CREATE_FLG_PACKET_PROC, &config, &id) != OCSD_OK)
+        return -1;
+    return ocsd_dt_attach_packet_callback(tree, id, OCSD_C_API_CB_PKT_SINK, count, 0) == OCSD_OK ? 0 : -1;
+}
+
+/* formatted: frames of many sources; otherwise the plain stream of units[0]. No unit: frames are only taken apart. */
+int64_t reference_packets(const uint8_t *bytes, uint32_t length, int formatted, const struct unit *units, uint32_t count_of_units)
+{
+    dcd_tree_handle_t tree = ocsd_create_dcd_tree(formatted ? OCSD_TRC_SRC_FRAME_FORMATTED : OCSD_TRC_SRC_SINGLE,
+                                                  OCSD_DFRMTR_FRAME_MEM_ALIGN);
+    packets = 0;
+    for (uint32_t i = 0; i < count_of_units; i++)
+        if (add_unit(tree, &units[i]) != 0)
+            return -1;
+    uint32_t offset = 0;
+    while (offset < length) {
+        uint32_t used = 0;
+        int answer = ocsd_dt_process_data(tree, OCSD_OP_DATA, offset, length - offset, bytes + offset, &used);
+        if (answer >= OCSD_RESP_FATAL_NOT_INIT || used == 0)
+            return -1;
+        offset += used;
+    }
+    uint32_t used;
+    ocsd_dt_process_data(tree, OCSD_OP_EOT, 0, 0, 0, &used);
+    ocsd_destroy_dcd_tree(tree);
+    return (int64_t)packets;
+}

@@ -1,0 +1,86 @@
+//! A place in bytes that moves forward and never past the end.
+//!
+//! Comes in: bytes. Goes out: little-endian numbers and the fields that trace protocols continue with bit 7.
+
+/// The bytes ended where a packet needed more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ended;
+
+/// Bytes, and how many of them have been read. Copying one makes a bookmark.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    #[inline]
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, at: 0 }
+    }
+
+    /// How many bytes have been read.
+    #[inline]
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
+    /// The bytes that have not been read.
+    #[inline]
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
+    }
+
+    #[inline]
+    pub(crate) fn skip(&mut self, count: usize) {
+        self.at = (self.at + count).min(self.bytes.len());
+    }
+
+    #[inline]
+    pub(crate) fn u8(&mut self) -> Result<u8, Ended> {
+        let byte = *self.bytes.get(self.at).ok_or(Ended)?;
+        self.at += 1;
+        Ok(byte)
+    }
+
+    #[inline]
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Ended> {
+        let array = *self.rest().first_chunk::<N>().ok_or(Ended)?;
+        self.at += N;
+        Ok(array)
+    }
+
+    /// `count` bytes (at most 4), least significant first.
+    #[inline]
+    pub(crate) fn little_endian(&mut self, count: u8) -> Result<u32, Ended> {
+        (0..u32::from(count.min(4))).try_fold(0, |value, index| Ok(value | u32::from(self.u8()?) << (8 * index)))
+    }
+
+    /// A field of 7 bits a byte, continued while bit 7 is set. The byte that reaches `MOST` bytes gives all 8 bits.
+    /// Returns the value and how many bits were given.
+    #[inline]
+    pub(crate) fn continued<const MOST: u32>(&mut self) -> Result<(u64, u8), Ended> {
+        let mut value = 0;
+        for index in 0..MOST - 1 {
+            let byte = self.u8()?;
+            value |= u64::from(byte & 0x7f) << (7 * index);
+            if byte & 0x80 == 0 {
+                return Ok((value, (7 * (index + 1)) as u8));
+            }
+        }
+        let last = u64::from(self.u8()?);
+        Ok((value | last << (7 * (MOST - 1)), (7 * (MOST - 1) + 8) as u8))
+    }
+
+    /// A continued field of up to 32 bits.
+    #[inline]
+    pub(crate) fn continued_u32(&mut self) -> Result<u32, Ended> {
+        Ok(self.continued::<5>()?.0 as u32)
+    }
+
+    /// A continued field of up to 20 bits, as cycle counts are.
+    #[inline]
+    pub(crate) fn continued_u20(&mut self) -> Result<u32, Ended> {
+        Ok(self.continued::<3>()?.0 as u32 & 0xf_ffff)
+    }
+}

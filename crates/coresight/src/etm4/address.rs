@@ -1,0 +1,88 @@
+//! The bytes of addresses, read by table and without a branch on their form.
+//!
+//! Comes in: a header byte and up to eight bytes behind it. Goes out: an [`Address`] and how many bytes it took.
+//! Half of the time that packets take goes to mispredicted branches, and the form of an address is unpredictable.
+
+use super::packet::{Address, SubIsa};
+
+/// How the bytes behind an address header make an address.
+#[derive(Clone, Copy)]
+pub(super) struct AddressForm {
+    /// Which bits of the payload from bit 16 on belong to the address as they are.
+    high: u64,
+    /// Which bits of the first two bytes belong to it.
+    first: u8,
+    second: u8,
+    /// Payload bytes; the header is not counted.
+    length: u8,
+    bits: u8,
+    entry: u8,
+    isa: SubIsa,
+}
+
+impl AddressForm {
+    /// The form behind `header` (0x90 to 0x9f) when `first` is the first byte of the payload.
+    #[inline(always)]
+    pub(super) fn of(header: u8, first: u8) -> Self {
+        FORMS[usize::from(header & 0xf) << 1 | usize::from(first >> 7)]
+    }
+
+    /// The address, and how many bytes of the payload it took.
+    #[inline(always)]
+    pub(super) fn read(self, payload: u64) -> (Address, usize) {
+        let first = payload & u64::from(self.first);
+        let second = payload >> 8 & u64::from(self.second);
+        let low = (first << 2 | second << 9) >> (self.isa as u8);
+        let value = low | payload & self.high;
+        (Address { value, bits: self.bits, entry: self.entry, isa: self.isa }, usize::from(self.length))
+    }
+}
+
+/// The address packet at the start of `bytes` and its length, if one starts with `header` and enough bytes are there
+/// to read it without care.
+#[inline(always)]
+pub(super) fn any_address(bytes: &[u8], header: u8) -> Option<(Address, usize)> {
+    if IS_ADDRESS >> (header & 0x1f) & 1 == 0 || header & 0xf0 != 0x90 {
+        return None;
+    }
+    let payload = u64::from_le_bytes(*bytes.get(1..)?.first_chunk()?);
+    let (address, length) = AddressForm::of(header, payload as u8).read(payload);
+    Some((address, 1 + length))
+}
+
+/// Which of the headers 0x90 to 0x9f are address packets.
+const IS_ADDRESS: u32 = 0b0110_1100_0110_0111 << 16;
+
+/// Two forms a header: bit 7 of the first byte makes a short address longer.
+static FORMS: [AddressForm; 32] = {
+    let mut forms = [form(0, false); 32];
+    let mut index = 0;
+    while index < 32 {
+        forms[index] = form((index >> 1) as u8, index & 1 == 1);
+        index += 1;
+    }
+    forms
+};
+
+const fn form(header: u8, continued: bool) -> AddressForm {
+    let isa = match header {
+        0x6 | 0xb | 0xe => SubIsa::Is1,
+        _ => SubIsa::Is0,
+    };
+    let shift = isa.shift();
+    // A long IS0 address has 7 bits in each of its first two bytes, a long IS1 address 7 and 8.
+    let second_of_long = match isa {
+        SubIsa::Is0 => 0x7f,
+        SubIsa::Is1 => 0xff,
+    };
+    let (length, bits, second, high) = match (header, continued) {
+        (0x5 | 0x6, false) => (1, 7 + shift, 0, 0),
+        (0x5 | 0x6, true) => (2, 15 + shift, 0xff, 0),
+        (0xa | 0xb, _) => (4, 32, second_of_long, 0xffff_0000),
+        (0xd | 0xe, _) => (8, 64, second_of_long, 0xffff_ffff_ffff_0000),
+        _ => (0, 0, 0, 0),
+    };
+    let first = if length == 0 { 0 } else { 0x7f };
+    let entry = if length == 0 { header & 3 } else { 0 };
+    AddressForm { high, first, second, length, bits, entry, isa }
+}

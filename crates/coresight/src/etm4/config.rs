@@ -1,0 +1,302 @@
+//! What a trace unit was built for and programmed to do, as far as reading its trace needs it.
+//!
+//! Comes in: register values, some perhaps missing. Goes out: a [`Config`], and which registers were assumed with
+//! what value. `explain.rs` says in words what a register value means.
+//! Specification: Arm IHI 0064 and DDI 0487, registers TRCIDR0 to TRCIDR13, TRCCONFIGR, TRCDEVARCH, TRCTRACEIDR.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::Protocol;
+
+/// Registers of an ETE or ETMv4 trace unit; `None` for those that nobody saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Registers {
+    /// TRCCONFIGR.
+    pub configr: Option<u32>,
+    /// TRCTRACEIDR.
+    pub traceidr: Option<u32>,
+    /// TRCDEVARCH.
+    pub devarch: Option<u32>,
+    /// TRCIDR0 to TRCIDR13.
+    pub idr: [Option<u32>; 14],
+}
+
+impl Registers {
+    /// Sets a register by its architectural name. False: the name is none that reading trace needs.
+    pub fn set(&mut self, name: &str, value: u32) -> bool {
+        let Some(place) = self.place(name) else { return false };
+        *place = Some(value);
+        true
+    }
+
+    fn place(&mut self, name: &str) -> Option<&mut Option<u32>> {
+        if name.eq_ignore_ascii_case("TRCCONFIGR") {
+            return Some(&mut self.configr);
+        }
+        if name.eq_ignore_ascii_case("TRCTRACEIDR") {
+            return Some(&mut self.traceidr);
+        }
+        if name.eq_ignore_ascii_case("TRCDEVARCH") {
+            return Some(&mut self.devarch);
+        }
+        let (head, number) = name.split_at_checked("TRCIDR".len())?;
+        let number: usize = number.parse().ok()?;
+        if head.eq_ignore_ascii_case("TRCIDR") { self.idr.get_mut(number) } else { None }
+    }
+}
+
+/// A register that was not there, and the value that was taken for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Assumption {
+    /// The register.
+    pub register: &'static str,
+    /// The value assumed.
+    pub value: u32,
+    /// What that value says about reading the trace.
+    pub meaning: &'static str,
+}
+
+impl fmt::Display for Assumption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {:#010x} ({})", self.register, self.value, self.meaning)
+    }
+}
+
+/// The architecture and its version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// ETMv4 with this minor version.
+    Etm4(u8),
+    /// ETE version 1 with this minor version.
+    Ete(u8),
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Version::Etm4(minor) => write!(f, "ETMv4.{minor}"),
+            Version::Ete(minor) => write!(f, "ETE v1.{minor}"),
+        }
+    }
+}
+
+/// What the rooms from packets on need to know of a trace unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// The architecture version.
+    pub version: Version,
+    /// The trace id, when a register tells it.
+    pub trace_id: Option<u8>,
+    /// Bytes of a context identifier in a packet: 0 to 4.
+    pub context_id_bytes: u8,
+    /// Bytes of a virtual context identifier in a packet: 0, 1, 2 or 4.
+    pub vmid_bytes: u8,
+    /// TRCIDR0.COMMOPT: cycle counts carry no commits.
+    pub commit_mode_1: bool,
+    /// TRCIDR0.COMMTRANS: a transaction start is not a P0 element.
+    pub transaction_start_not_p0: bool,
+    /// TRCIDR8.MAXSPEC: the greatest number of P0 elements that are speculative at once.
+    pub max_speculation: u32,
+    /// Packets of the A64 conditional kind may occur.
+    pub conditional: bool,
+    /// Data synchronisation markers may occur.
+    pub data_sync: bool,
+    /// Q packets may occur.
+    pub q: bool,
+    /// Function return packets may occur: the PE is, or may be, an M-profile one.
+    pub function_return: bool,
+    /// TRCIDR2.WFXMODE: WFI and WFE are P0 instructions.
+    pub wfx_is_p0: bool,
+    /// TRCCONFIGR.RS: targets may be left out when a return stack knows them.
+    pub return_stack: bool,
+    /// TRCCONFIGR.CCI: cycles are counted.
+    pub cycle_counting: bool,
+    /// TRCCONFIGR.TS: timestamps are generated.
+    pub timestamps: bool,
+}
+
+/// Which kind of PE the trace unit belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Profile {
+    /// Not known: packets of every profile are read.
+    #[default]
+    Unknown,
+    /// A or R profile.
+    Application,
+    /// M profile.
+    Microcontroller,
+}
+
+struct Default_ {
+    register: &'static str,
+    value: u32,
+    meaning: &'static str,
+}
+
+const fn default(register: &'static str, value: u32, meaning: &'static str) -> Default_ {
+    Default_ { register, value, meaning }
+}
+
+/// What is taken for a register that is not there. ETE fixes most of these; ETMv4 values are the common ones.
+const DEFAULTS_ETE: [Default_; 5] = [
+    default("TRCDEVARCH", 0x4773_5a13, "ETE v1.3: every packet of the architecture is read"),
+    default("TRCIDR0", 0x28c1_8ea1, "commit mode 1, 64-bit timestamps"),
+    default("TRCIDR2", 0xc000_1088, "4-byte context and virtual context identifiers, WFI and WFE are P0"),
+    default("TRCIDR8", 0, "no speculation in the trace"),
+    default("TRCCONFIGR", 0x1801, "return stack and timestamps"),
+];
+const DEFAULTS_ETM4: [Default_; 5] = [
+    default("TRCIDR1", 0x4100_f460, "ETMv4.6: every packet of the architecture is read"),
+    default("TRCIDR0", 0x2801_8ee1, "commit mode 1, 64-bit timestamps"),
+    default("TRCIDR2", 0x0000_1088, "4-byte context and virtual context identifiers"),
+    default("TRCIDR8", 0, "no speculation in the trace"),
+    default("TRCCONFIGR", 0x1801, "return stack and timestamps"),
+];
+
+impl Config {
+    /// The configuration that registers describe, and what had to be assumed.
+    ///
+    /// ```
+    /// use unspool_coresight::{Protocol, etm4::{Config, Profile, Registers}};
+    /// let mut registers = Registers::default();
+    /// registers.set("TRCIDR2", 0x488);
+    /// let (config, assumed) = Config::new(Protocol::Etm4, Profile::Unknown, &registers);
+    /// assert_eq!((config.context_id_bytes, config.vmid_bytes), (4, 1));
+    /// assert!(assumed.iter().any(|assumption| assumption.register == "TRCIDR8"));
+    /// ```
+    pub fn new(protocol: Protocol, profile: Profile, registers: &Registers) -> (Self, Vec<Assumption>) {
+        let defaults = if protocol == Protocol::Ete { &DEFAULTS_ETE } else { &DEFAULTS_ETM4 };
+        let mut filled = *registers;
+        let mut assumed = Vec::new();
+        for &Default_ { register, value, meaning } in defaults {
+            if let Some(place @ None) = filled.place(register) {
+                *place = Some(value);
+                assumed.push(Assumption { register, value, meaning });
+            }
+        }
+        (Self::decode(protocol, profile, registers, &filled), assumed)
+    }
+
+    /// `given` tells what is known, `filled` has a value for everything that is read here.
+    fn decode(protocol: Protocol, profile: Profile, given: &Registers, filled: &Registers) -> Self {
+        let [idr0, idr2, idr8] = [0, 2, 8].map(|n: usize| filled.idr[n].unwrap_or(0));
+        let configr = filled.configr.unwrap_or(0);
+        let version = version(protocol, filled);
+        let is_etm4 = matches!(version, Version::Etm4(_));
+        // What nobody wrote down may be anything: then the packet itself is believed.
+        let unless_known = |known: Option<u32>, test: fn(u32) -> bool| known.is_none_or(test);
+        Config {
+            version,
+            trace_id: given.traceidr.map(|id| (id & 0x7f) as u8),
+            context_id_bytes: (field(idr2, 5, 5).min(4)) as u8,
+            vmid_bytes: (field(idr2, 10, 5).min(4)) as u8,
+            commit_mode_1: field(idr0, 29, 1) == 1,
+            transaction_start_not_p0: field(idr0, 30, 1) == 1,
+            max_speculation: idr8,
+            conditional: is_etm4
+                && unless_known(given.idr[0], |idr0| field(idr0, 6, 1) == 1)
+                && unless_known(given.configr, |configr| field(configr, 8, 3) != 0),
+            data_sync: is_etm4 && unless_known(given.configr, |configr| field(configr, 16, 2) != 0),
+            q: unless_known(given.idr[0], |idr0| field(idr0, 15, 2) != 0),
+            function_return: is_etm4 && profile != Profile::Application,
+            wfx_is_p0: field(idr2, 31, 1) == 1,
+            return_stack: field(configr, 12, 1) == 1,
+            cycle_counting: field(configr, 4, 1) == 1,
+            timestamps: field(configr, 11, 1) == 1,
+        }
+    }
+
+    /// May a packet start with this header byte in this configuration?
+    pub fn accepts(&self, header: u8) -> bool {
+        let is_ete = matches!(self.version, Version::Ete(_));
+        match header {
+            0x05 => self.function_return,
+            0x07 => !is_ete,
+            0x09 | 0x0a | 0x0b | 0xb0..=0xb9 => is_ete,
+            0x20..=0x2c => self.data_sync,
+            0x40..=0x6f => self.conditional,
+            0x70 => self.version >= Version::Etm4(3),
+            0x88 => self.version >= Version::Etm4(6),
+            0xa0..=0xaf => self.q,
+            _ => true,
+        }
+    }
+}
+
+fn version(protocol: Protocol, registers: &Registers) -> Version {
+    let devarch = registers.devarch.filter(|devarch| field(*devarch, 20, 1) == 1);
+    if protocol == Protocol::Ete {
+        return Version::Ete(devarch.map_or(0, |devarch| field(devarch, 16, 4) as u8));
+    }
+    Version::Etm4(registers.idr[1].map_or(0, |idr1| field(idr1, 4, 4) as u8))
+}
+
+/// `width` bits of `value` from bit `low` on.
+pub(crate) const fn field(value: u32, low: u32, width: u32) -> u32 {
+    value >> low & ((1 << width) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(protocol: Protocol, registers: &[(&str, u32)]) -> (Config, Vec<Assumption>) {
+        let mut all = Registers::default();
+        for (name, value) in registers {
+            assert!(all.set(name, *value), "{name}");
+        }
+        Config::new(protocol, Profile::Application, &all)
+    }
+
+    #[test]
+    fn registers_say_how_to_read() {
+        let (config, assumed) = with(
+            Protocol::Ete,
+            &[
+                ("TRCCONFIGR", 0x18d1),
+                ("TRCTRACEIDR", 0x10),
+                ("TRCDEVARCH", 0x4771_5a13),
+                ("TRCIDR0", 0x4801_cea1),
+                ("TRCIDR2", 0xd000_1088),
+                ("TRCIDR8", 6),
+            ],
+        );
+        assert_eq!(assumed, []);
+        assert_eq!(config.version, Version::Ete(1));
+        assert_eq!(config.trace_id, Some(0x10));
+        assert_eq!((config.context_id_bytes, config.vmid_bytes), (4, 4));
+        assert_eq!((config.commit_mode_1, config.transaction_start_not_p0), (false, true));
+        assert_eq!(config.max_speculation, 6);
+        assert!(config.wfx_is_p0 && config.return_stack && config.cycle_counting && config.timestamps);
+    }
+
+    #[test]
+    fn nothing_known_is_read_generously_and_said() {
+        let (config, assumed) = Config::new(Protocol::Etm4, Profile::Unknown, &Registers::default());
+        assert_eq!(assumed.len(), 5);
+        assert!((0x40..=0x46).all(|header| config.accepts(header)));
+        assert!(config.accepts(0x05) && config.accepts(0x20) && config.accepts(0xa0));
+    }
+
+    #[test]
+    fn headers_that_a_configuration_rules_out() {
+        let (ete, _) = with(Protocol::Ete, &[("TRCIDR0", 0x2800_0ea1), ("TRCCONFIGR", 1)]);
+        let (etm, _) = with(Protocol::Etm4, &[("TRCIDR0", 0x2800_0ea1), ("TRCIDR1", 0x4100_f403), ("TRCCONFIGR", 1)]);
+        let rows: &[(u8, bool, bool)] = &[
+            (0x05, false, false),
+            (0x07, false, true),
+            (0x0a, true, false),
+            (0x20, false, false),
+            (0x40, false, false),
+            (0x70, true, false),
+            (0x88, true, false),
+            (0xa0, false, false),
+            (0xb4, true, false),
+            (0x9a, true, true),
+        ];
+        for &(header, on_ete, on_etm) in rows {
+            assert_eq!((ete.accepts(header), etm.accepts(header)), (on_ete, on_etm), "{header:#x}");
+        }
+    }
+}

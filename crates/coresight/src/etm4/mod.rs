@@ -1,0 +1,23 @@
+//! ETE and ETMv4 instruction trace. ETE is ETMv4 with differences, so they share these rooms.
+//!
+//! bytes ─▶ [`Packet`]s ─▶ elements ─▶ committed elements
+//!
+//! Each room is public: [`Packets`] over bytes that are all there, [`PacketDecoder`] over bytes that come in pieces.
+//! [`Config`] says what the registers of the trace unit mean for reading.
+
+mod address;
+mod atoms;
+mod config;
+mod encode;
+pub mod packet;
+mod read;
+mod text;
+
+pub use atoms::Atoms;
+pub use config::{Assumption, Config, Profile, Registers, Version};
+pub use encode::Unencodable;
+pub use packet::{Packet, PacketKind};
+pub use read::{Located, Malformed, PacketDecoder, PacketError, PacketItem, Packets};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,584 @@
+//! Bytes to packets: where each one starts and ends.
+//!
+//! bytes ─▶ **packets** ─▶ elements
+//!
+//! [`PacketDecoder`] takes a stream in pieces of any size; [`Packets`] goes through bytes that are all there. Both
+//! start at an alignment synchronisation. Malformed bytes are an error at an offset, after which reading goes on at
+//! the next one; packets and skipped stretches tile the stream, and how it was cut makes no difference.
+
+use alloc::collections::VecDeque;
+
+use super::address::{AddressForm, any_address};
+use super::packet::{
+    Address, ConditionalInstruction, ConditionalResult, Context, CycleCount, ExceptionAddress, FewAtoms, KeyResult,
+    Packet, Security, SubIsa, TraceInfo,
+};
+use super::{Atoms, Config};
+use crate::cursor::{Cursor, Ended};
+
+/// Something, and which bytes of the stream say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Located<T> {
+    /// The first byte, counted from the start of the stream.
+    pub offset: u64,
+    /// How many bytes.
+    pub length: u64,
+    /// What they say.
+    pub value: T,
+}
+
+/// Why the bytes at `offset` are not a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{offset:#x}: {kind} ({skipped} bytes skipped)")]
+pub struct PacketError {
+    /// The first byte passed over, counted from the start of the stream.
+    pub offset: u64,
+    /// How many bytes were passed over.
+    pub skipped: u64,
+    /// What was found.
+    pub kind: Malformed,
+}
+
+/// What is wrong with the bytes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Malformed {
+    /// No alignment synchronisation has been seen yet. Ordinary at the start of a stream and after a break in it.
+    #[error("not synchronised yet")]
+    NotSynchronised,
+    /// The architecture reserves this header byte.
+    #[error("reserved packet header {0:#04x}")]
+    ReservedHeader(u8),
+    /// The header exists, but a trace unit configured like this one cannot send it.
+    #[error("packet header {0:#04x}, which this configuration of the trace unit cannot send")]
+    NotInConfiguration(u8),
+    /// The architecture reserves this byte behind an extension header.
+    #[error("reserved extension packet {0:#04x}")]
+    ReservedExtension(u8),
+    /// Zeros that do not end as an alignment synchronisation does.
+    #[error("broken alignment synchronisation")]
+    BrokenSync,
+    /// The architecture reserves this exception information byte.
+    #[error("reserved exception information {0:#04x}")]
+    ReservedException(u8),
+    /// A field goes on for more bytes than it can have.
+    #[error("field without an end")]
+    EndlessField,
+    /// The stream stopped inside the packet.
+    #[error("stream ends inside a packet")]
+    Truncated,
+}
+
+/// A packet, or bytes that are none.
+pub type PacketItem = Result<Located<Packet>, PacketError>;
+
+/// Zero bytes that an alignment synchronisation starts with, at least.
+const SYNC_ZEROS: u64 = 11;
+/// The byte that ends it.
+const SYNC_END: u8 = 0x80;
+
+/// Finds the packets of a stream that comes in pieces.
+#[derive(Debug, Clone)]
+pub struct PacketDecoder {
+    config: Config,
+    /// Which header bytes this configuration has.
+    accepted: [bool; 256],
+    state: State,
+    offset: u64,
+    /// The bytes at hand end inside a packet.
+    waits_for_more: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// At a packet boundary.
+    Synchronised,
+    /// Inside a run of zeros that began at a packet boundary.
+    Zeros { start: u64 },
+    /// Looking for an alignment synchronisation; the last `zeros` bytes were zero.
+    Skipping { start: u64, zeros: u64, kind: Malformed },
+}
+
+enum Step {
+    Packet(Packet),
+    Bad(Malformed),
+    NeedMore,
+}
+
+impl PacketDecoder {
+    /// A decoder at the start of a stream.
+    pub fn new(config: &Config) -> Self {
+        let mut accepted = [false; 256];
+        (0..=255).zip(&mut accepted).for_each(|(header, accepted)| *accepted = config.accepts(header));
+        Self { config: *config, accepted, state: unsynchronised(0), offset: 0, waits_for_more: false }
+    }
+
+    /// The stream position of the next byte to be read.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The bytes that follow do not continue those before: waits for the next alignment synchronisation.
+    /// End the stretch before with `last`.
+    pub fn resync(&mut self) {
+        self.state = unsynchronised(self.offset);
+    }
+
+    /// Reads packets from `bytes`, which start at [`offset`](Self::offset). Returns how many bytes were read; the
+    /// others start a packet whose end has not come: give them again with what follows. With `last` nothing follows,
+    /// and all bytes are read.
+    #[inline]
+    pub fn decode(&mut self, bytes: &[u8], last: bool, mut sink: impl FnMut(PacketItem)) -> usize {
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            at += match self.state {
+                State::Synchronised => self.packets(rest, last, &mut sink),
+                State::Zeros { start } => self.zeros(rest, start, last, &mut sink),
+                State::Skipping { start, zeros, kind } => self.skip(rest, Skip { start, zeros, kind }, last, &mut sink),
+            };
+            if self.waits_for_more {
+                break;
+            }
+        }
+        self.waits_for_more = false;
+        if last {
+            self.end(&mut sink);
+        }
+        at
+    }
+
+    /// Reads packets as long as they are well-formed and whole.
+    #[inline(always)]
+    fn packets(&mut self, bytes: &[u8], last: bool, sink: &mut impl FnMut(PacketItem)) -> usize {
+        let base = self.offset;
+        let mut at = 0;
+        while let Some(&header) = bytes.get(at) {
+            let offset = base + at as u64;
+            // Three of four packets are a single byte of atoms.
+            if header >= 0xc0 {
+                sink(Ok(Located { offset, length: 1, value: Packet::Atoms(Atoms::from_header(header)) }));
+                at += 1;
+                continue;
+            }
+            // One of four is an address. Which form it has is as good as random, so no branch depends on it.
+            if let Some((address, length)) = any_address(&bytes[at..], header) {
+                sink(Ok(Located { offset, length: length as u64, value: Packet::Address(address) }));
+                at += length;
+                continue;
+            }
+            let mut cursor = Cursor::new(&bytes[at..]);
+            match self.step(&mut cursor) {
+                Step::Packet(value) => {
+                    let length = cursor.position();
+                    sink(Ok(Located { offset, length: length as u64, value }));
+                    at += length;
+                }
+                Step::Bad(kind) => {
+                    self.state = State::Skipping { start: offset, zeros: 0, kind };
+                    break;
+                }
+                Step::NeedMore if header == 0 => {
+                    self.state = State::Zeros { start: offset };
+                    break;
+                }
+                Step::NeedMore if last => {
+                    self.state = State::Skipping { start: offset, zeros: 0, kind: Malformed::Truncated };
+                    break;
+                }
+                Step::NeedMore => {
+                    self.waits_for_more = true;
+                    break;
+                }
+            }
+        }
+        self.offset = base + at as u64;
+        at
+    }
+
+    #[inline(always)]
+    fn step(&self, cursor: &mut Cursor<'_>) -> Step {
+        match parse(cursor, &self.config, &self.accepted) {
+            Ok(packet) => Step::Packet(packet),
+            Err(Fault::Ended) => Step::NeedMore,
+            Err(Fault::Malformed(kind)) => Step::Bad(kind),
+        }
+    }
+
+    /// A run of zeros that the bytes so far left open.
+    fn zeros(&mut self, bytes: &[u8], start: u64, last: bool, sink: &mut impl FnMut(PacketItem)) -> usize {
+        let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
+        let Some(&end) = bytes.get(zeros) else {
+            if last {
+                self.state = State::Skipping { start, zeros: 0, kind: Malformed::Truncated };
+            }
+            self.offset += bytes.len() as u64;
+            return bytes.len();
+        };
+        let run = self.offset + zeros as u64 - start;
+        let length = run + 1;
+        let value = match (run, end) {
+            (SYNC_ZEROS.., SYNC_END) => Ok(Packet::AlignmentSync),
+            (1, end) => extension(end),
+            _ => Err(Malformed::BrokenSync),
+        };
+        match value {
+            Ok(value) => {
+                sink(Ok(Located { offset: start, length, value }));
+                self.state = State::Synchronised;
+            }
+            Err(kind) => self.state = State::Skipping { start, zeros: 0, kind },
+        }
+        self.offset += zeros as u64 + 1;
+        zeros + 1
+    }
+
+    /// Looks for an alignment synchronisation.
+    fn skip(&mut self, bytes: &[u8], skip: Skip, last: bool, sink: &mut impl FnMut(PacketItem)) -> usize {
+        for end in memchr::memchr_iter(SYNC_END, bytes) {
+            if zeros_before(bytes, end, skip.zeros) < SYNC_ZEROS {
+                continue;
+            }
+            let offset = self.offset + end as u64 - SYNC_ZEROS;
+            skip.tell(offset, sink);
+            sink(Ok(Located { offset, length: SYNC_ZEROS + 1, value: Packet::AlignmentSync }));
+            self.state = State::Synchronised;
+            self.offset += end as u64 + 1;
+            return end + 1;
+        }
+        let zeros = zeros_before(bytes, bytes.len(), skip.zeros);
+        self.state = State::Skipping { start: skip.start, zeros, kind: skip.kind };
+        self.offset += bytes.len() as u64;
+        if last {
+            skip.tell(self.offset, sink);
+            self.state = unsynchronised(self.offset);
+        }
+        bytes.len()
+    }
+
+    /// Nothing follows: tells what is still open.
+    fn end(&mut self, sink: &mut impl FnMut(PacketItem)) {
+        match self.state {
+            State::Synchronised => {}
+            State::Zeros { start } => Skip { start, zeros: 0, kind: Malformed::Truncated }.tell(self.offset, sink),
+            State::Skipping { start, zeros, kind } => Skip { start, zeros, kind }.tell(self.offset, sink),
+        }
+        self.state = unsynchronised(self.offset);
+    }
+}
+
+fn unsynchronised(start: u64) -> State {
+    State::Skipping { start, zeros: 0, kind: Malformed::NotSynchronised }
+}
+
+/// A stretch that is being passed over.
+#[derive(Debug, Clone, Copy)]
+struct Skip {
+    start: u64,
+    zeros: u64,
+    kind: Malformed,
+}
+
+impl Skip {
+    fn tell(self, end: u64, sink: &mut impl FnMut(PacketItem)) {
+        if end > self.start {
+            sink(Err(PacketError { offset: self.start, skipped: end - self.start, kind: self.kind }));
+        }
+    }
+}
+
+/// How many zeros stand right before `end`; `carried` of them stood right before the bytes. Enough is enough.
+fn zeros_before(bytes: &[u8], end: usize, carried: u64) -> u64 {
+    let wanted = SYNC_ZEROS as usize;
+    let zeros = bytes[..end].iter().rev().take(wanted).take_while(|&&byte| byte == 0).count();
+    if zeros == end { (zeros as u64 + carried).min(SYNC_ZEROS) } else { zeros as u64 }
+}
+
+/// The packets of bytes that are all there, one at a time.
+///
+/// ```
+/// use unspool_coresight::Protocol;
+/// use unspool_coresight::etm4::{Config, Packets, Profile, Registers};
+/// let (config, _) = Config::new(Protocol::Ete, Profile::Unknown, &Registers::default());
+/// let bytes = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x01, 0x00, 0x04, 0xf7];
+/// let packets: Vec<String> = Packets::new(&config, &bytes).flatten().map(|packet| packet.value.to_string()).collect();
+/// assert_eq!(packets, ["alignment sync", "trace info", "trace on", "atoms E"]);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Packets<'a> {
+    decoder: PacketDecoder,
+    bytes: &'a [u8],
+    /// Found but not handed out yet.
+    found: VecDeque<PacketItem>,
+    /// Where the next item starts.
+    offset: u64,
+}
+
+/// How many bytes are read ahead.
+const AHEAD: usize = 256;
+
+impl<'a> Packets<'a> {
+    /// Starts at the first byte.
+    pub fn new(config: &Config, bytes: &'a [u8]) -> Self {
+        Self { decoder: PacketDecoder::new(config), bytes, found: VecDeque::new(), offset: 0 }
+    }
+
+    /// Where the next packet or skipped stretch starts.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Goes on at the next alignment synchronisation.
+    pub fn resync(&mut self) {
+        self.found.clear();
+        self.decoder.offset = self.offset;
+        self.decoder.resync();
+    }
+}
+
+impl Iterator for Packets<'_> {
+    type Item = PacketItem;
+
+    fn next(&mut self) -> Option<PacketItem> {
+        while self.found.is_empty() {
+            let rest = &self.bytes[self.decoder.offset() as usize..];
+            let ahead = rest.len().min(AHEAD);
+            let last = ahead == rest.len();
+            self.decoder.decode(&rest[..ahead], last, |item| self.found.push_back(item));
+            if last {
+                break;
+            }
+        }
+        let item = self.found.pop_front()?;
+        self.offset = match &item {
+            Ok(packet) => packet.offset + packet.length,
+            Err(error) => error.offset + error.skipped,
+        };
+        Some(item)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    Ended,
+    Malformed(Malformed),
+}
+
+impl From<Ended> for Fault {
+    fn from(_: Ended) -> Self {
+        Fault::Ended
+    }
+}
+
+impl From<Malformed> for Fault {
+    fn from(kind: Malformed) -> Self {
+        Fault::Malformed(kind)
+    }
+}
+
+/// One packet. The specification's table of headers, one line per encoding.
+#[inline(always)]
+fn parse(input: &mut Cursor<'_>, config: &Config, accepted: &[bool; 256]) -> Result<Packet, Fault> {
+    let header = input.u8()?;
+    if !accepted[usize::from(header)] {
+        return Err(Malformed::NotInConfiguration(header).into());
+    }
+    Ok(match header {
+        0x00 => alignment_sync_or_extension(input)?,
+        0x01 => trace_info(input)?,
+        0x02..=0x03 => timestamp(input, header)?,
+        0x04 => Packet::TraceOn,
+        0x05 => Packet::FunctionReturn,
+        0x06 => exception(input)?,
+        0x07 => Packet::ExceptionReturn,
+        0x09 => Packet::Instrumentation { el: input.u8()? & 3, value: u64::from_le_bytes(input.array()?) },
+        0x0a => Packet::TransactionStart,
+        0x0b => Packet::TransactionCommit,
+        0x0c..=0x0d => cycle_count_format_2(input, header)?,
+        0x0e..=0x0f => cycle_count_format_1(input, header, config)?,
+        0x10..=0x1f => Packet::CycleCount(CycleCount::Format3 { commit: header >> 2 & 3, cycles: header & 3 }),
+        0x20..=0x27 => Packet::NumberedDataSync(header & 7),
+        0x28..=0x2c => Packet::UnnumberedDataSync(header & 7),
+        0x2d => Packet::Commit { count: input.continued_u32()? },
+        0x2e..=0x2f => Packet::CancelFormat1 { count: input.continued_u32()?, mispredict: header & 1 == 1 },
+        0x30..=0x33 => Packet::Mispredict(few_atoms(header)),
+        0x34..=0x37 => Packet::CancelFormat2(few_atoms(header)),
+        0x38..=0x3f => Packet::CancelFormat3 { count: (header >> 1 & 3) + 2, atom: header & 1 == 1 },
+        0x40..=0x42 => Packet::ConditionalInstruction(ConditionalInstruction::Format2 { step: header & 3 }),
+        0x43 => Packet::ConditionalFlush,
+        0x44..=0x46 => Packet::ConditionalResult(ConditionalResult::Format4 { token: header & 3 }),
+        0x48..=0x4a | 0x4c..=0x4e => {
+            Packet::ConditionalResult(ConditionalResult::Format2 { skip: header & 4 != 0, token: header & 3 })
+        }
+        0x50..=0x5f => conditional_result_format_3(input, header)?,
+        0x68..=0x6b | 0x6e..=0x6f => conditional_result_format_1(input, header)?,
+        0x6c => Packet::ConditionalInstruction(ConditionalInstruction::Format1 { key: input.continued_u32()? }),
+        0x6d => conditional_instruction_format_3(input)?,
+        0x70 => Packet::Ignore,
+        0x71..=0x7f => Packet::Event { mask: header & 0xf },
+        0x80 => Packet::Context(None),
+        0x81 => Packet::Context(Some(context(input, config)?)),
+        0x82..=0x83 | 0x85..=0x86 => {
+            Packet::AddressContext { address: address(input, header | 0x18)?, context: context(input, config)? }
+        }
+        0x88 => Packet::TimestampMarker,
+        0x90..=0x92 | 0x95..=0x96 | 0x9a..=0x9b | 0x9d..=0x9e => Packet::Address(address(input, header)?),
+        0xa0..=0xa2 | 0xa5..=0xa6 | 0xaa..=0xab => q_with_address(input, header)?,
+        0xac => Packet::Q { count: Some(input.continued_u32()?), address: None },
+        0xaf => Packet::Q { count: None, address: None },
+        0xb0..=0xb2 => Packet::SourceAddress(address(input, 0x90 | header & 3)?),
+        0xb4..=0xb5 => Packet::SourceAddress(address(input, 0x95 + (header & 1))?),
+        0xb6..=0xb7 => Packet::SourceAddress(address(input, 0x9a + (header & 1))?),
+        0xb8..=0xb9 => Packet::SourceAddress(address(input, 0x9d + (header & 1))?),
+        0xc0.. => Packet::Atoms(Atoms::from_header(header)),
+        _ => return Err(Malformed::ReservedHeader(header).into()),
+    })
+}
+
+#[inline(never)]
+fn alignment_sync_or_extension(input: &mut Cursor<'_>) -> Result<Packet, Fault> {
+    let zeros = input.rest().iter().take_while(|&&byte| byte == 0).count();
+    input.skip(zeros);
+    let end = input.u8()?;
+    match (zeros as u64 + 1, end) {
+        (SYNC_ZEROS.., SYNC_END) => Ok(Packet::AlignmentSync),
+        (1, end) => Ok(extension(end)?),
+        _ => Err(Malformed::BrokenSync.into()),
+    }
+}
+
+fn extension(byte: u8) -> Result<Packet, Malformed> {
+    match byte {
+        0x03 => Ok(Packet::Discard),
+        0x05 => Ok(Packet::Overflow),
+        other => Err(Malformed::ReservedExtension(other)),
+    }
+}
+
+/// More control bytes than any architecture version could fill.
+const MOST_CONTROL_BYTES: usize = 4;
+
+#[inline(never)]
+fn trace_info(input: &mut Cursor<'_>) -> Result<Packet, Fault> {
+    let control = input.u8()?;
+    let mut more = control;
+    // Further control bytes announce sections that nobody has defined.
+    for _ in 0..MOST_CONTROL_BYTES {
+        if more & 0x80 == 0 {
+            break;
+        }
+        more = input.u8()?;
+    }
+    if more & 0x80 != 0 {
+        return Err(Malformed::EndlessField.into());
+    }
+    let mut section = |bit: u8| (control & bit != 0).then(|| input.continued_u32()).transpose();
+    Ok(Packet::TraceInfo(TraceInfo {
+        info: section(1)?,
+        key: section(2)?,
+        speculation: section(4)?,
+        cycle_threshold: section(8)?,
+    }))
+}
+
+#[inline(never)]
+fn timestamp(input: &mut Cursor<'_>, header: u8) -> Result<Packet, Ended> {
+    let (value, bits) = input.continued::<9>()?;
+    let cycles = (header & 1 == 1).then(|| input.continued_u20()).transpose()?;
+    Ok(Packet::Timestamp { value, bits, cycles })
+}
+
+#[inline(never)]
+fn exception(input: &mut Cursor<'_>) -> Result<Packet, Fault> {
+    let info = input.u8()?;
+    let address = match (info >> 6 & 1, info & 1) {
+        (0, 1) => ExceptionAddress::Return,
+        (1, 0) => ExceptionAddress::TargetAndReturn,
+        _ => return Err(Malformed::ReservedException(info).into()),
+    };
+    let low = u16::from(info >> 1 & 0x1f);
+    if info & 0x80 == 0 {
+        return Ok(Packet::Exception { number: low, address, fault_pending: None });
+    }
+    let more = input.u8()?;
+    let number = low | u16::from(more & 0x1f) << 5;
+    Ok(Packet::Exception { number, address, fault_pending: Some(more >> 5 & 1 == 1) })
+}
+
+fn cycle_count_format_1(input: &mut Cursor<'_>, header: u8, config: &Config) -> Result<Packet, Ended> {
+    let commit = (!config.commit_mode_1).then(|| input.continued_u32()).transpose()?;
+    let cycles = (header & 1 == 0).then(|| input.continued_u20()).transpose()?;
+    Ok(Packet::CycleCount(CycleCount::Format1 { commit, cycles }))
+}
+
+fn cycle_count_format_2(input: &mut Cursor<'_>, header: u8) -> Result<Packet, Ended> {
+    let payload = input.u8()?;
+    let (commit, cycles) = (payload >> 4, payload & 0xf);
+    Ok(Packet::CycleCount(CycleCount::Format2 { near_maximum: header & 1 == 1, commit, cycles }))
+}
+
+fn few_atoms(header: u8) -> FewAtoms {
+    match header & 3 {
+        0 => FewAtoms::None,
+        1 => FewAtoms::E,
+        2 => FewAtoms::EE,
+        _ => FewAtoms::N,
+    }
+}
+
+fn conditional_instruction_format_3(input: &mut Cursor<'_>) -> Result<Packet, Ended> {
+    let payload = input.u8()?;
+    let (count, last) = (payload >> 1 & 0x3f, payload & 1 == 1);
+    Ok(Packet::ConditionalInstruction(ConditionalInstruction::Format3 { count, last }))
+}
+
+fn conditional_result_format_1(input: &mut Cursor<'_>, header: u8) -> Result<Packet, Ended> {
+    let first = key_result(input, header & 1 == 1)?;
+    // 0x68 to 0x6b bring two results, 0x6e and 0x6f one.
+    let second = (header & 4 == 0).then(|| key_result(input, header & 2 != 0)).transpose()?;
+    Ok(Packet::ConditionalResult(ConditionalResult::Format1 { first, second }))
+}
+
+fn key_result(input: &mut Cursor<'_>, ci: bool) -> Result<KeyResult, Ended> {
+    let byte = input.u8()?;
+    let low = u32::from(byte >> 4 & 7);
+    let high = if byte & 0x80 == 0 { 0 } else { input.continued_u32()? };
+    Ok(KeyResult { key: low | high << 3, result: byte & 0xf, ci })
+}
+
+fn conditional_result_format_3(input: &mut Cursor<'_>, header: u8) -> Result<Packet, Ended> {
+    let tokens = u16::from(header & 0xf) << 8 | u16::from(input.u8()?);
+    Ok(Packet::ConditionalResult(ConditionalResult::Format3 { tokens }))
+}
+
+fn context(input: &mut Cursor<'_>, config: &Config) -> Result<Context, Ended> {
+    let info = input.u8()?;
+    let security = match (info >> 3 & 1, info >> 5 & 1) {
+        (0, 0) => Security::Secure,
+        (0, _) => Security::NonSecure,
+        (_, 0) => Security::Root,
+        _ => Security::Realm,
+    };
+    let vmid = (info & 0x40 != 0).then(|| input.little_endian(config.vmid_bytes)).transpose()?;
+    let context_id = (info & 0x80 != 0).then(|| input.little_endian(config.context_id_bytes)).transpose()?;
+    Ok(Context { el: info & 3, aarch64: info & 0x10 != 0, security, vmid, context_id })
+}
+
+/// An address whose bytes are laid out as behind this header of an address packet.
+fn address(input: &mut Cursor<'_>, header: u8) -> Result<Address, Ended> {
+    let bytes = input.rest();
+    let mut payload = [0; 8];
+    let length = bytes.len().min(8);
+    payload[..length].copy_from_slice(&bytes[..length]);
+    let (address, length) = AddressForm::of(header, payload[0]).read(u64::from_le_bytes(payload));
+    if length > bytes.len() {
+        return Err(Ended);
+    }
+    input.skip(length);
+    Ok(address)
+}
+
+fn q_with_address(input: &mut Cursor<'_>, header: u8) -> Result<Packet, Ended> {
+    let address = address(input, header ^ 0x30)?;
+    Ok(Packet::Q { count: Some(input.continued_u32()?), address: Some(address) })
+}

@@ -1,0 +1,22 @@
+//! Tables and properties of the ETE and ETMv4 rooms.
+
+mod any_packet;
+mod packets;
+
+use crate::Protocol;
+
+use super::{Config, Profile, Registers};
+
+/// ETE with every feature, commit mode 0.
+pub(super) fn ete() -> Config {
+    let mut registers = Registers::default();
+    registers.set("TRCIDR0", 0x08c1_8ea1);
+    Config::new(Protocol::Ete, Profile::Unknown, &registers).0
+}
+
+/// ETMv4 with every feature, commit mode 0.
+pub(super) fn etm4() -> Config {
+    let mut registers = Registers::default();
+    registers.set("TRCIDR0", 0x0801_8ee1);
+    Config::new(Protocol::Etm4, Profile::Unknown, &registers).0
+}

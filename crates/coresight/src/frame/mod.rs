@@ -1,0 +1,160 @@
+//! Formatter frames: how the bytes of several trace sources share one buffer.
+//!
+//! buffer bytes ─▶ **frames** ─▶ (id, bytes) ─▶ packets
+//!
+//! [`Deformatter`] takes a buffer apart, [`Formatter`] puts one together, [`Stream`] collects the bytes of one
+//! trace id and remembers where each came from. This room knows ids and synchronisation patterns; it does not know
+//! what a source says. Lost alignment is a [`Mark`] at an offset, after which reading goes on.
+//! Specification: Arm IHI 0029 (CoreSight), formatter protocol.
+
+mod read;
+mod stream;
+mod write;
+
+pub use read::{Deformatter, Layout};
+pub use stream::Stream;
+pub use write::Formatter;
+
+/// Bytes in one frame: 15 of ids and data, then one of flags.
+pub const FRAME_LENGTH: usize = 16;
+/// Data bytes that a frame without an id change carries.
+pub const FRAME_DATA: usize = FRAME_LENGTH - 1;
+/// The full synchronisation pattern that a trace port inserts between frames.
+pub const FSYNC: [u8; 4] = [0xff, 0xff, 0xff, 0x7f];
+/// The half synchronisation pattern that a trace port inserts between byte pairs of a frame.
+pub const HSYNC: [u8; 2] = [0xff, 0x7f];
+
+/// Padding: the bytes of this id mean nothing.
+pub const ID_NULL: u8 = 0x00;
+/// The last id that a trace source may have.
+pub const ID_LAST: u8 = 0x6f;
+/// The sink finished a flush.
+pub const ID_FLUSH: u8 = 0x7b;
+/// The bytes of this id mark a trigger.
+pub const ID_TRIGGER: u8 = 0x7d;
+
+/// Bytes of one trace id that stand side by side in the buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span<'a> {
+    /// The trace id, 0x01 to 0x6f.
+    pub id: u8,
+    /// Where the first of the bytes stands in the formatted buffer.
+    pub offset: u64,
+    /// The bytes, with their lowest bits put back.
+    pub bytes: &'a [u8],
+}
+
+/// What a formatted buffer says besides the bytes of its sources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Mark {
+    /// A full synchronisation pattern.
+    FullSync {
+        /// Where it stands in the buffer.
+        offset: u64,
+    },
+    /// A half synchronisation pattern.
+    HalfSync {
+        /// Where it stands in the buffer.
+        offset: u64,
+    },
+    /// Four full synchronisation patterns in a row: what follows has nothing to do with what went before.
+    Barrier {
+        /// Where the first of the four stands.
+        offset: u64,
+    },
+    /// A trigger byte.
+    Trigger {
+        /// Where the byte stands in the buffer.
+        offset: u64,
+    },
+    /// The sink says that a flush is complete.
+    Flush {
+        /// Where the byte stands in the buffer.
+        offset: u64,
+    },
+    /// Bytes that belong to no frame. No source's bytes continue across them.
+    Lost(FrameError),
+}
+
+/// Why the bytes at `offset` are not part of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{offset:#x}: {kind} ({skipped} bytes skipped)")]
+pub struct FrameError {
+    /// Where the bytes start in the buffer.
+    pub offset: u64,
+    /// How many bytes were passed over.
+    pub skipped: u64,
+    /// What was found.
+    pub kind: BadFrame,
+}
+
+/// What is wrong with a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadFrame {
+    /// An id byte that no source may have: the frame is damaged or does not start here.
+    #[error("reserved trace id {0:#04x} in a frame")]
+    ReservedId(u8),
+    /// A full synchronisation pattern stands inside the frame, so the frame did not start here.
+    #[error("frame cut short by a full synchronisation")]
+    CutShort,
+    /// No full synchronisation has been seen yet.
+    #[error("no full synchronisation yet")]
+    NotSynchronised,
+    /// The buffer ends inside a frame, so the flags that complete its bytes are missing.
+    #[error("buffer ends inside a frame")]
+    Truncated,
+}
+
+/// Takes what a [`Deformatter`] finds, in buffer order.
+pub trait Receive {
+    /// Bytes of one source.
+    fn span(&mut self, span: Span<'_>);
+
+    /// A frame that is all data of one source. A receiver may take the known length as a gift.
+    #[inline]
+    fn whole(&mut self, id: u8, offset: u64, bytes: &[u8; FRAME_DATA]) {
+        self.span(Span { id, offset, bytes });
+    }
+
+    /// Anything else.
+    fn mark(&mut self, mark: Mark);
+}
+
+/// A set of trace ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ids(u128);
+
+impl Ids {
+    /// Adds one id; ids above 0x7f are ignored.
+    pub fn insert(&mut self, id: u8) {
+        self.0 |= 1_u128.checked_shl(u32::from(id)).unwrap_or(0);
+    }
+
+    /// Is the id in the set?
+    pub fn contains(self, id: u8) -> bool {
+        1_u128.checked_shl(u32::from(id)).is_some_and(|bit| self.0 & bit != 0)
+    }
+
+    /// Has the set no id?
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The ids, smallest first.
+    pub fn iter(self) -> impl Iterator<Item = u8> {
+        (0..0x80_u8).filter(move |&id| self.contains(id))
+    }
+}
+
+impl FromIterator<u8> for Ids {
+    fn from_iter<I: IntoIterator<Item = u8>>(ids: I) -> Self {
+        let mut set = Ids::default();
+        ids.into_iter().for_each(|id| set.insert(id));
+        set
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,372 @@
+//! Frames to bytes: finds frames, undoes them, and finds them again when alignment is lost.
+//!
+//! Comes in: the buffer in pieces of any size. Goes out: [`Span`]s and [`Mark`]s to a [`Receive`]; how the buffer was
+//! cut makes no difference to them. Frames without an id change, which are nearly all, take a short path.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use memchr::memmem;
+
+use super::{
+    BadFrame, FRAME_DATA, FRAME_LENGTH, FSYNC, FrameError, HSYNC, ID_FLUSH, ID_LAST, ID_NULL, ID_TRIGGER, Mark,
+    Receive, Span,
+};
+
+/// Where frames start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Layout {
+    /// The first frame starts at the first byte, as in a trace buffer in memory.
+    #[default]
+    FromStart,
+    /// Frames start after a full synchronisation, as in a capture of a trace port.
+    FromFullSync,
+}
+
+/// Takes formatted trace apart. Feed it with [`push`](Self::push), end with [`finish`](Self::finish).
+#[derive(Debug, Clone)]
+pub struct Deformatter {
+    id: u8,
+    aligned: bool,
+    /// Bytes passed over so far since alignment was lost, not yet told.
+    lost: Option<FrameError>,
+    /// Where the run of full synchronisations that ends here began, and how long it is.
+    syncs: (u64, u8),
+    /// The start of a frame whose rest has not come yet.
+    carry: Vec<u8>,
+    /// Where the first byte of `carry` stands.
+    offset: u64,
+}
+
+enum Step {
+    Took(usize),
+    NeedMore,
+}
+
+impl Deformatter {
+    /// A deformatter at the start of a buffer.
+    pub fn new(layout: Layout) -> Self {
+        Self {
+            id: ID_NULL,
+            aligned: layout == Layout::FromStart,
+            lost: None,
+            syncs: (0, 0),
+            carry: Vec::new(),
+            offset: 0,
+        }
+    }
+
+    /// Where the next byte that has not been understood yet stands.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Takes the next piece of the buffer.
+    pub fn push(&mut self, bytes: &[u8], out: &mut impl Receive) {
+        self.advance(bytes, false, out);
+    }
+
+    /// Ends the buffer: what is left is less than a frame.
+    pub fn finish(&mut self, out: &mut impl Receive) {
+        self.advance(&[], true, out);
+        self.tell_lost(out);
+    }
+
+    fn advance(&mut self, bytes: &[u8], last: bool, out: &mut impl Receive) {
+        if self.carry.is_empty() {
+            let taken = self.take(bytes, last, out);
+            self.carry.extend_from_slice(&bytes[taken..]);
+        } else {
+            let mut carry = core::mem::take(&mut self.carry);
+            carry.extend_from_slice(bytes);
+            let taken = self.take(&carry, last, out);
+            carry.drain(..taken);
+            self.carry = carry;
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8], last: bool, out: &mut impl Receive) -> usize {
+        let mut at = 0;
+        loop {
+            at += self.take_plain(&bytes[at..], out);
+            match self.step(&bytes[at..], last, out) {
+                Step::Took(length) => {
+                    at += length;
+                    self.offset += length as u64;
+                }
+                Step::NeedMore => return at,
+            }
+        }
+    }
+
+    /// The short path: whole frames with nothing but ids and data in them.
+    #[inline]
+    fn take_plain(&mut self, bytes: &[u8], out: &mut impl Receive) -> usize {
+        if !self.aligned || self.lost.is_some() {
+            return 0;
+        }
+        let (frames, _) = bytes.as_chunks::<FRAME_LENGTH>();
+        let mut count = 0;
+        for frame in frames {
+            let ids = id_pairs(frame);
+            let data = data_of(frame);
+            if ids == 0 && is_source(self.id) {
+                out.whole(self.id, self.offset, &data);
+            } else if ids_of(frame, ids).all(is_known) {
+                self.unpack(frame, ids, &data, None, out);
+            } else {
+                break;
+            }
+            self.offset += FRAME_LENGTH as u64;
+            count += 1;
+        }
+        if count > 0 {
+            self.syncs.1 = 0;
+        }
+        count * FRAME_LENGTH
+    }
+
+    fn step(&mut self, bytes: &[u8], last: bool, out: &mut impl Receive) -> Step {
+        if bytes.is_empty() {
+            return Step::NeedMore;
+        }
+        if !self.aligned {
+            return self.seek_full_sync(bytes, last);
+        }
+        if bytes.starts_with(&FSYNC) {
+            return self.full_sync(out);
+        }
+        match gather(bytes) {
+            Gathered::Frame(frame) => self.frame(bytes, &frame, last, out),
+            Gathered::CutShort(length) => self.lose(length, BadFrame::CutShort),
+            Gathered::NeedMore if last => self.lose(bytes.len(), BadFrame::Truncated),
+            Gathered::NeedMore => Step::NeedMore,
+        }
+    }
+
+    fn seek_full_sync(&mut self, bytes: &[u8], last: bool) -> Step {
+        match memmem::find(bytes, &FSYNC) {
+            Some(0) => {
+                self.aligned = true;
+                Step::Took(0)
+            }
+            Some(length) => self.lose(length, BadFrame::NotSynchronised),
+            None if last => self.lose(bytes.len(), BadFrame::NotSynchronised),
+            None if bytes.len() >= FSYNC.len() => self.lose(bytes.len() - (FSYNC.len() - 1), BadFrame::NotSynchronised),
+            None => Step::NeedMore,
+        }
+    }
+
+    fn full_sync(&mut self, out: &mut impl Receive) -> Step {
+        self.tell_lost(out);
+        if self.syncs.1 == 0 {
+            self.syncs.0 = self.offset;
+        }
+        self.syncs.1 += 1;
+        out.mark(Mark::FullSync { offset: self.offset });
+        if self.syncs.1 == 4 {
+            out.mark(Mark::Barrier { offset: self.syncs.0 });
+            self.syncs.1 = 0;
+            self.id = ID_NULL;
+        }
+        Step::Took(FSYNC.len())
+    }
+
+    fn frame(&mut self, bytes: &[u8], frame: &Frame, last: bool, out: &mut impl Receive) -> Step {
+        let ids = id_pairs(&frame.bytes);
+        if let Some(id) = ids_of(&frame.bytes, ids).find(|&id| !is_known(id)) {
+            return self.damaged(bytes, frame.length, BadFrame::ReservedId(id), last);
+        }
+        self.tell_lost(out);
+        self.syncs.1 = 0;
+        for &place in frame.half_syncs() {
+            out.mark(Mark::HalfSync { offset: self.offset + u64::from(place) });
+        }
+        self.unpack(&frame.bytes, ids, &data_of(&frame.bytes), Some(&frame.places), out);
+        Step::Took(frame.length)
+    }
+
+    /// A frame that cannot be. If a full synchronisation starts in it, that is where the next frame follows.
+    fn damaged(&mut self, bytes: &[u8], length: usize, kind: BadFrame, last: bool) -> Step {
+        let reach = length + FSYNC.len() - 1;
+        if bytes.len() < reach && !last {
+            return Step::NeedMore;
+        }
+        let sync = memmem::find(&bytes[..reach.min(bytes.len())], &FSYNC);
+        self.lose(sync.unwrap_or(length), kind)
+    }
+
+    fn lose(&mut self, length: usize, kind: BadFrame) -> Step {
+        let offset = self.offset;
+        let lost = self.lost.get_or_insert(FrameError { offset, skipped: 0, kind });
+        lost.skipped += length as u64;
+        Step::Took(length)
+    }
+
+    fn tell_lost(&mut self, out: &mut impl Receive) {
+        if let Some(error) = self.lost.take() {
+            out.mark(Mark::Lost(error));
+        }
+    }
+
+    /// Hands out the bytes between the ids of a frame.
+    fn unpack(
+        &mut self,
+        frame: &[u8; FRAME_LENGTH],
+        mut ids: u8,
+        data: &[u8; FRAME_DATA],
+        places: Option<&Places>,
+        out: &mut impl Receive,
+    ) {
+        let mut start = 0;
+        while ids != 0 {
+            let pair = ids.trailing_zeros() as usize;
+            ids &= ids - 1;
+            self.emit(data, start..2 * pair, places, out);
+            start = 2 * pair + 1;
+            // With its flag set, an id takes effect after the next byte, if the frame has one.
+            if frame[FRAME_DATA] >> pair & 1 == 1 && start < FRAME_DATA {
+                self.emit(data, start..start + 1, places, out);
+                start += 1;
+            }
+            self.id = frame[2 * pair] >> 1;
+        }
+        self.emit(data, start..FRAME_DATA, places, out);
+    }
+
+    fn emit(&self, data: &[u8; FRAME_DATA], range: Range<usize>, places: Option<&Places>, out: &mut impl Receive) {
+        if range.is_empty() || self.id == ID_NULL {
+            return;
+        }
+        let Some(places) = places else {
+            return tell(self.id, self.offset + range.start as u64, &data[range], out);
+        };
+        // Half synchronisations may stand between these bytes.
+        let apart = |pair: &usize| places[pair - 1] + 1 != places[*pair];
+        let mut start = range.start;
+        for end in (range.start + 1..range.end).filter(apart).chain([range.end]) {
+            tell(self.id, self.offset + u64::from(places[start]), &data[start..end], out);
+            start = end;
+        }
+    }
+}
+
+fn tell(id: u8, offset: u64, bytes: &[u8], out: &mut impl Receive) {
+    match id {
+        ID_TRIGGER => (offset..).zip(bytes).for_each(|(offset, _)| out.mark(Mark::Trigger { offset })),
+        ID_FLUSH => (offset..).zip(bytes).for_each(|(offset, _)| out.mark(Mark::Flush { offset })),
+        _ => out.span(Span { id, offset, bytes }),
+    }
+}
+
+/// Where each byte of a frame stood, counted from the frame's start.
+type Places = [u8; FRAME_LENGTH];
+
+/// A frame with the half synchronisations taken out.
+struct Frame {
+    bytes: [u8; FRAME_LENGTH],
+    places: Places,
+    /// How many buffer bytes the frame took.
+    length: usize,
+    syncs: [u8; FRAME_LENGTH],
+    sync_count: usize,
+}
+
+impl Frame {
+    fn half_syncs(&self) -> &[u8] {
+        &self.syncs[..self.sync_count]
+    }
+}
+
+enum Gathered {
+    Frame(Frame),
+    CutShort(usize),
+    NeedMore,
+}
+
+/// More half synchronisations than this in one frame are not trace.
+const MOST_HALF_SYNCS: usize = FRAME_LENGTH;
+
+fn gather(bytes: &[u8]) -> Gathered {
+    let none = [0; FRAME_LENGTH];
+    let mut frame = Frame { bytes: none, places: none, length: 0, syncs: none, sync_count: 0 };
+    let mut filled = 0;
+    while filled < FRAME_LENGTH {
+        let rest = &bytes[frame.length..];
+        let Some(&[even, odd]) = rest.first_chunk::<2>() else { return Gathered::NeedMore };
+        if [even, odd] == [0xff, 0xff] {
+            if rest.starts_with(&FSYNC) {
+                return Gathered::CutShort(frame.length);
+            }
+            if rest.len() < FSYNC.len() && FSYNC.starts_with(rest) {
+                return Gathered::NeedMore;
+            }
+        }
+        let place = frame.length as u8;
+        if [even, odd] == HSYNC && frame.sync_count < MOST_HALF_SYNCS {
+            frame.syncs[frame.sync_count] = place;
+            frame.sync_count += 1;
+        } else {
+            frame.bytes[filled..filled + 2].copy_from_slice(&[even, odd]);
+            frame.places[filled..filled + 2].copy_from_slice(&[place, place + 1]);
+            filled += 2;
+        }
+        frame.length += 2;
+    }
+    Gathered::Frame(frame)
+}
+
+fn is_source(id: u8) -> bool {
+    (ID_NULL + 1..=ID_LAST).contains(&id)
+}
+
+/// May a frame name this id?
+fn is_known(id: u8) -> bool {
+    is_source(id) || matches!(id, ID_NULL | ID_FLUSH | ID_TRIGGER)
+}
+
+/// The ids that a frame switches to; `pairs` says where they are.
+fn ids_of(frame: &[u8; FRAME_LENGTH], pairs: u8) -> impl Iterator<Item = u8> {
+    (0..FRAME_LENGTH / 2).filter(move |pair| pairs >> pair & 1 == 1).map(|pair| frame[2 * pair] >> 1)
+}
+
+/// Bit 0 of every even byte of a half frame.
+const EVEN_LOW_BITS: u64 = 0x0001_0001_0001_0001;
+
+fn halves(frame: &[u8; FRAME_LENGTH]) -> (u64, u64) {
+    let word = u128::from_le_bytes(*frame);
+    (word as u64, (word >> 64) as u64)
+}
+
+/// Which byte pairs of a frame start with an id: their even byte is odd.
+#[inline]
+fn id_pairs(frame: &[u8; FRAME_LENGTH]) -> u8 {
+    let (low, high) = halves(frame);
+    if (low | high) & EVEN_LOW_BITS == 0 {
+        return 0;
+    }
+    gather_flags(low) | gather_flags(high) << 4
+}
+
+/// The data of a frame: even bytes get their lowest bit back from the flags.
+#[inline]
+fn data_of(frame: &[u8; FRAME_LENGTH]) -> [u8; FRAME_DATA] {
+    let (low, high) = halves(frame);
+    let flags = u64::from(frame[FRAME_DATA]);
+    let whole = u128::from(low | spread_flags(flags & 0xf)) | u128::from(high | spread_flags(flags >> 4)) << 64;
+    let bytes = whole.to_le_bytes();
+    core::array::from_fn(|index| bytes[index])
+}
+
+/// Four flags to the low bits of four even bytes.
+#[inline]
+fn spread_flags(flags: u64) -> u64 {
+    (flags | flags << 15 | flags << 30 | flags << 45) & EVEN_LOW_BITS
+}
+
+/// The low bits of four even bytes to four flags.
+#[inline]
+fn gather_flags(half: u64) -> u8 {
+    const MOVES: u64 = 1 << 48 | 1 << 33 | 1 << 18 | 1 << 3;
+    ((half & EVEN_LOW_BITS).wrapping_mul(MOVES) >> 48) as u8 & 0xf
+}

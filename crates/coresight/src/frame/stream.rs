@@ -1,0 +1,129 @@
+//! The bytes of one source, and where each of them stood in the formatted buffer.
+//!
+//! Comes in: what a [`Deformatter`](super::Deformatter) finds. Goes out: a growing window of bytes that the packet
+//! room reads from and gives back, so that memory stays small however long the trace is.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::{FRAME_DATA, FRAME_LENGTH, Mark, Receive, Span};
+
+/// A window on the bytes of one trace id.
+#[derive(Debug, Clone)]
+pub struct Stream {
+    id: u8,
+    bytes: Vec<u8>,
+    /// Which byte of the stream `bytes` starts with.
+    start: u64,
+    pieces: VecDeque<Piece>,
+    breaks: VecDeque<u64>,
+}
+
+/// Stream bytes that stand side by side in the buffer, or that fill whole frames which do.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    /// The first stream byte of the piece.
+    stream: u64,
+    /// Where that byte stands in the buffer.
+    offset: u64,
+    /// How many whole frames the piece fills; none for part of a frame.
+    frames: u32,
+}
+
+impl Stream {
+    /// An empty window on the bytes of `id`.
+    pub fn new(id: u8) -> Self {
+        Self { id, bytes: Vec::new(), start: 0, pieces: VecDeque::new(), breaks: VecDeque::new() }
+    }
+
+    /// The bytes that have come and have not been dropped.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Which byte of the stream the window starts with.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// The stream position of the first place within the window where the source's bytes do not continue.
+    pub fn next_break(&self) -> Option<u64> {
+        self.breaks.front().copied()
+    }
+
+    /// Forgets the break at [`next_break`](Self::next_break).
+    pub fn pass_break(&mut self) {
+        self.breaks.pop_front();
+    }
+
+    /// Drops `count` bytes from the front of the window. Places of older bytes are forgotten with them, but for
+    /// the piece that the window now starts in.
+    pub fn consume(&mut self, count: usize) {
+        let count = count.min(self.bytes.len());
+        self.bytes.drain(..count);
+        self.start += count as u64;
+    }
+
+    /// Where byte `position` of the stream stands in the buffer. Ask in rising order: what lies before is forgotten.
+    #[inline]
+    pub fn place(&mut self, position: u64) -> u64 {
+        while self.pieces.get(1).is_some_and(|next| next.stream <= position) {
+            self.pieces.pop_front();
+        }
+        self.pieces.front().map_or(position, |piece| piece.place(position))
+    }
+
+    fn add(&mut self, offset: u64, frames: u32, bytes: &[u8]) {
+        let stream = self.start + self.bytes.len() as u64;
+        self.bytes.extend_from_slice(bytes);
+        self.pieces.push_back(Piece { stream, offset, frames });
+    }
+}
+
+impl Receive for Stream {
+    fn span(&mut self, span: Span<'_>) {
+        if span.id == self.id {
+            self.add(span.offset, 0, span.bytes);
+        }
+    }
+
+    #[inline]
+    fn whole(&mut self, id: u8, offset: u64, bytes: &[u8; FRAME_DATA]) {
+        if id != self.id {
+            return;
+        }
+        match self.pieces.back_mut() {
+            Some(piece) if piece.is_followed_by(offset) => {
+                piece.frames += 1;
+                self.bytes.extend_from_slice(bytes);
+            }
+            _ => self.add(offset, 1, bytes),
+        }
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        if matches!(mark, Mark::Barrier { .. } | Mark::Lost(_)) {
+            let here = self.start + self.bytes.len() as u64;
+            if self.breaks.back() != Some(&here) {
+                self.breaks.push_back(here);
+            }
+        }
+    }
+}
+
+impl Piece {
+    #[inline]
+    fn is_followed_by(&self, offset: u64) -> bool {
+        self.frames != 0
+            && self.frames < u32::MAX
+            && offset == self.offset + u64::from(self.frames) * FRAME_LENGTH as u64
+    }
+
+    #[inline]
+    fn place(&self, position: u64) -> u64 {
+        let index = position.saturating_sub(self.stream);
+        // Every whole frame before the byte has one byte of flags.
+        let flags = if self.frames == 0 { 0 } else { index / FRAME_DATA as u64 };
+        self.offset + index + flags
+    }
+}

@@ -1,0 +1,228 @@
+//! Frames both ways, damaged and whole.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Everything that comes out, in a form that tests can compare.
+#[derive(Debug, Default, Clone, PartialEq)]
+struct Record {
+    bytes: Vec<(u8, u64, u8)>,
+    marks: Vec<Mark>,
+}
+
+impl Receive for Record {
+    fn span(&mut self, span: Span<'_>) {
+        self.bytes.extend((span.offset..).zip(span.bytes).map(|(offset, &byte)| (span.id, offset, byte)));
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        self.marks.push(mark);
+    }
+}
+
+impl Record {
+    fn of(layout: Layout, pieces: &[&[u8]]) -> Self {
+        let mut record = Record::default();
+        let mut deformatter = Deformatter::new(layout);
+        pieces.iter().for_each(|piece| deformatter.push(piece, &mut record));
+        deformatter.finish(&mut record);
+        record
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        let mut last = 0;
+        for &(id, _, byte) in &self.bytes {
+            if id != last {
+                text += &format!("[{id:02x}]");
+                last = id;
+            }
+            text += &format!("{byte:02x}");
+        }
+        self.marks.iter().for_each(|mark| {
+            text += &match mark {
+                Mark::Lost(error) => format!(" {error}"),
+                other => format!(" {other:?}"),
+            };
+        });
+        text
+    }
+}
+
+#[test]
+fn frames_say_which_bytes_belong_to_whom() {
+    let rows: &[(&str, [u8; 16], &str)] = &[
+        (
+            "an id, then its bytes with their low bits from the flags",
+            [0x21, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0b0000_0010],
+            "[10]0103030405060708090a0b0c0d0e",
+        ),
+        (
+            "an id that takes effect after the next byte",
+            [0x21, 0x01, 0x25, 0x02, 0x04, 0x05, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0b0000_0010],
+            "[10]0102[12]0405000000000000000000",
+        ),
+        (
+            "an id in the last place is for the next frame",
+            [0x21, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x25, 0b1000_0000],
+            "[10]0102030405060708090a0b0c0d",
+        ),
+        (
+            "null bytes are nobody's",
+            [0x21, 0xaa, 0x01, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0],
+            "[10]aa",
+        ),
+        (
+            "a trigger is a mark",
+            [0x21, 0xaa, 0xfb, 0x00, 0x01, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            "[10]aa Trigger { offset: 3 }",
+        ),
+        (
+            "a reserved id spoils its frame",
+            [0x21, 0xaa, 0xfd, 0x00, 0x01, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            " 0x0: reserved trace id 0x7e in a frame (16 bytes skipped)",
+        ),
+    ];
+    for (name, frame, expected) in rows {
+        assert_eq!(Record::of(Layout::FromStart, &[frame]).text(), *expected, "{name}");
+    }
+}
+
+#[test]
+fn bytes_know_where_they_stood() {
+    let frame = [0x21, 0x01, 0x25, 0x02, 0x04, 0x05, 0, 0, 0, 0, 0, 0, 0, 0, 0x01, 0b0000_0010];
+    let record = Record::of(Layout::FromStart, &[&frame]);
+    let places: Vec<u64> = record.bytes.iter().map(|byte| byte.1).collect();
+    assert_eq!(places, [1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
+}
+
+#[test]
+fn half_synchronisations_stand_between_pairs() {
+    let frame = [0x21, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0];
+    let mut bytes = Vec::from(FSYNC);
+    bytes.extend_from_slice(&frame[..4]);
+    bytes.extend_from_slice(&HSYNC);
+    bytes.extend_from_slice(&HSYNC);
+    bytes.extend_from_slice(&frame[4..]);
+    let record = Record::of(Layout::FromFullSync, &[&bytes]);
+    assert_eq!(
+        record.text(),
+        "[10]0102030405060708090a0b0c0d0e FullSync { offset: 0 } HalfSync { offset: 8 } HalfSync { offset: 10 }"
+    );
+    assert_eq!(record.bytes[3].1, 12, "the byte after the half synchronisations");
+}
+
+#[test]
+fn four_full_synchronisations_are_a_barrier() {
+    let mut formatter = Formatter::new();
+    formatter.push(0x10, &[1, 2]);
+    formatter.barrier();
+    formatter.push(0x10, &[3]);
+    let frames = formatter.finish();
+    let record = Record::of(Layout::FromStart, &[&frames]);
+    assert!(record.marks.contains(&Mark::Barrier { offset: 16 }));
+    assert_eq!(record.bytes.iter().map(|byte| byte.2).collect::<Vec<_>>(), [1, 2, 3]);
+}
+
+#[test]
+fn a_trace_port_capture_that_starts_anywhere_waits_for_a_full_synchronisation() {
+    let mut formatter = Formatter::with_full_sync(4);
+    formatter.push(0x10, &(0..200).collect::<Vec<u8>>());
+    let frames = formatter.finish();
+    let record = Record::of(Layout::FromFullSync, &[&frames[7..]]);
+    let lost = FrameError { offset: 0, skipped: 61, kind: BadFrame::NotSynchronised };
+    assert_eq!(record.marks.first(), Some(&Mark::Lost(lost)));
+    let bytes: Vec<u8> = record.bytes.iter().map(|byte| byte.2).collect();
+    assert!(bytes.ends_with(&(60..200).collect::<Vec<u8>>()) || bytes.is_empty(), "{bytes:?}");
+}
+
+#[test]
+fn a_full_synchronisation_inside_a_frame_restores_alignment() {
+    let mut formatter = Formatter::with_full_sync(1);
+    (0..40).for_each(|n| formatter.push(if n % 2 == 0 { 0x10 } else { 0x11 }, &[n; 9]));
+    let mut frames = formatter.finish();
+    frames.drain(50..53);
+    let record = Record::of(Layout::FromFullSync, &[&frames]);
+    let lost: Vec<_> = record.marks.iter().filter(|mark| matches!(mark, Mark::Lost(_))).collect();
+    assert_eq!(lost.len(), 1, "{lost:?}");
+    assert_eq!(record.bytes.last().map(|byte| byte.2), Some(39));
+}
+
+#[test]
+fn the_end_may_cut_a_frame() {
+    let mut formatter = Formatter::new();
+    formatter.push(0x10, &[7; 40]);
+    let mut frames = formatter.finish();
+    frames.truncate(35);
+    let record = Record::of(Layout::FromStart, &[&frames]);
+    assert_eq!(record.bytes.len(), 29);
+    let error = FrameError { offset: 32, skipped: 3, kind: BadFrame::Truncated };
+    assert_eq!(record.marks, [Mark::Lost(error)]);
+}
+
+#[test]
+fn a_stream_maps_its_bytes_back_to_the_buffer() {
+    let mut formatter = Formatter::new();
+    formatter.push(0x10, &(0..100).collect::<Vec<u8>>());
+    formatter.push(0x11, &[0xee; 20]);
+    formatter.push(0x10, &(100..120).collect::<Vec<u8>>());
+    let frames = formatter.finish();
+    let record = Record::of(Layout::FromStart, &[&frames]);
+    let mut stream = Stream::new(0x10);
+    let mut deformatter = Deformatter::new(Layout::FromStart);
+    deformatter.push(&frames, &mut stream);
+    deformatter.finish(&mut stream);
+    assert_eq!(stream.bytes(), (0..120).collect::<Vec<u8>>());
+    let places: Vec<u64> = (0..120).map(|position| stream.place(position)).collect();
+    let expected: Vec<u64> = record.bytes.iter().filter(|byte| byte.0 == 0x10).map(|byte| byte.1).collect();
+    assert_eq!(places, expected);
+}
+
+/// What sources sent: runs of bytes, each with its id.
+fn runs() -> impl Strategy<Value = Vec<(u8, Vec<u8>)>> {
+    prop::collection::vec((1..=ID_LAST, prop::collection::vec(any::<u8>(), 0..40)), 0..30)
+}
+
+fn formatted(runs: &[(u8, Vec<u8>)], full_sync_every: Option<usize>) -> Vec<u8> {
+    let mut formatter = full_sync_every.map_or_else(Formatter::new, Formatter::with_full_sync);
+    runs.iter().for_each(|(id, bytes)| formatter.push(*id, bytes));
+    formatter.finish()
+}
+
+proptest! {
+    #[test]
+    fn formatting_then_deformatting_is_identity(runs in runs(), every in prop::option::of(1_usize..5)) {
+        let layout = if every.is_some() { Layout::FromFullSync } else { Layout::FromStart };
+        let record = Record::of(layout, &[&formatted(&runs, every)]);
+        let sent: Vec<(u8, u8)> = runs.iter().flat_map(|(id, bytes)| bytes.iter().map(|&byte| (*id, byte))).collect();
+        let came: Vec<(u8, u8)> = record.bytes.iter().map(|byte| (byte.0, byte.2)).collect();
+        prop_assert_eq!(came, sent);
+        let lost = record.marks.iter().any(|mark| matches!(mark, Mark::Lost(_)));
+        prop_assert!(!lost);
+    }
+
+    #[test]
+    fn how_the_buffer_is_cut_makes_no_difference(
+        bytes in prop::collection::vec(prop_oneof![Just(0xff), Just(0x7f), Just(0x21), any::<u8>()], 0..700),
+        cuts in prop::collection::vec(0_usize..700, 0..6),
+        from_start in any::<bool>(),
+    ) {
+        let layout = if from_start { Layout::FromStart } else { Layout::FromFullSync };
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
+        cuts.sort_unstable();
+        let mut pieces = vec![];
+        let mut from = 0;
+        for cut in cuts {
+            pieces.push(&bytes[from..cut]);
+            from = cut;
+        }
+        pieces.push(&bytes[from..]);
+        prop_assert_eq!(Record::of(layout, &pieces), Record::of(layout, &[&bytes]));
+    }
+}
