@@ -1,1 +1,56 @@
-//! Captures.
+//! Captures: what a recording leaves on disk.
+//!
+//! package on disk ─▶ **capture** ─▶ trace bytes, source metadata, code images, system-event log
+//!
+//! A package is a snapshot directory (`snapshot.ini`), a trace package (`contents.ini`), either of them in a zip
+//! archive, or just bytes that the caller describes. This room opens the files and says what is where; it refuses to
+//! know what a packet means. What is missing or odd in a package is a [`Note`], not a failure.
+//!
+//! ```
+//! use std::fs;
+//! use std::io::Read;
+//! use unspool_capture::Capture;
+//!
+//! # let dir = tempfile::tempdir()?;
+//! # let dir = dir.path();
+//! fs::write(dir.join("snapshot.ini"), "[device_list]\ndevice0=etm.ini\n[trace]\nmetadata=trace.ini\n")?;
+//! fs::write(dir.join("etm.ini"), "[device]\nname=ETM_0\nclass=trace_source\ntype=ETM4.2\n[regs]\nTRCTRACEIDR=0x10\n")?;
+//! fs::write(dir.join("trace.ini"), "[trace_buffers]\nbuffers=buffer0\n\
+//!     [buffer0]\nname=ETB\nfile=etb.bin\nformat=coresight\n[source_buffers]\nETM_0=ETB\n")?;
+//! fs::write(dir.join("etb.bin"), [0; 32])?;
+//!
+//! let capture = Capture::open(dir)?;
+//! for stream in capture.streams() {
+//!     let source = &capture.sources[stream.source];
+//!     assert_eq!((source.name.as_str(), source.id, stream.session), ("ETM_0", Some(0x10), 0));
+//!     let mut bytes = Vec::new();
+//!     capture.reader(stream.buffer)?.read_to_end(&mut bytes)?;
+//!     assert_eq!(bytes.len(), 32);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod archive;
+mod bare;
+mod buffer;
+mod capture;
+mod device;
+mod error;
+mod ini;
+mod metadata;
+mod note;
+mod open;
+mod package;
+mod registers;
+mod save;
+mod snapshot;
+mod store;
+
+pub use bare::BareOptions;
+pub use buffer::{Buffer, BufferFile, BufferFormat, BufferReader, Place};
+pub use capture::{Capture, Core, Device, EventLog, Extra, Format, Image, Source, Stream};
+pub use error::Error;
+pub use note::{Note, NoteKind};
+pub use registers::{Register, Registers};
+pub use save::Saved;
+pub use store::FileReader;

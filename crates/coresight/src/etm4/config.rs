@@ -92,6 +92,10 @@ pub struct Config {
     pub context_id_bytes: u8,
     /// Bytes of a virtual context identifier in a packet: 0, 1, 2 or 4.
     pub vmid_bytes: u8,
+    /// TRCCONFIGR.CID: context identifiers are traced. Not known: only those that packets carry are.
+    pub context_ids: bool,
+    /// TRCCONFIGR.VMID: virtual context identifiers are traced.
+    pub vmids: bool,
     /// TRCIDR0.COMMOPT: cycle counts carry no commits.
     pub commit_mode_1: bool,
     /// TRCIDR0.COMMTRANS: a transaction start is not a P0 element.
@@ -191,6 +195,8 @@ impl Config {
             trace_id: given.traceidr.map(|id| (id & 0x7f) as u8),
             context_id_bytes: (field(idr2, 5, 5).min(4)) as u8,
             vmid_bytes: (field(idr2, 10, 5).min(4)) as u8,
+            context_ids: field(given.configr.unwrap_or(0), 6, 1) == 1,
+            vmids: field(given.configr.unwrap_or(0), 7, 1) == 1,
             commit_mode_1: field(idr0, 29, 1) == 1,
             transaction_start_not_p0: field(idr0, 30, 1) == 1,
             max_speculation: idr8,

@@ -52,7 +52,7 @@ fn encode(packet: &Packet, config: &Config, out: &mut Vec<u8>) -> Option<()> {
         Packet::CancelFormat1 { count, mispredict } => with_continued(0x2e | u8::from(mispredict), count, out),
         Packet::CancelFormat2(atoms) => out.push(0x34 | few_atoms(atoms)),
         Packet::CancelFormat3 { count, atom } => {
-            out.push(0x38 | small(count.checked_sub(2)?, 3)? << 1 | u8::from(atom))
+            out.push(0x38 | small(count.checked_sub(2)?, 3)? << 1 | u8::from(atom));
         }
         Packet::Mispredict(atoms) => out.push(0x30 | few_atoms(atoms)),
         Packet::ConditionalInstruction(instruction) => conditional_instruction(instruction, out)?,

@@ -2,22 +2,27 @@
 //!
 //! bytes ─▶ [`Packet`]s ─▶ elements ─▶ committed elements
 //!
-//! Each room is public: [`Packets`] over bytes that are all there, [`PacketDecoder`] over bytes that come in pieces.
+//! Each room is public: [`Packets`] over bytes that are all there, [`PacketDecoder`] over bytes that come in pieces,
+//! [`ElementDecoder`] behind it, [`Speculation`] behind that.
 //! [`Config`] says what the registers of the trace unit mean for reading.
 
 mod address;
 mod atoms;
 mod config;
+pub mod element;
 mod encode;
 pub mod packet;
 mod read;
+mod speculation;
 mod text;
 
 pub use atoms::Atoms;
 pub use config::{Assumption, Config, Profile, Registers, Version};
+pub use element::{Element, ElementDecoder, ElementError, ElementItem};
 pub use encode::Unencodable;
 pub use packet::{Packet, PacketKind};
 pub use read::{Located, Malformed, PacketDecoder, PacketError, PacketItem, Packets};
+pub use speculation::{Speculation, Transactions};
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,7 @@ use alloc::collections::VecDeque;
 use super::address::{AddressForm, any_address};
 use super::packet::{
     Address, ConditionalInstruction, ConditionalResult, Context, CycleCount, ExceptionAddress, FewAtoms, KeyResult,
-    Packet, Security, SubIsa, TraceInfo,
+    Packet, Security, TraceInfo,
 };
 use super::{Atoms, Config};
 use crate::cursor::{Cursor, Ended};

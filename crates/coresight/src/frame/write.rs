@@ -85,7 +85,7 @@ impl Formatter {
 
     fn write_full_sync(&mut self) {
         let Some(every) = self.full_sync_every else { return };
-        if self.since_sync % every == 0 {
+        if self.since_sync.is_multiple_of(every) {
             self.frames.extend_from_slice(&FSYNC);
         }
         self.since_sync += 1;

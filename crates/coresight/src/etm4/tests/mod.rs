@@ -1,7 +1,9 @@
 //! Tables and properties of the ETE and ETMv4 rooms.
 
 mod any_packet;
+mod elements;
 mod packets;
+mod speculation;
 
 use crate::Protocol;
 

@@ -1,0 +1,119 @@
+//! Trace bytes without a package: the caller says what the package would have said.
+//!
+//! Comes in: paths and [`BareOptions`]. Goes out: a [`Capture`] with one buffer and one source.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use unspool_coresight::Protocol;
+
+use crate::buffer::{Buffer, BufferFile, BufferFormat};
+use crate::capture::{Capture, Format, Source, trace_id};
+use crate::error::Error;
+use crate::metadata::check_start;
+use crate::note::At;
+use crate::registers::Registers;
+use crate::store::{Loose, Store};
+
+/// What has to be known about bytes that nobody describes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BareOptions {
+    /// The protocol of the source.
+    pub protocol: Protocol,
+    /// Its trace id; if `None`, the registers may tell.
+    pub id: Option<u8>,
+    /// How the bytes are stored.
+    pub format: BufferFormat,
+    /// The registers of the trace unit.
+    pub registers: Registers,
+    /// Where the next byte would have been written, if the buffer is circular.
+    pub write_pointer: Option<u64>,
+    /// Whether a circular buffer has wrapped.
+    pub wrapped: Option<bool>,
+}
+
+impl BareOptions {
+    /// The raw stream of one source.
+    pub fn raw(protocol: Protocol) -> Self {
+        Self {
+            protocol,
+            id: None,
+            format: BufferFormat::Raw,
+            registers: Registers::default(),
+            write_pointer: None,
+            wrapped: None,
+        }
+    }
+
+    /// Frames in which this source speaks.
+    pub fn formatted(protocol: Protocol) -> Self {
+        Self { format: BufferFormat::Formatted, ..Self::raw(protocol) }
+    }
+}
+
+impl Capture {
+    /// Takes files as one buffer, joined in this order. `-` is the standard input; it and other streams are copied
+    /// to a temporary file without a name, so that they can be read more than once.
+    ///
+    /// # Errors
+    ///
+    /// If there is no path, or one cannot be opened.
+    pub fn bare<P: AsRef<Path>>(paths: &[P], options: BareOptions) -> Result<Self, Error> {
+        let Some(first) = paths.first().map(AsRef::as_ref) else {
+            let found = "no file is named".to_string();
+            return Err(Error::NotACapture { path: Path::new("").to_path_buf(), found });
+        };
+        let (store, names) = open_files(paths)?;
+        let mut capture = Capture::new(first, Format::Bare, store);
+        let mut files = Vec::new();
+        for name in &names {
+            let (name, size) = capture.look_up(At::file(name), name);
+            files.push(BufferFile { name, size });
+        }
+        let mut buffer = Buffer {
+            name: buffer_name(first),
+            files,
+            format: options.format,
+            write_pointer: options.write_pointer,
+            wrapped: options.wrapped,
+            vendor: None,
+            component: None,
+        };
+        check_start(&mut capture, At::file(&first.to_string_lossy()), &mut buffer);
+        capture.buffers.push(buffer);
+        capture.sources.push(source(options));
+        Ok(capture)
+    }
+}
+
+fn open_files<P: AsRef<Path>>(paths: &[P]) -> Result<(Store, Vec<String>), Error> {
+    let mut files = BTreeMap::new();
+    let mut names = Vec::new();
+    for path in paths.iter().map(AsRef::as_ref) {
+        let name = path.to_string_lossy().into_owned();
+        if !files.contains_key(&name) {
+            files.insert(name.clone(), Loose::open(path)?);
+        }
+        names.push(name);
+    }
+    Ok((Store::Loose(files), names))
+}
+
+fn source(options: BareOptions) -> Source {
+    let name = options.protocol.name();
+    Source {
+        name: name.to_string(),
+        kind: name.to_ascii_uppercase(),
+        protocol: Some(options.protocol),
+        id: options.id.or_else(|| trace_id(&options.registers)),
+        registers: options.registers,
+        options: Vec::new(),
+        buffers: vec![0],
+        core: None,
+    }
+}
+
+fn buffer_name(path: &Path) -> String {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    stem.filter(|stem| stem != "-").unwrap_or_else(|| "stdin".to_string())
+}

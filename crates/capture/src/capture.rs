@@ -1,0 +1,333 @@
+//! The capture: everything that a package says about a recording, and the way to its bytes.
+//!
+//! The readers of the package forms ([`snapshot`](crate::snapshot), [`package`](crate::package),
+//! [`bare`](crate::bare)) fill in a [`Capture`]; users ask it for buffers, streams and files.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use unspool_coresight::Protocol;
+
+use crate::buffer::{Buffer, BufferReader};
+use crate::error::Error;
+use crate::ini::{INI_LIMIT, INI_TOTAL, Ini, Section};
+use crate::note::{At, Note, NoteKind};
+use crate::registers::Registers;
+use crate::store::{FileReader, Found, Store};
+
+/// A recording on disk: buffers of trace, the sources that wrote them, and the code that ran.
+///
+/// Index fields (`Source::buffers`, `Source::core`, `Core::sources`) point into the lists of the same capture.
+#[derive(Debug, Clone)]
+pub struct Capture {
+    /// What was opened.
+    pub path: PathBuf,
+    /// The form of the package.
+    pub format: Format,
+    /// Whether the package is a zip archive.
+    pub in_zip: bool,
+    /// The version of a snapshot, as written.
+    pub version: Option<String>,
+    /// The trace buffers, in the order in which the package lists them.
+    pub buffers: Vec<Buffer>,
+    /// Everything that writes trace.
+    pub sources: Vec<Source>,
+    /// The processors.
+    pub cores: Vec<Core>,
+    /// Devices that are neither source nor processor.
+    pub devices: Vec<Device>,
+    /// What the package says beyond what we interpret.
+    pub extras: Vec<Extra>,
+    /// The log of system events, if the package has one.
+    pub event_log: Option<EventLog>,
+    /// What is missing or odd.
+    pub notes: Vec<Note>,
+    pub(crate) store: Arc<Store>,
+    /// How many bytes of ini text may still be read.
+    ini_left: u64,
+}
+
+/// The form of a package.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// `snapshot.ini`, one ini file a device, and `trace.ini`.
+    Snapshot,
+    /// `contents.ini` and metadata with one section a trace source.
+    Package,
+    /// Trace bytes without any description.
+    Bare,
+}
+
+/// One writer of trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// The name by which the package speaks of it.
+    pub name: String,
+    /// Its type, as written (`ETM4.2`).
+    pub kind: String,
+    /// The protocol that the type means, if we know it.
+    pub protocol: Option<Protocol>,
+    /// The registers of the trace unit.
+    pub registers: Registers,
+    /// Settings that are given by name instead of by register (`timestamp_bits`), in the order of the package.
+    pub options: Vec<(String, String)>,
+    /// The trace id under which its bytes travel.
+    pub id: Option<u8>,
+    /// The buffers that hold its trace, in ascending order.
+    pub buffers: Vec<usize>,
+    /// The core that it watches.
+    pub core: Option<usize>,
+}
+
+/// One processor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Core {
+    /// The name by which the package speaks of it.
+    pub name: String,
+    /// Its type, as written (`Cortex-A53`).
+    pub kind: String,
+    /// Its registers when the capture was taken.
+    pub registers: Registers,
+    /// What its memory held.
+    pub images: Vec<Image>,
+    /// The sources that watch it, in ascending order.
+    pub sources: Vec<usize>,
+}
+
+/// A device that is neither source nor processor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    /// The name by which the package speaks of it.
+    pub name: String,
+    /// Its class, as written; empty if the package does not say.
+    pub class: String,
+    /// Its type, as written.
+    pub kind: String,
+    /// Its registers.
+    pub registers: Registers,
+    /// What its memory held.
+    pub images: Vec<Image>,
+}
+
+/// A stretch of memory whose content is in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// The section that describes it (`dump1`).
+    pub section: String,
+    /// The file, as named inside of the package.
+    pub file: String,
+    /// The size of the file, `None` if it is missing.
+    pub size: Option<u64>,
+    /// Where the bytes were in memory; `None` where the file itself has to say.
+    pub address: Option<u64>,
+    /// How many bytes count; `None` for all until the end of the file.
+    pub length: Option<u64>,
+    /// Where in the file the bytes start.
+    pub offset: u64,
+    /// The address space (`EL2`, `S`), as written.
+    pub space: Option<String>,
+}
+
+/// A section, or some keys of one, that we keep without understanding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extra {
+    /// The file, as named inside of the package.
+    pub file: String,
+    /// The name of the section.
+    pub section: String,
+    /// Its keys and values, in order.
+    pub pairs: Vec<(String, String)>,
+}
+
+/// The file that logs system events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventLog {
+    /// The name inside of the package.
+    pub file: String,
+    /// The size in bytes, `None` if the file is missing.
+    pub size: Option<u64>,
+}
+
+/// The trace of one source in one buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Stream {
+    /// Index into [`Capture::sources`].
+    pub source: usize,
+    /// Index into [`Capture::buffers`].
+    pub buffer: usize,
+    /// Which of the buffers that carry this trace id it is, counted from 0 in the order of the package.
+    pub session: usize,
+}
+
+impl Capture {
+    /// What there is to decode: every buffer with every source in it, in the order of the buffers.
+    ///
+    /// Recordings that were stopped and started again have one buffer a session and often one description of the
+    /// trace unit a session too; what stays the same is the trace id, so sessions are counted by it. A source without
+    /// an id counts for itself.
+    pub fn streams(&self) -> Vec<Stream> {
+        let mut streams = Vec::new();
+        let mut sessions: HashMap<Result<u8, usize>, usize> = HashMap::new();
+        for (buffer, inside) in self.sources_by_buffer().into_iter().enumerate() {
+            let key = |source: usize| self.sources.get(source).and_then(|found| found.id).ok_or(source);
+            let session = |source| sessions.get(&key(source)).copied().unwrap_or(0);
+            streams.extend(inside.iter().map(|&source| Stream { source, buffer, session: session(source) }));
+            let seen: HashSet<Result<u8, usize>> = inside.iter().map(|&source| key(source)).collect();
+            seen.into_iter().for_each(|key| *sessions.entry(key).or_default() += 1);
+        }
+        streams
+    }
+
+    /// The bytes of a buffer, oldest first. Files that are missing are left out; if all are, that is an error.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such buffer, or its first file cannot be opened.
+    pub fn reader(&self, buffer: usize) -> Result<BufferReader, Error> {
+        let count = self.buffers.len();
+        let found = self.buffers.get(buffer).ok_or(Error::NoBuffer { index: buffer, count })?;
+        BufferReader::new(Arc::clone(&self.store), found)
+    }
+
+    /// Opens a file of the package, such as an image.
+    ///
+    /// # Errors
+    ///
+    /// If the file is missing, leads out of the package, or cannot be opened.
+    pub fn open_file(&self, name: &str) -> Result<FileReader, Error> {
+        self.store.open(name)
+    }
+
+    /// All bytes of a file of the package that may have at most `limit` of them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`open_file`](Capture::open_file), and if the file is larger or damaged.
+    pub fn read_file(&self, name: &str, limit: u64) -> Result<Vec<u8>, Error> {
+        self.store.read(name, limit)
+    }
+
+    pub(crate) fn new(path: &Path, format: Format, store: Store) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            format,
+            in_zip: matches!(store, Store::Zip(_)),
+            version: None,
+            buffers: Vec::new(),
+            sources: Vec::new(),
+            cores: Vec::new(),
+            devices: Vec::new(),
+            extras: Vec::new(),
+            event_log: None,
+            notes: Vec::new(),
+            store: Arc::new(store),
+            ini_left: INI_TOTAL,
+        }
+    }
+
+    pub(crate) fn note(&mut self, at: At<'_>, kind: NoteKind, text: impl Into<String>) {
+        self.notes.push(at.note(kind, text));
+    }
+
+    /// The name and size of a file that the package mentions; notes what is wrong with it.
+    pub(crate) fn look_up(&mut self, at: At<'_>, name: &str) -> (String, Option<u64>) {
+        let (kind, text) = match self.store.find(name) {
+            Found::File { name: found, size, exact } => {
+                if !exact {
+                    self.note(at, NoteKind::NameCase, format!("`{name}` is spelled `{found}` in the package"));
+                }
+                return (found, Some(size));
+            }
+            Found::Missing => (NoteKind::MissingFile, format!("`{name}` is not in the package")),
+            Found::Outside => {
+                (NoteKind::OutsidePackage, format!("`{name}` leads out of the package and is not opened"))
+            }
+            Found::Unusable(reason) => (NoteKind::Unreadable, format!("`{name}` cannot be used: {reason}")),
+        };
+        self.note(at, kind, text);
+        (name.to_string(), None)
+    }
+
+    /// Reads an ini file that the package mentions; what is wrong with it becomes a note.
+    pub(crate) fn load_ini(&mut self, at: At<'_>, name: &str) -> Option<(String, Ini)> {
+        let (file, size) = self.look_up(at, name);
+        let Some(left) = self.ini_left.checked_sub(size?.min(INI_LIMIT)) else {
+            self.note(at, NoteKind::TooMany, format!("`{name}` is left out: the ini files are too large together"));
+            return None;
+        };
+        self.ini_left = left;
+        match read_ini(&self.store, &file) {
+            Ok(ini) => {
+                self.notes.extend(ini.notes(&file));
+                Some((file, ini))
+            }
+            Err(error) => {
+                self.note(at, NoteKind::Unreadable, error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Keeps the entries of a section whose keys are not among those that we interpret.
+    pub(crate) fn keep_extras(&mut self, file: &str, section: &Section, interpreted: impl Fn(&str) -> bool) {
+        let rest = section.entries.iter().filter(|entry| !interpreted(&entry.key.to_ascii_lowercase()));
+        let pairs: Vec<(String, String)> = rest.map(|entry| (entry.key.clone(), entry.value.clone())).collect();
+        if !pairs.is_empty() {
+            self.extras.push(Extra { file: file.to_string(), section: section.name.clone(), pairs });
+        }
+    }
+
+    /// Says which core a source watches. A source watches one core; a core may have many sources.
+    pub(crate) fn join(&mut self, at: At<'_>, core: usize, source: usize) {
+        let Some(watcher) = self.sources.get_mut(source) else { return };
+        match watcher.core {
+            None => watcher.core = Some(core),
+            Some(known) if known == core => return,
+            Some(_) => {
+                let text = format!("`{}` already has a core; the first one counts", watcher.name);
+                return self.note(at, NoteKind::Duplicate, text);
+            }
+        }
+        if let Some(core) = self.cores.get_mut(core) {
+            core.sources.push(source);
+            core.sources.sort_unstable();
+        }
+    }
+
+    fn sources_by_buffer(&self) -> Vec<Vec<usize>> {
+        let mut lists = vec![Vec::new(); self.buffers.len()];
+        for (source, buffers) in self.sources.iter().map(|source| &source.buffers).enumerate() {
+            for &buffer in buffers {
+                if let Some(list) = lists.get_mut(buffer) {
+                    list.push(source);
+                }
+            }
+        }
+        lists
+    }
+}
+
+impl Source {
+    /// Puts the source into a buffer.
+    pub(crate) fn add_buffer(&mut self, buffer: usize) {
+        if let Err(at) = self.buffers.binary_search(&buffer) {
+            self.buffers.insert(at, buffer);
+        }
+    }
+}
+
+/// Reads an ini file of the package.
+pub(crate) fn read_ini(store: &Store, file: &str) -> Result<Ini, Error> {
+    let bytes = store.read(file, INI_LIMIT)?;
+    let not_ini = || Error::Unusable { name: file.to_string(), reason: "not an ini file".to_string() };
+    Ini::from_bytes(&bytes).ok_or_else(not_ini)
+}
+
+/// The trace id that the registers of a trace unit tell. Seven bits, as in CoreSight's ATID.
+pub(crate) fn trace_id(registers: &Registers) -> Option<u8> {
+    const PLACES: [(&str, u32); 4] = [("TRCTRACEIDR", 0), ("ETMTRACEIDR", 0), ("ITMTCR", 16), ("STMTCSR", 16)];
+    let found = PLACES.iter().find_map(|&(name, shift)| registers.get(name).map(|value| value >> shift & 0x7f));
+    found.and_then(|id| u8::try_from(id).ok())
+}

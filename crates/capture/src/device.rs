@@ -1,0 +1,190 @@
+//! Device files: one ini file that describes a core, a trace source or something else.
+//!
+//! Comes in: the entries of a `[device_list]`. Goes out: cores, sources and devices in the capture. Which source
+//! watches which core stands elsewhere, in the trace metadata.
+
+use std::collections::HashSet;
+
+use unspool_coresight::Protocol;
+
+use crate::capture::{Capture, Core, Device, Image, Source, trace_id};
+use crate::ini::{Entry, Ini, Section, flag, number};
+use crate::note::{At, NoteKind};
+use crate::registers::{Register, Registers};
+
+/// More devices than any system that we have heard of.
+pub(crate) const DEVICE_LIMIT: usize = 16 << 10;
+
+/// Reads the devices that the entries of a list name, `device0=cpu_0.ini`.
+pub(crate) fn read_list(capture: &mut Capture, file: &str, list: &Section) {
+    let mut seen = HashSet::new();
+    for entry in &list.entries {
+        let at = At::line(file, entry.line);
+        for name in entry.items() {
+            if !seen.insert(name.to_string()) {
+                capture.note(at, NoteKind::Duplicate, format!("`{name}` is listed again and read once"));
+            } else if seen.len() > DEVICE_LIMIT {
+                let text = format!("the list has more than {DEVICE_LIMIT} devices; the rest is left out");
+                return capture.note(at, NoteKind::TooMany, text);
+            } else if let Some((file, ini)) = capture.load_ini(at, name) {
+                read(capture, &file, &ini);
+            }
+        }
+    }
+}
+
+/// What a device file says, whatever the device is.
+#[derive(Default)]
+struct Description {
+    name: Option<String>,
+    class: Option<String>,
+    kind: Option<String>,
+    registers: Registers,
+    images: Vec<Image>,
+}
+
+fn read(capture: &mut Capture, file: &str, ini: &Ini) {
+    let mut description = Description::default();
+    for section in &ini.sections {
+        if section.is("device") {
+            read_identity(capture, file, section, &mut description);
+        } else if section.is("regs") {
+            read_registers(capture, file, &section.entries, &mut description.registers);
+        } else if is_dump(&section.name) {
+            description.images.extend(read_image(capture, file, section));
+        } else {
+            capture.keep_extras(file, section, |_| false);
+        }
+    }
+    add(capture, file, description);
+}
+
+fn read_identity(capture: &mut Capture, file: &str, section: &Section, description: &mut Description) {
+    let text = |key| section.value(key).map(str::to_string);
+    description.name = text("name").or(description.name.take());
+    description.class = text("class").or(description.class.take());
+    description.kind = text("type").or(description.kind.take());
+    capture.keep_extras(file, section, |key| matches!(key, "name" | "class" | "type"));
+}
+
+fn add(capture: &mut Capture, file: &str, description: Description) {
+    let Description { name, class, kind, registers, images } = description;
+    let name = name.unwrap_or_else(|| name_from_file(capture, file));
+    let class = class.unwrap_or_default();
+    let kind = kind.unwrap_or_default();
+    if class.eq_ignore_ascii_case("core") {
+        capture.cores.push(Core { name, kind, registers, images, sources: Vec::new() });
+    } else if class.eq_ignore_ascii_case("trace_source") {
+        let source = new_source(capture, At::file(file), name, kind, registers);
+        capture.sources.push(source);
+    } else {
+        if class.is_empty() {
+            capture.note(At::file(file), NoteKind::MissingKey, format!("the class of `{name}` is not given"));
+        }
+        capture.devices.push(Device { name, class, kind, registers, images });
+    }
+}
+
+/// A source that is in no buffer yet.
+pub(crate) fn new_source(
+    capture: &mut Capture,
+    at: At<'_>,
+    name: String,
+    kind: String,
+    registers: Registers,
+) -> Source {
+    let protocol = Protocol::from_name(&kind);
+    if protocol.is_none() {
+        let text = format!("`{name}` is of type `{kind}`, which is no protocol that we know");
+        capture.note(at, NoteKind::UnknownFormat, text);
+    }
+    let id = trace_id(&registers);
+    Source { name, kind, protocol, registers, options: Vec::new(), id, buffers: Vec::new(), core: None }
+}
+
+/// Reads register lines; those that cannot be read become notes.
+pub(crate) fn read_registers<'a>(
+    capture: &mut Capture,
+    file: &str,
+    entries: impl IntoIterator<Item = &'a Entry>,
+    registers: &mut Registers,
+) {
+    for entry in entries {
+        match Register::parse(&entry.key, &entry.value) {
+            Ok(register) => registers.set(register),
+            Err(reason) => {
+                let text = format!("register `{}` is left out: {reason}", entry.key);
+                capture.note(At::line(file, entry.line), NoteKind::BadValue, text);
+            }
+        }
+    }
+}
+
+/// A number in a section; one that cannot be read becomes a note.
+pub(crate) fn read_number(capture: &mut Capture, file: &str, section: &Section, key: &str) -> Option<u64> {
+    let entry = section.entry(key)?;
+    let value = number(&entry.value);
+    if value.is_none() {
+        let text = format!("`{}` is not a number; `{key}` is ignored", entry.value);
+        capture.note(At::line(file, entry.line), NoteKind::BadValue, text);
+    }
+    value
+}
+
+/// A switch in a section; one that cannot be read becomes a note.
+pub(crate) fn read_flag(capture: &mut Capture, file: &str, section: &Section, key: &str) -> Option<bool> {
+    let entry = section.entry(key)?;
+    let value = flag(&entry.value);
+    if value.is_none() {
+        let text = format!("`{}` is neither yes nor no; `{key}` is ignored", entry.value);
+        capture.note(At::line(file, entry.line), NoteKind::BadValue, text);
+    }
+    value
+}
+
+fn read_image(capture: &mut Capture, file: &str, section: &Section) -> Option<Image> {
+    let at = At::line(file, section.line);
+    let Some(named) = section.value("file") else {
+        capture.note(at, NoteKind::MissingKey, format!("[{}] names no file", section.name));
+        capture.keep_extras(file, section, |_| false);
+        return None;
+    };
+    let line = section.entry("file").map_or(section.line, |entry| entry.line);
+    let (name, size) = capture.look_up(At::line(file, line), named);
+    let image = Image {
+        section: section.name.clone(),
+        file: name,
+        size,
+        address: read_number(capture, file, section, "address"),
+        length: read_number(capture, file, section, "length"),
+        offset: read_number(capture, file, section, "offset").unwrap_or(0),
+        space: section.value("space").map(str::to_string),
+    };
+    check_image(capture, at, &image);
+    capture.keep_extras(file, section, |key| matches!(key, "file" | "address" | "length" | "offset" | "space"));
+    Some(image)
+}
+
+fn check_image(capture: &mut Capture, at: At<'_>, image: &Image) {
+    let Some(size) = image.size else { return };
+    if image.offset.saturating_add(image.length.unwrap_or(0)) > size {
+        let text = format!("[{}] reaches beyond the end of `{}` ({size:#x} bytes)", image.section, image.file);
+        capture.note(at, NoteKind::BadValue, text);
+    }
+    if image.address.is_none() {
+        let text = format!("[{}] gives no address; the file has to say where it belongs", image.section);
+        capture.note(at, NoteKind::MissingKey, text);
+    }
+}
+
+/// `dump`, `dump1`, `dump3a`, `dump.text`, `dump__libc_freeres_fn`.
+fn is_dump(section: &str) -> bool {
+    section.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("dump"))
+}
+
+fn name_from_file(capture: &mut Capture, file: &str) -> String {
+    let last = file.rsplit('/').next().unwrap_or(file);
+    let name = last.rsplit_once('.').map_or(last, |(stem, _)| stem).to_string();
+    capture.note(At::file(file), NoteKind::MissingKey, format!("the device has no name and is called `{name}`"));
+    name
+}

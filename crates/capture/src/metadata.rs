@@ -1,0 +1,312 @@
+//! The trace metadata of a snapshot: which buffers there are, and who is in which.
+//!
+//! Comes in: a parsed `trace.ini`. Goes out: buffers, then sources with their buffers and cores. The names are
+//! resolved at the end, when all devices and all buffers are known.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::buffer::{BLOCK, Buffer, BufferFile, BufferFormat};
+use crate::capture::Capture;
+use crate::device::{read_flag, read_number};
+use crate::ini::{Entry, Ini, Section};
+use crate::note::{At, NoteKind};
+
+/// More buffers than any recording that we have heard of.
+const BUFFER_LIMIT: usize = 1 << 10;
+
+/// Who belongs to whom, by name.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    /// Source to buffer.
+    buffers: Vec<Link>,
+    /// Core to source.
+    sources: Vec<Link>,
+}
+
+#[derive(Debug)]
+struct Link {
+    file: String,
+    line: u32,
+    from: String,
+    to: String,
+}
+
+/// Reads the buffers; adds what is said about relations to `links`.
+pub(crate) fn read(capture: &mut Capture, file: &str, ini: &Ini, links: &mut Links) {
+    let sections: HashMap<String, &Section> =
+        ini.sections.iter().map(|section| (section.name.to_ascii_lowercase(), section)).collect();
+    let mut described = HashSet::new();
+    for (name, line) in listed_buffers(capture, file, ini) {
+        let lower = name.to_ascii_lowercase();
+        add_listed(capture, At::line(file, line), sections.get(&lower).copied(), &name);
+        described.insert(lower);
+    }
+    for section in &ini.sections {
+        if section.is("trace_buffers") {
+            capture.keep_extras(file, section, |key| key == "buffers");
+        } else if section.is("source_buffers") {
+            links.buffers.extend(section.entries.iter().flat_map(|entry| pairs(file, entry)));
+        } else if section.is("core_trace_sources") {
+            links.sources.extend(section.entries.iter().flat_map(|entry| pairs(file, entry)));
+        } else if !described.contains(&section.name.to_ascii_lowercase()) {
+            keep_other(capture, file, section);
+        }
+    }
+}
+
+/// Turns names into indexes and assumes what nobody says.
+pub(crate) fn resolve(capture: &mut Capture, file: &str, links: &Links) {
+    let sources = by_name(capture.sources.iter().map(|source| source.name.as_str()));
+    if links.buffers.is_empty() {
+        assume_buffers(capture, file);
+    } else {
+        link_buffers(capture, links, &sources);
+        note_unheard(capture, file);
+    }
+    let cores = by_name(capture.cores.iter().map(|core| core.name.as_str()));
+    for link in &links.sources {
+        let core = known(capture, link, &link.from, "core", &cores);
+        let source = known(capture, link, &link.to, "trace source", &sources);
+        if let (Some(core), Some(source)) = (core, source) {
+            capture.join(link.at(), core, source);
+        }
+    }
+}
+
+/// The settings of a buffer section. The files come from the caller.
+pub(crate) fn read_buffer(
+    capture: &mut Capture,
+    file: &str,
+    section: &Section,
+    name: String,
+    files: Vec<BufferFile>,
+) -> Buffer {
+    let text = |key| section.value(key).map(str::to_string);
+    let mut buffer = Buffer {
+        name,
+        files,
+        format: read_format(capture, file, section),
+        write_pointer: read_number(capture, file, section, "write_pointer"),
+        wrapped: read_flag(capture, file, section, "wrapped"),
+        vendor: text("vendor"),
+        component: text("component"),
+    };
+    check_start(capture, At::line(file, section.line), &mut buffer);
+    buffer
+}
+
+/// Adds a buffer unless there are absurdly many; the answer is its index.
+pub(crate) fn add_buffer(capture: &mut Capture, at: At<'_>, buffer: Buffer) -> Option<usize> {
+    let index = capture.buffers.len();
+    if index >= BUFFER_LIMIT {
+        let text = format!("there are more than {BUFFER_LIMIT} buffers; `{}` is left out", buffer.name);
+        capture.note(at, NoteKind::TooMany, text);
+        return None;
+    }
+    capture.buffers.push(buffer);
+    Some(index)
+}
+
+/// Whether a key of a buffer section is understood.
+pub(crate) fn is_buffer_key(key: &str) -> bool {
+    matches!(key, "name" | "format" | "write_pointer" | "wrapped" | "vendor" | "component") || is_file_key(key)
+}
+
+/// Drops a write pointer that cannot be true, and says what is known about the oldest byte.
+pub(crate) fn check_start(capture: &mut Capture, at: At<'_>, buffer: &mut Buffer) {
+    let size = buffer.stored_size();
+    let name = &buffer.name;
+    let splits_block = |pointer: u64| buffer.format == BufferFormat::DstreamFormatted && !pointer.is_multiple_of(BLOCK);
+    match buffer.write_pointer {
+        Some(pointer) if pointer > size || splits_block(pointer) => {
+            let text = format!("the write pointer {pointer:#x} does not fit into `{name}` ({size:#x} bytes); ignored");
+            buffer.write_pointer = None;
+            capture.note(at, NoteKind::BadValue, text);
+        }
+        Some(pointer) if buffer.wrapped == Some(false) && pointer < size => {
+            let text = format!("`{name}` was written up to {pointer:#x}; what follows is left out");
+            capture.note(at, NoteKind::Assumed, text);
+        }
+        _ => {}
+    }
+    if buffer.wrapped == Some(true) && buffer.write_pointer.is_none() {
+        let name = &buffer.name;
+        let text = format!("`{name}` wrapped at an unknown place; decoding starts at the first synchronisation found");
+        capture.note(at, NoteKind::StartUnknown, text);
+    }
+}
+
+/// The names of the buffers with the lines that list them.
+fn listed_buffers(capture: &mut Capture, file: &str, ini: &Ini) -> Vec<(String, u32)> {
+    let lists = ini.named("trace_buffers").flat_map(|section| &section.entries).filter(|entry| entry.is("buffers"));
+    let listed = lists.flat_map(|entry| entry.items().map(|name| (name.to_string(), entry.line)));
+    let mut names: Vec<(String, u32)> = listed.take(BUFFER_LIMIT + 1).collect();
+    if names.is_empty() {
+        let sections = ini.sections.iter().filter(|section| is_buffer(&section.name));
+        names = sections.map(|section| (section.name.clone(), section.line)).take(BUFFER_LIMIT + 1).collect();
+        let (kind, text) = match names.len() {
+            0 => (NoteKind::MissingKey, "no trace buffers are described"),
+            _ => (NoteKind::Assumed, "no list of buffers is given; their sections are taken in the order of the file"),
+        };
+        capture.note(At::file(file), kind, text);
+    }
+    if names.len() > BUFFER_LIMIT {
+        let text = format!("there are more than {BUFFER_LIMIT} buffers; the rest is left out");
+        capture.note(At::file(file), NoteKind::TooMany, text);
+        names.truncate(BUFFER_LIMIT);
+    }
+    let mut seen = HashSet::new();
+    let (once, again): (Vec<_>, Vec<_>) = names.into_iter().partition(|(name, _)| seen.insert(name.to_lowercase()));
+    for (name, line) in again {
+        capture.note(At::line(file, line), NoteKind::Duplicate, format!("buffer `{name}` is listed again"));
+    }
+    once
+}
+
+fn keep_other(capture: &mut Capture, file: &str, section: &Section) {
+    if is_buffer(&section.name) {
+        let text = format!("[{}] is not in the list of buffers and is left out", section.name);
+        capture.note(At::line(file, section.line), NoteKind::UnknownName, text);
+    }
+    capture.keep_extras(file, section, |_| false);
+}
+
+fn add_listed(capture: &mut Capture, listed: At<'_>, section: Option<&Section>, name: &str) {
+    let file = listed.file;
+    let Some(section) = section else {
+        let text = format!("buffer `{name}` is listed but not described");
+        return capture.note(listed, NoteKind::UnknownName, text);
+    };
+    let mut files = Vec::new();
+    for entry in section.entries.iter().filter(|entry| is_file_key(&entry.key.to_ascii_lowercase())) {
+        files.extend(find_files(capture, At::line(file, entry.line), &entry.value));
+    }
+    if files.is_empty() {
+        capture.note(At::line(file, section.line), NoteKind::MissingKey, format!("buffer `{name}` names no file"));
+    }
+    let known_as = section.value("name").unwrap_or(name).to_string();
+    let buffer = read_buffer(capture, file, section, known_as, files);
+    add_buffer(capture, At::line(file, section.line), buffer);
+    capture.keep_extras(file, section, is_buffer_key);
+}
+
+/// The files that a value names: one, even if its name has a comma, or a list.
+pub(crate) fn find_files(capture: &mut Capture, at: At<'_>, value: &str) -> Vec<BufferFile> {
+    let whole = matches!(capture.store.find(value), crate::store::Found::File { .. });
+    let names: Vec<&str> = if whole { vec![value] } else { crate::ini::items(value).collect() };
+    let mut files = Vec::new();
+    for name in names {
+        let (name, size) = capture.look_up(at, name);
+        files.push(BufferFile { name, size });
+    }
+    files
+}
+
+fn read_format(capture: &mut Capture, file: &str, section: &Section) -> BufferFormat {
+    let Some(entry) = section.entry("format") else {
+        let text = format!("[{}] gives no format; `coresight` is assumed", section.name);
+        capture.note(At::line(file, section.line), NoteKind::Assumed, text);
+        return BufferFormat::Formatted;
+    };
+    BufferFormat::from_name(&entry.value).unwrap_or_else(|| {
+        let text = format!("the buffer format `{}` is not known; `coresight` is assumed", entry.value);
+        capture.note(At::line(file, entry.line), NoteKind::UnknownFormat, text);
+        BufferFormat::Formatted
+    })
+}
+
+fn link_buffers(capture: &mut Capture, links: &Links, sources: &Names) {
+    let buffers = by_name(capture.buffers.iter().map(|buffer| buffer.name.as_str()));
+    for link in &links.buffers {
+        let buffer = known(capture, link, &link.to, "buffer", &buffers);
+        let source = known(capture, link, &link.from, "trace source", sources);
+        if let (Some(source), Some(buffer)) = (source.and_then(|at| capture.sources.get_mut(at)), buffer) {
+            source.add_buffer(buffer);
+        }
+    }
+}
+
+/// Without a word about it: the only buffer, the one of the same name, or all that can hold several sources.
+fn assume_buffers(capture: &mut Capture, file: &str) {
+    if capture.sources.is_empty() || capture.buffers.is_empty() {
+        return;
+    }
+    let names = by_name(capture.buffers.iter().map(|buffer| buffer.name.as_str()));
+    let formatted = capture.buffers.iter().enumerate().filter(|(_, buffer)| buffer.format.is_formatted());
+    let formatted: Vec<usize> = formatted.map(|(index, _)| index).collect();
+    let only = capture.buffers.len() == 1;
+    for source in &mut capture.sources {
+        source.buffers = match names.get(&source.name.to_ascii_lowercase()) {
+            _ if only => vec![0],
+            Some(same_name) => same_name.clone(),
+            None => formatted.clone(),
+        };
+    }
+    let text = if only {
+        "nothing says which source is in which buffer; all are assumed to be in the only one"
+    } else {
+        "nothing says which source is in which buffer; each is assumed to be in the buffer of its name, \
+         or else in all formatted ones"
+    };
+    capture.note(At::file(file), NoteKind::Assumed, text);
+    note_unheard(capture, file);
+}
+
+fn note_unheard(capture: &mut Capture, file: &str) {
+    let unheard = capture.sources.iter().filter(|source| source.buffers.is_empty());
+    let notes: Vec<_> = unheard
+        .map(|source| At::file(file).note(NoteKind::NoBuffer, format!("`{}` is in none of the buffers", source.name)))
+        .collect();
+    capture.notes.extend(notes);
+}
+
+/// Indexes by name in lower case.
+type Names = HashMap<String, Vec<usize>>;
+
+fn by_name<'a>(names: impl Iterator<Item = &'a str>) -> Names {
+    let mut found = Names::new();
+    for (index, name) in names.enumerate() {
+        found.entry(name.to_ascii_lowercase()).or_default().push(index);
+    }
+    found
+}
+
+/// The index of a name. Where several have it, the first is meant.
+fn known(capture: &mut Capture, link: &Link, name: &str, what: &str, names: &Names) -> Option<usize> {
+    let found = names.get(&name.to_ascii_lowercase()).map_or(&[][..], Vec::as_slice);
+    match found {
+        [] => capture.note(link.at(), NoteKind::UnknownName, format!("no {what} is called `{name}`")),
+        [_] => {}
+        all => {
+            let text = format!("`{name}` is the name of {} {what}s; the first one is meant", all.len());
+            capture.note(link.at(), NoteKind::Duplicate, text);
+        }
+    }
+    found.first().copied()
+}
+
+impl Link {
+    fn at(&self) -> At<'_> {
+        At::line(&self.file, self.line)
+    }
+}
+
+fn pairs(file: &str, entry: &Entry) -> impl Iterator<Item = Link> {
+    let (file, line, from) = (file.to_string(), entry.line, entry.key.clone());
+    entry.items().map(move |to| Link { file: file.clone(), line, from: from.clone(), to: to.to_string() })
+}
+
+/// `buffer`, `buffer0`, `buffer12`.
+pub(crate) fn is_buffer(name: &str) -> bool {
+    is_numbered(name, "buffer")
+}
+
+/// `file`, `file0`, `file1`.
+fn is_file_key(key: &str) -> bool {
+    is_numbered(key, "file")
+}
+
+fn is_numbered(name: &str, word: &str) -> bool {
+    let (start, digits) = name.split_at_checked(word.len()).unwrap_or((name, ""));
+    start.eq_ignore_ascii_case(word) && digits.bytes().all(|digit| digit.is_ascii_digit())
+}

@@ -1,0 +1,157 @@
+//! From a path to a capture: which form is this, and where is its main file?
+//!
+//! Comes in: a directory, a zip archive, or an ini file. Goes out: a filled [`Capture`], or an error that says what was
+//! found instead.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::archive::Archive;
+use crate::capture::{Capture, Format, read_ini};
+use crate::error::Error;
+use crate::ini::Ini;
+use crate::note::{At, Note, NoteKind};
+use crate::store::{Found, Store};
+use crate::{package, snapshot};
+
+const SNAPSHOT: &str = "snapshot.ini";
+pub(crate) const CONTENTS: &str = "contents.ini";
+
+impl Capture {
+    /// Opens a package: a directory or a zip archive that holds `snapshot.ini` or `contents.ini` (the snapshot wins if
+    /// both are there), or the path of such a file itself.
+    ///
+    /// # Errors
+    ///
+    /// If there is no package at the path, or its main file cannot be read. What is missing or odd inside of the
+    /// package is in [`Capture::notes`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let metadata = fs::metadata(path).map_err(Error::io(path))?;
+        if metadata.is_dir() {
+            open_directory(path)
+        } else if !metadata.is_file() {
+            Err(not_a_capture(path, "neither a file nor a directory"))
+        } else if has_extension(path, "zip") || starts_like_zip(path)? {
+            open_zip(path)
+        } else {
+            open_ini(path)
+        }
+    }
+}
+
+fn open_directory(path: &Path) -> Result<Capture, Error> {
+    let store = Store::Directory(path.to_path_buf());
+    match main_file(&store) {
+        Some((name, format)) => read(path, store, &name, format, Vec::new()),
+        None => Err(not_a_capture(path, &describe_directory(path)?)),
+    }
+}
+
+fn open_zip(path: &Path) -> Result<Capture, Error> {
+    let (mut archive, notes) = Archive::read(path)?;
+    let members = archive.len();
+    let folders = archive.folders_with(&[SNAPSHOT, CONTENTS]);
+    let mut names = folders.iter();
+    let (folder, others) = (names.next(), names.count());
+    let Some(folder) = folder else {
+        return Err(not_a_capture(path, &format!("neither {SNAPSHOT} nor {CONTENTS} among {members} members")));
+    };
+    if others > 0 {
+        let found = format!("several captures in one archive, `{folder}` and {others} more; unpack it and open one");
+        return Err(not_a_capture(path, &found));
+    }
+    archive.enter(folder);
+    let store = Store::Zip(archive);
+    match main_file(&store) {
+        Some((name, format)) => read(path, store, &name, format, notes),
+        None => Err(not_a_capture(path, &format!("{SNAPSHOT} or {CONTENTS} is there but cannot be read"))),
+    }
+}
+
+fn open_ini(path: &Path) -> Result<Capture, Error> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if !has_extension(path, "ini") {
+        return Err(not_a_capture(path, "neither a directory, nor a zip archive, nor an ini file"));
+    }
+    let store = Store::Directory(path.parent().map(Path::to_path_buf).unwrap_or_default());
+    let ini = read_ini(&store, name).map_err(|error| failed(path, error))?;
+    match format_of(name, &ini) {
+        Some(format) => read(path, store, name, format, Vec::new()),
+        None => Err(not_a_capture(path, "an ini file, but not the main file of a capture")),
+    }
+}
+
+/// The main file of a package, under the spelling that it has there.
+fn main_file(store: &Store) -> Option<(String, Format)> {
+    let find = |name| match store.find(name) {
+        Found::File { name, .. } => Some(name),
+        _ => None,
+    };
+    let snapshot = find(SNAPSHOT).map(|name| (name, Format::Snapshot));
+    snapshot.or_else(|| find(CONTENTS).map(|name| (name, Format::Package)))
+}
+
+/// The form that a main file has: by its name, or else by its sections.
+fn format_of(name: &str, ini: &Ini) -> Option<Format> {
+    let has = |section| ini.named(section).next().is_some();
+    let lists_buffers = || ini.named("trace").any(|trace| trace.entry("buffer0").is_some());
+    match () {
+        () if name.eq_ignore_ascii_case(SNAPSHOT) => Some(Format::Snapshot),
+        () if name.eq_ignore_ascii_case(CONTENTS) || lists_buffers() => Some(Format::Package),
+        () if has("snapshot") || has("device_list") => Some(Format::Snapshot),
+        () => None,
+    }
+}
+
+fn read(path: &Path, store: Store, main: &str, format: Format, notes: Vec<Note>) -> Result<Capture, Error> {
+    let ini = read_ini(&store, main).map_err(|error| failed(&path.join(main), error))?;
+    let mut capture = Capture::new(path, format, store);
+    capture.notes = notes;
+    capture.notes.extend(ini.notes(main));
+    if ini.sections.is_empty() {
+        capture.note(At::file(main), NoteKind::MissingKey, "the file is empty");
+    }
+    match format {
+        Format::Package => package::read(&mut capture, main, &ini),
+        Format::Snapshot | Format::Bare => snapshot::read(&mut capture, main, &ini),
+    }
+    if capture.sources.is_empty() && !capture.buffers.is_empty() {
+        capture.note(At::file(main), NoteKind::MissingKey, "no trace source is described");
+    }
+    Ok(capture)
+}
+
+/// A main file that is no ini file means that this is no capture.
+fn failed(path: &Path, error: Error) -> Error {
+    match error {
+        Error::Unusable { reason, .. } => not_a_capture(path, &reason),
+        error => error,
+    }
+}
+
+fn describe_directory(path: &Path) -> Result<String, Error> {
+    let entries: Vec<PathBuf> =
+        fs::read_dir(path).map_err(Error::io(path))?.filter_map(Result::ok).map(|entry| entry.path()).collect();
+    let folders = entries.iter().filter(|entry| entry.is_dir()).count();
+    Ok(match entries.len() {
+        0 => "an empty directory".to_string(),
+        all => format!("no {SNAPSHOT} or {CONTENTS} among {} files and {folders} folders", all - folders),
+    })
+}
+
+fn not_a_capture(path: &Path, found: &str) -> Error {
+    Error::NotACapture { path: path.to_path_buf(), found: found.to_string() }
+}
+
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension))
+}
+
+fn starts_like_zip(path: &Path) -> Result<bool, Error> {
+    let mut start = Vec::new();
+    let file = File::open(path).map_err(Error::io(path))?;
+    file.take(4).read_to_end(&mut start).map_err(Error::io(path))?;
+    Ok(start == b"PK\x03\x04" || start == b"PK\x05\x06")
+}

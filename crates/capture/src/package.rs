@@ -1,0 +1,283 @@
+//! The package form: `contents.ini` names buffers and metadata, and the metadata has a section a trace source.
+//!
+//! contents.ini ─▶ `[trace]` groups: metadata files with the buffers that they describe
+//!              └▶ `[device_list]`:  device files as in a snapshot
+//!
+//! Comes in: the parsed `contents.ini`. Goes out: a filled [`Capture`]. The form is that of Arm's "CoreSight trace
+//! decode metadata requirements", headings "INI format" and "Trace package"; what the text leaves open (cores, images,
+//! names) is written in the words of the snapshot form and said in [`save`](crate::save).
+
+use std::collections::{HashMap, HashSet};
+
+use crate::capture::{Capture, EventLog, Source};
+use crate::device::{DEVICE_LIMIT, new_source, read_list, read_number, read_registers};
+use crate::ini::{Entry, Ini, Section, number};
+use crate::metadata::{self, add_buffer, find_files, is_buffer, read_buffer};
+use crate::note::{At, NoteKind};
+use crate::registers::Registers;
+use crate::snapshot::read_version;
+
+/// Where the log is, if `contents.ini` does not say.
+pub(crate) const EVENT_LOG: &str = "system-event-log";
+
+/// Keys that name the log.
+const EVENT_LOG_KEYS: [&str; 3] = ["event_log", "system_event_log", "system-event-log"];
+
+/// Suffix of the section of a source whose trace id is not known.
+pub(crate) const NO_ID: &str = "unknown";
+
+/// Reads a package whose main file is `file`.
+pub(crate) fn read(capture: &mut Capture, file: &str, ini: &Ini) {
+    for section in &ini.sections {
+        if section.is("snapshot") {
+            read_version(capture, file, section);
+        } else if section.is("device_list") {
+            read_list(capture, file, section);
+        } else if section.is("trace") {
+            let known = |key: &str| key == "metadata" || is_buffer(key) || EVENT_LOG_KEYS.contains(&key);
+            capture.keep_extras(file, section, known);
+        } else {
+            capture.keep_extras(file, section, |_| false);
+        }
+    }
+    read_groups(capture, file, ini);
+    read_event_log(capture, file, ini);
+}
+
+/// The log under its usual name.
+pub(crate) fn find_event_log(capture: &mut Capture) {
+    for ending in ["", ".txt", ".log"] {
+        if let crate::store::Found::File { name, size, .. } = capture.store.find(&format!("{EVENT_LOG}{ending}")) {
+            capture.event_log = Some(EventLog { file: name, size: Some(size) });
+            return;
+        }
+    }
+}
+
+fn read_event_log(capture: &mut Capture, file: &str, ini: &Ini) {
+    let mut entries = ini.named("trace").flat_map(|section| &section.entries);
+    match entries.find(|entry| EVENT_LOG_KEYS.iter().any(|key| entry.is(key))) {
+        Some(entry) => {
+            let (file, size) = capture.look_up(At::line(file, entry.line), &entry.value);
+            capture.event_log = Some(EventLog { file, size });
+        }
+        None => find_event_log(capture),
+    }
+}
+
+/// Buffers and the metadata that describes them.
+#[derive(Default)]
+struct Group<'a> {
+    metadata: Vec<&'a Entry>,
+    buffers: Vec<&'a Entry>,
+}
+
+/// A `[trace]` section is a group. Metadata after the buffers of another metadata file opens the next one, and
+/// buffers of the same metadata belong together.
+fn groups(ini: &Ini) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for section in ini.named("trace") {
+        let mut group = Group::default();
+        for entry in &section.entries {
+            if entry.is("metadata") {
+                if !group.buffers.is_empty() && !group.metadata.is_empty() {
+                    groups.push(std::mem::take(&mut group));
+                }
+                group.metadata.push(entry);
+            } else if is_buffer(&entry.key) {
+                group.buffers.push(entry);
+            }
+        }
+        groups.push(group);
+    }
+    merge(groups)
+}
+
+fn merge(groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
+    let mut merged: Vec<Group<'_>> = Vec::new();
+    let mut by_metadata: HashMap<Vec<&str>, usize> = HashMap::new();
+    for group in groups {
+        let names: Vec<&str> = group.metadata.iter().flat_map(|entry| entry.items()).collect();
+        match by_metadata.get(&names).and_then(|&at| merged.get_mut(at)) {
+            Some(same) => same.buffers.extend(group.buffers),
+            None => {
+                by_metadata.insert(names, merged.len());
+                merged.push(group);
+            }
+        }
+    }
+    merged
+}
+
+/// A source and what its section says about its neighbours.
+struct Draft {
+    source: Source,
+    core: Option<(String, String, u32)>,
+    index: Option<u64>,
+}
+
+impl Draft {
+    fn identity(&self) -> (Option<u64>, &str, Option<u8>) {
+        (self.index, &self.source.name, self.source.id)
+    }
+}
+
+/// Reads everything that `[trace]` sections lead to.
+fn read_groups(capture: &mut Capture, file: &str, ini: &Ini) {
+    let mut drafts = Vec::new();
+    let mut links = metadata::Links::default();
+    let groups = groups(ini);
+    if groups.iter().all(|group| group.metadata.is_empty()) {
+        capture.note(At::file(file), NoteKind::MissingKey, "no [trace] section names metadata");
+    }
+    for group in &groups {
+        read_group(capture, file, group, &mut drafts, &mut links);
+    }
+    if drafts.is_empty() {
+        metadata::resolve(capture, file, &links);
+    }
+    add_sources(capture, drafts);
+}
+
+fn read_group(
+    capture: &mut Capture,
+    file: &str,
+    group: &Group<'_>,
+    drafts: &mut Vec<Draft>,
+    links: &mut metadata::Links,
+) {
+    let mut files = Vec::new();
+    for entry in &group.metadata {
+        for name in entry.items() {
+            files.extend(capture.load_ini(At::line(file, entry.line), name));
+        }
+    }
+    // Some tools write contents.ini beside the trace.ini of a snapshot.
+    if let Some((file, ini)) = files.iter().find(|(_, ini)| ini.named("trace_buffers").next().is_some()) {
+        return metadata::read(capture, file, ini, links);
+    }
+    let buffers = read_buffers(capture, file, group, &files);
+    for (file, ini) in &files {
+        read_metadata(capture, file, ini, &buffers, drafts);
+    }
+}
+
+/// All buffers of a group share the `[buffer]` section of its metadata.
+fn read_buffers(capture: &mut Capture, file: &str, group: &Group<'_>, files: &[(String, Ini)]) -> Vec<usize> {
+    let described = files.iter().find_map(|(file, ini)| Some((file.as_str(), ini.named("buffer").last()?)));
+    let nothing = Section { name: "buffer".to_string(), ..Section::default() };
+    let (metadata, section) = described.unwrap_or((file, &nothing));
+    let mut indexes = Vec::new();
+    for entry in &group.buffers {
+        let at = At::line(file, entry.line);
+        let files = find_files(capture, at, &entry.value);
+        if files.is_empty() {
+            capture.note(at, NoteKind::MissingKey, format!("`{}` names no file", entry.key));
+        }
+        let name = section.value("name").filter(|_| group.buffers.len() == 1).unwrap_or(&entry.key).to_string();
+        let buffer = read_buffer(capture, metadata, section, name, files);
+        indexes.extend(add_buffer(capture, at, buffer));
+    }
+    indexes
+}
+
+fn read_metadata(capture: &mut Capture, file: &str, ini: &Ini, buffers: &[usize], drafts: &mut Vec<Draft>) {
+    let mut seen = HashSet::new();
+    for section in &ini.sections {
+        let Some(number) = trace_number(&section.name) else {
+            let known = |key: &str| section.is("buffer") && metadata::is_buffer_key(key);
+            capture.keep_extras(file, section, known);
+            continue;
+        };
+        if !seen.insert(section.name.to_ascii_lowercase()) {
+            let text = format!("[{}] is given again and taken as another source", section.name);
+            capture.note(At::line(file, section.line), NoteKind::Duplicate, text);
+        }
+        if drafts.len() >= DEVICE_LIMIT {
+            let text = format!("there are more than {DEVICE_LIMIT} sources; the rest is left out");
+            return capture.note(At::line(file, section.line), NoteKind::TooMany, text);
+        }
+        let draft = read_source(capture, file, section, number);
+        add_draft(drafts, draft, buffers);
+    }
+}
+
+/// Adds a source, or the buffers of one that another metadata file describes too.
+fn add_draft(drafts: &mut Vec<Draft>, mut draft: Draft, buffers: &[usize]) {
+    let same = |other: &&mut Draft| other.index.is_some() && other.identity() == draft.identity();
+    if let Some(known) = drafts.iter_mut().find(same) {
+        buffers.iter().for_each(|&buffer| known.source.add_buffer(buffer));
+    } else {
+        draft.source.buffers = buffers.to_vec();
+        drafts.push(draft);
+    }
+}
+
+fn read_source(capture: &mut Capture, file: &str, section: &Section, number: &str) -> Draft {
+    let at = At::line(file, section.line);
+    let known = ["format", "name", "core", "source_index"];
+    let rest = section.entries.iter().filter(|entry| !known.iter().any(|key| entry.is(key)));
+    let (lines, options): (Vec<&Entry>, Vec<&Entry>) = rest.partition(|entry| is_register(&entry.key));
+    let mut registers = Registers::default();
+    read_registers(capture, file, lines, &mut registers);
+    let name = section.value("name").unwrap_or(&section.name).to_string();
+    let kind = section.value("format").unwrap_or_default().to_string();
+    let mut source = new_source(capture, at, name, kind, registers);
+    source.options = options.iter().map(|entry| (entry.key.clone(), entry.value.clone())).collect();
+    source.id = read_id(capture, at, number, source.id);
+    Draft {
+        source,
+        core: section.entry("core").map(|entry| (entry.value.clone(), file.to_string(), entry.line)),
+        index: read_number(capture, file, section, "source_index"),
+    }
+}
+
+/// The number of the section is the trace id, whatever the registers say.
+fn read_id(capture: &mut Capture, at: At<'_>, text: &str, from_registers: Option<u8>) -> Option<u8> {
+    if text.eq_ignore_ascii_case(NO_ID) {
+        return from_registers;
+    }
+    let id = number(text).and_then(|id| u8::try_from(id).ok()).filter(|id| *id < 0x80);
+    match (id, from_registers) {
+        (None, _) => {
+            capture.note(at, NoteKind::BadValue, format!("`{text}` is not a trace id"));
+            from_registers
+        }
+        (Some(id), Some(other)) if id != other => {
+            let text = format!("the section is for trace id {id:#x}, its registers say {other:#x}; the section counts");
+            capture.note(at, NoteKind::BadValue, text);
+            Some(id)
+        }
+        (id, _) => id,
+    }
+}
+
+fn add_sources(capture: &mut Capture, mut drafts: Vec<Draft>) {
+    drafts.sort_by_key(|draft| draft.index.unwrap_or(u64::MAX));
+    for draft in drafts {
+        let source = capture.sources.len();
+        capture.sources.push(draft.source);
+        let Some((name, file, line)) = draft.core else { continue };
+        let at = At::line(&file, line);
+        match capture.cores.iter().position(|core| core.name.eq_ignore_ascii_case(&name)) {
+            Some(core) => capture.join(at, core, source),
+            None => capture.note(at, NoteKind::UnknownName, format!("no core is called `{name}`")),
+        }
+    }
+}
+
+/// `[trace_1]` gives `1`.
+fn trace_number(section: &str) -> Option<&str> {
+    let (word, number) = section.split_at_checked("trace_".len())?;
+    word.eq_ignore_ascii_case("trace_").then_some(number)
+}
+
+/// Registers are written in capitals, after their unit, or with an address; options are small words.
+pub(crate) fn is_register(key: &str) -> bool {
+    const OPTIONS: [&str; 4] = ["cyclecount", "timestamp_bits", "timestamp_gray", "context_id"];
+    const UNITS: [&str; 4] = ["etm", "trc", "itm", "stm"];
+    let lower = key.to_ascii_lowercase();
+    let capitals = key.bytes().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_');
+    let is_option = OPTIONS.contains(&lower.as_str());
+    !is_option && (key.contains('(') || capitals || UNITS.iter().any(|unit| lower.starts_with(unit)))
+}

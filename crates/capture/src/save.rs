@@ -1,0 +1,310 @@
+//! Writing a capture as a package, in the form that [`package`](crate::package) reads.
+//!
+//! Comes in: a [`Capture`] of any form. Goes out: a directory with `contents.ini`, one metadata file and one
+//! preconditioned file a buffer, a device file a core, the images and the event log.
+//!
+//! The published form stops at buffers and sources. Beyond it we write: the names of buffers and sources (`name`), the
+//! core of a source (`core`), its place in the list (`source_index`, which also tells that two metadata files describe
+//! one source), and cores with their images as device files of the snapshot form, under `[device_list]`.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::buffer::{Buffer, BufferFormat};
+use crate::capture::{Capture, Extra, Image, Source};
+use crate::error::Error;
+use crate::ini::IniText;
+use crate::note::{At, Note, NoteKind};
+use crate::open::CONTENTS;
+use crate::package::{NO_ID, is_register};
+use crate::registers::Registers;
+use crate::store::inside;
+
+/// What saving wrote.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Saved {
+    /// How many files.
+    pub files: usize,
+    /// How many bytes in them.
+    pub bytes: u64,
+    /// What had no place in the package.
+    pub notes: Vec<Note>,
+}
+
+impl Capture {
+    /// Writes the capture as a package into a new or empty directory. Reading it back gives the same sources, cores,
+    /// images and streams, and the same bytes from every [`reader`](Capture::reader).
+    ///
+    /// Buffers are written as the reader gives them: joined, oldest byte first, without the blocks of a probe. Files
+    /// that are missing stay missing.
+    ///
+    /// # Errors
+    ///
+    /// If the directory holds something, if a file cannot be read or written, or if a name has a form that an ini file
+    /// cannot hold.
+    pub fn save(&self, directory: impl AsRef<Path>) -> Result<Saved, Error> {
+        let directory = directory.as_ref();
+        make_empty(directory)?;
+        let taken = HashSet::from([CONTENTS.to_string()]);
+        let mut writer = Writer { capture: self, directory, taken, copied: HashMap::new(), saved: Saved::default() };
+        writer.write()?;
+        Ok(writer.saved)
+    }
+}
+
+struct Writer<'a> {
+    capture: &'a Capture,
+    directory: &'a Path,
+    /// Names in lower case that are in use, so that the package also fits where case does not count.
+    taken: HashSet<String>,
+    /// Files that were copied: name there to name here.
+    copied: HashMap<&'a str, String>,
+    saved: Saved,
+}
+
+impl<'a> Writer<'a> {
+    fn write(&mut self) -> Result<(), Error> {
+        let mut contents = IniText::new("=");
+        if let Some(version) = &self.capture.version {
+            contents.section("snapshot")?;
+            contents.entry("version", version)?;
+        }
+        self.copy_files()?;
+        for index in 0..self.capture.buffers.len() {
+            self.write_buffer(&mut contents, index)?;
+        }
+        self.write_unheard(&mut contents)?;
+        if let Some(log) = &self.capture.event_log {
+            contents.section("trace")?;
+            contents.entry("event_log", self.copied.get(log.file.as_str()).unwrap_or(&log.file))?;
+        }
+        self.write_devices(&mut contents)?;
+        for extra in &self.capture.extras {
+            self.write_extra(&mut contents, extra)?;
+        }
+        self.put(CONTENTS, &contents.into_bytes())
+    }
+
+    /// Images and the event log keep their names, so they go first and generated files step aside.
+    fn copy_files(&mut self) -> Result<(), Error> {
+        let capture = self.capture;
+        let of_cores = capture.cores.iter().flat_map(|core| &core.images);
+        let of_devices = capture.devices.iter().flat_map(|device| &device.images);
+        let images = of_cores.chain(of_devices).map(|image| (image.file.as_str(), image.size));
+        let log = capture.event_log.iter().map(|log| (log.file.as_str(), log.size));
+        for (name, size) in images.chain(log) {
+            if size.is_some() && !self.copied.contains_key(name) {
+                let copy = self.reserve(name);
+                self.pour(&copy, &mut capture.open_file(name)?)?;
+                self.copied.insert(name, copy);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_buffer(&mut self, contents: &mut IniText, index: usize) -> Result<(), Error> {
+        let Some(buffer) = self.capture.buffers.get(index) else { return Ok(()) };
+        let file = self.fresh(&buffer.name, "bin");
+        match self.capture.reader(index) {
+            Ok(mut reader) => self.pour(&file, &mut reader)?,
+            Err(Error::MissingFile { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        for missing in buffer.files.iter().filter(|file| file.size.is_none()) {
+            let text = format!("missing, so its bytes are not in `{file}`");
+            self.saved.notes.push(At::file(&missing.name).note(NoteKind::MissingFile, text));
+        }
+        let mut metadata = buffer_text(buffer)?;
+        for (source, found) in self.capture.sources.iter().enumerate() {
+            if found.buffers.contains(&index) {
+                self.write_source(&mut metadata, source, found)?;
+            }
+        }
+        let metadata = self.put_fresh("trace", metadata)?;
+        contents.section("trace")?;
+        contents.entry("metadata", &metadata)?;
+        contents.entry(&format!("buffer{index}"), &file)
+    }
+
+    /// Sources that are in no buffer: metadata files without buffers, each trace id once in a file.
+    fn write_unheard(&mut self, contents: &mut IniText) -> Result<(), Error> {
+        let unheard = self.capture.sources.iter().enumerate().filter(|(_, source)| source.buffers.is_empty());
+        let mut left: Vec<(usize, &Source)> = unheard.collect();
+        while !left.is_empty() {
+            let mut ids = HashSet::new();
+            let (now, later) = left.into_iter().partition(|(_, source)| ids.insert(source.id));
+            left = later;
+            let now: Vec<(usize, &Source)> = now;
+            let mut metadata = IniText::new(": ");
+            for (index, source) in now {
+                self.write_source(&mut metadata, index, source)?;
+            }
+            let metadata = self.put_fresh("trace", metadata)?;
+            contents.section("trace")?;
+            contents.entry("metadata", &metadata)?;
+        }
+        Ok(())
+    }
+
+    fn write_source(&self, metadata: &mut IniText, index: usize, source: &Source) -> Result<(), Error> {
+        let id = source.id.map_or(NO_ID.to_string(), |id| id.to_string());
+        metadata.section(&format!("trace_{id}"))?;
+        metadata.entry("format", &source.kind)?;
+        metadata.entry("name", &source.name)?;
+        metadata.entry("source_index", &index.to_string())?;
+        if let Some(core) = source.core.and_then(|core| self.capture.cores.get(core)) {
+            metadata.entry("core", &core.name)?;
+        }
+        for register in &source.registers {
+            let key = register.to_string();
+            // Empty parentheses tell a register whose name looks like that of an option.
+            let key = if is_register(&key) { key } else { key + "()" };
+            metadata.entry(&key, &format!("{:#x}", register.value))?;
+        }
+        source.options.iter().try_for_each(|(key, value)| metadata.entry(key, value))
+    }
+
+    fn write_devices(&mut self, contents: &mut IniText) -> Result<(), Error> {
+        let cores = self.capture.cores.iter().map(|core| {
+            let identity = [("name", core.name.as_str()), ("class", "core"), ("type", &core.kind)];
+            (identity, &core.registers, &core.images)
+        });
+        let others = self.capture.devices.iter().map(|device| {
+            let identity = [("name", device.name.as_str()), ("class", &device.class), ("type", &device.kind)];
+            (identity, &device.registers, &device.images)
+        });
+        let devices: Vec<_> = cores.chain(others).collect();
+        if !devices.is_empty() {
+            contents.section("device_list")?;
+        }
+        for (number, (identity, registers, images)) in devices.into_iter().enumerate() {
+            let text = self.device_text(&identity, registers, images)?;
+            let file = self.put_fresh(identity[0].1, text)?;
+            contents.entry(&format!("device{number}"), &file)?;
+        }
+        Ok(())
+    }
+
+    fn device_text(
+        &self,
+        identity: &[(&str, &str)],
+        registers: &Registers,
+        images: &[Image],
+    ) -> Result<IniText, Error> {
+        let mut text = IniText::new("=");
+        text.section("device")?;
+        identity.iter().try_for_each(|(key, value)| text.entry(key, value))?;
+        if !registers.is_empty() {
+            text.section("regs")?;
+        }
+        for register in registers {
+            text.entry(&register.to_string(), &format!("{:#x}", register.value))?;
+        }
+        for image in images {
+            self.write_image(&mut text, image)?;
+        }
+        Ok(text)
+    }
+
+    fn write_image(&self, text: &mut IniText, image: &Image) -> Result<(), Error> {
+        text.section(&image.section)?;
+        text.entry("file", self.copied.get(image.file.as_str()).unwrap_or(&image.file))?;
+        let offset = Some(image.offset).filter(|offset| *offset != 0);
+        for (key, value) in [("address", image.address), ("length", image.length), ("offset", offset)] {
+            if let Some(value) = value {
+                text.entry(key, &format!("{value:#x}"))?;
+            }
+        }
+        image.space.iter().try_for_each(|space| text.entry("space", space))
+    }
+
+    fn write_extra(&mut self, contents: &mut IniText, extra: &Extra) -> Result<(), Error> {
+        if belongs_elsewhere(&extra.section) {
+            let text = format!("some keys of [{}] have no place in the package", extra.section);
+            self.saved.notes.push(At::file(&extra.file).note(NoteKind::Lost, text));
+            return Ok(());
+        }
+        contents.section(&extra.section)?;
+        extra.pairs.iter().try_for_each(|(key, value)| contents.entry(key, value))
+    }
+
+    fn put_fresh(&mut self, stem: &str, text: IniText) -> Result<String, Error> {
+        let name = self.fresh(stem, "ini");
+        self.put(&name, &text.into_bytes())?;
+        Ok(name)
+    }
+
+    fn put(&mut self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        self.pour(name, &mut &bytes[..])
+    }
+
+    /// Writes one file, and the folders above it.
+    fn pour(&mut self, name: &str, bytes: &mut impl io::Read) -> Result<(), Error> {
+        let path = self.directory.join(name);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(Error::io(folder))?;
+        }
+        let mut file = File::create_new(&path).map_err(Error::io(&path))?;
+        self.saved.bytes += io::copy(bytes, &mut file).map_err(Error::io(&path))?;
+        file.flush().map_err(Error::io(&path))?;
+        self.saved.files += 1;
+        Ok(())
+    }
+
+    /// Takes the name of a file of the old package for the new one.
+    fn reserve(&mut self, name: &str) -> String {
+        let mut name = inside(name).unwrap_or_default().join("/");
+        while name.is_empty() || self.taken.contains(&name.to_ascii_lowercase()) {
+            name.insert_str(0, "images/");
+        }
+        let lower = name.to_ascii_lowercase();
+        let folders = lower.match_indices('/').map(|(at, _)| lower[..at].to_string());
+        self.taken.extend(folders.chain([lower.clone()]));
+        name
+    }
+
+    /// A name that nothing else has.
+    fn fresh(&mut self, stem: &str, extension: &str) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '_' };
+        let stem: String = stem.chars().take(64).map(plain).collect();
+        let names = (0..).map(|number| match number {
+            0 => format!("{stem}.{extension}"),
+            number => format!("{stem}_{number}.{extension}"),
+        });
+        let mut free = names.filter(|name| !self.taken.contains(&name.to_ascii_lowercase()));
+        let name = free.next().unwrap_or_default();
+        self.taken.insert(name.to_ascii_lowercase());
+        name
+    }
+}
+
+fn buffer_text(buffer: &Buffer) -> Result<IniText, Error> {
+    let mut text = IniText::new(": ");
+    let format = if buffer.format.is_formatted() { BufferFormat::Formatted } else { BufferFormat::Raw };
+    text.section("buffer")?;
+    text.entry("name", &buffer.name)?;
+    buffer.vendor.iter().try_for_each(|vendor| text.entry("vendor", vendor))?;
+    buffer.component.iter().try_for_each(|component| text.entry("component", component))?;
+    text.entry("format", format.name())?;
+    if buffer.wrapped == Some(true) && buffer.write_pointer.is_none() {
+        text.entry("wrapped", "1")?;
+    }
+    Ok(text)
+}
+
+/// Sections that `contents.ini` has for itself, or that would lose the file that they are about.
+fn belongs_elsewhere(section: &str) -> bool {
+    let section = section.to_ascii_lowercase();
+    let words = ["trace", "device", "regs", "dump", "buffer"];
+    section.is_empty() || words.iter().any(|word| section.starts_with(word))
+}
+
+fn make_empty(directory: &Path) -> Result<(), Error> {
+    fs::create_dir_all(directory).map_err(Error::io(directory))?;
+    match fs::read_dir(directory).map_err(Error::io(directory))?.next() {
+        None => Ok(()),
+        Some(_) => Err(Error::NotEmpty { path: directory.to_path_buf() }),
+    }
+}

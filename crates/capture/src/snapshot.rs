@@ -1,0 +1,57 @@
+//! The snapshot form: `snapshot.ini` names the device files and the trace metadata.
+//!
+//! snapshot.ini ─▶ device files ─▶ cores, sources
+//!              └▶ trace.ini    ─▶ buffers, and who is in which
+//!
+//! Comes in: the parsed `snapshot.ini`. Goes out: a filled [`Capture`].
+
+use std::collections::HashSet;
+
+use crate::capture::Capture;
+use crate::ini::{Ini, Section};
+use crate::note::{At, NoteKind};
+use crate::{device, metadata, package};
+
+/// Reads a snapshot whose main file is `file`.
+pub(crate) fn read(capture: &mut Capture, file: &str, ini: &Ini) {
+    for section in &ini.sections {
+        if section.is("snapshot") {
+            read_version(capture, file, section);
+        } else if section.is("device_list") {
+            device::read_list(capture, file, section);
+        } else if section.is("trace") {
+            capture.keep_extras(file, section, |key| key == "metadata");
+        } else {
+            capture.keep_extras(file, section, |_| false);
+        }
+    }
+    read_trace(capture, file, ini);
+    package::find_event_log(capture);
+}
+
+/// `[snapshot]`, which a package may have too.
+pub(crate) fn read_version(capture: &mut Capture, file: &str, section: &Section) {
+    if let Some(version) = section.value("version") {
+        capture.version = Some(version.to_string());
+    }
+    capture.keep_extras(file, section, |key| key == "version");
+}
+
+fn read_trace(capture: &mut Capture, file: &str, ini: &Ini) {
+    let mut links = metadata::Links::default();
+    let mut seen = HashSet::new();
+    for entry in ini.named("trace").flat_map(|section| &section.entries).filter(|entry| entry.is("metadata")) {
+        for name in entry.items() {
+            let at = At::line(file, entry.line);
+            if !seen.insert(name) {
+                capture.note(at, NoteKind::Duplicate, format!("`{name}` is named again and read once"));
+            } else if let Some((file, ini)) = capture.load_ini(at, name) {
+                metadata::read(capture, &file, &ini, &mut links);
+            }
+        }
+    }
+    if seen.is_empty() {
+        capture.note(At::file(file), NoteKind::MissingKey, "there is no trace: no [trace] section names metadata");
+    }
+    metadata::resolve(capture, file, &links);
+}

@@ -1,0 +1,332 @@
+//! Where the files of a capture are: a directory, a zip archive, or a few loose files.
+//!
+//! Comes in: a name as a package writes it, with either slash. Goes out: the file's size and a reader. Names that
+//! lead out of the package are refused here, so no other room has to think of them.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::archive::{Archive, MemberReader};
+use crate::error::Error;
+
+/// The files of one capture.
+#[derive(Debug)]
+pub(crate) enum Store {
+    /// Files below this directory.
+    Directory(PathBuf),
+    /// Members of an archive.
+    Zip(Archive),
+    /// Files that belong to no package, by the name that they were given with.
+    Loose(BTreeMap<String, Loose>),
+}
+
+/// A file outside of any package.
+#[derive(Debug)]
+pub(crate) enum Loose {
+    /// An ordinary file.
+    Named(PathBuf),
+    /// A stream that was copied to a file without a name. Readers share the handle and keep their own position.
+    Spooled(Arc<Mutex<File>>, u64),
+}
+
+/// The answer to the question for a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// It is there, under this name; `exact` unless the case of the name had to be ignored.
+    File { name: String, size: u64, exact: bool },
+    /// It is not there.
+    Missing,
+    /// The name leads out of the package.
+    Outside,
+    /// It is there but cannot be used, for this reason.
+    Unusable(String),
+}
+
+impl Store {
+    /// Looks for a file.
+    pub(crate) fn find(&self, name: &str) -> Found {
+        match self {
+            Store::Loose(files) => files.get(name).map_or(Found::Missing, |file| file.find(name)),
+            Store::Directory(_) | Store::Zip(_) => match inside(name) {
+                None => Found::Outside,
+                Some(path) if path.is_empty() => Found::Missing,
+                Some(path) => self.find_inside(name, &path),
+            },
+        }
+    }
+
+    /// Opens a file under the name that [`find`](Store::find) answered with, or under one that leads there.
+    pub(crate) fn open(&self, name: &str) -> Result<FileReader, Error> {
+        let (name, size) = match self.find(name) {
+            Found::File { name, size, .. } => (name, size),
+            Found::Missing => return Err(Error::MissingFile { name: name.to_string() }),
+            Found::Outside => return Err(unusable(name, "the path leads out of the package")),
+            Found::Unusable(reason) => return Err(unusable(name, &reason)),
+        };
+        let body = self.body(&name)?;
+        Ok(FileReader { name, size, body })
+    }
+
+    /// All bytes of a file that may have at most `limit`.
+    pub(crate) fn read(&self, name: &str, limit: u64) -> Result<Vec<u8>, Error> {
+        let file = self.open(name)?;
+        let mut bytes = Vec::new();
+        let read = file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(Error::io(name))?;
+        if read as u64 > limit {
+            return Err(Error::TooLarge { name: name.to_string(), limit });
+        }
+        Ok(bytes)
+    }
+
+    fn find_inside(&self, name: &str, path: &[&str]) -> Found {
+        match self {
+            Store::Directory(root) => find_in_directory(root, name, path),
+            Store::Zip(archive) => archive.find(&path.join("/")),
+            Store::Loose(_) => Found::Missing,
+        }
+    }
+
+    fn body(&self, name: &str) -> Result<Body, Error> {
+        let missing = || Error::MissingFile { name: name.to_string() };
+        match self {
+            Store::Directory(root) => open_plain(&root.join(name)),
+            Store::Zip(archive) => Ok(Body::Member(Box::new(archive.open(name)?))),
+            Store::Loose(files) => match files.get(name).ok_or_else(missing)? {
+                Loose::Named(path) => open_plain(path),
+                Loose::Spooled(file, _) => Ok(Body::Shared { file: Arc::clone(file), position: 0 }),
+            },
+        }
+    }
+}
+
+impl Loose {
+    /// A path of the command line; `-` and everything that can be read only once is copied first.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        if path.as_os_str() == "-" {
+            return Self::spool(&mut io::stdin().lock()).map_err(Error::io(path));
+        }
+        let metadata = fs::metadata(path).map_err(Error::io(path))?;
+        if metadata.is_dir() {
+            let found = "a directory where a buffer file is expected".to_string();
+            return Err(Error::NotACapture { path: path.to_path_buf(), found });
+        }
+        if metadata.is_file() {
+            return Ok(Loose::Named(path.to_path_buf()));
+        }
+        let mut pipe = File::open(path).map_err(Error::io(path))?;
+        Self::spool(&mut pipe).map_err(Error::io(path))
+    }
+
+    pub(crate) fn spool(stream: &mut impl Read) -> io::Result<Self> {
+        let mut file = tempfile::tempfile()?;
+        let size = io::copy(stream, &mut file)?;
+        Ok(Loose::Spooled(Arc::new(Mutex::new(file)), size))
+    }
+
+    fn find(&self, name: &str) -> Found {
+        let name = name.to_string();
+        match self {
+            Loose::Spooled(_, size) => Found::File { name, size: *size, exact: true },
+            Loose::Named(path) => match fs::metadata(path) {
+                Ok(metadata) => Found::File { name, size: metadata.len(), exact: true },
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Missing,
+                Err(error) => Found::Unusable(error.to_string()),
+            },
+        }
+    }
+}
+
+/// The bytes of one file of a capture, from the start, whatever holds it.
+///
+/// A member of a zip archive is checked against its length and checksum when its last byte is read.
+#[derive(Debug)]
+pub struct FileReader {
+    name: String,
+    size: u64,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Plain(File),
+    Shared { file: Arc<Mutex<File>>, position: u64 },
+    Member(Box<MemberReader>),
+}
+
+impl FileReader {
+    /// The size that the file had when it was opened.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Goes to this offset of a file that was not read from yet.
+    pub(crate) fn start_at(&mut self, offset: u64) -> io::Result<()> {
+        match &mut self.body {
+            Body::Plain(file) => file.seek(SeekFrom::Start(offset)).map(drop),
+            Body::Shared { position, .. } => {
+                *position = offset;
+                Ok(())
+            }
+            Body::Member(member) => io::copy(&mut member.take(offset), &mut io::sink()).map(drop),
+        }
+    }
+}
+
+impl Read for FileReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = match &mut self.body {
+            Body::Plain(file) => file.read(buffer),
+            Body::Shared { file, position } => read_shared(file, position, buffer),
+            Body::Member(member) => member.read(buffer),
+        };
+        read.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.name)))
+    }
+}
+
+fn read_shared(file: &Mutex<File>, position: &mut u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
+    file.seek(SeekFrom::Start(*position))?;
+    let read = file.read(buffer)?;
+    *position += read as u64;
+    Ok(read)
+}
+
+/// The components of a path inside of a package, or `None` if the path leads out of it.
+pub(crate) fn inside(name: &str) -> Option<Vec<&str>> {
+    let mut path = Vec::new();
+    if is_rooted(name) || name.contains('\0') {
+        return None;
+    }
+    for part in name.split(['/', '\\']) {
+        match part {
+            "" | "." => {}
+            ".." => drop(path.pop()?),
+            part => path.push(part),
+        }
+    }
+    Some(path)
+}
+
+/// An absolute path, of Unix or of Windows.
+fn is_rooted(name: &str) -> bool {
+    let mut chars = name.chars();
+    let first = chars.next();
+    let drive = first.is_some_and(|c| c.is_ascii_alphabetic()) && chars.next() == Some(':');
+    drive || matches!(first, Some('/' | '\\'))
+}
+
+fn find_in_directory(root: &Path, name: &str, path: &[&str]) -> Found {
+    let plain = path.join("/");
+    // A Windows archive unpacked by a careless tool has files whose names hold backslashes.
+    let names = [plain.as_str(), name];
+    for name in if name.contains('\\') { &names[..] } else { &names[..1] } {
+        match fs::metadata(root.join(name)) {
+            Ok(metadata) if metadata.is_file() => {
+                return Found::File { name: (*name).to_string(), size: metadata.len(), exact: true };
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Found::Unusable(error.to_string());
+            }
+            _ => {}
+        }
+    }
+    find_ignoring_case(root, path).unwrap_or(Found::Missing)
+}
+
+fn find_ignoring_case(root: &Path, path: &[&str]) -> Option<Found> {
+    let mut name = String::new();
+    for part in path {
+        let entries = fs::read_dir(root.join(&name)).ok()?.filter_map(Result::ok);
+        let mut names: Vec<String> = entries
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|entry| entry.eq_ignore_ascii_case(part))
+            .collect();
+        names.sort_unstable();
+        // Only what differs in case is another name for the same thing; where both are there, the exact one is meant.
+        let chosen = names.iter().find(|entry| entry == part).or(names.first())?;
+        if !name.is_empty() {
+            name.push('/');
+        }
+        name.push_str(chosen);
+    }
+    let metadata = fs::metadata(root.join(&name)).ok().filter(fs::Metadata::is_file)?;
+    Some(Found::File { name, size: metadata.len(), exact: false })
+}
+
+fn open_plain(path: &Path) -> Result<Body, Error> {
+    File::open(path).map(Body::Plain).map_err(Error::io(path))
+}
+
+fn unusable(name: &str, reason: &str) -> Error {
+    Error::Unusable { name: name.to_string(), reason: reason.to_string() }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_inside() {
+        let rows: &[(&str, Option<&str>)] = &[
+            ("a.bin", Some("a.bin")),
+            ("dir/a.bin", Some("dir/a.bin")),
+            ("dir\\a.bin", Some("dir/a.bin")),
+            ("./dir//a.bin", Some("dir/a.bin")),
+            ("dir/../a.bin", Some("a.bin")),
+            ("../a.bin", None),
+            ("dir/../../a.bin", None),
+            ("..\\a.bin", None),
+            ("/etc/passwd", None),
+            ("\\\\server\\share", None),
+            ("C:\\a.bin", None),
+            ("c:a.bin", None),
+            ("a\0b", None),
+            ("", Some("")),
+        ];
+        for (name, expected) in rows {
+            assert_eq!(inside(name).map(|path| path.join("/")).as_deref(), *expected, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_directory_forgives_case_and_slashes() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("Bin")).unwrap();
+        fs::write(dir.path().join("Bin/A.bin"), b"abc").unwrap();
+        let store = Store::Directory(dir.path().to_path_buf());
+        let rows = [
+            ("Bin/A.bin", Some(true)),
+            ("Bin\\A.bin", Some(true)),
+            ("bin\\a.BIN", Some(false)),
+            ("Bin", None),
+            ("Bin/B.bin", None),
+            ("", None),
+        ];
+        for (name, expected) in rows {
+            let found =
+                expected.map_or(Found::Missing, |exact| Found::File { name: "Bin/A.bin".into(), size: 3, exact });
+            assert_eq!(store.find(name), found, "{name}");
+        }
+        assert_eq!(store.find("../x"), Found::Outside);
+        assert_eq!(store.read("bin/a.bin", 3).unwrap(), b"abc");
+        assert!(matches!(store.read("bin/a.bin", 2), Err(Error::TooLarge { limit: 2, .. })));
+    }
+
+    #[test]
+    fn a_spooled_stream_is_read_by_several_at_once() {
+        let spooled = Loose::spool(&mut &b"0123456789"[..]).unwrap();
+        let store = Store::Loose(BTreeMap::from([("-".to_string(), spooled)]));
+        let (mut one, mut two) = (store.open("-").unwrap(), store.open("-").unwrap());
+        two.start_at(6).unwrap();
+        let mut four = [0; 4];
+        one.read_exact(&mut four).unwrap();
+        assert_eq!(&four, b"0123");
+        two.read_exact(&mut four).unwrap();
+        assert_eq!(&four, b"6789");
+        assert_eq!(two.read(&mut four).unwrap(), 0);
+    }
+}

@@ -1,0 +1,182 @@
+//! Real captures: runs where `UNSPOOL_CORPUS` names the folder that has them.
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use unspool_capture::{Capture, Format, NoteKind};
+use unspool_coresight::Protocol;
+use zip::write::SimpleFileOptions;
+
+/// Sources, buffers and streams of each snapshot.
+const COUNTS: &[(&str, [usize; 3])] = &[
+    ("001-ack_test", [1, 1, 1]),
+    ("TC2", [6, 1, 6]),
+    ("a55-test-tpiu", [1, 1, 1]),
+    ("a57_single_step", [1, 1, 1]),
+    ("bugfix-exact-match", [6, 1, 6]),
+    ("ete-bc-instr", [1, 1, 1]),
+    ("ete-ite-instr", [2, 2, 2]),
+    ("ete-wfet", [2, 2, 2]),
+    ("ete_ip", [1, 1, 1]),
+    ("ete_mem", [1, 1, 1]),
+    ("ete_spec_1", [1, 1, 1]),
+    ("ete_spec_2", [1, 1, 1]),
+    ("event_test", [1, 1, 1]),
+    ("feat_cmpbr", [6, 6, 6]),
+    ("infrastructure", [7, 2, 7]),
+    ("init-short-addr", [1, 1, 1]),
+    ("itm_only_raw", [1, 1, 1]),
+    ("juno-uname-001", [1, 1, 1]),
+    ("juno_r1_1", [7, 2, 7]),
+    ("maxspec0_commopt1", [1, 1, 1]),
+    ("pauth_lr", [3, 3, 3]),
+    ("q_elem", [2, 2, 2]),
+    ("rme_test", [3, 3, 3]),
+    ("s_9001", [2, 2, 2]),
+    ("src_addr", [1, 1, 1]),
+    ("stm-issue-27", [1, 1, 1]),
+    ("stm_only", [1, 1, 1]),
+    ("tc2-ptm-rstk-t32", [5, 1, 1]),
+    ("test-file-mem-offsets", [1, 1, 1]),
+    ("tme_simple", [1, 1, 1]),
+    ("tme_test", [1, 1, 1]),
+    ("trace_file_cid_vmid", [1, 1, 1]),
+    ("ts_marker", [1, 1, 1]),
+];
+
+/// The snapshots, or `None` with a loud word.
+fn corpus() -> Option<PathBuf> {
+    let path = std::env::var_os("UNSPOOL_CORPUS").map(|path| PathBuf::from(path).join("coresight"));
+    if path.is_none() {
+        // Not `eprintln!`: the test runner would swallow it.
+        std::io::stderr().write_all(b"SKIPPED: UNSPOOL_CORPUS is not set\n").unwrap();
+    }
+    path
+}
+
+#[test]
+fn every_snapshot_opens() {
+    let Some(corpus) = corpus() else { return };
+    for (name, counts) in COUNTS {
+        let capture = Capture::open(corpus.join(name)).unwrap();
+        let found = [capture.sources.len(), capture.buffers.len(), capture.streams().len()];
+        assert_eq!((found, capture.format), (*counts, Format::Snapshot), "{name}");
+        assert!(capture.sources.iter().all(|source| source.protocol.is_some() && source.id.is_some()), "{name}");
+        check_expected(&capture, &corpus.join(name).join("expected"));
+    }
+}
+
+/// The reference listings are named after session and trace id.
+fn check_expected(capture: &Capture, expected: &Path) {
+    let sessions = capture.streams().iter().map(|stream| stream.session).max().unwrap_or(0);
+    let ours: BTreeSet<String> = capture
+        .streams()
+        .iter()
+        .filter(|stream| is_core_trace(capture.sources[stream.source].protocol))
+        .map(|stream| {
+            let session = if sessions == 0 { 0 } else { stream.session + 1 };
+            format!("s{session}.{:x}.txt.gz", capture.sources[stream.source].id.unwrap())
+        })
+        .collect();
+    let others: BTreeSet<String> = capture
+        .sources
+        .iter()
+        .filter(|source| !is_core_trace(source.protocol))
+        .map(|source| format!("s0.{:x}.txt.gz", source.id.unwrap()))
+        .collect();
+    let names = fs::read_dir(expected).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let theirs: BTreeSet<String> = names.filter(|name| !others.contains(name)).collect();
+    assert_eq!(ours, theirs, "{}", expected.display());
+}
+
+fn is_core_trace(protocol: Option<Protocol>) -> bool {
+    matches!(protocol, Some(Protocol::Ete | Protocol::Etm4 | Protocol::Etm3 | Protocol::Ptm))
+}
+
+#[test]
+fn a_zip_says_the_same_as_the_directory() {
+    let Some(corpus) = corpus() else { return };
+    for (name, _) in COUNTS {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("capture.zip");
+        zip_directory(&corpus.join(name), name, &path);
+        let (plain, zipped) = (Capture::open(corpus.join(name)).unwrap(), Capture::open(&path).unwrap());
+        assert!(zipped.in_zip, "{name}");
+        assert_same(&plain, &zipped, name);
+        assert_eq!((&plain.buffers, &plain.extras, &plain.notes), (&zipped.buffers, &zipped.extras, &zipped.notes));
+    }
+}
+
+#[test]
+fn a_saved_package_says_the_same_as_the_snapshot() {
+    let Some(corpus) = corpus() else { return };
+    for (name, _) in COUNTS {
+        let dir = tempfile::tempdir().unwrap();
+        let plain = Capture::open(corpus.join(name)).unwrap();
+        let saved = plain.save(dir.path()).unwrap();
+        assert!(saved.notes.iter().all(|note| note.kind == NoteKind::MissingFile), "{name}: {:?}", saved.notes);
+        let package = Capture::open(dir.path()).unwrap();
+        assert_eq!(package.format, Format::Package, "{name}");
+        assert_same(&plain, &package, name);
+        let kept = |capture: &Capture| capture.extras.iter().map(|extra| extra.pairs.clone()).collect::<BTreeSet<_>>();
+        assert_eq!(kept(&plain), kept(&package), "{name}");
+    }
+}
+
+#[test]
+fn notes_are_few_and_right() {
+    let Some(corpus) = corpus() else { return };
+    for (name, _) in COUNTS {
+        let capture = Capture::open(corpus.join(name)).unwrap();
+        for note in &capture.notes {
+            eprintln!("{name}: {note}");
+            let known = matches!(
+                note.kind,
+                NoteKind::MissingFile | NoteKind::UnknownName | NoteKind::NoBuffer | NoteKind::BadValue
+            );
+            assert!(known, "{name}: {note}");
+        }
+    }
+}
+
+fn assert_same(one: &Capture, two: &Capture, name: &str) {
+    assert_eq!(one.sources, two.sources, "{name}");
+    assert_eq!(one.cores, two.cores, "{name}");
+    assert_eq!(one.devices, two.devices, "{name}");
+    assert_eq!(one.streams(), two.streams(), "{name}");
+    for index in 0..one.buffers.len() {
+        assert_eq!(one.buffers[index].name, two.buffers[index].name, "{name}");
+        assert_eq!(bytes(one, index), bytes(two, index), "{name}");
+    }
+    for image in one.cores.iter().flat_map(|core| &core.images).filter(|image| image.size.is_some()) {
+        let read = |capture: &Capture| capture.read_file(&image.file, 1 << 30).unwrap();
+        assert!(read(one) == read(two), "{name}: {}", image.file);
+    }
+}
+
+fn bytes(capture: &Capture, buffer: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    capture.reader(buffer).unwrap().read_to_end(&mut bytes).unwrap();
+    assert_eq!(capture.buffers[buffer].len(), bytes.len() as u64);
+    bytes
+}
+
+fn zip_directory(from: &Path, folder: &str, to: &Path) {
+    let mut zip = zip::ZipWriter::new(File::create(to).unwrap());
+    let mut left = vec![(from.to_path_buf(), folder.to_string())];
+    while let Some((path, name)) = left.pop() {
+        if path.is_dir() {
+            for entry in fs::read_dir(path).unwrap().map(Result::unwrap) {
+                let file = entry.file_name().into_string().unwrap();
+                left.push((entry.path(), format!("{name}/{file}")));
+            }
+        } else {
+            zip.start_file(name, SimpleFileOptions::default()).unwrap();
+            std::io::copy(&mut File::open(path).unwrap(), &mut zip).unwrap();
+        }
+    }
+    zip.finish().unwrap();
+}

@@ -1,0 +1,244 @@
+//! Elements to committed elements: what really happened.
+//!
+//! elements ─▶ **committed** ─▶ steps
+//!
+//! Holds elements back until they are committed, drops those that are cancelled or discarded, and holds those of a
+//! transaction until it is known to have succeeded. Nothing that is still uncertain leaves this room. A trace unit
+//! that traces no speculation, as most do, has its elements passed straight through.
+//! Specification: Arm DDI 0487, trace analyzer, stage 2.
+//!
+//! Where the text is silent or contradicts itself, we decided: cancels take the youngest elements first, and those
+//! from before the first trace info last; an element with no speculative P0 element before it is not held back; what
+//! survives keeps its place in the order; cycle counts survive a discard as they survive a cancel; a transaction
+//! failure is not a P0 element.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::element::{Broken, Element, ElementError, ElementItem};
+use super::{Atoms, Config, Located};
+
+/// What to do with the elements of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Transactions {
+    /// Hold them back, and drop them if the transaction fails.
+    #[default]
+    Resolve,
+    /// Hand them out as they come, between the start and the commit or failure.
+    Show,
+}
+
+/// Resolves speculation and transactions. Feed it with [`push`](Self::push), end with [`finish`](Self::finish).
+///
+/// Elements that come out are never [`Element::Commit`] or [`Element::Cancel`].
+#[derive(Debug, Clone)]
+pub struct Speculation {
+    config: Config,
+    transactions: Transactions,
+    /// P0 elements from before the first trace info that are not resolved yet; `None` before one was seen.
+    unseen: Option<u32>,
+    queue: VecDeque<Located<Element>>,
+    /// The elements of the transaction that is under way.
+    transaction: Option<Vec<Located<Element>>>,
+}
+
+/// More than any trace unit holds back. What waits longer is damaged or hostile.
+const MOST_WAITING: usize = 1 << 16;
+
+impl Speculation {
+    /// At the start of a stream.
+    pub fn new(config: &Config, transactions: Transactions) -> Self {
+        Self { config: *config, transactions, unseen: None, queue: VecDeque::new(), transaction: None }
+    }
+
+    /// How many P0 elements are held back now.
+    pub fn outstanding(&self) -> u64 {
+        self.queue.iter().map(|entry| u64::from(entry.value.p0_count(&self.config))).sum()
+    }
+
+    /// Takes the next element, or the error in its place.
+    #[inline]
+    pub fn push(&mut self, item: ElementItem, sink: &mut impl FnMut(ElementItem)) {
+        match item {
+            Ok(element) if self.config.max_speculation == 0 => self.without_speculation(element, sink),
+            Ok(element) => self.element(element, sink),
+            Err(error) => {
+                if error.skipped > 0 {
+                    self.forget(sink);
+                    self.unseen = None;
+                }
+                sink(Err(error));
+            }
+        }
+    }
+
+    /// Ends the stream: what is still speculative is dropped. Returns how many P0 elements that were.
+    pub fn finish(&mut self, sink: &mut impl FnMut(ElementItem)) -> u64 {
+        let outstanding = self.outstanding();
+        self.forget(sink);
+        outstanding
+    }
+
+    #[inline]
+    fn without_speculation(&mut self, element: Located<Element>, sink: &mut impl FnMut(ElementItem)) {
+        match element.value {
+            Element::Commit(_) => {}
+            Element::Cancel(count) => sink(Err(error_at(&element, Broken::CancelOfNothing(count)))),
+            _ => self.release(element, sink),
+        }
+    }
+
+    fn element(&mut self, element: Located<Element>, sink: &mut impl FnMut(ElementItem)) {
+        match element.value {
+            Element::Commit(count) => self.commit(&element, count, sink),
+            Element::Cancel(count) => self.cancel(&element, count, sink),
+            Element::Discard => {
+                self.cancel_all(sink);
+                self.release(element, sink);
+            }
+            Element::TraceInfo { speculation, .. } if self.unseen.is_none() => {
+                self.unseen = Some(speculation);
+                self.hold(element, sink);
+            }
+            _ => self.hold(element, sink),
+        }
+    }
+
+    fn hold(&mut self, element: Located<Element>, sink: &mut impl FnMut(ElementItem)) {
+        self.queue.push_back(element);
+        if self.queue.len() > MOST_WAITING {
+            sink(Err(error_at(&element, Broken::EndlessSpeculation)));
+            while let Some(oldest) = self.queue.pop_front() {
+                self.release(oldest, sink);
+            }
+        }
+        self.release_certain(sink);
+    }
+
+    /// Elements with no speculative P0 element before them cannot be cancelled any more.
+    fn release_certain(&mut self, sink: &mut impl FnMut(ElementItem)) {
+        if self.unseen.unwrap_or(0) > 0 {
+            return;
+        }
+        while let Some(front) = self.queue.front().copied() {
+            if front.value.p0_count(&self.config) > 0 {
+                break;
+            }
+            self.queue.pop_front();
+            self.release(front, sink);
+        }
+    }
+
+    fn commit(&mut self, commit: &Located<Element>, count: u32, sink: &mut impl FnMut(ElementItem)) {
+        let mut left = self.resolve_unseen(count);
+        while left > 0 {
+            let Some(front) = self.queue.pop_front() else {
+                sink(Err(error_at(commit, Broken::CommitOfNothing(left))));
+                break;
+            };
+            let (committed, waiting) = split_oldest(front, left);
+            left -= committed.value.p0_count(&self.config);
+            self.release(committed, sink);
+            if let Some(waiting) = waiting {
+                self.queue.push_front(waiting);
+            }
+        }
+        self.release_certain(sink);
+    }
+
+    fn cancel(&mut self, cancel: &Located<Element>, count: u32, sink: &mut impl FnMut(ElementItem)) {
+        let mut left = count;
+        let mut survivors = Vec::new();
+        while left > 0 {
+            let Some(back) = self.queue.pop_back() else { break };
+            let p0 = back.value.p0_count(&self.config);
+            if p0 > left {
+                self.queue.push_back(split_oldest(back, p0 - left).0);
+            } else if back.value.survives_cancel() {
+                survivors.push(back);
+            }
+            left -= p0.min(left);
+        }
+        self.queue.extend(survivors.into_iter().rev());
+        left = self.resolve_unseen(left);
+        if left > 0 {
+            sink(Err(error_at(cancel, Broken::CancelOfNothing(left))));
+        }
+        self.release_certain(sink);
+    }
+
+    /// Resolves P0 elements that were traced before the first trace info. Returns how many more are to be resolved.
+    fn resolve_unseen(&mut self, count: u32) -> u32 {
+        let unseen = self.unseen.unwrap_or(0);
+        let resolved = unseen.min(count);
+        self.unseen = self.unseen.map(|unseen| unseen - resolved);
+        count - resolved
+    }
+
+    /// Everything speculative is gone; what survives a cancel is handed out.
+    fn cancel_all(&mut self, sink: &mut impl FnMut(ElementItem)) {
+        self.unseen = self.unseen.map(|_| 0);
+        while let Some(element) = self.queue.pop_front() {
+            if element.value.survives_cancel() {
+                self.release(element, sink);
+            }
+        }
+    }
+
+    /// What came before does not lead to what follows.
+    fn forget(&mut self, sink: &mut impl FnMut(ElementItem)) {
+        self.cancel_all(sink);
+        self.end_transaction(false, sink);
+    }
+
+    /// The element has happened, unless the transaction that it is in fails.
+    #[inline]
+    fn release(&mut self, element: Located<Element>, sink: &mut impl FnMut(ElementItem)) {
+        if self.transactions == Transactions::Show {
+            return sink(Ok(element));
+        }
+        match element.value {
+            Element::TransactionCommit => self.end_transaction(true, sink),
+            Element::TransactionFailure | Element::Discard => self.end_transaction(false, sink),
+            _ => {}
+        }
+        match &mut self.transaction {
+            Some(held) => {
+                held.push(element);
+                if held.len() > MOST_WAITING {
+                    sink(Err(error_at(&element, Broken::EndlessTransaction)));
+                    self.end_transaction(true, sink);
+                }
+            }
+            None => sink(Ok(element)),
+        }
+        self.start_transaction(&element.value);
+    }
+
+    #[inline]
+    fn start_transaction(&mut self, element: &Element) {
+        if matches!(element, Element::TransactionStart | Element::TraceInfo { in_transaction: true, .. }) {
+            self.transaction.get_or_insert_default();
+        }
+    }
+
+    fn end_transaction(&mut self, succeeded: bool, sink: &mut impl FnMut(ElementItem)) {
+        let Some(held) = self.transaction.take() else { return };
+        held.into_iter().filter(|element| succeeded || element.value.survives_cancel()).for_each(|e| sink(Ok(e)));
+    }
+}
+
+/// An element with at most `count` P0 elements, and what is left of it.
+fn split_oldest(element: Located<Element>, count: u32) -> (Located<Element>, Option<Located<Element>>) {
+    let Element::Atoms(atoms) = element.value else { return (element, None) };
+    if atoms.count() <= count {
+        return (element, None);
+    }
+    let (oldest, rest) = atoms.split_at(count);
+    let with = |atoms: Atoms| Located { value: Element::Atoms(atoms), ..element };
+    (with(oldest), Some(with(rest)))
+}
+
+fn error_at(element: &Located<Element>, kind: Broken) -> ElementError {
+    ElementError { offset: element.offset, skipped: 0, kind }
+}
