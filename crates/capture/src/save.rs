@@ -221,7 +221,7 @@ impl<'a> Writer<'a> {
     }
 
     fn write_extra(&mut self, contents: &mut IniText, extra: &Extra) -> Result<(), Error> {
-        if belongs_elsewhere(&extra.section) {
+        if belongs_elsewhere(&extra.section) || gives_version(extra) {
             let text = format!("some keys of [{}] have no place in the package", extra.section);
             self.saved.notes.push(At::file(&extra.file).note(NoteKind::Lost, text));
             return Ok(());
@@ -299,6 +299,12 @@ fn belongs_elsewhere(section: &str) -> bool {
     let section = section.to_ascii_lowercase();
     let words = ["trace", "device", "regs", "dump", "buffer"];
     section.is_empty() || words.iter().any(|word| section.starts_with(word))
+}
+
+/// A `[snapshot]` of some other file would tell the version of the package.
+fn gives_version(extra: &Extra) -> bool {
+    let version = extra.pairs.iter().any(|(key, _)| key.eq_ignore_ascii_case("version"));
+    version && extra.section.eq_ignore_ascii_case("snapshot")
 }
 
 fn make_empty(directory: &Path) -> Result<(), Error> {

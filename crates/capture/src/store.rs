@@ -220,9 +220,11 @@ fn is_rooted(name: &str) -> bool {
 
 fn find_in_directory(root: &Path, name: &str, path: &[&str]) -> Found {
     let plain = path.join("/");
-    // A Windows archive unpacked by a careless tool has files whose names hold backslashes.
+    // A Windows archive unpacked by a careless tool has files whose names hold backslashes. Such a name goes to the
+    // system as it is, which takes `..` for one step up from a folder called `a\b` where we counted two down.
+    let careless = name.contains('\\') && !name.split(['/', '\\']).any(|part| part == "..");
     let names = [plain.as_str(), name];
-    for name in if name.contains('\\') { &names[..] } else { &names[..1] } {
+    for name in if careless { &names[..] } else { &names[..1] } {
         match fs::metadata(root.join(name)) {
             Ok(metadata) if metadata.is_file() => {
                 return Found::File { name: (*name).to_string(), size: metadata.len(), exact: true };
@@ -314,6 +316,20 @@ mod tests {
         assert_eq!(store.find("../x"), Found::Outside);
         assert_eq!(store.read("bin/a.bin", 3).unwrap(), b"abc");
         assert!(matches!(store.read("bin/a.bin", 2), Err(Error::TooLarge { limit: 2, .. })));
+    }
+
+    #[test]
+    fn a_folder_with_a_backslash_is_no_way_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("package");
+        fs::create_dir_all(root.join("a\\b")).unwrap();
+        fs::write(root.join("a\\b/in"), b"in").unwrap();
+        fs::write(dir.path().join("out"), b"out").unwrap();
+        let store = Store::Directory(root);
+        let rows = [("a\\b/../../out", false), ("a\\b\\../../../out", false), ("a\\b/in", true)];
+        for (name, there) in rows {
+            assert_eq!(matches!(store.find(name), Found::File { .. }), there, "{name}");
+        }
     }
 
     #[test]

@@ -117,6 +117,17 @@ fn names_that_ini_cannot_hold_are_refused() {
     }
 }
 
+/// What a fuzzer found: sections that `contents.ini` would give another meaning.
+#[test]
+fn sections_of_other_files_stay_without_meaning() {
+    let rows = [("a version", "[snapshot]\nversion=2.0\n")];
+    for (name, trace) in rows {
+        let (_dir, capture) = open(&[("snapshot.ini", snapshot_ini(&[])), ("trace.ini", trace.to_string())]);
+        let (_saved, read) = round_trip(&capture);
+        assert_eq!(read.version.as_deref(), Some("1.0"), "{name}");
+    }
+}
+
 /// What a generated source is made of.
 type Parts = (u8, Vec<(String, u64, Option<u64>, Option<u32>)>, Vec<usize>, Option<usize>);
 

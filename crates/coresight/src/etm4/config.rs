@@ -1,7 +1,7 @@
 //! What a trace unit was built for and programmed to do, as far as reading its trace needs it.
 //!
 //! Comes in: register values, some perhaps missing. Goes out: a [`Config`], and which registers were assumed with
-//! what value. `explain.rs` says in words what a register value means.
+//! what value. `explain` says in words what a register value means.
 //! Specification: Arm IHI 0064 and DDI 0487, registers TRCIDR0 to TRCIDR13, TRCCONFIGR, TRCDEVARCH, TRCTRACEIDR.
 
 use alloc::vec::Vec;

@@ -243,7 +243,7 @@ pub struct ElementDecoder {
     config: Config,
     /// A trace info has been seen since the start or the last damage.
     known: bool,
-    /// The stretch without trace info that is not yet told.
+    /// The stretch without trace info that is not yet told: where it starts and how many bytes its packets have.
     unknown: Option<(u64, u64)>,
     history: [Target; 3],
     context: Context,
@@ -323,9 +323,8 @@ impl ElementDecoder {
             sink(Err(exception_without_address(exception.offset)));
         }
         if !self.known && needs_trace_info(&packet.value) {
-            let end = place.offset + place.length;
-            let start = self.unknown.map_or(place.offset, |(start, _)| start);
-            self.unknown = Some((start, end));
+            let (start, skipped) = self.unknown.unwrap_or((place.offset, 0));
+            self.unknown = Some((start, skipped + place.length));
             return;
         }
         self.tell_unknown(sink);
@@ -552,8 +551,7 @@ impl ElementDecoder {
             }
             _ => return false,
         };
-        let end = place.offset + place.length;
-        let whole = Place { offset: exception.offset, length: end - exception.offset };
+        let whole = Place { offset: exception.offset, length: exception.length + place.length };
         if matches!(packet, Packet::AddressContext { .. }) {
             whole.emit(Element::Context(self.context), sink);
         }
@@ -599,8 +597,8 @@ impl ElementDecoder {
     }
 
     fn tell_unknown(&mut self, sink: &mut impl FnMut(ElementItem)) {
-        if let Some((start, end)) = self.unknown.take() {
-            sink(Err(ElementError { offset: start, skipped: end - start, kind: Broken::NoTraceInfo }));
+        if let Some((offset, skipped)) = self.unknown.take() {
+            sink(Err(ElementError { offset, skipped, kind: Broken::NoTraceInfo }));
         }
     }
 }

@@ -49,7 +49,8 @@ pub enum Malformed {
     /// The architecture reserves this header byte.
     #[error("reserved packet header {0:#04x}")]
     ReservedHeader(u8),
-    /// The header exists, but a trace unit configured like this one cannot send it.
+    /// The header exists, but a trace unit configured like this one cannot send it. Behind a packet of a single byte
+    /// reading goes on; a longer one is taken for damage.
     #[error("packet header {0:#04x}, which this configuration of the trace unit cannot send")]
     NotInConfiguration(u8),
     /// The architecture reserves this byte behind an extension header.
@@ -101,6 +102,8 @@ enum State {
 
 enum Step {
     Packet(Packet),
+    /// A packet that this configuration cannot send.
+    Impossible,
     Bad(Malformed),
     NeedMore,
 }
@@ -116,6 +119,15 @@ impl PacketDecoder {
     /// The stream position of the next byte to be read.
     pub fn offset(&self) -> u64 {
         self.offset
+    }
+
+    /// The stream position from which on nothing has been told: before [`offset`](Self::offset) while bytes are being
+    /// passed over.
+    pub fn untold(&self) -> u64 {
+        match self.state {
+            State::Synchronised => self.offset,
+            State::Zeros { start } | State::Skipping { start, .. } => start,
+        }
     }
 
     /// The bytes that follow do not continue those before: waits for the next alignment synchronisation.
@@ -168,11 +180,21 @@ impl PacketDecoder {
                 continue;
             }
             let mut cursor = Cursor::new(&bytes[at..]);
-            match self.step(&mut cursor) {
+            match self.step(header, &mut cursor) {
                 Step::Packet(value) => {
                     let length = cursor.position();
                     sink(Ok(Located { offset, length: length as u64, value }));
                     at += length;
+                }
+                Step::Impossible if cursor.position() == 1 => {
+                    // A single byte leaves no doubt about where the next packet starts.
+                    sink(Err(PacketError { offset, skipped: 1, kind: Malformed::NotInConfiguration(header) }));
+                    at += 1;
+                }
+                Step::Impossible => {
+                    let kind = Malformed::NotInConfiguration(header);
+                    self.state = State::Skipping { start: offset, zeros: 0, kind };
+                    break;
                 }
                 Step::Bad(kind) => {
                     self.state = State::Skipping { start: offset, zeros: 0, kind };
@@ -197,9 +219,10 @@ impl PacketDecoder {
     }
 
     #[inline(always)]
-    fn step(&self, cursor: &mut Cursor<'_>) -> Step {
-        match parse(cursor, &self.config, &self.accepted) {
-            Ok(packet) => Step::Packet(packet),
+    fn step(&self, header: u8, cursor: &mut Cursor<'_>) -> Step {
+        match parse(cursor, header, &self.config) {
+            Ok(packet) if self.accepted[usize::from(header)] => Step::Packet(packet),
+            Ok(_) => Step::Impossible,
             Err(Fault::Ended) => Step::NeedMore,
             Err(Fault::Malformed(kind)) => Step::Bad(kind),
         }
@@ -378,11 +401,8 @@ impl From<Malformed> for Fault {
 
 /// One packet. The specification's table of headers, one line per encoding.
 #[inline(always)]
-fn parse(input: &mut Cursor<'_>, config: &Config, accepted: &[bool; 256]) -> Result<Packet, Fault> {
-    let header = input.u8()?;
-    if !accepted[usize::from(header)] {
-        return Err(Malformed::NotInConfiguration(header).into());
-    }
+fn parse(input: &mut Cursor<'_>, header: u8, config: &Config) -> Result<Packet, Fault> {
+    input.skip(1);
     Ok(match header {
         0x00 => alignment_sync_or_extension(input)?,
         0x01 => trace_info(input)?,

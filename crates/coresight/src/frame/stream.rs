@@ -56,27 +56,51 @@ impl Stream {
         self.breaks.pop_front();
     }
 
-    /// Drops `count` bytes from the front of the window. Places of older bytes are forgotten with them, but for
-    /// the piece that the window now starts in.
+    /// Drops `count` bytes from the front of the window, and their places with them.
     pub fn consume(&mut self, count: usize) {
         let count = count.min(self.bytes.len());
         self.bytes.drain(..count);
         self.start += count as u64;
+        let start = self.start;
+        self.split().1.forget_before(start);
     }
 
     /// Where byte `position` of the stream stands in the buffer. Ask in rising order: what lies before is forgotten.
-    #[inline]
     pub fn place(&mut self, position: u64) -> u64 {
-        while self.pieces.get(1).is_some_and(|next| next.stream <= position) {
-            self.pieces.pop_front();
-        }
-        self.pieces.front().map_or(position, |piece| piece.place(position))
+        self.split().1.place(position)
+    }
+
+    /// The window and, apart from it, the places of its bytes.
+    pub fn split(&mut self) -> (&[u8], Places<'_>) {
+        (&self.bytes, Places { pieces: &mut self.pieces })
     }
 
     fn add(&mut self, offset: u64, frames: u32, bytes: &[u8]) {
         let stream = self.start + self.bytes.len() as u64;
         self.bytes.extend_from_slice(bytes);
         self.pieces.push_back(Piece { stream, offset, frames });
+    }
+}
+
+/// Where the bytes of a stream stand in the buffer.
+#[derive(Debug)]
+pub struct Places<'s> {
+    pieces: &'s mut VecDeque<Piece>,
+}
+
+impl Places<'_> {
+    /// As [`Stream::place`].
+    #[inline]
+    pub fn place(&mut self, position: u64) -> u64 {
+        self.forget_before(position);
+        self.pieces.front().map_or(position, |piece| piece.place(position))
+    }
+
+    #[inline]
+    fn forget_before(&mut self, position: u64) {
+        while self.pieces.get(1).is_some_and(|next| next.stream <= position) {
+            self.pieces.pop_front();
+        }
     }
 }
 

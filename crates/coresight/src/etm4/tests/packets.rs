@@ -326,6 +326,14 @@ fn damage_is_told_with_its_place_and_reading_goes_on() {
             &[0x07],
             &["0xc: packet header 0x07, which this configuration of the trace unit cannot send (1 bytes skipped)"],
         ),
+        (
+            "reading goes on behind it",
+            &[0x07, 0xf7],
+            &[
+                "0xc: packet header 0x07, which this configuration of the trace unit cannot send (1 bytes skipped)",
+                "atoms E",
+            ],
+        ),
         ("cut address", &[0x9a, 0x01], &["0xc: stream ends inside a packet (2 bytes skipped)"]),
         ("cut zeros", &[0xf7, 0, 0], &["atoms E", "0xd: stream ends inside a packet (2 bytes skipped)"]),
         (

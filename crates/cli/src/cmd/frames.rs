@@ -1,0 +1,228 @@
+//! `frames`: print which bytes of a formatted buffer belong to which trace id, or write one id's bytes out.
+
+use std::fmt::Write as _;
+
+use anyhow::bail;
+use unspool::capture::{Buffer, Capture};
+use unspool::coresight::frame::{Mark, Receive, Span};
+use unspool::{Frames, Sink, Trace, go_through_frames};
+
+use super::{Window, tell_assumptions, worse};
+use crate::Verdict;
+use crate::args::{CaptureArgs, OutputArgs, RangeArgs, number_u8, tell};
+use crate::json::Object;
+use crate::output::Output;
+use crate::progress::Progress;
+
+/// Print which bytes of each formatted buffer belong to which trace id
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    capture: CaptureArgs,
+
+    /// Only the bytes of this trace id; may be given several times
+    #[arg(long = "source", value_name = "ID", value_parser = number_u8)]
+    ids: Vec<u8>,
+
+    /// Write the bytes of the source with this trace id, frames taken off, as they are
+    #[arg(long, value_name = "ID", value_parser = number_u8, conflicts_with_all = ["json", "ids"])]
+    stream: Option<u8>,
+
+    #[command(flatten)]
+    range: RangeArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unspool frames snapshot/ --limit 20
+  unspool frames snapshot/ --stream 0x10 -o etm0.bin
+  unspool packets etm0.bin --protocol etm4 --raw";
+
+/// Prints frames.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    let capture = args.capture.open()?;
+    tell_assumptions(&capture);
+    let mut output = Output::open(&args.output)?;
+    let verdict = match args.stream {
+        Some(id) => write_stream(&capture, id, &mut output)?,
+        None => list_all(&capture, args, &mut output)?,
+    };
+    output.finish()?;
+    Ok(verdict)
+}
+
+fn write_stream(capture: &Capture, id: u8, output: &mut Output) -> anyhow::Result<Verdict> {
+    let traces: Vec<Trace<'_>> = Trace::all(capture).into_iter().filter(|t| t.source().id == Some(id)).collect();
+    if traces.is_empty() {
+        bail!("no source has the trace id {id:#04x}; 'unspool info' lists what there is");
+    }
+    let progress = Progress::new(output.on_terminal);
+    let mut copy = Copy { output, progress };
+    for trace in traces {
+        trace.bytes(&mut copy)?;
+    }
+    Ok(Verdict::Clean)
+}
+
+struct Copy<'o> {
+    output: &'o mut Output,
+    progress: Progress,
+}
+
+impl Sink<&[u8]> for Copy<'_> {
+    fn item(&mut self, bytes: &[u8]) {
+        self.output.write(|out| out.write_all(bytes));
+    }
+
+    fn wants_more(&mut self) -> bool {
+        self.output.is_open()
+    }
+
+    fn progress(&mut self, read: u64, all: u64) {
+        self.progress.at(read, all);
+    }
+}
+
+fn list_all(capture: &Capture, args: &Args, output: &mut Output) -> anyhow::Result<Verdict> {
+    let formatted: Vec<usize> =
+        (0..capture.buffers.len()).filter(|&index| capture.buffers[index].format.is_formatted()).collect();
+    if formatted.is_empty() {
+        bail!("{}: no buffer has formatter frames; see 'unspool packets'", capture.path.display());
+    }
+    let mut verdict = Verdict::Clean;
+    let mut read = 0;
+    for &index in &formatted {
+        match list(capture, index, args, output) {
+            Ok(found) => {
+                read += 1;
+                verdict = worse(verdict, found);
+            }
+            Err(error) if formatted.len() > 1 => {
+                tell(&error);
+                verdict = Verdict::Problems;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    if read == 0 {
+        bail!("none of the buffers could be read");
+    }
+    Ok(verdict)
+}
+
+fn list(capture: &Capture, index: usize, args: &Args, output: &mut Output) -> Result<Verdict, unspool::Error> {
+    let buffer = &capture.buffers[index];
+    if !args.output.json {
+        output.write(|out| writeln!(out, "# buffer {}", buffer.name));
+    }
+    let mut printer = Printer {
+        buffer,
+        index,
+        json: args.output.json,
+        ids: &args.ids,
+        progress: Progress::new(output.on_terminal),
+        output,
+        window: Window::new(&args.range),
+        line: String::new(),
+        hex: String::new(),
+        lost: 0,
+        lost_bytes: 0,
+    };
+    go_through_frames(capture, index, &mut printer)?;
+    Ok(printer.verdict())
+}
+
+struct Printer<'o, 'a> {
+    buffer: &'a Buffer,
+    index: usize,
+    json: bool,
+    ids: &'a [u8],
+    output: &'o mut Output,
+    window: Window,
+    progress: Progress,
+    line: String,
+    hex: String,
+    lost: u64,
+    lost_bytes: u64,
+}
+
+impl Printer<'_, '_> {
+    fn verdict(&self) -> Verdict {
+        if self.lost == 0 {
+            return Verdict::Clean;
+        }
+        tell(format_args!(
+            "{}: {} bytes in {} stretches belong to no frame",
+            self.buffer.name, self.lost_bytes, self.lost
+        ));
+        Verdict::Problems
+    }
+
+    fn marked(&mut self, offset: u64, name: &str, what: Option<(u64, String)>) {
+        if !self.window.next() {
+            return;
+        }
+        if !self.json {
+            let text = what.map_or_else(|| name.replace('_', " "), |(_, what)| format!("! {what}"));
+            self.output.write(|out| writeln!(out, "{offset:#010x}  {text}"));
+            return;
+        }
+        let mut object = Object::new(&mut self.line);
+        object.plain("buffer", self.index).string("kind", name).plain("offset", offset);
+        if let Some((skipped, what)) = what {
+            object.plain("skipped", skipped).string("what", what);
+        }
+        self.output.write(|out| object.finish(out));
+    }
+}
+
+impl Receive for Printer<'_, '_> {
+    fn span(&mut self, span: Span<'_>) {
+        if !self.ids.is_empty() && !self.ids.contains(&span.id) || !self.window.next() {
+            return;
+        }
+        self.hex.clear();
+        span.bytes.iter().for_each(|byte| {
+            let _ = write!(self.hex, "{byte:02x}");
+        });
+        let hex = &self.hex;
+        if !self.json {
+            self.output.write(|out| writeln!(out, "{:#010x}  id {:#04x}  {hex}", span.offset, span.id));
+            return;
+        }
+        let mut object = Object::new(&mut self.line);
+        object.plain("buffer", self.index).string("kind", "bytes").plain("offset", span.offset);
+        object.plain("source", span.id).string("bytes", hex);
+        self.output.write(|out| object.finish(out));
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        match mark {
+            Mark::FullSync { offset } => self.marked(offset, "full_sync", None),
+            Mark::HalfSync { offset } => self.marked(offset, "half_sync", None),
+            Mark::Barrier { offset } => self.marked(offset, "barrier", None),
+            Mark::Trigger { offset } => self.marked(offset, "trigger", None),
+            Mark::Flush { offset } => self.marked(offset, "flush", None),
+            Mark::Lost(error) => {
+                self.lost += 1;
+                self.lost_bytes += error.skipped;
+                let what = format!("{}, {} bytes skipped", error.kind, error.skipped);
+                self.marked(error.offset, "error", Some((error.skipped, what)));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Frames for Printer<'_, '_> {
+    fn wants_more(&mut self) -> bool {
+        self.output.is_open() && self.window.is_open()
+    }
+
+    fn progress(&mut self, read: u64, all: u64) {
+        self.progress.at(read, all);
+    }
+}

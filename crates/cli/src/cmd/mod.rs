@@ -1,0 +1,152 @@
+//! The verbs, one file each, and what the listing ones share.
+
+pub(crate) mod elements;
+pub(crate) mod frames;
+pub(crate) mod info;
+pub(crate) mod packets;
+
+use std::io::{self, Write};
+
+use anyhow::bail;
+use unspool::capture::{Capture, NoteKind};
+use unspool::coresight::etm4::Malformed;
+use unspool::coresight::etm4::element::Broken;
+use unspool::{Error, Trace};
+
+use crate::Verdict;
+use crate::args::{RangeArgs, SourceArgs, tell};
+
+/// Runs `list` on every trace that was asked for. What cannot be read is told; if nothing can, that is a failure.
+fn each_trace(
+    capture: &Capture,
+    sources: &SourceArgs,
+    mut list: impl FnMut(&Trace<'_>) -> Result<Verdict, Error>,
+) -> anyhow::Result<Verdict> {
+    tell_assumptions(capture);
+    let traces = sources.select(capture)?;
+    if traces.is_empty() {
+        bail!("{}: no trace source has a buffer; 'unspool info' tells what is missing", capture.path.display());
+    }
+    let mut verdict = Verdict::Clean;
+    let mut read = false;
+    let mut last = None;
+    for trace in &traces {
+        match list(trace) {
+            Ok(found) => {
+                read = true;
+                verdict = worse(verdict, found);
+            }
+            // Sources that nobody asked for by name may be of any kind.
+            Err(error @ Error::NotReadable { .. }) if sources.is_empty() => {
+                tell(&error);
+                read = true;
+            }
+            Err(error) => {
+                tell(&error);
+                verdict = Verdict::Problems;
+                last = Some(error);
+            }
+        }
+    }
+    match last {
+        Some(error) if !read => Err(error.into()),
+        _ => Ok(verdict),
+    }
+}
+
+fn worse(one: Verdict, other: Verdict) -> Verdict {
+    if one == Verdict::Clean { other } else { one }
+}
+
+/// What was guessed about the capture changes what is printed, so it is said.
+fn tell_assumptions(capture: &Capture) {
+    let guessed = |kind| matches!(kind, NoteKind::Assumed | NoteKind::StartUnknown | NoteKind::UnknownFormat);
+    capture.notes.iter().filter(|note| guessed(note.kind)).for_each(tell);
+}
+
+/// Which items of a source are printed.
+struct Window {
+    skip: u64,
+    limit: Option<u64>,
+    seen: u64,
+}
+
+impl Window {
+    fn new(args: &RangeArgs) -> Self {
+        Self { skip: args.skip, limit: args.limit, seen: 0 }
+    }
+
+    /// Is the next item to be printed?
+    fn next(&mut self) -> bool {
+        let index = self.seen;
+        self.seen += 1;
+        index >= self.skip && self.limit.is_none_or(|limit| index - self.skip < limit)
+    }
+
+    /// Can another item be printed?
+    fn is_open(&self) -> bool {
+        self.limit.is_none_or(|limit| self.seen < self.skip.saturating_add(limit))
+    }
+}
+
+/// The line that starts the listing of a source.
+fn heading(trace: &Trace<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let source = trace.source();
+    let id = source.id.map_or_else(|| "without id".to_string(), |id| format!("{id:#04x}"));
+    write!(out, "# source {id} {} ({})", source.name, source.kind)?;
+    writeln!(out, ", session {}, buffer {}", trace.session(), trace.buffer().name)
+}
+
+/// Bytes that are no packets are a problem, except those before the first synchronisation.
+fn is_problem(kind: Malformed) -> bool {
+    kind != Malformed::NotSynchronised
+}
+
+fn is_broken(kind: Broken) -> bool {
+    kind != Broken::Packet(Malformed::NotSynchronised)
+}
+
+/// The file and the byte in it that an offset of the buffer means.
+fn place_text(trace: &Trace<'_>, offset: u64) -> String {
+    let buffer = trace.buffer();
+    match buffer.place(offset) {
+        Some(place) => format!("{} at {:#x}", buffer.files[place.file].name, place.offset),
+        None => format!("{} at {offset:#x}", buffer.name),
+    }
+}
+
+/// How a listing of a source ends when it has problems.
+struct Problems {
+    count: u64,
+    bytes: u64,
+    first: Option<String>,
+    synchronised: bool,
+    unsynchronised_bytes: u64,
+}
+
+impl Problems {
+    fn new() -> Self {
+        Self { count: 0, bytes: 0, first: None, synchronised: false, unsynchronised_bytes: 0 }
+    }
+
+    fn add(&mut self, trace: &Trace<'_>, offset: u64, skipped: u64, what: impl std::fmt::Display) {
+        self.count += 1;
+        self.bytes += skipped;
+        self.first.get_or_insert_with(|| format!("{}: {what}", place_text(trace, offset)));
+    }
+
+    /// Tells what there is to tell.
+    fn verdict(&self, trace: &Trace<'_>, whole: bool) -> Verdict {
+        let name = &trace.source().name;
+        if !self.synchronised && whole && self.unsynchronised_bytes > 0 {
+            tell(format_args!(
+                "{name}: no alignment synchronisation in {} bytes; is this the right protocol and layout (--formatted, --raw)?",
+                self.unsynchronised_bytes
+            ));
+            return Verdict::Problems;
+        }
+        let Some(first) = &self.first else { return Verdict::Clean };
+        tell(format_args!("{name}: {} problems, {} bytes skipped; the first: {first}", self.count, self.bytes));
+        Verdict::Problems
+    }
+}

@@ -1,0 +1,110 @@
+//! One JSON object a line, written by hand: millions of them are ordinary.
+//!
+//! Comes in: keys and values, in the order in which they are to stand. Goes out: a line.
+
+use std::fmt::{Display, Write as _};
+use std::io::{self, Write};
+
+/// An object in the making.
+pub(crate) struct Object<'b> {
+    text: &'b mut String,
+}
+
+impl<'b> Object<'b> {
+    /// Starts an object in `text`, which is emptied.
+    pub(crate) fn new(text: &'b mut String) -> Self {
+        text.clear();
+        text.push('{');
+        Self { text }
+    }
+
+    /// A number, `true`, `false` or `null`.
+    pub(crate) fn plain(&mut self, key: &str, value: impl Display) -> &mut Self {
+        self.key(key);
+        let _ = write!(self.text, "{value}");
+        self
+    }
+
+    /// A number if there is one; otherwise the key is left out.
+    pub(crate) fn optional(&mut self, key: &str, value: Option<impl Display>) -> &mut Self {
+        match value {
+            Some(value) => self.plain(key, value),
+            None => self,
+        }
+    }
+
+    /// A number, or `null`.
+    pub(crate) fn nullable(&mut self, key: &str, value: Option<impl Display>) -> &mut Self {
+        match value {
+            Some(value) => self.plain(key, value),
+            None => self.plain(key, "null"),
+        }
+    }
+
+    /// An address, as a hex string.
+    pub(crate) fn hex(&mut self, key: &str, value: u64) -> &mut Self {
+        self.key(key);
+        let _ = write!(self.text, "\"{value:#x}\"");
+        self
+    }
+
+    /// A string.
+    pub(crate) fn string(&mut self, key: &str, value: impl Display) -> &mut Self {
+        self.key(key);
+        self.text.push('"');
+        let _ = write!(Escape(self.text), "{value}");
+        self.text.push('"');
+        self
+    }
+
+    /// The end of the line.
+    pub(crate) fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.text.push_str("}\n");
+        out.write_all(self.text.as_bytes())
+    }
+
+    fn key(&mut self, key: &str) {
+        if !self.text.ends_with('{') {
+            self.text.push(',');
+        }
+        let _ = write!(self.text, "\"{key}\":");
+    }
+}
+
+/// Text on its way into a string.
+struct Escape<'t>(&'t mut String);
+
+impl std::fmt::Write for Escape<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        for character in text.chars() {
+            match character {
+                '"' => self.0.push_str("\\\""),
+                '\\' => self.0.push_str("\\\\"),
+                control if control < ' ' => write!(self.0, "\\u{:04x}", control as u32)?,
+                other => self.0.push(other),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_json() {
+        let mut text = String::new();
+        let mut out = Vec::new();
+        let mut object = Object::new(&mut text);
+        object
+            .plain("n", 1)
+            .hex("a", 0x1000)
+            .string("s", "a \"b\"\\\n")
+            .optional("o", None::<u8>)
+            .nullable("m", None::<u8>);
+        object.finish(&mut out).unwrap();
+        let parsed: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(parsed, serde_json::json!({"n": 1, "a": "0x1000", "s": "a \"b\"\\\n", "m": null}));
+    }
+}

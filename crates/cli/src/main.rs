@@ -1,0 +1,82 @@
+//! `unspool`: reads the traces that processors leave behind.
+//!
+//! Comes in: the words of the command line. Goes out: text or JSON lines, and an exit code: 0 all is well, 1 the trace
+//! has problems, 2 unspool could not do it. Every verb is a file in `cmd`; everything it knows comes from the library.
+
+mod args;
+mod cmd;
+mod json;
+mod output;
+mod progress;
+
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// What a verb found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// All is well.
+    Clean,
+    /// The trace has problems.
+    Problems,
+}
+
+/// Reads the traces that processors leave behind.
+#[derive(Debug, Parser)]
+#[command(version, arg_required_else_help = true, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unspool info snapshot/                  what is in it, and what is missing
+  unspool packets capture.zip             what the trace units said
+  unspool elements snapshot/ --committed  what it means, speculation resolved
+  unspool packets dump.bin --protocol ete a bare buffer
+
+Exit codes: 0 all is well, 1 the trace has problems, 2 unspool could not do it.";
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Info(cmd::info::Args),
+    Frames(cmd::frames::Args),
+    Packets(cmd::packets::Args),
+    Elements(cmd::elements::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().verb {
+        Verb::Info(args) => cmd::info::run(&args),
+        Verb::Frames(args) => cmd::frames::run(&args),
+        Verb::Packets(args) => cmd::packets::run(&args),
+        Verb::Elements(args) => cmd::elements::run(&args),
+    };
+    match done {
+        Ok(Verdict::Clean) => ExitCode::SUCCESS,
+        Ok(Verdict::Problems) => ExitCode::from(1),
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            // A closed error stream leaves nobody to tell.
+            let _ = writeln!(io::stderr(), "unspool: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == ErrorKind::BrokenPipe))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

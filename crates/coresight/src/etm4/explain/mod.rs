@@ -1,0 +1,138 @@
+//! What a register value of a trace unit says, in words.
+//!
+//! Comes in: a register name, its value, the protocol. Goes out: an [`Explanation`], field by field, with every set
+//! bit accounted for: those that nobody defined are fields named `reserved`.
+//! This room decides nothing: what reading trace needs of the registers is in `config.rs`.
+//! `registers.rs` is the table, `rules.rs` has the words that depend on a value, this file puts them together.
+//! Specification: Arm IHI 0064 (ETMv4) and DDI 0487 (ETE), register descriptions.
+
+use alloc::{
+    format,
+    string::{String, ToString as _},
+    vec::Vec,
+};
+
+use crate::Protocol;
+
+mod registers;
+mod rules;
+
+use rules::Rule;
+
+/// What one register value means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// The architectural name, upper case.
+    pub register: &'static str,
+    /// What the register is for.
+    pub title: &'static str,
+    /// Its fields in the order that reads best, then the reserved bits that are set.
+    pub fields: Vec<ExplainedField>,
+    /// What to say when no field is notable.
+    otherwise: &'static str,
+}
+
+/// What one field of a register value means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExplainedField {
+    /// The architectural name, or `reserved`.
+    pub name: &'static str,
+    /// The highest bit.
+    pub high: u8,
+    /// The lowest bit.
+    pub low: u8,
+    /// The value, shifted down to bit 0.
+    pub value: u32,
+    /// The value in words that stand on their own.
+    pub meaning: String,
+    /// Worth a place on a one-page overview.
+    pub notable: bool,
+}
+
+/// Says what `value` means in the named register (case does not matter) of an ETE or ETMv4 trace unit.
+///
+/// ```
+/// use unspool_coresight::{Protocol, etm4::explain};
+/// let explanation = explain("trcconfigr", 0x1811, Protocol::Ete).unwrap();
+/// assert_eq!(explanation.register, "TRCCONFIGR");
+/// assert_eq!(explanation.summary(), "cycle counts, timestamps, return stack");
+/// assert_eq!(explain("TRCNOSUCHR", 0, Protocol::Ete), None);
+/// ```
+pub fn explain(register: &str, value: u32, protocol: Protocol) -> Option<Explanation> {
+    if !matches!(protocol, Protocol::Ete | Protocol::Etm4) {
+        return None;
+    }
+    let register = registers::ALL.iter().find(|known| known.name.eq_ignore_ascii_case(register))?;
+    let mut unexplained = value;
+    let mut fields = Vec::new();
+    for field in register.fields.iter().filter(|field| field.is_on(protocol)) {
+        unexplained &= !mask(field.high, field.low);
+        fields.push(field.explain(value));
+    }
+    fields.extend(reserved(unexplained));
+    let Register { name, title, otherwise, .. } = *register;
+    Some(Explanation { register: name, title, fields, otherwise })
+}
+
+impl Explanation {
+    /// The notable fields in one line.
+    pub fn summary(&self) -> String {
+        let notable: Vec<&str> =
+            self.fields.iter().filter(|field| field.notable).map(|field| &*field.meaning).collect();
+        if notable.is_empty() { self.otherwise.to_string() } else { notable.join(", ") }
+    }
+}
+
+struct Register {
+    name: &'static str,
+    title: &'static str,
+    otherwise: &'static str,
+    fields: &'static [Field],
+}
+
+struct Field {
+    name: &'static str,
+    high: u8,
+    low: u8,
+    rule: Rule,
+    /// The only protocol that has this field; the bits are reserved in the other one.
+    only: Option<Protocol>,
+}
+
+impl Field {
+    fn is_on(&self, protocol: Protocol) -> bool {
+        self.only.is_none_or(|only| only == protocol)
+    }
+
+    fn explain(&self, register: u32) -> ExplainedField {
+        let &Field { name, high, low, .. } = self;
+        let value = bits(register, high, low);
+        let (meaning, notable) = self.rule.say(value, register, bits(u32::MAX, high, low));
+        ExplainedField { name, high, low, value, meaning, notable }
+    }
+}
+
+/// One field for each run of set bits, lowest first.
+fn reserved(mut unexplained: u32) -> impl Iterator<Item = ExplainedField> {
+    core::iter::from_fn(move || {
+        let low = unexplained.trailing_zeros();
+        let width = unexplained.checked_shr(low)?.trailing_ones();
+        let (high, low) = ((low + width - 1) as u8, low as u8);
+        let value = bits(unexplained, high, low);
+        unexplained &= !mask(high, low);
+        let meaning =
+            if high == low { format!("reserved bit {low} set") } else { format!("reserved bits {high}:{low} set") };
+        Some(ExplainedField { name: "reserved", high, low, value, meaning, notable: true })
+    })
+}
+
+const fn mask(high: u8, low: u8) -> u32 {
+    u32::MAX >> (31 - high) & u32::MAX << low
+}
+
+const fn bits(value: u32, high: u8, low: u8) -> u32 {
+    (value & mask(high, low)) >> low
+}
+
+#[cfg(test)]
+mod tests;

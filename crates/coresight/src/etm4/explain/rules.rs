@@ -1,0 +1,231 @@
+//! How a field value is said: the few rules that most fields follow, then the odd ones.
+//!
+//! Comes in: numbers. Goes out: words, and whether they are notable. Which field follows which rule is for the table.
+
+use alloc::{
+    format,
+    string::{String, ToString as _},
+    vec::Vec,
+};
+
+use super::bits;
+use crate::etm4::Version;
+
+/// How a field value becomes words, and which values are notable.
+pub(super) enum Rule {
+    /// Words for set, which is notable, and for clear.
+    Flag(&'static str, &'static str),
+    /// Words for set and for clear, which is notable.
+    Unless(&'static str, &'static str),
+    /// Words for each defined value; all but zero are notable.
+    Choice(&'static [(u32, &'static str)]),
+    /// A number of these things, in the singular.
+    Count(&'static str),
+    /// The size in bytes of these things, in the plural.
+    Bytes(&'static str),
+    /// One bit for each of these things, which are numbered.
+    Numbered(&'static str),
+    /// One bit for each Exception level of this Security state.
+    Levels(&'static str),
+    /// The same, but a set bit keeps the level out of the trace.
+    Excluded(&'static str),
+    /// What happens, depending on a resource event. All but the second value are notable.
+    Event(&'static str, u32),
+    /// Whether this kind of debug is there and permitted.
+    Debug(&'static str),
+    /// Reserved bits that read as one.
+    Ones,
+    /// Anything else: of the field value and the register value.
+    Odd(fn(u32, u32) -> Meaning),
+}
+
+/// The words, and whether they are notable.
+pub(super) type Meaning = (String, bool);
+
+impl Rule {
+    pub(super) fn say(&self, value: u32, register: u32, ones: u32) -> Meaning {
+        let any = value != 0;
+        match *self {
+            Rule::Flag(set, clear) => (if any { set } else { clear }.to_string(), any),
+            Rule::Unless(set, clear) => (if any { set } else { clear }.to_string(), !any),
+            Rule::Choice(choices) => (choice(choices, value), any),
+            Rule::Count(thing) => (count(value, thing), any),
+            Rule::Bytes(things) if any => (format!("{value}-byte {things}"), true),
+            Rule::Bytes(things) => (format!("no {things}"), false),
+            Rule::Numbered(thing) if any => (format!("{thing} {}", set_bits(value, "")), true),
+            Rule::Numbered(thing) => (format!("no {thing}"), false),
+            Rule::Levels(state) if any => (format!("{state} {}", set_bits(value, "EL")), true),
+            Rule::Levels(state) => (format!("no {state} level"), false),
+            Rule::Excluded(state) => (excluded(state, value), any),
+            Rule::Event(what, usual) => (format!("{what}: {}", event(value)), value != usual),
+            Rule::Debug(kind) => (format!("{kind} debug {}", permission(value)), any),
+            Rule::Ones => (if value == ones { "reads as one" } else { "should read as one" }.to_string(), false),
+            Rule::Odd(say) => say(value, register),
+        }
+    }
+}
+
+fn choice(choices: &[(u32, &str)], value: u32) -> String {
+    let known = choices.iter().find(|&&(choice, _)| choice == value);
+    known.map_or_else(|| format!("reserved value {value:#x}"), |(_, meaning)| meaning.to_string())
+}
+
+fn count(number: u32, thing: &str) -> String {
+    match number {
+        0 => format!("no {thing}s"),
+        1 => format!("1 {thing}"),
+        _ => format!("{number} {thing}s"),
+    }
+}
+
+fn excluded(state: &str, levels: u32) -> String {
+    if levels == 0 {
+        format!("no {state} level excluded")
+    } else {
+        format!("{state} {} excluded", set_bits(levels, "EL"))
+    }
+}
+
+/// The first two resource selectors are the constants; a pair is combined before it is looked at.
+fn event(value: u32) -> String {
+    let words = match (value, value & 0x80) {
+        (0, _) => "never".to_string(),
+        (1, _) => "always".to_string(),
+        (_, 0) => format!("selector {}", value & 0x1f),
+        _ => format!("selector pair {}", value & 0xf),
+    };
+    let reserved = if value & 0x80 == 0 { 0x60 } else { 0x70 };
+    if value & reserved == 0 { words } else { format!("{words} (reserved bits {:#x} set)", value & reserved) }
+}
+
+fn permission(value: u32) -> &'static str {
+    match value {
+        0 => "not implemented",
+        2 => "disabled",
+        3 => "enabled",
+        _ => "in a reserved state",
+    }
+}
+
+/// The numbers of the set bits, each behind `prefix`: `EL0/EL2`.
+fn set_bits(value: u32, prefix: &str) -> String {
+    let numbers: Vec<String> =
+        (0..32).filter(|bit| value >> bit & 1 == 1).map(|bit| format!("{prefix}{bit}")).collect();
+    numbers.join("/")
+}
+
+pub(super) fn designer(code: u32, _: u32) -> Meaning {
+    let name = match code {
+        0x41 => "Arm",
+        0x42 => "Broadcom",
+        0x43 => "Cavium",
+        0x44 => "DEC",
+        0x46 => "Fujitsu",
+        0x48 => "HiSilicon",
+        0x4d => "Motorola/Freescale",
+        0x4e => "NVIDIA",
+        0x50 => "APM",
+        0x51 => "Qualcomm",
+        0x53 => "Samsung",
+        0x56 => "Marvell",
+        0x61 => "Apple",
+        0x69 => "Intel",
+        0xc0 => "Ampere",
+        _ => return (format!("designer {code:#04x}"), true),
+    };
+    (name.to_string(), true)
+}
+
+/// ETE answers 15 here: its version is in another register.
+const SEE_DEVARCH: u32 = 0xf;
+
+pub(super) fn major_version(major: u32, register: u32) -> Meaning {
+    let minor = bits(register, 7, 4);
+    let words = match major {
+        4 => Version::Etm4(minor as u8).to_string(),
+        SEE_DEVARCH => "version in TRCDEVARCH".to_string(),
+        _ => format!("version {major}.{minor}"),
+    };
+    (words, true)
+}
+
+pub(super) fn minor_version(minor: u32, register: u32) -> Meaning {
+    let elsewhere = bits(register, 11, 8) == SEE_DEVARCH;
+    (if elsewhere { "see TRCDEVARCH".to_string() } else { format!("minor version {minor}") }, false)
+}
+
+pub(super) fn least_threshold(cycles: u32, _: u32) -> Meaning {
+    let words =
+        if cycles == 0 { "no least cycle threshold".to_string() } else { format!("cycle threshold from {cycles} on") };
+    (words, cycles != 0)
+}
+
+/// The number is in two fields, and counts from one.
+pub(super) fn processing_elements(low: u32, register: u32) -> Meaning {
+    let number = (bits(register, 13, 12) << 3 | low) + 1;
+    (if number == 1 { "traces one PE".to_string() } else { format!("can trace any of {number} PEs") }, number != 1)
+}
+
+pub(super) fn selector_pairs(value: u32, _: u32) -> Meaning {
+    match value {
+        0 => ("no resource selectors (before ETMv4.3: 1 pair)".to_string(), false),
+        _ => (count(value + 1, "resource selector pair"), true),
+    }
+}
+
+pub(super) fn external_inputs(value: u32, _: u32) -> Meaning {
+    let any_event = value == 0x1ff;
+    (if any_event { "PMU events as external inputs".to_string() } else { count(value, "external input") }, value != 0)
+}
+
+const PART_OF_TRACE_UNITS: u32 = 0xa13;
+const ARM: u32 = 0x23b;
+
+pub(super) fn part(part: u32, _: u32) -> Meaning {
+    if part == PART_OF_TRACE_UNITS { ("PE trace unit".to_string(), false) } else { (format!("part {part:#05x}"), true) }
+}
+
+pub(super) fn architect(code: u32, _: u32) -> Meaning {
+    if code == ARM { ("Arm".to_string(), false) } else { (format!("architect {code:#05x}"), true) }
+}
+
+pub(super) fn architecture(version: u32, register: u32) -> Meaning {
+    let is_trace_unit = bits(register, 11, 0) == PART_OF_TRACE_UNITS && bits(register, 31, 20) == ARM << 1 | 1;
+    let minor = bits(register, 19, 16) as u8;
+    match version {
+        4 if is_trace_unit => (Version::Etm4(minor).to_string(), true),
+        5 if is_trace_unit => (Version::Ete(minor).to_string(), true),
+        _ => (format!("version {version}"), false),
+    }
+}
+
+pub(super) fn trace_id(id: u32, _: u32) -> Meaning {
+    let reserved = if matches!(id, 0 | 0x70..) { ", which is reserved" } else { "" };
+    (format!("trace id {id:#04x}{reserved}"), true)
+}
+
+pub(super) fn period(exponent: u32, _: u32) -> Meaning {
+    let words: String = match exponent {
+        0 => "no periodic synchronization".to_string(),
+        _ => format!("synchronizes every {} bytes", 1_u32 << exponent),
+    };
+    (words, exponent != 0)
+}
+
+pub(super) fn threshold(cycles: u32, _: u32) -> Meaning {
+    (if cycles == 0 { "no threshold".to_string() } else { format!("counts of {cycles} cycles and more") }, cycles != 0)
+}
+
+pub(super) fn range_mode(only_inside: u32, register: u32) -> Meaning {
+    let has_ranges = bits(register, 7, 0) != 0;
+    let words = if only_inside == 1 { "only inside the ranges" } else { "everywhere but in the ranges" };
+    (words.to_string(), has_ranges || only_inside == 1)
+}
+
+/// A set bit turns round what the Non-secure level does.
+pub(super) fn realm_excluded(turned: u32, register: u32) -> Meaning {
+    match turned {
+        0 => ("Realm levels as Non-secure".to_string(), false),
+        _ => (excluded("Realm", turned ^ bits(register, 22, 20)), true),
+    }
+}

@@ -1,0 +1,129 @@
+//! Bytes without a package: what is not said is found out where it can be.
+//!
+//! Comes in: files and what the user knows of them. Goes out: a capture. Whether the bytes are formatted is tried on
+//! their beginning, and which ids are in them is read from the frames; the capture's notes say so.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+
+use unspool_capture::{BareOptions, BufferFormat, Capture, Note, NoteKind, Registers};
+use unspool_coresight::Protocol;
+use unspool_coresight::etm4::{Config, PacketDecoder, Profile};
+use unspool_coresight::frame::{Deformatter, Ids, Layout, Mark, Receive, Span};
+
+use crate::Error;
+
+/// What is known of bare bytes.
+#[derive(Debug, Clone)]
+pub struct Bare {
+    /// The protocol of the source or sources.
+    pub protocol: Protocol,
+    /// The trace id; `None` for all that are there.
+    pub id: Option<u8>,
+    /// How the bytes are laid out; `None` to find out.
+    pub format: Option<BufferFormat>,
+    /// Register values.
+    pub registers: Registers,
+    /// Where the oldest byte of a circular buffer stands.
+    pub write_pointer: Option<u64>,
+    /// The buffer has wrapped.
+    pub wrapped: Option<bool>,
+}
+
+/// Bytes of the beginning that are looked at.
+const LOOK: u64 = 1 << 20;
+
+/// Opens bare bytes as a capture.
+pub fn open_bare<P: AsRef<Path>>(paths: &[P], bare: Bare) -> Result<Capture, Error> {
+    let options = |format| BareOptions {
+        protocol: bare.protocol,
+        id: bare.id,
+        format,
+        registers: bare.registers.clone(),
+        write_pointer: bare.write_pointer,
+        wrapped: bare.wrapped,
+    };
+    // Opened once, since standard input cannot be opened twice.
+    let mut capture = Capture::bare(paths, options(bare.format.unwrap_or(BufferFormat::Raw)))?;
+    let start = beginning(&capture)?;
+    if bare.format.is_none() {
+        let format = likely_format(bare.protocol, &start);
+        capture.buffers[0].format = format;
+        let text = format!("the buffer looks {}; say --formatted or --raw if it is not", words(format));
+        note(&mut capture, NoteKind::Assumed, text);
+    }
+    if capture.buffers[0].format.is_formatted() && capture.sources[0].id.is_none() {
+        name_sources(&mut capture, &start);
+    }
+    Ok(capture)
+}
+
+fn words(format: BufferFormat) -> &'static str {
+    if format.is_formatted() { "formatted (frames of several sources)" } else { "raw (one source, no frames)" }
+}
+
+fn note(capture: &mut Capture, kind: NoteKind, text: String) {
+    let file = capture.buffers[0].name.clone();
+    capture.notes.push(Note { kind, file, line: None, text });
+}
+
+fn beginning(capture: &Capture) -> Result<Vec<u8>, Error> {
+    let mut start = Vec::new();
+    let reader = capture.reader(0)?;
+    let error = |source| Error::Read { buffer: capture.buffers[0].name.clone(), offset: 0, source };
+    reader.take(LOOK).read_to_end(&mut start).map_err(error)?;
+    Ok(start)
+}
+
+/// The layout under which more of the beginning reads as packets.
+fn likely_format(protocol: Protocol, start: &[u8]) -> BufferFormat {
+    let raw = readable(protocol, start);
+    let framed: u64 = split(start).values().map(|bytes| readable(protocol, bytes)).sum();
+    if framed > raw { BufferFormat::Formatted } else { BufferFormat::Raw }
+}
+
+/// How many bytes are well-formed packets.
+fn readable(protocol: Protocol, bytes: &[u8]) -> u64 {
+    let (config, _) = Config::new(protocol, Profile::Unknown, &Default::default());
+    let mut good = 0;
+    PacketDecoder::new(&config).decode(bytes, true, |item| good += item.map_or(0, |packet| packet.length));
+    good
+}
+
+/// Bytes by trace id.
+struct Split(BTreeMap<u8, Vec<u8>>);
+
+impl Receive for Split {
+    fn span(&mut self, span: Span<'_>) {
+        self.0.entry(span.id).or_default().extend_from_slice(span.bytes);
+    }
+
+    fn mark(&mut self, _mark: Mark) {}
+}
+
+fn split(bytes: &[u8]) -> BTreeMap<u8, Vec<u8>> {
+    let mut split = Split(BTreeMap::new());
+    let mut deformatter = Deformatter::new(Layout::FromStart);
+    deformatter.push(bytes, &mut split);
+    deformatter.finish(&mut split);
+    split.0
+}
+
+/// One source an id that is there.
+fn name_sources(capture: &mut Capture, start: &[u8]) {
+    let ids: Ids = split(start).into_keys().collect();
+    let Some(model) = capture.sources.pop() else { return };
+    for id in ids.iter() {
+        let name = format!("id_{id:#04x}");
+        capture.sources.push(unspool_capture::Source { name, id: Some(id), ..model.clone() });
+    }
+    if ids.is_empty() {
+        capture.sources.push(model);
+        return;
+    }
+    let list: Vec<String> = ids.iter().map(|id| format!("{id:#04x}")).collect();
+    let text =
+        format!("trace ids found at the start of the buffer: {}; all are read as the named protocol", list.join(" "));
+    note(capture, NoteKind::Assumed, text);
+}

@@ -1,0 +1,46 @@
+//! Why a capture cannot be gone through at all. Damage inside of a stream is no error here but an item of the stream.
+
+use std::io;
+
+use unspool_coresight::Protocol;
+
+/// What keeps a stream from being read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The package or one of its files cannot be opened.
+    #[error(transparent)]
+    Capture(#[from] unspool_capture::Error),
+    /// Reading a buffer failed on the way.
+    #[error("{buffer}: reading stopped at byte {offset:#x}: {source}")]
+    Read {
+        /// The buffer.
+        buffer: String,
+        /// How far reading came.
+        offset: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The type of the source is a word that we do not know.
+    #[error("{source_name}: unknown type of trace source '{kind}'; name it with --protocol")]
+    UnknownProtocol {
+        /// The source.
+        source_name: String,
+        /// Its type as written.
+        kind: String,
+    },
+    /// The protocol is known, but this version cannot read it.
+    #[error("{source_name}: {protocol} trace cannot be read by this version yet")]
+    NotReadable {
+        /// The source.
+        source_name: String,
+        /// Its protocol.
+        protocol: Protocol,
+    },
+    /// The buffer is formatted, and nobody says which id the source has.
+    #[error("{source_name}: no trace id is known, so its bytes cannot be told from those of others")]
+    NoTraceId {
+        /// The source.
+        source_name: String,
+    },
+}

@@ -1,0 +1,36 @@
+//! unspool reads the traces that processors leave behind.
+//!
+//! capture package ─▶ frames ─▶ packets ─▶ elements ─▶ committed
+//!
+//! This is what a program adds to read traces: [`Trace`] joins the rooms of [`capture`] and [`coresight`] into a
+//! pipeline over one source of a capture, in constant memory; [`overview`] looks once at everything. It knows
+//! nothing of terminals.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use unspool::{Trace, capture::Capture};
+//!
+//! # let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hello-ete");
+//! let capture = Capture::open(dir)?;
+//! for trace in Trace::all(&capture) {
+//!     let mut packets = 0;
+//!     trace.packets(&mut |_item| packets += 1)?;
+//!     println!("{}: {packets} packets", trace.source().name);
+//!     # assert!(packets > 10);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod bare;
+mod error;
+mod overview;
+mod trace;
+
+pub use bare::{Bare, open_bare};
+pub use error::Error;
+pub use overview::{BufferOverview, Overview, TraceOverview, overview};
+pub use trace::{Frames, Sink, Trace, go_through_frames};
+
+pub use unspool_capture as capture;
+pub use unspool_coresight as coresight;

@@ -1,0 +1,216 @@
+//! Writes the seeds that are made and not found: `cargo run --release --bin seeds`.
+//!
+//! Packets come from our own encoder, frames from our own formatter, archives from the zip room's check. Inputs that
+//! once failed lie beside them under names of their own and are not touched.
+
+use std::path::Path;
+use std::{fs, io};
+
+use unspool_coresight::etm4::packet::{
+    Address, ConditionalInstruction, ConditionalResult, Context, CycleCount, ExceptionAddress, FewAtoms, KeyResult,
+    Security, SubIsa, TraceInfo,
+};
+use unspool_coresight::etm4::{Atoms, Config, Packet};
+use unspool_coresight::frame::{Formatter, HSYNC};
+use unspool_fuzz::ini::SEPARATOR;
+use unspool_fuzz::{setup, zip};
+
+fn main() -> io::Result<()> {
+    let rooms: [(&str, Vec<(&str, Vec<u8>)>); 5] =
+        [("frames", frames()), ("packets", packets()), ("elements", elements()), ("ini", inis()), ("zip", zips())];
+    for (room, seeds) in rooms {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(room);
+        fs::create_dir_all(&folder)?;
+        for (name, bytes) in &seeds {
+            fs::write(folder.join(name), bytes)?;
+        }
+        println!("{room}: {} seeds", seeds.len());
+    }
+    Ok(())
+}
+
+fn joined(parts: &[&[u8]]) -> Vec<u8> {
+    parts.concat()
+}
+
+fn frames() -> Vec<(&'static str, Vec<u8>)> {
+    let fill = |formatter: &mut Formatter| {
+        formatter.push(0x10, &[0xff; 20]);
+        formatter.push(0x11, &[1, 2, 3]);
+        formatter.push(0x10, &[4]);
+        formatter.push(0x7d, &[5]);
+        formatter.push(0x11, &[6; 31]);
+    };
+    let mut plain = Formatter::new();
+    fill(&mut plain);
+    plain.barrier();
+    fill(&mut plain);
+    let plain = plain.finish();
+    let mut port = Formatter::with_full_sync(2);
+    fill(&mut port);
+    let port = port.finish();
+    let half = joined(&[&port[..10], &HSYNC, &port[10..16], &HSYNC, &HSYNC, &port[16..]]);
+    let list =
+        [0x10, 3, 1, 2, 3, 0x11, 1, 9, 0x80, 0, 0x10, 20, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7];
+    vec![
+        ("memory", joined(&[&[0x00, 5], &plain])),
+        ("port", joined(&[&[0x03, 0], &port])),
+        ("half_syncs", joined(&[&[0x05, 3], &half])),
+        ("cut_short", joined(&[&[0x00, 1], &plain[..9], &port])),
+        ("reserved_id", joined(&[&[0x00, 7], &plain[..16], &[0xf1; 16], &plain[16..]])),
+        ("list", joined(&[&[0x04, 2], &list])),
+    ]
+}
+
+/// The start of an input: which protocol, and the registers in the order of [`setup::REGISTERS`].
+fn head(protocol: u8, registers: &[Option<u32>; 7]) -> Vec<u8> {
+    let known = registers.iter().enumerate().map(|(bit, value)| u8::from(value.is_some()) << bit).sum();
+    let values = registers.iter().flatten().flat_map(|value| value.to_le_bytes());
+    [protocol, known].into_iter().chain(values).collect()
+}
+
+/// Heads with and without speculation, with all features and with few.
+fn heads() -> [(&'static str, Vec<u8>); 5] {
+    let none = [None; 7];
+    let few = [Some(0x2800_0ea1), Some(0x4100_f403), Some(0x488), Some(0), Some(1), None, Some(0x10)];
+    let deep = |idr0| [Some(idr0), None, None, Some(6), None, None, None];
+    [
+        ("ete", head(0, &none)),
+        ("etm4", head(setup::ETM4, &none)),
+        ("etm4_few", head(setup::ETM4 | 4, &few)),
+        ("ete_deep", head(0, &deep(0x08c1_8ea1))),
+        ("etm4_deep", head(setup::ETM4, &deep(0x0801_8ee1))),
+    ]
+}
+
+fn context(security: Security, id: Option<u32>) -> Context {
+    Context { el: 1, aarch64: true, security, vmid: id, context_id: id }
+}
+
+/// At least one of every kind; what a configuration cannot send is left out.
+fn every_packet() -> Vec<Packet> {
+    let short = Address::low(SubIsa::Is0, 9, 0x1f4);
+    let middle = Address::low(SubIsa::Is1, 16, 0xabcc);
+    let low = Address::low(SubIsa::Is1, 32, 0x8000_1002);
+    let full = Address::full(SubIsa::Is0, 0xffff_0000_1234_5678);
+    let info = |info| TraceInfo { info, key: None, speculation: Some(3), cycle_threshold: Some(9) };
+    let result = |key| KeyResult { key, result: 5, ci: true };
+    vec![
+        Packet::AlignmentSync,
+        Packet::TraceInfo(info(Some(1))),
+        Packet::TraceOn,
+        Packet::AddressContext { address: full, context: context(Security::NonSecure, Some(7)) },
+        Packet::Atoms(Atoms::new(0b101, 3)),
+        Packet::Atoms(Atoms::new(0x7f_ffff, 24)),
+        Packet::Address(short),
+        Packet::Address(middle),
+        Packet::Address(low),
+        Packet::Address(Address::same_as(2)),
+        Packet::Context(None),
+        Packet::Context(Some(context(Security::Root, None))),
+        Packet::Timestamp { value: 0x1234, bits: 14, cycles: Some(300) },
+        Packet::Timestamp { value: u64::MAX, bits: 64, cycles: None },
+        Packet::TimestampMarker,
+        Packet::CycleCount(CycleCount::Format1 { commit: None, cycles: Some(99) }),
+        Packet::CycleCount(CycleCount::Format1 { commit: Some(2), cycles: None }),
+        Packet::CycleCount(CycleCount::Format2 { near_maximum: true, commit: 14, cycles: 3 }),
+        Packet::CycleCount(CycleCount::Format3 { commit: 1, cycles: 2 }),
+        Packet::Commit { count: 2 },
+        Packet::CancelFormat1 { count: 1, mispredict: true },
+        Packet::CancelFormat2(FewAtoms::EE),
+        Packet::CancelFormat3 { count: 2, atom: true },
+        Packet::Mispredict(FewAtoms::N),
+        Packet::Event { mask: 5 },
+        Packet::Q { count: None, address: None },
+        Packet::Q { count: Some(200), address: None },
+        Packet::Q { count: Some(3), address: Some(short) },
+        Packet::Exception { number: 14, address: ExceptionAddress::Return, fault_pending: None },
+        Packet::Address(short),
+        Packet::Exception { number: 33, address: ExceptionAddress::TargetAndReturn, fault_pending: Some(true) },
+        Packet::AddressContext { address: low, context: context(Security::Secure, None) },
+        Packet::Exception { number: 0x18, address: ExceptionAddress::Return, fault_pending: None },
+        Packet::Ignore,
+        Packet::ExceptionReturn,
+        Packet::FunctionReturn,
+        Packet::SourceAddress(short),
+        Packet::SourceAddress(full),
+        Packet::Instrumentation { el: 1, value: 0x0102_0304_0506_0708 },
+        Packet::TransactionStart,
+        Packet::Atoms(Atoms::new(1, 1)),
+        Packet::TransactionCommit,
+        Packet::TransactionStart,
+        Packet::NumberedDataSync(3),
+        Packet::UnnumberedDataSync(4),
+        Packet::ConditionalInstruction(ConditionalInstruction::Format1 { key: 1000 }),
+        Packet::ConditionalInstruction(ConditionalInstruction::Format2 { step: 1 }),
+        Packet::ConditionalInstruction(ConditionalInstruction::Format3 { count: 9, last: true }),
+        Packet::ConditionalResult(ConditionalResult::Format1 { first: result(9), second: Some(result(1 << 20)) }),
+        Packet::ConditionalResult(ConditionalResult::Format2 { skip: true, token: 2 }),
+        Packet::ConditionalResult(ConditionalResult::Format3 { tokens: 0xabc }),
+        Packet::ConditionalResult(ConditionalResult::Format4 { token: 1 }),
+        Packet::ConditionalFlush,
+        Packet::Overflow,
+        Packet::AlignmentSync,
+        Packet::TraceInfo(info(None)),
+        Packet::Discard,
+    ]
+}
+
+fn encoded(head: &[u8]) -> Vec<u8> {
+    let config: Config = setup::config(&mut &head[..]);
+    let mut bytes = Vec::new();
+    for packet in every_packet() {
+        let _ = packet.encode(&config, &mut bytes);
+    }
+    bytes
+}
+
+fn packets() -> Vec<(&'static str, Vec<u8>)> {
+    heads().into_iter().map(|(name, head)| (name, joined(&[&head, &[3], &encoded(&head)]))).collect()
+}
+
+fn elements() -> Vec<(&'static str, Vec<u8>)> {
+    let mut seeds: Vec<(&str, Vec<u8>)> =
+        heads().into_iter().map(|(name, head)| (name, joined(&[&head, &[3, 0], &encoded(&head)]))).collect();
+    let deep = |deepest: u32| head(0, &[Some(0x08c1_8ea1), None, None, Some(deepest), None, None, None]);
+    seeds.push(("endless_speculation", joined(&[&deep(u32::MAX), &[3, 0xf9], &[0xf7, 0x71]])));
+    seeds.push(("endless_transaction", joined(&[&deep(0), &[3, 0xf9], &[0x0a, 0xf7, 0xf7]])));
+    seeds
+}
+
+fn inis() -> Vec<(&'static str, Vec<u8>)> {
+    let device = "[device]\nname=E\nclass=trace_source\ntype=ETM4.2\n[regs]\nTRCTRACEIDR(id:0x1)(size:32)=0x10\n";
+    let core = "[device]\nname=C\nclass=core\ntype=Cortex-A53\n[regs]\nPC(size:64)=0x80000\n\
+                [dump1]\nfile=sub\\Y\naddress=0x80000\nlength=8\noffset=1\nspace=EL2\n";
+    let snapshot = "[snapshot]\nversion=1.0\n[device_list]\ndevice0=d.ini\n[trace]\nmetadata=t.ini\n";
+    let buffers = "[trace_buffers]\nbuffers=b0,b1\n[b0]\nname=B\nfile=x,x\nformat=coresight\nwrapped=1\n\
+                   write_pointer=7\n[b1]\nname=D\nfile=x\nformat=dstream_coresight\n\
+                   [source_buffers]\nE=B,D\n[core_trace_sources]\nC=E\n";
+    let contents = "[trace]\nmetadata=t.ini\nbuffer0=x\nbuffer1=Sub/y,x\nevent_log=x\n[device_list]\nc=d.ini\n";
+    let metadata = "[buffer]\nname: ETB\nformat: source_data\nvendor: v\n[trace_16]\nformat: ETM4\ncore: C\n\
+                    source_index: 0\nTRCCONFIGR: 0x1\ntimestamp_bits: 64\n[trace_unknown]\nformat: ETE\n";
+    let odd = "\u{feff}; comment\r\nodd\r\n[open\r\na=1\r\n[x] rest\r\nfile=../x\r\nfile: a\\b/../../x\r\n";
+    let texts = |how: u8, files: [&str; 3]| {
+        let texts = files.map(str::as_bytes).join(&SEPARATOR);
+        joined(&[&[how], &texts])
+    };
+    vec![
+        ("snapshot", texts(0xd4, [snapshot, buffers, device])),
+        ("snapshot_by_file", texts(0x42, [snapshot, buffers, core])),
+        ("snapshot_saved", texts(0xf4, [snapshot, buffers, core])),
+        ("package", texts(0x55, [contents, metadata, core])),
+        ("package_of_snapshot", texts(0x35, [contents, buffers, device])),
+        ("odd", texts(0x30, [odd, odd, odd])),
+    ]
+}
+
+fn zips() -> Vec<(&'static str, Vec<u8>)> {
+    let empty = [b'P', b'K', 5, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    vec![
+        ("archive", joined(&[&[0], zip::archive()])),
+        ("package", joined(&[&[0], zip::package()])),
+        ("empty", joined(&[&[0], &empty])),
+        ("changed", vec![1, 5, 0, 1, 40, 0, 1, 60, 0, 0xff]),
+        ("changed_package", vec![2, 30, 0, 1, 60, 0, 4]),
+    ]
+}

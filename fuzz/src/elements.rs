@@ -1,0 +1,132 @@
+//! Elements: nothing is invented, nothing uncertain leaves, and what waits is bounded.
+//!
+//! Input: a configuration, a byte that says how to cut, a byte of which bit 0 decides whether the stream gets an
+//! alignment synchronisation and a trace info in front and the five top bits, all set, that it is repeated until it
+//! fills every queue; then the stream.
+
+use unspool_coresight::etm4::packet::TraceInfo;
+use unspool_coresight::etm4::{
+    Config, Element, ElementDecoder, ElementItem, Packet, PacketItem, Packets, Speculation, Transactions,
+};
+
+use crate::packets::in_pieces;
+use crate::setup::{byte, config};
+
+/// What `Speculation` may hold: a queue and a transaction of 65,536 each.
+const MOST_HELD: i64 = 2 * (1 << 16) + 2;
+/// How long a repeated stream is: more than twice what would fill a queue.
+const LONG: usize = 150_000;
+/// The flags that ask for it.
+const REPEAT: u8 = 0xf8;
+
+/// Holds every promise of the rooms against these bytes.
+pub fn check(mut data: &[u8]) {
+    let config = config(&mut data);
+    let (cut, how) = (byte(&mut data), byte(&mut data));
+    let stream = stream(&config, data, how);
+    let packets: Vec<PacketItem> = Packets::new(&config, &stream).collect();
+    let elements = elements(&config, &packets);
+    check_order(&elements, stream.len() as u64);
+    for mode in [Transactions::Resolve, Transactions::Show] {
+        let committed = committed(&config, mode, &elements);
+        check_committed(&config, mode, &elements, &committed);
+    }
+    if stream.len() < LONG {
+        check_cuts(&config, &stream, cut, &elements);
+    }
+}
+
+fn stream(config: &Config, data: &[u8], how: u8) -> Vec<u8> {
+    let mut stream = Vec::new();
+    if how & 1 == 1 {
+        let info = TraceInfo { speculation: Some(u32::from(how >> 1)), ..TraceInfo::default() };
+        for packet in [Packet::AlignmentSync, Packet::TraceInfo(info)] {
+            assert_eq!(packet.encode(config, &mut stream), Ok(()));
+        }
+    }
+    stream.extend_from_slice(data);
+    while how & REPEAT == REPEAT && !data.is_empty() && stream.len() < LONG {
+        stream.extend_from_slice(data);
+    }
+    stream
+}
+
+fn elements(config: &Config, packets: &[PacketItem]) -> Vec<ElementItem> {
+    let mut decoder = ElementDecoder::new(config);
+    let mut elements = Vec::new();
+    let mut sink = |item| elements.push(item);
+    packets.iter().for_each(|packet| decoder.push(*packet, &mut sink));
+    decoder.finish(&mut sink);
+    elements
+}
+
+/// Offsets never fall, and nothing comes from beyond the stream.
+fn check_order(elements: &[ElementItem], length: u64) {
+    let mut last = 0;
+    for item in elements {
+        let (offset, end) = match item {
+            Ok(element) => (element.offset, element.offset + element.length),
+            Err(error) => (error.offset, error.offset + error.skipped),
+        };
+        assert!(offset >= last && end <= length, "{item:?} comes after {last:#x} in {length:#x} bytes");
+        last = offset;
+    }
+}
+
+/// What leaves speculation. On the way: is what waits bounded?
+fn committed(config: &Config, mode: Transactions, elements: &[ElementItem]) -> Vec<ElementItem> {
+    let mut speculation = Speculation::new(config, mode);
+    let mut committed: Vec<ElementItem> = Vec::new();
+    // Elements that came and did not leave, since some were last dropped. A run of atoms may leave in two parts, so
+    // this is a lower bound.
+    let mut held = 0_i64;
+    for item in elements {
+        let before = committed.len();
+        speculation.push(*item, &mut |item| committed.push(item));
+        let left = committed[before..].iter().flatten().count() as i64;
+        held = if may_drop(item) { 0 } else { (held + i64::from(enters(item)) - left).max(0) };
+        assert!(held <= MOST_HELD, "{held} elements wait at {item:?}");
+    }
+    let outstanding = speculation.outstanding();
+    assert_eq!(speculation.finish(&mut |item| committed.push(item)), outstanding);
+    assert_eq!(speculation.outstanding(), 0, "something waits after the end");
+    committed
+}
+
+fn may_drop(item: &ElementItem) -> bool {
+    let drops = |element: &Element| {
+        matches!(element, Element::Cancel(_) | Element::Discard | Element::Overflow | Element::TransactionFailure)
+    };
+    item.as_ref().map_or(true, |element| drops(&element.value))
+}
+
+fn enters(item: &ElementItem) -> bool {
+    item.as_ref().is_ok_and(|element| !matches!(element.value, Element::Commit(_) | Element::Cancel(_)))
+}
+
+fn check_committed(config: &Config, mode: Transactions, elements: &[ElementItem], committed: &[ElementItem]) {
+    let resolved = |item: &ElementItem| {
+        item.as_ref().is_ok_and(|element| matches!(element.value, Element::Commit(_) | Element::Cancel(_)))
+    };
+    assert!(!committed.iter().any(resolved), "a commit or cancel left speculation");
+    let rising = committed.iter().flatten().is_sorted_by_key(|element| element.offset);
+    assert!(rising, "committed elements are out of order ({mode:?})");
+    let p0 = |items: &[ElementItem]| items.iter().flatten().map(|e| u64::from(e.value.p0_count(config))).sum::<u64>();
+    assert!(p0(committed) <= p0(elements), "P0 elements were invented ({mode:?})");
+    let survivors = |items: &[ElementItem]| items.iter().flatten().filter(|e| e.value.survives_cancel()).count();
+    assert_eq!(survivors(committed), survivors(elements), "what survives a cancel was lost or doubled ({mode:?})");
+    for item in committed {
+        let text = item.as_ref().map_or_else(ToString::to_string, |element| element.value.to_string());
+        assert!(!text.is_empty(), "{item:?} has no text");
+    }
+    if config.max_speculation == 0 && mode == Transactions::Show {
+        let passed = elements.iter().flatten().filter(|element| enters(&Ok(**element)));
+        assert!(passed.eq(committed.iter().flatten()), "without speculation all elements pass");
+    }
+}
+
+/// However the stream is cut, both rooms say the same.
+fn check_cuts(config: &Config, stream: &[u8], cut: u8, whole: &[ElementItem]) {
+    let packets = in_pieces(config, stream, cut);
+    assert_eq!(elements(config, &packets), whole, "cut into pieces, the stream says something else");
+}

@@ -1,0 +1,94 @@
+//! A walk through an opened capture: what it promises about itself and about the bytes of its buffers.
+//!
+//! Used for captures in directories and in archives. Reading is cut off somewhere, since a small package may honestly
+//! list one file many times.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use unspool_capture::{Buffer, Capture};
+
+/// So much is read of one buffer or file.
+pub const MOST_READ: u64 = 1 << 22;
+/// So many buffers and images are read.
+const MOST_BUFFERS: usize = 16;
+
+/// A directory of this process that is used again for every input. In memory, where there is such a place.
+pub fn scratch(name: &str) -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let parent = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
+    let path = parent.join(format!("unspool-fuzz-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&path).expect("a scratch directory");
+    path
+}
+
+/// Sizes of all files that the capture speaks of.
+pub fn sizes(capture: &Capture) -> impl Iterator<Item = u64> {
+    let files = capture.buffers.iter().flat_map(|buffer| &buffer.files).filter_map(|file| file.size);
+    let images = images(capture).filter_map(|(_, size)| size);
+    files.chain(images).chain(capture.event_log.iter().filter_map(|log| log.size))
+}
+
+/// Indexes lead somewhere, and every reader ends where it should.
+pub fn walk(capture: &Capture) {
+    check_indexes(capture);
+    capture.notes.iter().for_each(|note| assert!(!note.to_string().is_empty()));
+    for (index, buffer) in capture.buffers.iter().enumerate().take(MOST_BUFFERS) {
+        check_buffer(capture, index, buffer);
+    }
+    for (name, size) in images(capture).take(MOST_BUFFERS) {
+        let Ok(bytes) = capture.read_file(name, MOST_READ) else { continue };
+        assert_eq!(Some(bytes.len() as u64), size, "the size of the image {name:?}");
+    }
+    assert!(capture.reader(capture.buffers.len()).is_err(), "there is no such buffer");
+}
+
+fn images(capture: &Capture) -> impl Iterator<Item = (&str, Option<u64>)> {
+    let of_cores = capture.cores.iter().flat_map(|core| &core.images);
+    let images = of_cores.chain(capture.devices.iter().flat_map(|device| &device.images));
+    images.map(|image| (image.file.as_str(), image.size))
+}
+
+fn check_indexes(capture: &Capture) {
+    for (index, source) in capture.sources.iter().enumerate() {
+        assert!(source.buffers.is_sorted_by(|a, b| a < b), "buffers of {source:?} are not in order");
+        assert!(source.buffers.last().is_none_or(|&last| last < capture.buffers.len()), "{source:?}");
+        assert!(source.id.is_none_or(|id| id < 0x80), "{source:?}");
+        let watched = source.core.map(|core| &capture.cores[core]);
+        assert!(watched.is_none_or(|core| core.sources.contains(&index)), "{source:?} is unknown to its core");
+    }
+    for (index, core) in capture.cores.iter().enumerate() {
+        let knows = |source: &usize| capture.sources[*source].core == Some(index);
+        assert!(core.sources.iter().all(knows), "{core:?} claims sources of others");
+    }
+    let streams = capture.streams();
+    let count = capture.sources.iter().map(|source| source.buffers.len()).sum::<usize>();
+    assert_eq!(streams.len(), count, "streams are missing or doubled");
+    let inside = |buffer: usize, source: usize| capture.sources[source].buffers.contains(&buffer);
+    assert!(streams.iter().all(|stream| inside(stream.buffer, stream.source)), "{streams:?}");
+}
+
+/// The reader gives as many bytes as it says; a damaged archive member may give an error before.
+fn check_buffer(capture: &Capture, index: usize, buffer: &Buffer) {
+    let Ok(reader) = capture.reader(index) else { return };
+    assert_eq!(reader.len(), buffer.len(), "{buffer:?}");
+    let mut bytes = Vec::new();
+    let result = reader.take(MOST_READ).read_to_end(&mut bytes);
+    let (read, wanted) = (bytes.len() as u64, buffer.len().min(MOST_READ));
+    match result {
+        Ok(_) => assert_eq!(read, wanted, "{buffer:?}"),
+        Err(error) => assert!(capture.in_zip && read <= wanted, "{buffer:?}: {error}"),
+    }
+    for offset in [0, 1, read / 2, read.saturating_sub(1)].into_iter().filter(|offset| *offset < read) {
+        check_place(capture, buffer, offset, bytes[offset as usize]);
+    }
+    assert_eq!(buffer.place(buffer.len()), None, "{buffer:?} has a byte behind its end");
+    assert_eq!(buffer.place(u64::MAX), None, "{buffer:?} has a byte at the end of the world");
+}
+
+/// The byte is where the buffer says it is.
+fn check_place(capture: &Capture, buffer: &Buffer, offset: u64, byte: u8) {
+    let place = buffer.place(offset).expect("a byte that was read has a place");
+    let Ok(file) = capture.read_file(&buffer.files[place.file].name, MOST_READ) else { return };
+    assert_eq!(file.get(place.offset as usize), Some(&byte), "byte {offset} of {buffer:?} is not at {place:?}");
+}
