@@ -190,6 +190,8 @@ fn inis() -> Vec<(&'static str, Vec<u8>)> {
     let metadata = "[buffer]\nname: ETB\nformat: source_data\nvendor: v\n[trace_16]\nformat: ETM4\ncore: C\n\
                     source_index: 0\nTRCCONFIGR: 0x1\ntimestamp_bits: 64\n[trace_unknown]\nformat: ETE\n";
     let odd = "\u{feff}; comment\r\nodd\r\n[open\r\na=1\r\n[x] rest\r\nfile=../x\r\nfile: a\\b/../../x\r\n";
+    let climb = "[trace_buffers]\nbuffers=b\n[b]\nname=a\\b\nfile=a\\b/../../x\nformat=raw\n";
+    let version = "[snapshot]\nversion=2\n";
     let texts = |how: u8, files: [&str; 3]| {
         let texts = files.map(str::as_bytes).join(&SEPARATOR);
         joined(&[&[how], &texts])
@@ -201,6 +203,8 @@ fn inis() -> Vec<(&'static str, Vec<u8>)> {
         ("package", texts(0x55, [contents, metadata, core])),
         ("package_of_snapshot", texts(0x35, [contents, buffers, device])),
         ("odd", texts(0x30, [odd, odd, odd])),
+        ("climb_by_backslash", texts(0x30, [snapshot, climb, device])),
+        ("version_elsewhere", texts(0x34, [snapshot, version, device])),
     ]
 }
 

@@ -113,9 +113,18 @@ fn address_of(element: &Element) -> Option<u64> {
     }
 }
 
+/// Does the packet leave bits of its address to earlier packets?
+fn is_partial(packet: &Packet) -> bool {
+    match packet {
+        Packet::Address(address) | Packet::SourceAddress(address) => address.bits < 64,
+        Packet::AddressContext { address, .. } | Packet::Q { address: Some(address), .. } => address.bits < 64,
+        _ => false,
+    }
+}
+
 impl Printer<'_, '_> {
     fn text(&mut self, packet: &Located<Packet>, whole: Option<u64>) {
-        self.output.write(|out| match whole {
+        self.output.write(|out| match whole.filter(|_| is_partial(&packet.value)) {
             Some(address) => writeln!(out, "{:#010x}  {} = {address:#018x}", packet.offset, packet.value),
             None => writeln!(out, "{:#010x}  {}", packet.offset, packet.value),
         });
