@@ -1,0 +1,239 @@
+//! Real captures, and what the reference decoder's packet lister makes of them.
+//!
+//! Needs `UNSPOOL_CORPUS`, the folder that holds `coresight/`, and `trc_pkt_lister` (Debian: libopencsd-bin). Says
+//! loudly when one of them is not there.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use unspool::capture::{BufferFormat, Capture};
+use unspool::coresight::Protocol;
+use unspool::coresight::etm4::element::Broken;
+use unspool::coresight::etm4::packet::Packet;
+use unspool::coresight::etm4::{Element, ElementDecoder, ElementItem, Malformed, PacketItem, Transactions};
+use unspool::{Trace, overview};
+
+/// Counts by kind of packet.
+type Counts = BTreeMap<String, u64>;
+
+/// The snapshots of ETE and ETMv4, or `None`, said loudly, without a corpus.
+fn snapshots() -> Option<Vec<PathBuf>> {
+    let Some(corpus) = std::env::var_os("UNSPOOL_CORPUS") else {
+        println!("SKIPPED: UNSPOOL_CORPUS is not set, so no real capture was compared");
+        return None;
+    };
+    let folder = Path::new(&corpus).join("coresight");
+    let mut all: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    all.retain(|path| path.join("snapshot.ini").is_file());
+    all.retain(|path| Capture::open(path).unwrap().sources.iter().any(|source| is_ours(source.protocol)));
+    all.sort();
+    assert!(all.len() > 20, "{} has only {} snapshots of ETE and ETMv4", folder.display(), all.len());
+    Some(all)
+}
+
+fn is_ours(protocol: Option<Protocol>) -> bool {
+    matches!(protocol, Some(Protocol::Ete | Protocol::Etm4))
+}
+
+fn traces(capture: &Capture) -> Vec<Trace<'_>> {
+    Trace::all(capture).into_iter().filter(|trace| is_ours(trace.source().protocol)).collect()
+}
+
+fn name(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap()
+}
+
+fn our_counts(trace: &Trace<'_>) -> Counts {
+    let mut counts = Counts::new();
+    let mut behind_exception = false;
+    trace
+        .packets(&mut |item: PacketItem| {
+            let kind = match &item {
+                // The reference counts an unknown address as part of the exception.
+                Ok(packet) if packet.value == Packet::Ignore && behind_exception => return,
+                Ok(packet) => packet.value.kind().name(),
+                Err(error) if error.kind == Malformed::NotSynchronised => "not synchronised",
+                Err(_) => "malformed",
+            };
+            behind_exception = item.is_ok_and(|packet| matches!(packet.value, Packet::Exception { .. }));
+            *counts.entry(kind.to_string()).or_default() += 1;
+        })
+        .unwrap();
+    counts
+}
+
+/// What the reference says about the packets of one source, a line each.
+fn reference_lines(path: &Path, trace: &Trace<'_>) -> Vec<String> {
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let mut command = Command::new("trc_pkt_lister");
+    command.arg("-ss_dir").arg(path).arg("-src_name").arg(&trace.buffer().name).arg("-logfilename").arg(log.path());
+    if trace.buffer().format == BufferFormat::DstreamFormatted {
+        command.arg("-dstream_format");
+    }
+    command.output().unwrap();
+    let id = if trace.buffer().format.is_formatted() { trace.source().id.unwrap() } else { 0 };
+    let text = String::from_utf8_lossy(&fs::read(log.path()).unwrap()).into_owned();
+    let mine = format!("ID:{id:x};\t");
+    text.lines().filter_map(|line| Some(line.split_once(&mine)?.1.to_string())).collect()
+}
+
+fn reference_counts(lines: &[String]) -> Counts {
+    let mut counts = Counts::new();
+    for kind in lines.iter().filter_map(|line| reference_kind(line)) {
+        *counts.entry(kind).or_default() += 1;
+    }
+    counts
+}
+
+/// Atoms and whole addresses, in order.
+fn reference_values(lines: &[String]) -> Vec<String> {
+    let value = |line: &String| match line.split_once("Addr=") {
+        Some((_, rest)) => Some(rest.split([';', ' ']).next()?.to_lowercase()),
+        None if line.starts_with("I_ATOM") => Some(line.rsplit("; ").next()?.to_string()),
+        None => None,
+    };
+    lines.iter().filter_map(value).collect()
+}
+
+fn our_values(trace: &Trace<'_>) -> Vec<String> {
+    let (config, _) = trace.config().unwrap();
+    let mut decoder = ElementDecoder::new(&config);
+    let mut values = vec![];
+    trace
+        .packets(&mut |item: PacketItem| {
+            let mut address = None;
+            decoder.push(item, &mut |element| match element.map(|element| element.value) {
+                Ok(Element::TargetAddress(target) | Element::SourceAddress(target)) => address = Some(target.address),
+                Ok(Element::Exception { address: at, .. }) => address = at,
+                _ => {}
+            });
+            match item.map(|packet| packet.value) {
+                Ok(Packet::Atoms(atoms)) => values.push(atoms.to_string()),
+                _ => values.extend(address.map(|address| format!("{address:#018x}"))),
+            }
+        })
+        .unwrap();
+    values
+}
+
+/// `I_ATOM_F3 : ...`
+fn reference_kind(line: &str) -> Option<String> {
+    let (kind, _) = line.split_once(' ')?;
+    Some(our_name(kind.strip_prefix("I_")?))
+}
+
+fn our_name(kind: &str) -> String {
+    let kind = kind.replace("SCR_ADDR", "SRC_ADDR");
+    let (prefix, rest) = match kind.split_once("ADDR_") {
+        Some(("SRC_", rest)) => ("source_address", rest.to_string()),
+        Some(("", rest)) => match rest.strip_prefix("CTXT_") {
+            Some(rest) => ("address_context", rest.to_string()),
+            None => ("address", rest.to_string()),
+        },
+        _ => return plain_name(&kind),
+    };
+    let form = rest
+        .to_lowercase()
+        .replace("s_is", "short_is")
+        .replace("l_", "")
+        .replace("32is", "32_is")
+        .replace("64is", "64_is");
+    format!("{prefix}_{form}")
+}
+
+fn plain_name(kind: &str) -> String {
+    match kind {
+        "ASYNC" => "alignment_sync",
+        "EXCEPT" | "PE_RESET" | "TRANS_FAIL" => "exception",
+        "EXCEPT_RTN" => "exception_return",
+        "TRANS_ST" => "transaction_start",
+        "TRANS_COMMIT" => "transaction_commit",
+        "CTXT" => "context",
+        "TS_MARKER" => "timestamp_marker",
+        "CANCEL_F1_MISPRED" => "cancel_format_1",
+        "NOT_SYNC" => "not synchronised",
+        "BAD_SEQUENCE" | "BAD_TRACEMODE" | "RESERVED" | "RESERVED_CFG" => "malformed",
+        other => return other.to_lowercase().replace("ccnt_f", "cycle_count_f").replace("_f", "_format_"),
+    }
+    .to_string()
+}
+
+/// Where the counts cannot agree, and why.
+const DIFFERENCES: &[(&str, &str)] = &[
+    ("ete-ite-instr", "Debian's reference is older than the instrumentation packet"),
+    (
+        "a55-test-tpiu",
+        "bits are wrong in four packets; the reference reads on in the middle of them and finds packets that were never sent",
+    ),
+];
+
+#[test]
+fn packets_agree_with_the_reference() {
+    let Some(snapshots) = snapshots() else { return };
+    if Command::new("trc_pkt_lister").arg("-help").output().is_err() {
+        println!("SKIPPED: trc_pkt_lister is not installed, so no packet was counted against the reference");
+        return;
+    }
+    let mut compared = 0;
+    for path in &snapshots {
+        if let Some((name, why)) = DIFFERENCES.iter().find(|(known, _)| *known == name(path)) {
+            println!("not compared: {name}: {why}");
+            continue;
+        }
+        let capture = Capture::open(path).unwrap();
+        for trace in traces(&capture) {
+            let lines = reference_lines(path, &trace);
+            let (ours, reference) = (our_counts(&trace), reference_counts(&lines));
+            assert_eq!(ours, reference, "{} {} session {}", name(path), trace.source().name, trace.session());
+            // After an impossible packet we believe no address until the next trace info; the reference does.
+            if name(path) != "infrastructure" {
+                let (ours, reference) = (our_values(&trace), reference_values(&lines));
+                let first = ours.iter().zip(&reference).position(|(ours, reference)| ours != reference);
+                assert_eq!((first, ours.len()), (None, reference.len()), "{} {}", name(path), trace.source().name);
+            }
+            compared += ours.values().sum::<u64>();
+        }
+    }
+    println!(
+        "{compared} packets of {} snapshots agree in kind, atoms and addresses",
+        snapshots.len() - DIFFERENCES.len()
+    );
+    assert!(compared > 800_000);
+}
+
+/// Bytes that are no packets: how many stretches, by snapshot. All others have none.
+const MALFORMED: &[(&str, u64)] = &[("a55-test-tpiu", 4), ("infrastructure", 54)];
+
+#[test]
+fn only_known_damage_is_reported() {
+    let Some(snapshots) = snapshots() else { return };
+    for path in &snapshots {
+        let capture = Capture::open(path).unwrap();
+        let looked = overview(&capture, &mut |_, _| {});
+        let found: u64 =
+            looked.traces.iter().filter_map(|(_, trace)| trace.as_ref().ok()).map(|trace| trace.malformed).sum();
+        let expected = MALFORMED.iter().find(|(known, _)| *known == name(path)).map_or(0, |(_, count)| *count);
+        assert_eq!(found, expected, "{}", name(path));
+    }
+}
+
+#[test]
+fn elements_commit_without_contradiction() {
+    let Some(snapshots) = snapshots() else { return };
+    for path in &snapshots {
+        let capture = Capture::open(path).unwrap();
+        for trace in traces(&capture) {
+            let mut wrong = vec![];
+            let mut uncertain = 0;
+            let mut sink = |item: ElementItem| match item {
+                Ok(element) => uncertain += u64::from(matches!(element.value, Element::Commit(_) | Element::Cancel(_))),
+                Err(error) if matches!(error.kind, Broken::Packet(_) | Broken::NoTraceInfo) => {}
+                Err(error) => wrong.push(error),
+            };
+            trace.committed(Transactions::Resolve, &mut sink).unwrap();
+            assert_eq!((wrong, uncertain), (vec![], 0), "{} {}", name(path), trace.source().name);
+        }
+    }
+}
