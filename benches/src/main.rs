@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use unspool_coresight::Protocol;
 use unspool_coresight::etm4::{Config, Located, Packet, PacketDecoder, PacketItem, Profile, Registers};
-use unspool_coresight::frame::{Deformatter, Layout, Mark, Receive, Span, Stream};
+use unspool_coresight::frame::{Deformatter, FrameData, Layout, Mark, Receive, Span, Stream};
 
 #[repr(C)]
 struct Unit {
@@ -36,7 +36,7 @@ fn reference(bytes: &[u8], formatted: bool, units: &[Unit]) -> u64 {
 
 /// The trace units of the benchmark snapshot.
 const IDS: [u8; 6] = [0x10, 0x12, 0x14, 0x16, 0x18, 0x1a];
-const ROUNDS: usize = 25;
+const ROUNDS: usize = 100;
 /// Bytes of the buffer that are in hand at once.
 const PIECE: usize = 64 * 1024;
 
@@ -95,9 +95,9 @@ impl Receive for All {
     }
 
     #[inline]
-    fn whole(&mut self, id: u8, offset: u64, bytes: &[u8; 15]) {
+    fn whole(&mut self, id: u8, offset: u64, data: FrameData) {
         if let Some(stream) = self.stream(id) {
-            stream.whole(id, offset, bytes);
+            stream.whole(id, offset, data);
         }
     }
 

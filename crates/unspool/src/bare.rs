@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
-use unspool_capture::{BareOptions, BufferFormat, Capture, Note, NoteKind, Registers};
+use unspool_capture::{BareOptions, BufferFormat, Capture, Note, NoteKind, Registers, Source};
 use unspool_coresight::Protocol;
 use unspool_coresight::etm4::{Config, PacketDecoder, Profile};
 use unspool_coresight::frame::{Deformatter, Ids, Layout, Mark, Receive, Span};
@@ -47,20 +47,26 @@ pub fn open_bare<P: AsRef<Path>>(paths: &[P], bare: Bare) -> Result<Capture, Err
     // Opened once, since standard input cannot be opened twice.
     let mut capture = Capture::bare(paths, options(bare.format.unwrap_or(BufferFormat::Raw)))?;
     let start = beginning(&capture)?;
+    if start.is_empty() {
+        note(&mut capture, NoteKind::Assumed, "the buffer is empty".to_string());
+        return Ok(capture);
+    }
     if bare.format.is_none() {
         let format = likely_format(bare.protocol, &start);
         capture.buffers[0].format = format;
-        let text = format!("the buffer looks {}; say --formatted or --raw if it is not", words(format));
-        note(&mut capture, NoteKind::Assumed, text);
+        note(&mut capture, NoteKind::Assumed, format!("the buffer looks {} if it is not", words(format)));
     }
-    if capture.buffers[0].format.is_formatted() && capture.sources[0].id.is_none() {
+    if capture.buffers[0].format.is_formatted() {
         name_sources(&mut capture, &start);
     }
     Ok(capture)
 }
 
 fn words(format: BufferFormat) -> &'static str {
-    if format.is_formatted() { "formatted (frames of several sources)" } else { "raw (one source, no frames)" }
+    match format.is_formatted() {
+        true => "formatted (frames of several sources); say --raw",
+        false => "raw (one source, no frames); say --formatted",
+    }
 }
 
 fn note(capture: &mut Capture, kind: NoteKind, text: String) {
@@ -110,20 +116,21 @@ fn split(bytes: &[u8]) -> BTreeMap<u8, Vec<u8>> {
     split.0
 }
 
-/// One source an id that is there.
+/// One source an id that is there, unless the id is known; then it is looked for.
 fn name_sources(capture: &mut Capture, start: &[u8]) {
     let ids: Ids = split(start).into_keys().collect();
-    let Some(model) = capture.sources.pop() else { return };
-    for id in ids.iter() {
-        let name = format!("id_{id:#04x}");
-        capture.sources.push(unspool_capture::Source { name, id: Some(id), ..model.clone() });
-    }
-    if ids.is_empty() {
-        capture.sources.push(model);
-        return;
-    }
     let list: Vec<String> = ids.iter().map(|id| format!("{id:#04x}")).collect();
-    let text =
-        format!("trace ids found at the start of the buffer: {}; all are read as the named protocol", list.join(" "));
+    let [length, list] = [start.len().to_string(), list.join(" ")];
+    let text = match capture.sources[0].id {
+        _ if ids.is_empty() => format!("no trace id in the first {length} bytes; say --raw if these are no frames"),
+        Some(id) if ids.contains(id) => return,
+        Some(id) => format!("no trace id {id:#04x} in the first {length} bytes of the buffer, only {list}"),
+        None => {
+            let model = capture.sources.remove(0);
+            let named = |id| Source { name: format!("id_{id:#04x}"), id: Some(id), ..model.clone() };
+            capture.sources = ids.iter().map(named).collect();
+            format!("trace ids found at the start of the buffer: {list}; all are read as the named protocol")
+        }
+    };
     note(capture, NoteKind::Assumed, text);
 }

@@ -38,7 +38,10 @@ pub enum Error {
         protocol: Protocol,
     },
     /// The buffer is formatted, and nobody says which id the source has.
-    #[error("{source_name}: no trace id is known, so its bytes cannot be told from those of others")]
+    #[error(
+        "{source_name}: no trace id is known, so its bytes cannot be told from those of others; \
+         give it with --id or in TRCTRACEIDR"
+    )]
     NoTraceId {
         /// The source.
         source_name: String,

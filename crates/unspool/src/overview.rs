@@ -11,7 +11,7 @@ use unspool_coresight::etm4::{
     Assumption, Config, Element, ElementDecoder, ElementError, ElementItem, Malformed, PacketError, PacketItem,
     PacketKind,
 };
-use unspool_coresight::frame::{FRAME_DATA, FrameError, Mark, Receive, Span};
+use unspool_coresight::frame::{FRAME_DATA, FrameData, FrameError, Mark, Receive, Span};
 
 use crate::Error;
 use crate::trace::{Frames, Sink, Trace, go_through_frames};
@@ -135,7 +135,7 @@ impl Receive for FrameTally<'_> {
     }
 
     #[inline]
-    fn whole(&mut self, id: u8, _offset: u64, _bytes: &[u8; FRAME_DATA]) {
+    fn whole(&mut self, id: u8, _offset: u64, _data: FrameData) {
         self.ids[usize::from(id & 0x7f)] += FRAME_DATA as u64;
     }
 

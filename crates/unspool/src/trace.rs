@@ -169,6 +169,8 @@ impl<'c> Trace<'c> {
         let id = self.source().id;
         let frames = match (buffer.format.is_formatted(), id) {
             (false, _) => None,
+            // Where nothing is, nothing has to be told apart.
+            (true, None) if buffer.is_empty() => None,
             (true, Some(id)) => Some((Deformatter::new(layout(buffer)), Stream::new(id))),
             (true, None) => return Err(Error::NoTraceId { source_name: self.source().name.clone() }),
         };

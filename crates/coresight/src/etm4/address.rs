@@ -42,12 +42,25 @@ impl AddressForm {
 /// to read it without care.
 #[inline(always)]
 pub(super) fn any_address(bytes: &[u8], header: u8) -> Option<(Address, usize)> {
-    if IS_ADDRESS >> (header & 0x1f) & 1 == 0 || header & 0xf0 != 0x90 {
-        return None;
-    }
     let payload = u64::from_le_bytes(*bytes.get(1..)?.first_chunk()?);
-    let (address, length) = AddressForm::of(header, payload as u8).read(payload);
-    Some((address, 1 + length))
+    match header {
+        0x95 => {
+            let more = payload >> 7 & 1;
+            let second = payload & 0xff00 & more.wrapping_neg();
+            let value = (payload & 0x7f) << 2 | second << 1;
+            Some((Address { value, bits: 9 + 8 * more as u8, entry: 0, isa: SubIsa::Is0 }, 2 + more as usize))
+        }
+        0x90..=0x92 => Some((Address::same_as(header & 3), 1)),
+        0x9a => {
+            let value = (payload & 0x7f) << 2 | (payload & 0x7f00) << 1 | payload & 0xffff_0000;
+            Some((Address::low(SubIsa::Is0, 32, value), 5))
+        }
+        0x96 | 0x9b | 0x9d | 0x9e => {
+            let (address, length) = AddressForm::of(header, payload as u8).read(payload);
+            Some((address, 1 + length))
+        }
+        _ => None,
+    }
 }
 
 /// Which of the headers 0x90 to 0x9f are address packets.

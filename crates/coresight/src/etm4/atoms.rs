@@ -6,10 +6,10 @@ use core::fmt;
 
 /// Up to 32 outcomes of P0 instructions, oldest first. E: taken (or simply executed), N: not taken.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Atoms {
-    bits: u32,
-    count: u8,
-}
+pub struct Atoms(
+    /// The bits in the low half, the count in the high half: one load from a table brings both.
+    u64,
+);
 
 impl Atoms {
     /// The most atoms that one value holds.
@@ -20,46 +20,46 @@ impl Atoms {
     pub const fn new(bits: u32, count: u8) -> Self {
         let count = if count > 32 { 32 } else { count };
         let mask = if count == 32 { u32::MAX } else { (1 << count) - 1 };
-        Self { bits: bits & mask, count }
+        Self((bits & mask) as u64 | (count as u64) << 32)
     }
 
     /// One bit an atom, oldest in bit 0, set for E.
     #[inline]
     pub const fn bits(self) -> u32 {
-        self.bits
+        self.0 as u32
     }
 
     /// How many atoms there are.
     #[inline]
     pub const fn count(self) -> u32 {
-        self.count as u32
+        (self.0 >> 32) as u32
     }
 
     /// Is there no atom?
     pub const fn is_empty(self) -> bool {
-        self.count == 0
+        self.count() == 0
     }
 
     /// Each atom, oldest first; true for E.
     pub fn iter(self) -> impl DoubleEndedIterator<Item = bool> + ExactSizeIterator {
-        (0..self.count).map(move |index| self.bits >> index & 1 == 1)
+        (0..self.count()).map(move |index| self.bits() >> index & 1 == 1)
     }
 
     /// The oldest `count` atoms and the rest.
     #[must_use]
     pub const fn split_at(self, count: u32) -> (Self, Self) {
-        if count >= self.count as u32 {
-            return (self, Self { bits: 0, count: 0 });
+        if count >= self.count() {
+            return (self, Self(0));
         }
-        let count = count as u8;
-        (Self::new(self.bits, count), Self::new(self.bits >> count, self.count - count))
+        let rest = self.count() - count;
+        (Self::new(self.bits(), count as u8), Self::new(self.bits() >> count, rest as u8))
     }
 
     /// The packet format (1 to 6) that carries exactly these atoms, if one does.
     pub const fn format(self) -> Option<u8> {
-        match (self.count, self.bits) {
-            (1..=3, _) => Some(self.count),
-            (4..=24, bits) if is_run_of_e(bits, self.count) => Some(6),
+        match (self.count() as u8, self.bits()) {
+            (count @ 1..=3, _) => Some(count),
+            (count @ 4..=24, bits) if is_run_of_e(bits, count) => Some(6),
             (4, 0b1110 | 0b0000 | 0b1010 | 0b0101) => Some(4),
             (5, 0b11110 | 0b00000 | 0b01010 | 0b10101) => Some(5),
             _ => None,
@@ -86,7 +86,7 @@ const fn is_run_of_e(bits: u32, count: u8) -> bool {
 }
 
 static TABLE: [Atoms; 64] = {
-    let mut table = [Atoms { bits: 0, count: 0 }; 64];
+    let mut table = [Atoms(0); 64];
     let mut index = 0;
     while index < 64 {
         table[index] = of_header(0xc0 | index as u8);

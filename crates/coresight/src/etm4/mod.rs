@@ -16,6 +16,7 @@ pub mod packet;
 mod read;
 mod speculation;
 mod text;
+mod waiting;
 
 pub use atoms::Atoms;
 pub use config::{Assumption, Config, Profile, Registers, Version};

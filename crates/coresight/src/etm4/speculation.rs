@@ -12,10 +12,10 @@
 //! survives keeps its place in the order; cycle counts survive a discard as they survive a cancel; a transaction
 //! failure is not a P0 element.
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::element::{Broken, Element, ElementError, ElementItem};
+use super::waiting::Waiting;
 use super::{Atoms, Config, Located};
 
 /// What to do with the elements of a transaction.
@@ -37,7 +37,7 @@ pub struct Speculation {
     transactions: Transactions,
     /// P0 elements from before the first trace info that are not resolved yet; `None` before one was seen.
     unseen: Option<u32>,
-    queue: VecDeque<Located<Element>>,
+    queue: Waiting,
     /// The elements of the transaction that is under way.
     transaction: Option<Vec<Located<Element>>>,
 }
@@ -48,7 +48,7 @@ const MOST_WAITING: usize = 1 << 16;
 impl Speculation {
     /// At the start of a stream.
     pub fn new(config: &Config, transactions: Transactions) -> Self {
-        Self { config: *config, transactions, unseen: None, queue: VecDeque::new(), transaction: None }
+        Self { config: *config, transactions, unseen: None, queue: Waiting::default(), transaction: None }
     }
 
     /// How many P0 elements are held back now.
@@ -132,34 +132,33 @@ impl Speculation {
     fn commit(&mut self, commit: &Located<Element>, count: u32, sink: &mut impl FnMut(ElementItem)) {
         let mut left = self.resolve_unseen(count);
         while left > 0 {
-            let Some(front) = self.queue.pop_front() else {
+            let Some(front) = self.queue.front().copied() else {
                 sink(Err(error_at(commit, Broken::CommitOfNothing(left))));
                 break;
             };
             let (committed, waiting) = split_oldest(front, left);
             left -= committed.value.p0_count(&self.config);
-            self.release(committed, sink);
-            if let Some(waiting) = waiting {
-                self.queue.push_front(waiting);
+            match waiting {
+                Some(waiting) => self.queue.replace_front(waiting),
+                None => drop(self.queue.pop_front()),
             }
+            self.release(committed, sink);
         }
         self.release_certain(sink);
     }
 
     fn cancel(&mut self, cancel: &Located<Element>, count: u32, sink: &mut impl FnMut(ElementItem)) {
         let mut left = count;
-        let mut survivors = Vec::new();
         while left > 0 {
-            let Some(back) = self.queue.pop_back() else { break };
-            let p0 = back.value.p0_count(&self.config);
+            let Some(youngest) = self.queue.youngest() else { break };
+            let p0 = youngest.value.p0_count(&self.config);
             if p0 > left {
-                self.queue.push_back(split_oldest(back, p0 - left).0);
-            } else if back.value.survives_cancel() {
-                survivors.push(back);
+                *youngest = split_oldest(*youngest, p0 - left).0;
+            } else {
+                self.queue.drop_youngest();
             }
             left -= p0.min(left);
         }
-        self.queue.extend(survivors.into_iter().rev());
         left = self.resolve_unseen(left);
         if left > 0 {
             sink(Err(error_at(cancel, Broken::CancelOfNothing(left))));

@@ -9,8 +9,8 @@ use core::ops::Range;
 use memchr::memmem;
 
 use super::{
-    BadFrame, FRAME_DATA, FRAME_LENGTH, FSYNC, FrameError, HSYNC, ID_FLUSH, ID_LAST, ID_NULL, ID_TRIGGER, Mark,
-    Receive, Span,
+    BadFrame, FRAME_DATA, FRAME_LENGTH, FSYNC, FrameData, FrameError, HSYNC, ID_FLUSH, ID_LAST, ID_NULL, ID_TRIGGER,
+    Mark, Receive, Span,
 };
 
 /// Where frames start.
@@ -111,9 +111,9 @@ impl Deformatter {
             let ids = id_pairs(frame);
             let data = data_of(frame);
             if ids == 0 && is_source(self.id) {
-                out.whole(self.id, self.offset, &data);
+                out.whole(self.id, self.offset, data);
             } else if ids_of(frame, ids).all(is_known) {
-                self.unpack(frame, ids, &data, None, out);
+                self.unpack(frame, ids, &data.bytes(), None, out);
             } else {
                 break;
             }
@@ -182,7 +182,7 @@ impl Deformatter {
         for &place in frame.half_syncs() {
             out.mark(Mark::HalfSync { offset: self.offset + u64::from(place) });
         }
-        self.unpack(&frame.bytes, ids, &data_of(&frame.bytes), Some(&frame.places), out);
+        self.unpack(&frame.bytes, ids, &data_of(&frame.bytes).bytes(), Some(&frame.places), out);
         Step::Took(frame.length)
     }
 
@@ -214,7 +214,7 @@ impl Deformatter {
         &mut self,
         frame: &[u8; FRAME_LENGTH],
         mut ids: u8,
-        data: &[u8; FRAME_DATA],
+        data: &[u8; FRAME_LENGTH],
         places: Option<&Places>,
         out: &mut impl Receive,
     ) {
@@ -234,7 +234,7 @@ impl Deformatter {
         self.emit(data, start..FRAME_DATA, places, out);
     }
 
-    fn emit(&self, data: &[u8; FRAME_DATA], range: Range<usize>, places: Option<&Places>, out: &mut impl Receive) {
+    fn emit(&self, data: &[u8; FRAME_LENGTH], range: Range<usize>, places: Option<&Places>, out: &mut impl Receive) {
         if range.is_empty() || self.id == ID_NULL {
             return;
         }
@@ -350,12 +350,10 @@ fn id_pairs(frame: &[u8; FRAME_LENGTH]) -> u8 {
 
 /// The data of a frame: even bytes get their lowest bit back from the flags.
 #[inline]
-fn data_of(frame: &[u8; FRAME_LENGTH]) -> [u8; FRAME_DATA] {
+fn data_of(frame: &[u8; FRAME_LENGTH]) -> FrameData {
     let (low, high) = halves(frame);
     let flags = u64::from(frame[FRAME_DATA]);
-    let whole = u128::from(low | spread_flags(flags & 0xf)) | u128::from(high | spread_flags(flags >> 4)) << 64;
-    let bytes = whole.to_le_bytes();
-    core::array::from_fn(|index| bytes[index])
+    FrameData { low: low | spread_flags(flags & 0xf), high: high | spread_flags(flags >> 4) }
 }
 
 /// Four flags to the low bits of four even bytes.

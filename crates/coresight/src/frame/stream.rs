@@ -6,7 +6,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{FRAME_DATA, FRAME_LENGTH, Mark, Receive, Span};
+use super::{FRAME_DATA, FRAME_LENGTH, FrameData, Mark, Receive, Span};
 
 /// A window on the bytes of one trace id.
 #[derive(Debug, Clone)]
@@ -107,22 +107,22 @@ impl Places<'_> {
 impl Receive for Stream {
     fn span(&mut self, span: Span<'_>) {
         if span.id == self.id {
-            self.add(span.offset, 0, span.bytes);
+            let stream = self.start + self.bytes.len() as u64;
+            self.bytes.extend_from_slice(span.bytes);
+            self.pieces.push_back(Piece { stream, offset: span.offset, frames: 0 });
         }
     }
 
     #[inline]
-    fn whole(&mut self, id: u8, offset: u64, bytes: &[u8; FRAME_DATA]) {
+    fn whole(&mut self, id: u8, offset: u64, data: FrameData) {
         if id != self.id {
             return;
         }
         match self.pieces.back_mut() {
-            Some(piece) if piece.is_followed_by(offset) => {
-                piece.frames += 1;
-                self.bytes.extend_from_slice(bytes);
-            }
-            _ => self.add(offset, 1, bytes),
+            Some(piece) if piece.is_followed_by(offset) => piece.frames += 1,
+            _ => self.pieces.push_back(Piece { stream: self.start + self.bytes.len() as u64, offset, frames: 1 }),
         }
+        data.append_to(&mut self.bytes);
     }
 
     fn mark(&mut self, mark: Mark) {

@@ -228,6 +228,25 @@ fn memory_is_bounded() {
     }
 }
 
+/// Each cancel used to pass over all that survived the others, and 120 kB of such trace took more than a minute.
+#[test]
+fn cancels_leave_what_survives_where_it_is() {
+    const MANY: usize = 60_000;
+    let config = Config { max_speculation: u32::MAX, ..ete() };
+    let rows = [
+        ("before the first trace info", vec!["info:ffffffff"], "cancel:1"),
+        ("behind one that is speculative", vec!["info", "E"], "mispredict"),
+        ("between those that are cancelled", vec!["info", "E"], "E"),
+    ];
+    for (name, start, each) in rows {
+        let events = vec!["event:1"; MANY];
+        let cancels = [each, "cancel:1"].repeat(MANY / 2);
+        let words = [start, events, cancels].concat();
+        let out = story(&config, Transactions::Resolve, &words.join(" "));
+        assert_eq!(out.matches("event:1").count(), MANY, "{name}");
+    }
+}
+
 /// The specification's queue, taken literally and one atom at a time: slow, simple and independent of ours.
 fn by_the_book(words: &[&str]) -> Vec<String> {
     let mut queue: Vec<&str> = vec![];
