@@ -10,6 +10,7 @@
 use alloc::vec::Vec;
 
 mod read;
+mod realign;
 mod stream;
 mod write;
 

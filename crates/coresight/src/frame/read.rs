@@ -8,6 +8,7 @@ use core::ops::Range;
 
 use memchr::memmem;
 
+use super::realign;
 use super::{
     BadFrame, FRAME_DATA, FRAME_LENGTH, FSYNC, FrameData, FrameError, HSYNC, ID_FLUSH, ID_LAST, ID_NULL, ID_TRIGGER,
     Mark, Receive, Span,
@@ -36,7 +37,16 @@ pub struct Deformatter {
     carry: Vec<u8>,
     /// Where the first byte of `carry` stands.
     offset: u64,
+    /// Rises with frames that cannot be and falls with others.
+    misfits: u32,
+    /// No other frame start is looked for before this offset: the last search found none.
+    search_from: u64,
 }
+
+/// What a frame that cannot be counts: more than one that can, since one in two can by chance.
+const MISFIT: u32 = 3;
+/// With this many misfits, another frame start is looked for.
+const MISFITS: u32 = 4 * MISFIT;
 
 enum Step {
     Took(usize),
@@ -53,7 +63,14 @@ impl Deformatter {
             syncs: (0, 0),
             carry: Vec::new(),
             offset: 0,
+            misfits: 0,
+            search_from: 0,
         }
+    }
+
+    /// A deformatter that takes frames where they are said to be, however unlikely.
+    pub(super) fn trusting() -> Self {
+        Self { search_from: u64::MAX, ..Self::new(Layout::FromStart) }
     }
 
     /// Where the next byte that has not been understood yet stands.
@@ -122,6 +139,7 @@ impl Deformatter {
         }
         if count > 0 {
             self.syncs.1 = 0;
+            self.misfits = self.misfits.saturating_sub(count as u32);
         }
         count * FRAME_LENGTH
     }
@@ -179,6 +197,7 @@ impl Deformatter {
         }
         self.tell_lost(out);
         self.syncs.1 = 0;
+        self.misfits = self.misfits.saturating_sub(1);
         for &place in frame.half_syncs() {
             out.mark(Mark::HalfSync { offset: self.offset + u64::from(place) });
         }
@@ -193,7 +212,29 @@ impl Deformatter {
             return Step::NeedMore;
         }
         let sync = memmem::find(&bytes[..reach.min(bytes.len())], &FSYNC);
+        if sync.is_none() && self.misfits >= MISFITS && self.offset >= self.search_from {
+            return self.search(bytes, length, kind, last);
+        }
+        self.misfits += if sync.is_none() { MISFIT } else { 0 };
         self.lose(sync.unwrap_or(length), kind)
+    }
+
+    /// Too many frames cannot be: perhaps they start elsewhere.
+    fn search(&mut self, bytes: &[u8], length: usize, kind: BadFrame, last: bool) -> Step {
+        if bytes.len() < realign::WINDOW && !last {
+            return Step::NeedMore;
+        }
+        match realign::shift(&bytes[..bytes.len().min(realign::WINDOW)]) {
+            Some(shift) => {
+                self.misfits = 0;
+                self.id = ID_NULL;
+                self.lose(shift, kind)
+            }
+            None => {
+                self.search_from = self.offset + realign::WINDOW as u64 / 2;
+                self.lose(length, kind)
+            }
+        }
     }
 
     fn lose(&mut self, length: usize, kind: BadFrame) -> Step {

@@ -154,6 +154,44 @@ fn a_full_synchronisation_inside_a_frame_restores_alignment() {
     assert_eq!(record.bytes.last().map(|byte| byte.2), Some(39));
 }
 
+/// Two sources with alignment synchronisations every few hundred bytes.
+fn two_sources() -> Vec<u8> {
+    let mut formatter = Formatter::new();
+    for n in 0..800_u32 {
+        let id = if n % 2 == 0 { 0x10 } else { 0x11 };
+        if n % 80 < 2 {
+            formatter.push(id, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80]);
+        }
+        let noise = u64::from(n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        formatter.push(id, &(noise ^ noise >> 29).to_le_bytes());
+    }
+    formatter.finish()
+}
+
+#[test]
+fn bytes_missing_from_a_memory_buffer_are_noticed_and_frames_found_again() {
+    let whole = two_sources();
+    let expected = Record::of(Layout::FromStart, &[&whole]);
+    for missing in [1, 3, 5, 7, 9, 11, 13, 15] {
+        let mut cut = whole.clone();
+        cut.drain(500..500 + missing);
+        let record = Record::of(Layout::FromStart, &[&cut]);
+        assert!(record.marks.iter().any(|mark| matches!(mark, Mark::Lost(_))), "{missing} bytes missing");
+        let tail =
+            |record: &Record| record.bytes.iter().rev().take(1500).map(|byte| (byte.0, byte.2)).collect::<Vec<_>>();
+        assert!(tail(&record) == tail(&expected), "{missing} bytes missing");
+    }
+}
+
+#[test]
+fn one_damaged_frame_costs_one_frame() {
+    let mut bytes = two_sources();
+    bytes[320] = 0xfd;
+    let record = Record::of(Layout::FromStart, &[&bytes]);
+    let error = FrameError { offset: 320, skipped: 16, kind: BadFrame::ReservedId(0x7e) };
+    assert_eq!(record.marks, [Mark::Lost(error)]);
+}
+
 #[test]
 fn the_end_may_cut_a_frame() {
     let mut formatter = Formatter::new();
