@@ -3,6 +3,8 @@
 //! Each file in `testdata/scenarios` holds a `registers:` line and the sections `bytes:`, `packets:`, `elements:` and
 //! `committed:`, a line an item; `;` starts a comment. The expectations are written by hand from the specification.
 
+#![allow(clippy::panic, clippy::expect_used, reason = "a test stops at what it does not expect")]
+
 use std::fs;
 use std::path::Path;
 

@@ -3,6 +3,8 @@
 //! Comes in: the document, and what `cargo metadata` reports. Nothing is written down here a second time, so that the
 //! document cannot fall behind the code, nor the code leave the plan without a word.
 
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;

@@ -2,6 +2,8 @@
 //!
 //! Set `UNSPOOL_BLESS=1` to write the files anew; otherwise they are compared with what is made.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test stops at what it does not expect")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -85,7 +85,7 @@ const fn is_run_of_e(bits: u32, count: u8) -> bool {
     bits & all_but_last == all_but_last
 }
 
-static TABLE: [Atoms; 64] = {
+const TABLE: [Atoms; 64] = {
     let mut table = [Atoms(0); 64];
     let mut index = 0;
     while index < 64 {

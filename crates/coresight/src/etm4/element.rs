@@ -279,7 +279,7 @@ impl ElementDecoder {
     }
 
     /// Takes the next packet, or the error in its place.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, item: PacketItem, sink: &mut impl FnMut(ElementItem)) {
         match item {
             Ok(Located { offset, length, value: Packet::Atoms(atoms) }) if self.is_plain() => {
@@ -289,6 +289,13 @@ impl ElementDecoder {
                 let target = self.complete(address);
                 Place { offset, length }.emit(Element::TargetAddress(target), sink);
             }
+            other => self.uncommon(other, sink),
+        }
+    }
+
+    #[inline(never)]
+    fn uncommon(&mut self, item: PacketItem, sink: &mut impl FnMut(ElementItem)) {
+        match item {
             Ok(packet) => self.packet(packet, sink),
             Err(error) => self.lose(error, sink),
         }
@@ -438,7 +445,7 @@ impl ElementDecoder {
         self.speculation = 0;
     }
 
-    #[inline]
+    #[inline(always)]
     fn atoms(&mut self, place: Place, atoms: Atoms, sink: &mut impl FnMut(ElementItem)) {
         if !atoms.is_empty() {
             place.emit(Element::Atoms(atoms), sink);
@@ -447,7 +454,7 @@ impl ElementDecoder {
     }
 
     /// More P0 elements are speculative. Those above the maximum are committed by that.
-    #[inline]
+    #[inline(always)]
     fn deepen(&mut self, place: Place, count: u32, sink: &mut impl FnMut(ElementItem)) {
         let maximum = self.config.max_speculation;
         if maximum == 0 {
@@ -515,7 +522,7 @@ impl ElementDecoder {
     }
 
     /// The whole address, remembered as the youngest.
-    #[inline]
+    #[inline(always)]
     fn complete(&mut self, address: Address) -> Target {
         let old = self.history[usize::from(address.entry.min(2))];
         let isa = if address.bits == 0 { old.isa } else { address.isa };
@@ -674,7 +681,7 @@ fn needs_trace_info(packet: &Packet) -> bool {
 }
 
 /// `old` with its low `bits` bits replaced.
-#[inline]
+#[inline(always)]
 fn replace_low(old: u64, bits: u8, new: u64) -> u64 {
     let mask = u64::MAX.checked_shl(u32::from(bits)).unwrap_or(0);
     old & mask | new

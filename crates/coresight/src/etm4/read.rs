@@ -173,7 +173,7 @@ impl PacketDecoder {
                 at += 1;
                 continue;
             }
-            // One of four is an address. Which form it has is as good as random, so no branch depends on it.
+            // The others are mostly addresses.
             if let Some((address, length)) = any_address(&bytes[at..], header) {
                 sink(Ok(Located { offset, length: length as u64, value: Packet::Address(address) }));
                 at += length;

@@ -57,8 +57,19 @@ impl Speculation {
     }
 
     /// Takes the next element, or the error in its place.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, item: ElementItem, sink: &mut impl FnMut(ElementItem)) {
+        // Nearly all elements are of these two kinds, and most trace units show no speculation.
+        let common = matches!(item, Ok(Located { value: Element::Atoms(_) | Element::TargetAddress(_), .. }));
+        if common && self.config.max_speculation == 0 && self.transaction.is_none() {
+            sink(item);
+        } else {
+            self.resolve(item, sink);
+        }
+    }
+
+    #[inline(never)]
+    fn resolve(&mut self, item: ElementItem, sink: &mut impl FnMut(ElementItem)) {
         match item {
             Ok(element) if self.config.max_speculation == 0 => self.without_speculation(element, sink),
             Ok(element) => self.element(element, sink),
@@ -79,7 +90,6 @@ impl Speculation {
         outstanding
     }
 
-    #[inline]
     fn without_speculation(&mut self, element: Located<Element>, sink: &mut impl FnMut(ElementItem)) {
         match element.value {
             Element::Commit(_) => {}
@@ -191,7 +201,6 @@ impl Speculation {
     }
 
     /// The element has happened, unless the transaction that it is in fails.
-    #[inline]
     fn release(&mut self, element: Located<Element>, sink: &mut impl FnMut(ElementItem)) {
         if self.transactions == Transactions::Show {
             return sink(Ok(element));
@@ -214,7 +223,6 @@ impl Speculation {
         self.start_transaction(&element.value);
     }
 
-    #[inline]
     fn start_transaction(&mut self, element: &Element) {
         if matches!(element, Element::TransactionStart | Element::TraceInfo { in_transaction: true, .. }) {
             self.transaction.get_or_insert_default();

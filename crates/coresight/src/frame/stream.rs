@@ -74,12 +74,6 @@ impl Stream {
     pub fn split(&mut self) -> (&[u8], Places<'_>) {
         (&self.bytes, Places { pieces: &mut self.pieces })
     }
-
-    fn add(&mut self, offset: u64, frames: u32, bytes: &[u8]) {
-        let stream = self.start + self.bytes.len() as u64;
-        self.bytes.extend_from_slice(bytes);
-        self.pieces.push_back(Piece { stream, offset, frames });
-    }
 }
 
 /// Where the bytes of a stream stand in the buffer.
