@@ -31,7 +31,7 @@ pub enum Error {
         found: String,
     },
     /// The archive is truncated, damaged or of a kind that we do not read.
-    #[error("{}: not a readable zip archive: {reason}", path.display())]
+    #[error("{}: not a zip archive, or one that is damaged or cut short ({reason}); copy or make it again", path.display())]
     Zip {
         /// The archive.
         path: PathBuf,

@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use unspool::capture::{BufferFormat, Capture, Register, Registers};
 use unspool::coresight::Protocol;
 use unspool::{Bare, Trace, open_bare};
@@ -13,8 +13,8 @@ use unspool::{Bare, Trace, open_bare};
 /// Which capture.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CaptureArgs {
-    /// A snapshot directory, a trace package, either of them as .zip, or a bare buffer with --protocol ('-': standard
-    /// input). Several files are one bare buffer in several parts
+    /// A snapshot directory, a trace package, either of them as .zip, or with --protocol a bare buffer: trace bytes that
+    /// nothing describes ('-': standard input). Several files are one bare buffer in several parts
     #[arg(required = true, value_name = "CAPTURE")]
     paths: Vec<PathBuf>,
 
@@ -38,7 +38,8 @@ pub(crate) struct CaptureArgs {
     #[arg(long, requires = "protocol", conflicts_with_all = ["raw", "formatted"], help_heading = "Bare buffers")]
     dstream: bool,
 
-    /// A register of the bare buffer's trace unit, as in TRCIDR8=6
+    /// A register of the bare buffer's trace unit, as in TRCIDR8=6; may be given several times. 'unspool info' tells
+    /// which registers matter and what is assumed for those that are not given
     #[arg(long = "reg", value_name = "NAME=VALUE", value_parser = register, requires = "protocol", help_heading = "Bare buffers")]
     registers: Vec<Register>,
 
@@ -46,7 +47,7 @@ pub(crate) struct CaptureArgs {
     #[arg(long, value_name = "OFFSET", value_parser = number_u64, requires = "protocol", help_heading = "Bare buffers")]
     write_pointer: Option<u64>,
 
-    /// The bare buffer is circular and has wrapped
+    /// The bare buffer is circular and has wrapped; without --write-pointer, reading starts at the first synchronisation
     #[arg(long, requires = "protocol", help_heading = "Bare buffers")]
     wrapped: bool,
 }
@@ -63,7 +64,10 @@ impl CaptureArgs {
 
     fn open_bare(&self, protocol: &str, paths: &[PathBuf]) -> anyhow::Result<Capture> {
         let protocol = Protocol::from_name(protocol)
-            .with_context(|| format!("'{protocol}' is no protocol; there are ete, etm4, etm3, ptm, itm and stm"))?;
+            .with_context(|| format!("'{protocol}' is no protocol that can be read; say --protocol ete or etm4"))?;
+        if let Some(directory) = paths.iter().find(|path| path.is_dir()) {
+            bail!("{}: a directory is no bare buffer; leave --protocol out to open a capture", directory.display());
+        }
         let format = match (self.formatted, self.raw, self.dstream) {
             (true, _, _) => Some(BufferFormat::Formatted),
             (_, true, _) => Some(BufferFormat::Raw),
@@ -78,9 +82,12 @@ impl CaptureArgs {
 }
 
 fn open_package(path: &Path) -> anyhow::Result<Capture> {
+    if path == Path::new("-") {
+        bail!("the standard input is a bare buffer: say --protocol ete or --protocol etm4");
+    }
     Capture::open(path).map_err(|error| match error {
         unspool::capture::Error::NotACapture { .. } if path.is_file() => {
-            anyhow::Error::new(error).context("to read a bare buffer say --protocol ete or --protocol etm4")
+            anyhow!("{error}: --protocol ete or --protocol etm4")
         }
         error => error.into(),
     })
@@ -133,13 +140,20 @@ pub(crate) struct OutputArgs {
 /// How much is listed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RangeArgs {
-    /// Stop after N items of each source
+    /// Stop after N items of each source (of each buffer, where frames are listed)
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u64>,
 
-    /// Leave out the first N items of each source
+    /// Leave out the first N items of each source (of each buffer, where frames are listed)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) skip: u64,
+}
+
+impl RangeArgs {
+    /// Is everything listed?
+    pub(crate) fn is_all(&self) -> bool {
+        self.skip == 0 && self.limit.is_none()
+    }
 }
 
 /// Says something to the person at the terminal.

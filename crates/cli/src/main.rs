@@ -25,7 +25,7 @@ enum Verdict {
 
 /// Reads the traces that processors leave behind.
 #[derive(Debug, Parser)]
-#[command(version, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(name = "unspool", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -33,10 +33,10 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  unspool info snapshot/                  what is in it, and what is missing
-  unspool packets capture.zip             what the trace units said
-  unspool elements snapshot/ --committed  what it means, speculation resolved
-  unspool packets dump.bin --protocol ete a bare buffer
+  unspool info snapshot/                   what is in it, and what is missing
+  unspool packets capture.zip              what the trace units said
+  unspool elements snapshot/ --committed   what it means, speculation resolved
+  unspool packets dump.bin --protocol ete  a bare buffer: trace bytes and no more
 
 Exit codes: 0 all is well, 1 the trace has problems, 2 unspool could not do it.";
 
@@ -61,10 +61,19 @@ fn main() -> ExitCode {
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // A closed error stream leaves nobody to tell.
-            let _ = writeln!(io::stderr(), "unspool: {error:#}");
+            let _ = writeln!(io::stderr(), "unspool: {}", text_of(&error));
             ExitCode::from(2)
         }
     }
+}
+
+/// The error and its causes, without those that the text before them has said already.
+fn text_of(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
+        "" => cause,
+        said if said.ends_with(&cause) => text,
+        said => format!("{said}: {cause}"),
+    })
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {

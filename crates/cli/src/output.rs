@@ -6,12 +6,14 @@ use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use unspool::capture::{Capture, Format};
 
 use crate::args::OutputArgs;
 
 /// Something to write to.
 pub(crate) struct Output {
+    name: String,
     out: BufWriter<Box<dyn Write>>,
     failed: Option<io::Error>,
     /// Would a progress bar get in the way of what is printed?
@@ -19,20 +21,23 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// The standard output, or the file that was asked for.
-    pub(crate) fn open(args: &OutputArgs) -> anyhow::Result<Self> {
-        match args.output.as_deref() {
-            None => Ok(Self::to(Box::new(io::stdout()), io::stdout().is_terminal())),
-            Some(path) if path == Path::new("-") => Ok(Self::to(Box::new(io::stdout()), io::stdout().is_terminal())),
+    /// The standard output, or the file that was asked for, which must not be one of the capture.
+    pub(crate) fn open(args: &OutputArgs, capture: &Capture) -> anyhow::Result<Self> {
+        match args.output.as_deref().filter(|path| *path != Path::new("-")) {
+            None => Ok(Self::to("the standard output".into(), Box::new(io::stdout()), io::stdout().is_terminal())),
+            Some(path) if is_read_from(path, capture) => {
+                bail!("{}: the trace is read from this file; write to another one", path.display())
+            }
             Some(path) => {
-                let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-                Ok(Self::to(Box::new(file), false))
+                let name = path.display().to_string();
+                let file = File::create(path).with_context(|| format!("cannot write {name}"))?;
+                Ok(Self::to(name, Box::new(file), false))
             }
         }
     }
 
-    fn to(out: Box<dyn Write>, on_terminal: bool) -> Self {
-        Self { out: BufWriter::with_capacity(1 << 16, out), failed: None, on_terminal }
+    fn to(name: String, out: Box<dyn Write>, on_terminal: bool) -> Self {
+        Self { name, out: BufWriter::with_capacity(1 << 16, out), failed: None, on_terminal }
     }
 
     /// Writes unless writing has failed before.
@@ -49,9 +54,20 @@ impl Output {
 
     /// Everything is written, or why not.
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
-        match self.failed.take() {
-            Some(error) => Err(error.into()),
-            None => Ok(self.out.flush()?),
-        }
+        let done = self.failed.take().map_or_else(|| self.out.flush(), Err);
+        done.with_context(|| format!("cannot write {}", self.name))
     }
+}
+
+fn is_read_from(path: &Path, capture: &Capture) -> bool {
+    let Ok(path) = path.canonicalize() else { return false };
+    let is_same = |file: &Path| file.canonicalize().is_ok_and(|file| file == path);
+    let folder = match capture.format {
+        _ if capture.in_zip => return is_same(&capture.path),
+        Format::Bare => Path::new(""),
+        _ if capture.path.is_dir() => &capture.path,
+        _ => capture.path.parent().unwrap_or(Path::new("")),
+    };
+    let mut files = capture.buffers.iter().flat_map(|buffer| &buffer.files);
+    is_same(&capture.path) || files.any(|file| is_same(&folder.join(&file.name)))
 }

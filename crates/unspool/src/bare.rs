@@ -36,16 +36,16 @@ const LOOK: u64 = 1 << 20;
 
 /// Opens bare bytes as a capture.
 pub fn open_bare<P: AsRef<Path>>(paths: &[P], bare: Bare) -> Result<Capture, Error> {
-    let options = |format| BareOptions {
+    let options = BareOptions {
         protocol: bare.protocol,
         id: bare.id,
-        format,
-        registers: bare.registers.clone(),
+        format: bare.format.unwrap_or(BufferFormat::Raw),
+        registers: bare.registers,
         write_pointer: bare.write_pointer,
         wrapped: bare.wrapped,
     };
     // Opened once, since standard input cannot be opened twice.
-    let mut capture = Capture::bare(paths, options(bare.format.unwrap_or(BufferFormat::Raw)))?;
+    let mut capture = Capture::bare(paths, options)?;
     let start = beginning(&capture)?;
     if start.is_empty() {
         note(&mut capture, NoteKind::Assumed, "the buffer is empty".to_string());

@@ -12,7 +12,7 @@ use unspool_coresight::etm4::{
     Assumption, Config, ElementDecoder, ElementItem, PacketDecoder, PacketItem, Profile, Registers, Speculation,
     Transactions,
 };
-use unspool_coresight::frame::{Deformatter, Layout, Places, Receive, Stream};
+use unspool_coresight::frame::{Deformatter, FrameData, FrameError, Layout, Mark, Places, Receive, Span, Stream};
 
 use crate::Error;
 
@@ -23,6 +23,10 @@ const PIECE: usize = 256 * 1024;
 pub trait Sink<T> {
     /// The next item.
     fn item(&mut self, item: T);
+
+    /// Bytes of the buffer that belong to no frame: nobody knows whose they were. Told between pieces, so items that
+    /// come later in the buffer may have been told before.
+    fn lost(&mut self, _error: FrameError) {}
 
     /// Is there interest in more? Asked between pieces, so some items may still come after a no.
     fn wants_more(&mut self) -> bool {
@@ -106,7 +110,7 @@ impl<'c> Trace<'c> {
     fn registers(&self) -> Registers {
         let source = self.source();
         let mut registers = Registers::default();
-        for register in source.registers.iter() {
+        for register in &source.registers {
             registers.set(&register.name, register.value as u32);
         }
         for (name, value) in &source.options {
@@ -123,6 +127,7 @@ impl<'c> Trace<'c> {
         loop {
             let last = !stream.read_piece()?;
             decode_piece(&mut stream, &mut decoder, last, &mut |item| sink.item(item));
+            stream.lost().for_each(|error| sink.lost(error));
             sink.progress(stream.read, stream.length);
             if last || !sink.wants_more() {
                 return Ok(());
@@ -156,6 +161,7 @@ impl<'c> Trace<'c> {
             let last = !stream.read_piece()?;
             sink.item(stream.bytes());
             stream.consume(stream.bytes().len());
+            stream.lost().for_each(|error| sink.lost(error));
             sink.progress(stream.read, stream.length);
             if last || !sink.wants_more() {
                 return Ok(());
@@ -171,7 +177,9 @@ impl<'c> Trace<'c> {
             (false, _) => None,
             // Where nothing is, nothing has to be told apart.
             (true, None) if buffer.is_empty() => None,
-            (true, Some(id)) => Some((Deformatter::new(layout(buffer)), Stream::new(id))),
+            (true, Some(id)) => {
+                Some((Deformatter::new(layout(buffer)), Framed { stream: Stream::new(id), lost: vec![] }))
+            }
             (true, None) => return Err(Error::NoTraceId { source_name: self.source().name.clone() }),
         };
         let length = reader.len();
@@ -227,7 +235,7 @@ fn layout(buffer: &Buffer) -> Layout {
 struct SourceBytes<'c> {
     buffer: &'c Buffer,
     reader: Box<dyn Read>,
-    frames: Option<(Deformatter, Stream)>,
+    frames: Option<(Deformatter, Framed)>,
     piece: Vec<u8>,
     /// The window of a buffer without frames, and its place.
     raw: Vec<u8>,
@@ -238,6 +246,30 @@ struct SourceBytes<'c> {
     length: u64,
 }
 
+/// The stream of one source, and what belongs to no frame and so perhaps to it.
+struct Framed {
+    stream: Stream,
+    lost: Vec<FrameError>,
+}
+
+impl Receive for Framed {
+    fn span(&mut self, span: Span<'_>) {
+        self.stream.span(span);
+    }
+
+    #[inline]
+    fn whole(&mut self, id: u8, offset: u64, data: FrameData) {
+        self.stream.whole(id, offset, data);
+    }
+
+    fn mark(&mut self, mark: Mark) {
+        if let Mark::Lost(error) = mark {
+            self.lost.push(error);
+        }
+        self.stream.mark(mark);
+    }
+}
+
 impl SourceBytes<'_> {
     /// Adds the next piece of the buffer to the window. False: that was all.
     fn read_piece(&mut self) -> Result<bool, Error> {
@@ -245,10 +277,10 @@ impl SourceBytes<'_> {
         let piece = &self.piece[..count];
         match &mut self.frames {
             None => self.raw.extend_from_slice(piece),
-            Some((deformatter, stream)) => {
-                deformatter.push(piece, stream);
+            Some((deformatter, framed)) => {
+                deformatter.push(piece, framed);
                 if count == 0 {
-                    deformatter.finish(stream);
+                    deformatter.finish(framed);
                 }
             }
         }
@@ -263,26 +295,31 @@ impl SourceBytes<'_> {
     }
 
     fn bytes(&self) -> &[u8] {
-        self.frames.as_ref().map_or(&self.raw, |(_, stream)| stream.bytes())
+        self.frames.as_ref().map_or(&self.raw, |(_, framed)| framed.stream.bytes())
     }
 
     fn start(&self) -> u64 {
-        self.frames.as_ref().map_or(self.start, |(_, stream)| stream.start())
+        self.frames.as_ref().map_or(self.start, |(_, framed)| framed.stream.start())
     }
 
     fn next_break(&self) -> Option<u64> {
-        self.frames.as_ref().and_then(|(_, stream)| stream.next_break())
+        self.frames.as_ref().and_then(|(_, framed)| framed.stream.next_break())
     }
 
     fn pass_break(&mut self) {
-        if let Some((_, stream)) = &mut self.frames {
-            stream.pass_break();
+        if let Some((_, framed)) = &mut self.frames {
+            framed.stream.pass_break();
         }
+    }
+
+    /// What was lost since this was last asked.
+    fn lost(&mut self) -> impl Iterator<Item = FrameError> {
+        self.frames.iter_mut().flat_map(|(_, framed)| framed.lost.drain(..))
     }
 
     fn consume(&mut self, count: usize) {
         match &mut self.frames {
-            Some((_, stream)) => stream.consume(count),
+            Some((_, framed)) => framed.stream.consume(count),
             None => {
                 self.raw.drain(..count);
                 self.start += count as u64;
@@ -330,7 +367,7 @@ fn decode_stretch(
 ) {
     let read = match &mut source.frames {
         None => decoder.decode(&source.raw[..length], last, sink),
-        Some((_, stream)) => {
+        Some((_, Framed { stream, .. })) => {
             // The window is lent to the decoder while places are looked up in the same stream.
             let (bytes, mut places) = stream.split();
             let open = &mut source.open;
@@ -371,6 +408,10 @@ impl<S: Sink<ElementItem>> Sink<PacketItem> for Through<'_, S> {
         self.decoder.push(item, &mut |element| sink.item(element));
     }
 
+    fn lost(&mut self, error: FrameError) {
+        self.sink.lost(error);
+    }
+
     fn wants_more(&mut self) -> bool {
         self.sink.wants_more()
     }
@@ -390,6 +431,10 @@ impl<S: Sink<ElementItem>> Sink<ElementItem> for Resolve<'_, S> {
     fn item(&mut self, item: ElementItem) {
         let sink = &mut *self.sink;
         self.speculation.push(item, &mut |element| sink.item(element));
+    }
+
+    fn lost(&mut self, error: FrameError) {
+        self.sink.lost(error);
     }
 
     fn wants_more(&mut self) -> bool {

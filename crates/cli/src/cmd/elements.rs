@@ -3,6 +3,7 @@
 use unspool::coresight::etm4::element::{Context, Target, exception_name};
 use unspool::coresight::etm4::packet::SubIsa;
 use unspool::coresight::etm4::{Element, ElementError, ElementItem, Located, Transactions};
+use unspool::coresight::frame::FrameError;
 use unspool::{Error, Sink, Trace};
 
 use super::packets::numbers;
@@ -44,7 +45,7 @@ Examples:
 /// Prints elements.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.capture.open()?;
-    let mut output = Output::open(&args.output)?;
+    let mut output = Output::open(&args.output, &capture)?;
     let verdict = each_trace(&capture, &args.sources, |trace| list(trace, args, &mut output))?;
     output.finish()?;
     Ok(verdict)
@@ -89,6 +90,10 @@ struct Printer<'o, 'c> {
 
 impl Sink<ElementItem> for Printer<'_, '_> {
     fn item(&mut self, item: ElementItem) {
+        // What a piece holds beyond the last item that was asked for is nobody's concern.
+        if !self.window.is_open() {
+            return;
+        }
         match &item {
             Ok(_) => self.problems.synchronised = true,
             Err(error) if is_broken(error.kind) => {
@@ -103,6 +108,12 @@ impl Sink<ElementItem> for Printer<'_, '_> {
             Ok(element) if self.json => self.json(&element),
             Ok(element) => self.output.write(|out| writeln!(out, "{:#010x}  {}", element.offset, element.value)),
             Err(error) => self.error(&error),
+        }
+    }
+
+    fn lost(&mut self, error: FrameError) {
+        if self.window.is_open() {
+            self.problems.add(&self.trace, error.offset, error.skipped, error.kind);
         }
     }
 

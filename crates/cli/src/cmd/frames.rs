@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use anyhow::bail;
 use unspool::capture::{Buffer, Capture};
-use unspool::coresight::frame::{Mark, Receive, Span};
+use unspool::coresight::frame::{FrameError, Mark, Receive, Span};
 use unspool::{Frames, Sink, Trace, go_through_frames};
 
-use super::{Window, tell_assumptions, worse};
+use super::{Window, many, tell_assumptions, worse};
 use crate::Verdict;
 use crate::args::{CaptureArgs, OutputArgs, RangeArgs, number_u8, tell};
 use crate::json::Object;
@@ -45,7 +45,7 @@ Examples:
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.capture.open()?;
     tell_assumptions(&capture);
-    let mut output = Output::open(&args.output)?;
+    let mut output = Output::open(&args.output, &capture)?;
     let verdict = match args.stream {
         Some(id) => write_stream(&capture, id, &mut output)?,
         None => list_all(&capture, args, &mut output)?,
@@ -60,21 +60,31 @@ fn write_stream(capture: &Capture, id: u8, output: &mut Output) -> anyhow::Resul
         bail!("no source has the trace id {id:#04x}; 'unspool info' lists what there is");
     }
     let progress = Progress::new(output.on_terminal);
-    let mut copy = Copy { output, progress };
+    let mut copy = Copy { output, progress, lost: 0 };
     for trace in traces {
         trace.bytes(&mut copy)?;
     }
-    Ok(Verdict::Clean)
+    if copy.lost == 0 {
+        return Ok(Verdict::Clean);
+    }
+    tell(format_args!("{} belong to no frame; some may have been of {id:#04x}", many(copy.lost, "byte")));
+    Ok(Verdict::Problems)
 }
 
 struct Copy<'o> {
     output: &'o mut Output,
     progress: Progress,
+    /// Bytes that belong to no frame.
+    lost: u64,
 }
 
 impl Sink<&[u8]> for Copy<'_> {
     fn item(&mut self, bytes: &[u8]) {
         self.output.write(|out| out.write_all(bytes));
+    }
+
+    fn lost(&mut self, error: FrameError) {
+        self.lost += error.skipped;
     }
 
     fn wants_more(&mut self) -> bool {
@@ -94,8 +104,9 @@ fn list_all(capture: &Capture, args: &Args, output: &mut Output) -> anyhow::Resu
     }
     let mut verdict = Verdict::Clean;
     let mut read = 0;
+    let mut printed = 0;
     for &index in &formatted {
-        match list(capture, index, args, output) {
+        match list(capture, index, args, &mut printed, output) {
             Ok(found) => {
                 read += 1;
                 verdict = worse(verdict, found);
@@ -110,10 +121,19 @@ fn list_all(capture: &Capture, args: &Args, output: &mut Output) -> anyhow::Resu
     if read == 0 {
         bail!("none of the buffers could be read");
     }
+    if printed == 0 && !args.ids.is_empty() && args.range.is_all() {
+        bail!("no bytes of the trace ids that were asked for; 'unspool info' lists what there is");
+    }
     Ok(verdict)
 }
 
-fn list(capture: &Capture, index: usize, args: &Args, output: &mut Output) -> Result<Verdict, unspool::Error> {
+fn list(
+    capture: &Capture,
+    index: usize,
+    args: &Args,
+    printed: &mut u64,
+    output: &mut Output,
+) -> Result<Verdict, unspool::Error> {
     let buffer = &capture.buffers[index];
     if !args.output.json {
         output.write(|out| writeln!(out, "# buffer {}", buffer.name));
@@ -128,10 +148,12 @@ fn list(capture: &Capture, index: usize, args: &Args, output: &mut Output) -> Re
         window: Window::new(&args.range),
         line: String::new(),
         hex: String::new(),
+        spans: 0,
         lost: 0,
         lost_bytes: 0,
     };
     go_through_frames(capture, index, &mut printer)?;
+    *printed += printer.spans;
     Ok(printer.verdict())
 }
 
@@ -145,6 +167,8 @@ struct Printer<'o, 'a> {
     progress: Progress,
     line: String,
     hex: String,
+    /// How many stretches of bytes were printed.
+    spans: u64,
     lost: u64,
     lost_bytes: u64,
 }
@@ -155,8 +179,10 @@ impl Printer<'_, '_> {
             return Verdict::Clean;
         }
         tell(format_args!(
-            "{}: {} bytes in {} stretches belong to no frame",
-            self.buffer.name, self.lost_bytes, self.lost
+            "{}: {} in {} belong to no frame",
+            self.buffer.name,
+            many(self.lost_bytes, "byte"),
+            many(self.lost, "stretch")
         ));
         Verdict::Problems
     }
@@ -184,6 +210,7 @@ impl Receive for Printer<'_, '_> {
         if !self.ids.is_empty() && !self.ids.contains(&span.id) || !self.window.next() {
             return;
         }
+        self.spans += 1;
         self.hex.clear();
         span.bytes.iter().for_each(|byte| {
             let _ = write!(self.hex, "{byte:02x}");
@@ -200,6 +227,10 @@ impl Receive for Printer<'_, '_> {
     }
 
     fn mark(&mut self, mark: Mark) {
+        // As for packets: what a piece holds beyond the last item that was asked for is nobody's concern.
+        if !self.window.is_open() {
+            return;
+        }
         match mark {
             Mark::FullSync { offset } => self.marked(offset, "full_sync", None),
             Mark::HalfSync { offset } => self.marked(offset, "half_sync", None),

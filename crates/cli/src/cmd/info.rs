@@ -10,6 +10,7 @@ use unspool::coresight::etm4::element::exception_name;
 use unspool::coresight::etm4::{PacketKind, explain};
 use unspool::{BufferOverview, Error, Overview, Trace, TraceOverview, overview};
 
+use super::{grouped, many};
 use crate::Verdict;
 use crate::args::{CaptureArgs, OutputArgs};
 use crate::output::Output;
@@ -43,7 +44,7 @@ Examples:
 /// Prints the page.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.capture.open()?;
-    let mut output = Output::open(&args.output)?;
+    let mut output = Output::open(&args.output, &capture)?;
     let looked = (!args.quick).then(|| {
         let mut progress = Progress::new(false);
         overview(&capture, &mut |done, all| progress.at(done, all))
@@ -62,10 +63,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 fn verdict(overview: &Overview<'_>) -> Verdict {
     let buffers = overview.buffers.iter().all(|buffer| buffer.as_ref().is_ok_and(|buffer| buffer.lost == 0));
     let traces = overview.traces.iter().all(|(_, trace)| match trace {
-        Ok(trace) => trace.malformed == 0 && trace.errors.is_empty(),
+        Ok(trace) => trace.malformed == 0 && trace.errors.is_empty() && is_synchronised(trace),
         Err(error) => matches!(error, Error::NotReadable { .. }),
     });
     if buffers && traces { Verdict::Clean } else { Verdict::Problems }
+}
+
+/// Bytes without a single packet are not the trace that they are said to be.
+fn is_synchronised(trace: &TraceOverview) -> bool {
+    trace.packets() > 0 || trace.unsynchronised_bytes == 0
 }
 
 struct Page<'c> {
@@ -98,8 +104,9 @@ impl Page<'_> {
     fn title(&self, out: &mut dyn Write) -> io::Result<()> {
         let capture = self.capture;
         writeln!(out, "{}: {}", capture.path.display(), format_text(capture))?;
-        let missing = capture.notes.iter().filter(|note| note.kind == NoteKind::MissingFile).count();
-        let [buffers, sources, cores] = [capture.buffers.len(), capture.sources.len(), capture.cores.len()];
+        let missing = capture.notes.iter().filter(|note| note.kind == NoteKind::MissingFile).count() as u64;
+        let [buffers, sources, cores] =
+            [capture.buffers.len(), capture.sources.len(), capture.cores.len()].map(|n| n as u64);
         write!(out, "{}, {}, {}", many(buffers, "buffer"), many(sources, "trace source"), many(cores, "core"))?;
         match missing {
             0 => writeln!(out, ", no file missing"),
@@ -128,7 +135,7 @@ impl Page<'_> {
             (found.triggers, "trigger"),
         ];
         let said: Vec<String> =
-            counts.iter().filter(|(count, _)| *count > 0).map(|(count, name)| many(*count as usize, name)).collect();
+            counts.iter().filter(|(count, _)| *count > 0).map(|(count, name)| many(*count, name)).collect();
         if !said.is_empty() {
             writeln!(out, "  {:<12} {}", "", said.join(", "))?;
         }
@@ -195,7 +202,7 @@ impl Page<'_> {
     }
 
     fn explained(&self, trace: &Trace<'_>, protocol: Protocol, out: &mut dyn Write) -> io::Result<()> {
-        for register in trace.source().registers.iter() {
+        for register in &trace.source().registers {
             let Some(explanation) = explain(&register.name, register.value as u32, protocol) else { continue };
             if self.registers || explanation.register == "TRCCONFIGR" {
                 writeln!(out, "        {} = {:#010x}: {}", register.name, register.value, explanation.summary())?;
@@ -286,7 +293,7 @@ fn contents(found: &TraceOverview, out: &mut dyn Write) -> io::Result<()> {
         grouped(taken + not_taken),
         grouped(taken),
         grouped(not_taken),
-        many(syncs as usize, "synchronisation")
+        many(syncs, "synchronisation")
     )?;
     if let Some((first, last)) = found.time {
         writeln!(out, "        timestamps {first:#x} to {last:#x} ({} ticks)", grouped(last.wrapping_sub(first)))?;
@@ -303,7 +310,7 @@ fn contents(found: &TraceOverview, out: &mut dyn Write) -> io::Result<()> {
     {
         match found.count(kind) {
             0 => {}
-            count => writeln!(out, "        {}", many(count as usize, name))?,
+            count => writeln!(out, "        {}", many(count, name))?,
         }
     }
     if found.unsynchronised_bytes > 0 {
@@ -313,7 +320,7 @@ fn contents(found: &TraceOverview, out: &mut dyn Write) -> io::Result<()> {
         writeln!(
             out,
             "        {} malformed, {} bytes skipped:",
-            many(found.malformed as usize, "stretch"),
+            many(found.malformed, "stretch"),
             grouped(found.malformed_bytes)
         )?;
     }
@@ -357,29 +364,6 @@ fn image(image: &Image, cores: &[&str], out: &mut dyn Write) -> io::Result<()> {
     let space = image.space.as_ref().map_or_else(String::new, |space| format!(", space {space}"));
     let state = if image.size.is_some() { "" } else { " (missing)" };
     writeln!(out, "  {place}  {}{state}{space}, {}", image.file, cores.join(" "))
-}
-
-fn many(count: usize, name: &str) -> String {
-    let plural = match name {
-        "stretch" => "stretches".to_string(),
-        "trace on" => "times trace on".to_string(),
-        name => format!("{name}s"),
-    };
-    let one = if name == "trace on" { "time trace on" } else { name };
-    format!("{} {}", grouped(count as u64), if count == 1 { one } else { &plural })
-}
-
-/// 1234567 as 1,234,567.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 impl Page<'_> {

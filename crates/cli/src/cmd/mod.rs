@@ -5,6 +5,7 @@ pub(crate) mod frames;
 pub(crate) mod info;
 pub(crate) mod packets;
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use anyhow::bail;
@@ -29,38 +30,39 @@ fn each_trace(
     }
     let mut verdict = Verdict::Clean;
     let mut read = false;
-    let mut last = None;
+    let mut told = BTreeSet::new();
     for trace in &traces {
         match list(trace) {
             Ok(found) => {
                 read = true;
                 verdict = worse(verdict, found);
             }
-            // Sources that nobody asked for by name may be of any kind.
-            Err(error @ Error::NotReadable { .. }) if sources.is_empty() => {
-                tell(&error);
-                read = true;
-            }
             Err(error) => {
-                tell(&error);
-                verdict = Verdict::Problems;
-                last = Some(error);
+                // Sources that nobody asked for by name may be of any kind.
+                if !sources.is_empty() || !matches!(error, Error::NotReadable { .. }) {
+                    verdict = Verdict::Problems;
+                }
+                // Sources of one buffer have the same to say.
+                if told.insert(error.to_string()) {
+                    tell(error);
+                }
             }
         }
     }
-    match last {
-        Some(error) if !read => Err(error.into()),
-        _ => Ok(verdict),
+    if !read {
+        bail!("{}: no trace source could be read; 'unspool info' tells what is there", capture.path.display());
     }
+    Ok(verdict)
 }
 
 fn worse(one: Verdict, other: Verdict) -> Verdict {
     if one == Verdict::Clean { other } else { one }
 }
 
-/// What was guessed about the capture changes what is printed, so it is said.
+/// What was guessed about the capture, or could not be true, changes what is printed, so it is said.
 fn tell_assumptions(capture: &Capture) {
-    let guessed = |kind| matches!(kind, NoteKind::Assumed | NoteKind::StartUnknown | NoteKind::UnknownFormat);
+    use NoteKind::{Assumed, BadValue, StartUnknown, UnknownFormat};
+    let guessed = |kind| matches!(kind, Assumed | BadValue | StartUnknown | UnknownFormat);
     capture.notes.iter().filter(|note| guessed(note.kind)).for_each(tell);
 }
 
@@ -115,6 +117,30 @@ fn place_text(trace: &Trace<'_>, offset: u64) -> String {
     }
 }
 
+/// A count with its noun.
+fn many(count: u64, name: &str) -> String {
+    let plural = match name {
+        "stretch" => "stretches".to_string(),
+        "trace on" => "times trace on".to_string(),
+        name => format!("{name}s"),
+    };
+    let one = if name == "trace on" { "time trace on" } else { name };
+    format!("{} {}", grouped(count), if count == 1 { one } else { &plural })
+}
+
+/// 1234567 as 1,234,567.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// How a listing of a source ends when it has problems.
 struct Problems {
     count: u64,
@@ -146,7 +172,8 @@ impl Problems {
             return Verdict::Problems;
         }
         let Some(first) = &self.first else { return Verdict::Clean };
-        tell(format_args!("{name}: {} problems, {} bytes skipped; the first: {first}", self.count, self.bytes));
+        let [problems, bytes] = [many(self.count, "problem"), many(self.bytes, "byte")];
+        tell(format_args!("{name}: {problems}, {bytes} skipped; the first: {first}"));
         Verdict::Problems
     }
 }

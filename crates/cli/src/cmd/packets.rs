@@ -5,6 +5,7 @@ use unspool::coresight::etm4::packet::{
     Address, ConditionalInstruction, ConditionalResult, Context, CycleCount, ExceptionAddress, Packet, SubIsa,
 };
 use unspool::coresight::etm4::{Element, ElementDecoder, Located, PacketError, PacketItem};
+use unspool::coresight::frame::FrameError;
 use unspool::{Error, Sink, Trace};
 
 use super::{Problems, Window, each_trace, heading, is_problem};
@@ -37,7 +38,7 @@ Examples:
 /// Prints packets.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture: Capture = args.capture.open()?;
-    let mut output = Output::open(&args.output)?;
+    let mut output = Output::open(&args.output, &capture)?;
     let verdict = each_trace(&capture, &args.sources, |trace| list(trace, args, &mut output))?;
     output.finish()?;
     Ok(verdict)
@@ -77,6 +78,10 @@ struct Printer<'o, 'c> {
 
 impl Sink<PacketItem> for Printer<'_, '_> {
     fn item(&mut self, item: PacketItem) {
+        // What a piece holds beyond the last item that was asked for is nobody's concern.
+        if !self.window.is_open() {
+            return;
+        }
         let mut whole = None;
         self.addresses.push(item, &mut |element| whole = element.ok().and_then(|e| address_of(&e.value)).or(whole));
         match &item {
@@ -93,6 +98,12 @@ impl Sink<PacketItem> for Printer<'_, '_> {
             (false, Ok(packet)) => self.text(&packet, whole),
             (true, Ok(packet)) => self.json(&packet, whole),
             (_, Err(error)) => self.error(&error),
+        }
+    }
+
+    fn lost(&mut self, error: FrameError) {
+        if self.window.is_open() {
+            self.problems.add(&self.trace, error.offset, error.skipped, error.kind);
         }
     }
 

@@ -1,0 +1,71 @@
+//! Where output goes when it cannot go where it should.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::{example, example_file, text, text_of, unspool, wait};
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    for verb in [&["info"][..], &["frames"], &["packets"], &["elements", "--json"], &["frames", "--stream", "0x10"]] {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unspool"));
+        let mut child = command.args(verb).arg(example()).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+        let (code, _) = wait(&mut child);
+        assert_eq!((code, text_of(child.stderr.take().unwrap()).as_str()), (0, ""), "{verb:?}");
+    }
+}
+
+#[test]
+fn a_reader_may_leave_in_the_middle() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("long.bin");
+    // Synchronisation, trace info, trace on; then more atoms than a pipe holds.
+    let start = [&[0; 11][..], &[0x80, 0x01, 0x01, 0x00, 0x04]].concat();
+    fs::write(&file, [&start[..], &vec![0xf7; 4 << 20]].concat()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unspool"));
+    command.args(["packets", text(&file), "--protocol", "ete", "--raw"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.nth(4).unwrap().unwrap(), "0x00000010  atoms E");
+    drop(lines);
+    let (code, _) = wait(&mut child);
+    assert_eq!((code, text_of(child.stderr.take().unwrap()).as_str()), (0, ""));
+}
+
+#[test]
+fn a_file_that_cannot_be_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let example = example();
+    let mut places = vec![dir.path().join("no/such/folder/out"), dir.path().to_path_buf()];
+    // A disk that is always full.
+    places.extend([Path::new("/dev/full")].into_iter().filter(|path| path.exists()).map(Path::to_path_buf));
+    for place in &places {
+        for verb in ["info", "frames", "packets", "elements"] {
+            let run = unspool(&[verb, text(&example), "-o", text(place)]);
+            let run = run.expect(2, &[&format!("cannot write {}", place.display()), "os error"]);
+            assert_eq!(run.out, "");
+        }
+    }
+}
+
+#[test]
+fn the_trace_is_never_written_over() {
+    let dir = crate::example_copy();
+    let file = dir.path().join("trace.bin");
+    let linked = dir.path().join("./trace.bin");
+    let [capture, bare, target] = [dir.path(), &file, &linked].map(text);
+    let ini = dir.path().join("snapshot.ini");
+    let rows: &[&[&str]] = &[&[capture], &[text(&ini)], &[bare, "--protocol", "ete"], &["--stream", "0x10", capture]];
+    for row in rows {
+        unspool(&[&["frames", "-o", target], *row].concat()).expect(2, &["trace.bin", "write to another one"]);
+    }
+    let zip = dir.path().join("capture.zip");
+    crate::write_zip(&zip, &crate::example_files());
+    unspool(&["packets", text(&zip), "-o", text(&zip)]).expect(2, &["capture.zip", "write to another one"]);
+    unspool(&["packets", text(&zip)]).clean();
+    assert_eq!(fs::read(&file).unwrap(), example_file("trace.bin"));
+}
