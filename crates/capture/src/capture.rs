@@ -46,7 +46,12 @@ pub struct Capture {
     pub(crate) store: Arc<Store>,
     /// How many bytes of ini text may still be read.
     ini_left: u64,
+    /// Notes were left out.
+    more_notes: bool,
 }
+
+/// More notes than anybody reads. A note takes a hundred times the memory of the comma that it may be about.
+const NOTE_LIMIT: usize = 16 << 10;
 
 /// The form of a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -224,11 +229,17 @@ impl Capture {
             notes: Vec::new(),
             store: Arc::new(store),
             ini_left: INI_TOTAL,
+            more_notes: false,
         }
     }
 
     pub(crate) fn note(&mut self, at: At<'_>, kind: NoteKind, text: impl Into<String>) {
-        self.notes.push(at.note(kind, text));
+        if self.notes.len() < NOTE_LIMIT {
+            self.notes.push(at.note(kind, text));
+        } else if !self.more_notes {
+            self.more_notes = true;
+            self.notes.push(at.note(NoteKind::TooMany, "from here on, notes are left out"));
+        }
     }
 
     /// The name and size of a file that the package mentions; notes what is wrong with it.

@@ -14,6 +14,12 @@ use crate::note::{At, NoteKind};
 /// More buffers than any recording that we have heard of.
 const BUFFER_LIMIT: usize = 1 << 10;
 
+/// More files than a buffer was ever cut into.
+const FILE_LIMIT: usize = 1 << 10;
+
+/// More relations of one kind than any recording that we have heard of.
+const LINK_LIMIT: usize = 64 << 10;
+
 /// Who belongs to whom, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
@@ -45,9 +51,9 @@ pub(crate) fn read(capture: &mut Capture, file: &str, ini: &Ini, links: &mut Lin
         if section.is("trace_buffers") {
             capture.keep_extras(file, section, |key| key == "buffers");
         } else if section.is("source_buffers") {
-            links.buffers.extend(section.entries.iter().flat_map(|entry| pairs(file, entry)));
+            add_links(capture, file, section, &mut links.buffers);
         } else if section.is("core_trace_sources") {
-            links.sources.extend(section.entries.iter().flat_map(|entry| pairs(file, entry)));
+            add_links(capture, file, section, &mut links.sources);
         } else if !described.contains(&section.name.to_ascii_lowercase()) {
             keep_other(capture, file, section);
         }
@@ -193,9 +199,14 @@ fn add_listed(capture: &mut Capture, listed: At<'_>, section: Option<&Section>, 
 /// The files that a value names: one, even if its name has a comma, or a list.
 pub(crate) fn find_files(capture: &mut Capture, at: At<'_>, value: &str) -> Vec<BufferFile> {
     let whole = matches!(capture.store.find(value), crate::store::Found::File { .. });
-    let names: Vec<&str> = if whole { vec![value] } else { crate::ini::items(value).collect() };
+    let names: Vec<&str> = if whole { vec![value] } else { crate::ini::items(value).take(FILE_LIMIT + 1).collect() };
     let mut files = Vec::new();
     for name in names {
+        if files.len() == FILE_LIMIT {
+            let text = format!("there are more than {FILE_LIMIT} files; the rest is left out");
+            capture.note(at, NoteKind::TooMany, text);
+            break;
+        }
         let (name, size) = capture.look_up(at, name);
         files.push(BufferFile { name, size });
     }
@@ -288,6 +299,15 @@ fn known(capture: &mut Capture, link: &Link, name: &str, what: &str, names: &Nam
 impl Link {
     fn at(&self) -> At<'_> {
         At::line(&self.file, self.line)
+    }
+}
+
+fn add_links(capture: &mut Capture, file: &str, section: &Section, links: &mut Vec<Link>) {
+    let mut new = section.entries.iter().flat_map(|entry| pairs(file, entry));
+    links.extend(new.by_ref().take(LINK_LIMIT - links.len().min(LINK_LIMIT)));
+    if let Some(link) = new.next() {
+        let text = format!("[{}] has more than {LINK_LIMIT} relations; the rest is left out", section.name);
+        capture.note(link.at(), NoteKind::TooMany, text);
     }
 }
 

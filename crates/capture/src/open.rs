@@ -15,7 +15,7 @@ use crate::note::{At, Note, NoteKind};
 use crate::store::{Found, Store};
 use crate::{package, snapshot};
 
-const SNAPSHOT: &str = "snapshot.ini";
+pub(crate) const SNAPSHOT: &str = "snapshot.ini";
 pub(crate) const CONTENTS: &str = "contents.ini";
 
 impl Capture {

@@ -23,6 +23,9 @@ pub(crate) const EVENT_LOG: &str = "system-event-log";
 /// Keys that name the log.
 const EVENT_LOG_KEYS: [&str; 3] = ["event_log", "system_event_log", "system-event-log"];
 
+/// Keys of the section of a source that are neither register nor option.
+const SOURCE_KEYS: [&str; 4] = ["format", "name", "core", "source_index"];
+
 /// Suffix of the section of a source whose trace id is not known.
 pub(crate) const NO_ID: &str = "unknown";
 
@@ -215,8 +218,7 @@ fn add_draft(drafts: &mut Vec<Draft>, mut draft: Draft, buffers: &[usize]) {
 
 fn read_source(capture: &mut Capture, file: &str, section: &Section, number: &str) -> Draft {
     let at = At::line(file, section.line);
-    let known = ["format", "name", "core", "source_index"];
-    let rest = section.entries.iter().filter(|entry| !known.iter().any(|key| entry.is(key)));
+    let rest = section.entries.iter().filter(|entry| !SOURCE_KEYS.iter().any(|key| entry.is(key)));
     let (lines, options): (Vec<&Entry>, Vec<&Entry>) = rest.partition(|entry| is_register(&entry.key));
     let mut registers = Registers::default();
     read_registers(capture, file, lines, &mut registers);
@@ -278,6 +280,6 @@ pub(crate) fn is_register(key: &str) -> bool {
     const UNITS: [&str; 4] = ["etm", "trc", "itm", "stm"];
     let lower = key.to_ascii_lowercase();
     let capitals = key.bytes().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_');
-    let is_option = OPTIONS.contains(&lower.as_str());
-    !is_option && (key.contains('(') || capitals || UNITS.iter().any(|unit| lower.starts_with(unit)))
+    let is_word = OPTIONS.contains(&lower.as_str()) || SOURCE_KEYS.contains(&lower.as_str());
+    !is_word && (key.contains('(') || capitals || UNITS.iter().any(|unit| lower.starts_with(unit)))
 }

@@ -17,7 +17,7 @@ use crate::capture::{Capture, Extra, Image, Source};
 use crate::error::Error;
 use crate::ini::IniText;
 use crate::note::{At, Note, NoteKind};
-use crate::open::CONTENTS;
+use crate::open::{CONTENTS, SNAPSHOT};
 use crate::package::{NO_ID, is_register};
 use crate::registers::Registers;
 use crate::store::inside;
@@ -47,7 +47,8 @@ impl Capture {
     pub fn save(&self, directory: impl AsRef<Path>) -> Result<Saved, Error> {
         let directory = directory.as_ref();
         make_empty(directory)?;
-        let taken = HashSet::from([CONTENTS.to_string()]);
+        // A file of the other main name would make the package a snapshot.
+        let taken = HashSet::from([CONTENTS, SNAPSHOT].map(str::to_string));
         let mut writer = Writer { capture: self, directory, taken, copied: HashMap::new(), saved: Saved::default() };
         writer.write()?;
         Ok(writer.saved)
@@ -94,7 +95,11 @@ impl<'a> Writer<'a> {
         let of_devices = capture.devices.iter().flat_map(|device| &device.images);
         let images = of_cores.chain(of_devices).map(|image| (image.file.as_str(), image.size));
         let log = capture.event_log.iter().map(|log| (log.file.as_str(), log.size));
-        for (name, size) in images.chain(log) {
+        let files: Vec<(&str, Option<u64>)> = images.chain(log).collect();
+        // What is missing stays missing: nothing that we write may take its name.
+        let missing = files.iter().filter(|(_, size)| size.is_none()).filter_map(|(name, _)| inside(name));
+        self.taken.extend(missing.map(|path| path.join("/").to_ascii_lowercase()));
+        for (name, size) in files {
             if size.is_some() && !self.copied.contains_key(name) {
                 let copy = self.reserve(name);
                 self.pour(&copy, &mut capture.open_file(name)?)?;

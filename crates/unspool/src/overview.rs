@@ -6,10 +6,8 @@
 use std::collections::BTreeMap;
 
 use unspool_capture::Capture;
-use unspool_coresight::etm4::element::Broken;
 use unspool_coresight::etm4::{
-    Assumption, Config, Element, ElementDecoder, ElementError, ElementItem, Malformed, PacketError, PacketItem,
-    PacketKind,
+    Assumption, Config, Element, ElementDecoder, ElementError, ElementItem, PacketError, PacketItem, PacketKind,
 };
 use unspool_coresight::frame::{FRAME_DATA, FrameData, FrameError, Mark, Receive, Span};
 
@@ -224,7 +222,7 @@ impl Sink<PacketItem> for PacketTally<'_> {
 impl TraceOverview {
     fn skipped(&mut self, error: &PacketError) {
         self.bytes += error.skipped;
-        if error.kind == Malformed::NotSynchronised {
+        if error.kind.is_ordinary() {
             self.unsynchronised_bytes += error.skipped;
         } else {
             self.malformed += 1;
@@ -259,8 +257,7 @@ impl TraceOverview {
     }
 
     fn error(&mut self, error: &ElementError) {
-        let ordinary = error.kind == Broken::Packet(Malformed::NotSynchronised);
-        if !ordinary && self.errors.len() < ERRORS_KEPT {
+        if !error.kind.is_ordinary() && self.errors.len() < ERRORS_KEPT {
             self.errors.push(*error);
         }
     }

@@ -9,8 +9,8 @@ use std::io::Read;
 use unspool_capture::{Buffer, BufferFormat, Capture, Core, Source, Stream as StreamOf};
 use unspool_coresight::Protocol;
 use unspool_coresight::etm4::{
-    Assumption, Config, ElementDecoder, ElementItem, PacketDecoder, PacketItem, Profile, Registers, Speculation,
-    Transactions,
+    Assumption, Config, ElementDecoder, ElementItem, Malformed, PacketDecoder, PacketError, PacketItem, Profile,
+    Registers, Speculation, Transactions,
 };
 use unspool_coresight::frame::{Deformatter, FrameData, FrameError, Layout, Mark, Places, Receive, Span, Stream};
 
@@ -306,6 +306,10 @@ impl SourceBytes<'_> {
         self.frames.as_ref().and_then(|(_, framed)| framed.stream.next_break())
     }
 
+    fn place(&mut self, position: u64) -> u64 {
+        self.frames.as_mut().map_or(position, |(_, framed)| framed.stream.place(position))
+    }
+
     fn pass_break(&mut self) {
         if let Some((_, framed)) = &mut self.frames {
             framed.stream.pass_break();
@@ -353,6 +357,10 @@ fn decode_piece(
         let length = (here - source.start()) as usize;
         decode_stretch(source, decoder, length, true, sink);
         decoder.resync();
+        if here > 0 {
+            // The rooms behind must know, even if the next byte starts a synchronisation.
+            sink(Err(PacketError { offset: source.place(here), skipped: 0, kind: Malformed::Discontinuity }));
+        }
         source.pass_break();
     }
     decode_stretch(source, decoder, source.bytes().len(), last, sink);

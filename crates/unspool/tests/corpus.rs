@@ -56,6 +56,7 @@ fn our_counts(trace: &Trace<'_>) -> Counts {
                 // The reference counts an unknown address as part of the exception.
                 Ok(packet) if packet.value == Packet::Ignore && behind_exception => return,
                 Ok(packet) => packet.value.kind().name(),
+                Err(error) if error.kind == Malformed::Discontinuity => return,
                 Err(error) if error.kind == Malformed::NotSynchronised => "not synchronised",
                 Err(_) => "malformed",
             };

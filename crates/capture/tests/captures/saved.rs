@@ -5,7 +5,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use unspool_capture::{BareOptions, Capture, Error, NoteKind};
+use unspool_capture::{BareOptions, Capture, Error, Format, NoteKind};
 use unspool_coresight::Protocol;
 
 use crate::{bytes, cpu, etm, folder, notes, open, put, snapshot_ini};
@@ -117,14 +117,24 @@ fn names_that_ini_cannot_hold_are_refused() {
     }
 }
 
-/// What a fuzzer found: sections that `contents.ini` would give another meaning.
+/// A name or a section of the old package must not get another meaning in the new one.
 #[test]
-fn sections_of_other_files_stay_without_meaning() {
-    let rows = [("a version", "[snapshot]\nversion=2.0\n")];
-    for (name, trace) in rows {
-        let (_dir, capture) = open(&[("snapshot.ini", snapshot_ini(&[])), ("trace.ini", trace.to_string())]);
+fn names_that_mean_something_to_a_package_are_harmless() {
+    let rows = [
+        ("a version in another file", "[snapshot]\nversion=2.0\n", cpu("cpu_0")),
+        ("a core called like a main file", "", cpu("snapshot")),
+        ("a core called like the other main file", "", cpu("contents")),
+        ("a missing image called like a file that we write", "", cpu("c") + "[dump]\nfile=trace.ini\naddress=0\n"),
+        ("a missing image, spelled otherwise", "", cpu("c") + "[dump]\nfile=x\\..\\TRACE_1.ini\naddress=0\n"),
+        ("registers called like keys", "", etm("S", 1) + "NAME=1\nFormat=2\nCORE=3\nSOURCE_INDEX=4\n"),
+    ];
+    for (name, trace, device) in rows {
+        let list = "[snapshot]\nversion=1.0\n[device_list]\nd=d.ini\ne=e.ini\n[trace]\nmetadata=t.ini\n";
+        let trace = format!("{trace}{}", "[buffer0]\nname=trace\nfile=e.ini\nformat=raw\n");
+        let files = [("snapshot.ini", list.into()), ("t.ini", trace), ("d.ini", device), ("e.ini", etm("E", 2))];
+        let (_dir, capture) = open(&files);
         let (_saved, read) = round_trip(&capture);
-        assert_eq!(read.version.as_deref(), Some("1.0"), "{name}");
+        assert_eq!(read.format, Format::Package, "{name}");
     }
 }
 

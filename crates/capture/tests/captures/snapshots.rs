@@ -342,3 +342,20 @@ fn a_file_that_is_named_over_and_over_is_not_read_for_ever() {
     let (_dir, capture) = open(&[("contents.ini", many), ("a.ini", big)]);
     assert!(has_note(&capture, NoteKind::TooMany, "`a.ini` is left out"));
 }
+
+#[test]
+fn lists_without_an_end_are_cut() {
+    let many = "a,".repeat(100_000);
+    let rows = [
+        ("more than 1024 files", format!("[buffer0]\nfile={many}\nformat=raw\n"), "d=gone"),
+        ("more than 65536 relations", format!("[source_buffers]\na={many}\n"), "d=gone"),
+        ("more than 65536 relations", format!("[core_trace_sources]\na={many}\n"), "d=gone"),
+        ("from here on, notes are left out", format!("[core_trace_sources]\na={many}\n"), &format!("d={many}")),
+    ];
+    for (note, trace, devices) in rows {
+        let snapshot = format!("[device_list]\n{devices}\n[trace]\nmetadata=trace.ini\n");
+        let (_dir, capture) = open(&[("snapshot.ini", snapshot), ("trace.ini", trace)]);
+        assert!(has_note(&capture, NoteKind::TooMany, note), "{note}");
+        assert!(capture.notes.len() <= 16_500, "{note}: {}", capture.notes.len());
+    }
+}

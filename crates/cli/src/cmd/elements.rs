@@ -7,7 +7,7 @@ use unspool::coresight::frame::FrameError;
 use unspool::{Error, Sink, Trace};
 
 use super::packets::numbers;
-use super::{Problems, Window, each_trace, heading, is_broken};
+use super::{Problems, Window, each_trace, heading};
 use crate::Verdict;
 use crate::args::{CaptureArgs, OutputArgs, RangeArgs, SourceArgs, tell};
 use crate::json::Object;
@@ -96,7 +96,7 @@ impl Sink<ElementItem> for Printer<'_, '_> {
         }
         match &item {
             Ok(_) => self.problems.synchronised = true,
-            Err(error) if is_broken(error.kind) => {
+            Err(error) if !error.kind.is_ordinary() => {
                 self.problems.add(&self.trace, error.offset, error.skipped, error.kind);
             }
             Err(error) => self.problems.unsynchronised_bytes += error.skipped,
@@ -143,7 +143,7 @@ impl Printer<'_, '_> {
         }
         let mut object = Object::new(&mut self.line);
         object.nullable("source", self.trace.source().id).plain("session", self.trace.session());
-        let name = if is_broken(*kind) { "error" } else { "no_sync" };
+        let name = if !kind.is_ordinary() { "error" } else { "no_sync" };
         object.string("kind", name).plain("offset", offset).plain("skipped", skipped).string("what", kind);
         self.output.write(|out| object.finish(out));
     }

@@ -10,8 +10,6 @@ use std::io::{self, Write};
 
 use anyhow::bail;
 use unspool::capture::{Capture, NoteKind};
-use unspool::coresight::etm4::Malformed;
-use unspool::coresight::etm4::element::Broken;
 use unspool::{Error, Trace};
 
 use crate::Verdict;
@@ -97,15 +95,6 @@ fn heading(trace: &Trace<'_>, out: &mut dyn Write) -> io::Result<()> {
     let id = source.id.map_or_else(|| "without id".to_string(), |id| format!("{id:#04x}"));
     write!(out, "# source {id} {} ({})", source.name, source.kind)?;
     writeln!(out, ", session {}, buffer {}", trace.session(), trace.buffer().name)
-}
-
-/// Bytes that are no packets are a problem, except those before the first synchronisation.
-fn is_problem(kind: Malformed) -> bool {
-    kind != Malformed::NotSynchronised
-}
-
-fn is_broken(kind: Broken) -> bool {
-    kind != Broken::Packet(Malformed::NotSynchronised)
 }
 
 /// The file and the byte in it that an offset of the buffer means.

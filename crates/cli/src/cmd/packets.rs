@@ -8,7 +8,7 @@ use unspool::coresight::etm4::{Element, ElementDecoder, Located, PacketError, Pa
 use unspool::coresight::frame::FrameError;
 use unspool::{Error, Sink, Trace};
 
-use super::{Problems, Window, each_trace, heading, is_problem};
+use super::{Problems, Window, each_trace, heading};
 use crate::Verdict;
 use crate::args::{CaptureArgs, OutputArgs, RangeArgs, SourceArgs};
 use crate::json::Object;
@@ -86,7 +86,7 @@ impl Sink<PacketItem> for Printer<'_, '_> {
         self.addresses.push(item, &mut |element| whole = element.ok().and_then(|e| address_of(&e.value)).or(whole));
         match &item {
             Ok(_) => self.problems.synchronised = true,
-            Err(error) if is_problem(error.kind) => {
+            Err(error) if !error.kind.is_ordinary() => {
                 self.problems.add(&self.trace, error.offset, error.skipped, error.kind);
             }
             Err(error) => self.problems.unsynchronised_bytes += error.skipped,
@@ -161,7 +161,7 @@ impl Printer<'_, '_> {
         }
         let mut object = Object::new(&mut self.line);
         object.nullable("source", self.trace.source().id).plain("session", self.trace.session());
-        let name = if is_problem(*kind) { "error" } else { "no_sync" };
+        let name = if !kind.is_ordinary() { "error" } else { "no_sync" };
         object.string("kind", name).plain("offset", offset).plain("skipped", skipped).string("what", kind);
         self.output.write(|out| object.finish(out));
     }

@@ -228,6 +228,18 @@ pub enum Broken {
     EndlessSpeculation,
 }
 
+impl Broken {
+    /// Does this belong to trace that is whole?
+    pub fn is_ordinary(self) -> bool {
+        matches!(self, Broken::Packet(kind) if kind.is_ordinary())
+    }
+
+    /// Is the thread lost: do elements behind this not continue those before it?
+    pub fn breaks_flow(self) -> bool {
+        matches!(self, Broken::Packet(_) | Broken::NoTraceInfo)
+    }
+}
+
 impl From<PacketError> for ElementError {
     fn from(error: PacketError) -> Self {
         Self { offset: error.offset, skipped: error.skipped, kind: Broken::Packet(error.kind) }

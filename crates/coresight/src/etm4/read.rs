@@ -46,6 +46,10 @@ pub enum Malformed {
     /// No alignment synchronisation has been seen yet. Ordinary at the start of a stream and after a break in it.
     #[error("not synchronised yet")]
     NotSynchronised,
+    /// What follows does not continue what went before: trace was lost or started afresh here. Told by whoever knows of
+    /// the break, with no byte skipped.
+    #[error("trace does not continue here")]
+    Discontinuity,
     /// The architecture reserves this header byte.
     #[error("reserved packet header {0:#04x}")]
     ReservedHeader(u8),
@@ -68,6 +72,13 @@ pub enum Malformed {
     /// The stream stopped inside the packet.
     #[error("stream ends inside a packet")]
     Truncated,
+}
+
+impl Malformed {
+    /// Does this belong to trace that is whole, as the wait for a first synchronisation does?
+    pub fn is_ordinary(self) -> bool {
+        matches!(self, Malformed::NotSynchronised | Malformed::Discontinuity)
+    }
 }
 
 /// A packet, or bytes that are none.

@@ -74,7 +74,7 @@ impl Speculation {
             Ok(element) if self.config.max_speculation == 0 => self.without_speculation(element, sink),
             Ok(element) => self.element(element, sink),
             Err(error) => {
-                if error.skipped > 0 {
+                if error.kind.breaks_flow() {
                     self.forget(sink);
                     self.unseen = None;
                 }

@@ -215,7 +215,7 @@ impl Deformatter {
         if sync.is_none() && self.misfits >= MISFITS && self.offset >= self.search_from {
             return self.search(bytes, length, kind, last);
         }
-        self.misfits += if sync.is_none() { MISFIT } else { 0 };
+        self.misfits = self.misfits.saturating_add(if sync.is_none() { MISFIT } else { 0 });
         self.lose(sync.unwrap_or(length), kind)
     }
 

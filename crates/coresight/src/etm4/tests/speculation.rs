@@ -85,6 +85,7 @@ fn story(config: &Config, transactions: Transactions, words: &str) -> String {
     let items: Vec<ElementItem> = (0..)
         .zip(words.split_whitespace())
         .map(|(offset, word)| match word {
+            "break" => Err(ElementError { offset, skipped: 0, kind: Broken::Packet(Malformed::Discontinuity) }),
             "damage" => Err(ElementError { offset, skipped: 1, kind: Broken::Packet(Malformed::ReservedHeader(8)) }),
             word => Ok(Located { offset, length: 1, value: element(word) }),
         })
