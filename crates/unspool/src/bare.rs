@@ -13,6 +13,7 @@ use unspool_coresight::etm4::{Config, PacketDecoder, Profile};
 use unspool_coresight::frame::{Deformatter, Ids, Layout, Mark, Receive, Span};
 
 use crate::Error;
+use crate::trace::layout;
 
 /// What is known of bare bytes.
 #[derive(Debug, Clone)]
@@ -85,7 +86,7 @@ fn beginning(capture: &Capture) -> Result<Vec<u8>, Error> {
 /// The layout under which more of the beginning reads as packets.
 fn likely_format(protocol: Protocol, start: &[u8]) -> BufferFormat {
     let raw = readable(protocol, start);
-    let framed: u64 = split(start).values().map(|bytes| readable(protocol, bytes)).sum();
+    let framed: u64 = split(Layout::FromStart, start).values().map(|bytes| readable(protocol, bytes)).sum();
     if framed > raw { BufferFormat::Formatted } else { BufferFormat::Raw }
 }
 
@@ -108,9 +109,9 @@ impl Receive for Split {
     fn mark(&mut self, _mark: Mark) {}
 }
 
-fn split(bytes: &[u8]) -> BTreeMap<u8, Vec<u8>> {
+fn split(layout: Layout, bytes: &[u8]) -> BTreeMap<u8, Vec<u8>> {
     let mut split = Split(BTreeMap::new());
-    let mut deformatter = Deformatter::new(Layout::FromStart);
+    let mut deformatter = Deformatter::new(layout);
     deformatter.push(bytes, &mut split);
     deformatter.finish(&mut split);
     split.0
@@ -118,7 +119,7 @@ fn split(bytes: &[u8]) -> BTreeMap<u8, Vec<u8>> {
 
 /// One source an id that is there, unless the id is known; then it is looked for.
 fn name_sources(capture: &mut Capture, start: &[u8]) {
-    let ids: Ids = split(start).into_keys().collect();
+    let ids: Ids = split(layout(&capture.buffers[0]), start).into_keys().collect();
     let list: Vec<String> = ids.iter().map(|id| format!("{id:#04x}")).collect();
     let [length, list] = [start.len().to_string(), list.join(" ")];
     let text = match capture.sources[0].id {

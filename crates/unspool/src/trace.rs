@@ -90,7 +90,9 @@ impl<'c> Trace<'c> {
         if !matches!(protocol, Protocol::Ete | Protocol::Etm4) {
             return Err(Error::NotReadable { source_name: source.name.clone(), protocol });
         }
-        Ok(Config::new(protocol, self.profile(), &self.registers()))
+        let (mut config, assumed) = Config::new(protocol, self.profile(), &self.registers());
+        source.options.iter().for_each(|(name, value)| apply_option(&mut config, name, value));
+        Ok((config, assumed))
     }
 
     fn profile(&self) -> Profile {
@@ -106,15 +108,10 @@ impl<'c> Trace<'c> {
         }
     }
 
-    /// The registers of the source, completed by named options where a package gives those instead.
     fn registers(&self) -> Registers {
-        let source = self.source();
         let mut registers = Registers::default();
-        for register in &source.registers {
+        for register in &self.source().registers {
             registers.set(&register.name, register.value as u32);
-        }
-        for (name, value) in &source.options {
-            apply_option(&mut registers, name, value);
         }
         registers
     }
@@ -161,6 +158,9 @@ impl<'c> Trace<'c> {
             let last = !stream.read_piece()?;
             sink.item(stream.bytes());
             stream.consume(stream.bytes().len());
+            while stream.next_break().is_some() {
+                stream.pass_break();
+            }
             stream.lost().for_each(|error| sink.lost(error));
             sink.progress(stream.read, stream.length);
             if last || !sink.wants_more() {
@@ -197,18 +197,20 @@ impl<'c> Trace<'c> {
     }
 }
 
-/// The registers that a named option stands for. There are no options for speculation: those come as registers.
-fn apply_option(registers: &mut Registers, name: &str, value: &str) {
+/// A named option says one thing that a register would say among others. There are none for speculation.
+fn apply_option(config: &mut Config, name: &str, value: &str) {
     let Some(number) = parse_number(value) else { return };
-    let set = |register: Option<u32>, low: u32, width: u32, value: u32| {
-        let mask = ((1 << width) - 1) << low;
-        Some(register.unwrap_or(0) & !mask | (value << low & mask))
-    };
     match name.to_ascii_lowercase().as_str() {
-        "cyclecount" => registers.configr = set(registers.configr, 4, 1, number),
-        "context_id" => registers.idr[2] = set(registers.idr[2], 5, 5, number / 8),
-        "vmid" => registers.idr[2] = set(registers.idr[2], 10, 5, number / 8),
-        "timestamp_bits" => registers.configr = set(registers.configr, 11, 1, u32::from(number > 0)),
+        "cyclecount" => config.cycle_counting = number != 0,
+        "context_id" => {
+            config.context_id_bytes = (number / 8).min(4) as u8;
+            config.context_ids = number != 0;
+        }
+        "vmid" => {
+            config.vmid_bytes = (number / 8).min(4) as u8;
+            config.vmids = number != 0;
+        }
+        "timestamp_bits" => config.timestamps = number != 0,
         _ => {}
     }
 }
@@ -224,7 +226,8 @@ fn parse_number(text: &str) -> Option<u32> {
     }
 }
 
-fn layout(buffer: &Buffer) -> Layout {
+/// Where the frames of a buffer start.
+pub(crate) fn layout(buffer: &Buffer) -> Layout {
     match buffer.format {
         BufferFormat::DstreamFormatted => Layout::FromFullSync,
         _ => Layout::FromStart,

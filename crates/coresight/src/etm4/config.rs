@@ -90,19 +90,19 @@ pub struct Config {
     pub trace_id: Option<u8>,
     /// Bytes of a context identifier in a packet: 0 to 4.
     pub context_id_bytes: u8,
-    /// Bytes of a virtual context identifier in a packet: 0, 1, 2 or 4.
+    /// Bytes of a virtual context identifier in a packet: 0 to 4.
     pub vmid_bytes: u8,
     /// TRCCONFIGR.CID: context identifiers are traced. Not known: only those that packets carry are.
     pub context_ids: bool,
     /// TRCCONFIGR.VMID: virtual context identifiers are traced.
     pub vmids: bool,
-    /// TRCIDR0.COMMOPT: cycle counts carry no commits.
+    /// TRCIDR0.COMMOPT: cycle counts carry no commit counts; format 2 then commits all that is speculative.
     pub commit_mode_1: bool,
     /// TRCIDR0.COMMTRANS: a transaction start is not a P0 element.
     pub transaction_start_not_p0: bool,
     /// TRCIDR8.MAXSPEC: the greatest number of P0 elements that are speculative at once.
     pub max_speculation: u32,
-    /// Packets of the A64 conditional kind may occur.
+    /// Packets about conditional instructions that are no branches may occur (ETMv4).
     pub conditional: bool,
     /// Data synchronisation markers may occur.
     pub data_sync: bool,
@@ -132,30 +132,24 @@ pub enum Profile {
     Microcontroller,
 }
 
-struct Default_ {
-    register: &'static str,
-    value: u32,
-    meaning: &'static str,
-}
-
-const fn default(register: &'static str, value: u32, meaning: &'static str) -> Default_ {
-    Default_ { register, value, meaning }
+const fn assume(register: &'static str, value: u32, meaning: &'static str) -> Assumption {
+    Assumption { register, value, meaning }
 }
 
 /// What is taken for a register that is not there. ETE fixes most of these; ETMv4 values are the common ones.
-const DEFAULTS_ETE: [Default_; 5] = [
-    default("TRCDEVARCH", 0x4773_5a13, "ETE v1.3: every packet of the architecture is read"),
-    default("TRCIDR0", 0x28c1_8ea1, "commit mode 1, 64-bit timestamps"),
-    default("TRCIDR2", 0xc000_1088, "4-byte context and virtual context identifiers, WFI and WFE are P0"),
-    default("TRCIDR8", 0, "no speculation in the trace"),
-    default("TRCCONFIGR", 0x1801, "return stack and timestamps"),
+const DEFAULTS_ETE: [Assumption; 5] = [
+    assume("TRCDEVARCH", 0x4773_5a13, "ETE v1.3: every packet of the architecture is read"),
+    assume("TRCIDR0", 0x28c1_8ea1, "commit mode 1, 64-bit timestamps"),
+    assume("TRCIDR2", 0xc000_1088, "4-byte context and virtual context identifiers, WFI and WFE are P0"),
+    assume("TRCIDR8", 0, "no speculation in the trace"),
+    assume("TRCCONFIGR", 0x1801, "return stack and timestamps"),
 ];
-const DEFAULTS_ETM4: [Default_; 5] = [
-    default("TRCIDR1", 0x4100_f460, "ETMv4.6: every packet of the architecture is read"),
-    default("TRCIDR0", 0x2801_8ee1, "commit mode 1, 64-bit timestamps"),
-    default("TRCIDR2", 0x0000_1088, "4-byte context and virtual context identifiers"),
-    default("TRCIDR8", 0, "no speculation in the trace"),
-    default("TRCCONFIGR", 0x1801, "return stack and timestamps"),
+const DEFAULTS_ETM4: [Assumption; 5] = [
+    assume("TRCIDR1", 0x4100_f460, "ETMv4.6: every packet of the architecture is read"),
+    assume("TRCIDR0", 0x2801_8ee1, "commit mode 1, 64-bit timestamps"),
+    assume("TRCIDR2", 0x0000_1088, "4-byte context and virtual context identifiers"),
+    assume("TRCIDR8", 0, "no speculation in the trace"),
+    assume("TRCCONFIGR", 0x1801, "return stack and timestamps"),
 ];
 
 impl Config {
@@ -173,10 +167,10 @@ impl Config {
         let defaults = if protocol == Protocol::Ete { &DEFAULTS_ETE } else { &DEFAULTS_ETM4 };
         let mut filled = *registers;
         let mut assumed = Vec::new();
-        for &Default_ { register, value, meaning } in defaults {
-            if let Some(place @ None) = filled.place(register) {
-                *place = Some(value);
-                assumed.push(Assumption { register, value, meaning });
+        for assumption in defaults {
+            if let Some(place @ None) = filled.place(assumption.register) {
+                *place = Some(assumption.value);
+                assumed.push(*assumption);
             }
         }
         (Self::decode(protocol, profile, registers, &filled), assumed)

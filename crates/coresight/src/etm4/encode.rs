@@ -264,10 +264,11 @@ fn q(count: Option<u32>, address: Option<Address>, out: &mut Vec<u8>) -> Option<
 fn short_address(Address { value, bits, isa, .. }: Address, out: &mut Vec<u8>) -> Option<()> {
     let shift = isa.shift();
     let field = value >> shift;
-    if field << shift != value || value >> bits != 0 {
+    let width = bits.checked_sub(shift)?;
+    if field << shift != value || value.checked_shr(u32::from(bits))? != 0 {
         return None;
     }
-    match bits.checked_sub(shift)? {
+    match width {
         7 => out.push(field as u8),
         15 => out.extend_from_slice(&[field as u8 | 0x80, (field >> 7) as u8]),
         _ => return None,

@@ -108,7 +108,7 @@ pub enum Packet {
         /// The context there.
         context: Context,
     },
-    /// Marks the point in the program flow that the next timestamp is for (ETE).
+    /// Marks the point in the program flow that the next timestamp is for (ETE, and ETMv4 from version 4.6).
     TimestampMarker,
     /// The target of the last P0 element.
     Address(Address),

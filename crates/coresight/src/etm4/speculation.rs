@@ -10,7 +10,9 @@
 //! Where the text is silent or contradicts itself, we decided: cancels take the youngest elements first, and those
 //! from before the first trace info last; an element with no speculative P0 element before it is not held back; what
 //! survives keeps its place in the order; cycle counts survive a discard as they survive a cancel; a transaction
-//! failure is not a P0 element.
+//! failure is not a P0 element; commits and failures of transactions wait for their turn like other elements; only the
+//! first trace info says that a transaction is under way. A stream that never resolves anything is not held back for
+//! ever: [`Broken::EndlessSpeculation`] and [`Broken::EndlessTransaction`] tell that its elements go out unresolved.
 
 use alloc::vec::Vec;
 
@@ -40,6 +42,8 @@ pub struct Speculation {
     queue: Waiting,
     /// The elements of the transaction that is under way.
     transaction: Option<Vec<Located<Element>>>,
+    /// The next trace info is the first since the start or a break: it may tell of a transaction that we did not see start.
+    fresh: bool,
 }
 
 /// More than any trace unit holds back. What waits longer is damaged or hostile.
@@ -48,7 +52,7 @@ const MOST_WAITING: usize = 1 << 16;
 impl Speculation {
     /// At the start of a stream.
     pub fn new(config: &Config, transactions: Transactions) -> Self {
-        Self { config: *config, transactions, unseen: None, queue: Waiting::default(), transaction: None }
+        Self { config: *config, transactions, unseen: None, queue: Waiting::default(), transaction: None, fresh: true }
     }
 
     /// How many P0 elements are held back now.
@@ -77,6 +81,7 @@ impl Speculation {
                 if error.kind.breaks_flow() {
                     self.forget(sink);
                     self.unseen = None;
+                    self.fresh = true;
                 }
                 sink(Err(error));
             }
@@ -224,7 +229,12 @@ impl Speculation {
     }
 
     fn start_transaction(&mut self, element: &Element) {
-        if matches!(element, Element::TransactionStart | Element::TraceInfo { in_transaction: true, .. }) {
+        let starts = match element {
+            Element::TransactionStart => true,
+            Element::TraceInfo { in_transaction, .. } => core::mem::take(&mut self.fresh) && *in_transaction,
+            _ => false,
+        };
+        if starts {
             self.transaction.get_or_insert_default();
         }
     }

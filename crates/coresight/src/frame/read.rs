@@ -215,7 +215,9 @@ impl Deformatter {
         if sync.is_none() && self.misfits >= MISFITS && self.offset >= self.search_from {
             return self.search(bytes, length, kind, last);
         }
-        self.misfits = self.misfits.saturating_add(if sync.is_none() { MISFIT } else { 0 });
+        if sync.is_none() {
+            self.misfits = (self.misfits + MISFIT).min(MISFITS);
+        }
         self.lose(sync.unwrap_or(length), kind)
     }
 
@@ -238,6 +240,7 @@ impl Deformatter {
     }
 
     fn lose(&mut self, length: usize, kind: BadFrame) -> Step {
+        self.syncs.1 = 0;
         let offset = self.offset;
         let lost = self.lost.get_or_insert(FrameError { offset, skipped: 0, kind });
         lost.skipped += length as u64;
@@ -283,7 +286,7 @@ impl Deformatter {
             return tell(self.id, self.offset + range.start as u64, &data[range], out);
         };
         // Half synchronisations may stand between these bytes.
-        let apart = |pair: &usize| places[pair - 1] + 1 != places[*pair];
+        let apart = |byte: &usize| places[byte - 1] + 1 != places[*byte];
         let mut start = range.start;
         for end in (range.start + 1..range.end).filter(apart).chain([range.end]) {
             tell(self.id, self.offset + u64::from(places[start]), &data[start..end], out);

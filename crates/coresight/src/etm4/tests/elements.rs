@@ -164,7 +164,10 @@ fn in_commit_mode_1_only_format_2_commits() {
         Packet::CycleCount(CycleCount::Format2 { near_maximum: false, commit: 0, cycles: 1 }),
     ];
     let config = Config { commit_mode_1: true, max_speculation: 3, ..ete() };
-    assert_eq!(texts(&config, &packets), ["trace info", "cycle count 7", "cycle count 3", "commit 3", "cycle count 1"]);
+    let few = [&packets[..1], &[Packet::Mispredict(FewAtoms::EE)], &packets[1..]].concat();
+    let expected =
+        ["trace info", "atoms EE", "mispredict", "cycle count 7", "cycle count 3", "commit 2", "cycle count 1"];
+    assert_eq!(texts(&config, &few), expected);
 }
 
 #[test]
@@ -272,7 +275,12 @@ fn exceptions_take_their_address_from_the_next_packet() {
         (
             "no address",
             &[exception(14, ExceptionAddress::Return), Packet::TraceOn],
-            &["0x1: exception without its address", "trace on"],
+            &["0x1: exception without its address", "0x2: packets before the first trace info"],
+        ),
+        (
+            "a return address with context brings the context",
+            &[exception(14, ExceptionAddress::Return), with_context],
+            &["context EL1 nonsecure AArch64", "exception 14 (IRQ), return 0x0000000000004000"],
         ),
         ("nothing at all", &[exception(14, ExceptionAddress::Return)], &["0x1: exception without its address"]),
     ];

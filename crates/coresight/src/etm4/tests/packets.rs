@@ -384,7 +384,8 @@ fn packets_that_no_bytes_say_are_refused() {
     use crate::etm4::packet::{Address, SubIsa};
     let odd = Packet::Address(Address::full(SubIsa::Is0, 2));
     let wide = Packet::Q { count: Some(1), address: Some(Address::full(SubIsa::Is0, 0)) };
-    let rows = [odd, wide, Packet::Atoms(Atoms::new(0, 9)), Packet::Event { mask: 0 }, Packet::ExceptionReturn];
+    let wild = Packet::Address(Address::low(SubIsa::Is0, 100, 4));
+    let rows = [odd, wide, wild, Packet::Atoms(Atoms::new(0, 9)), Packet::Event { mask: 0 }, Packet::ExceptionReturn];
     for packet in rows {
         let mut out = vec![7];
         assert!(packet.encode(&ete(), &mut out).is_err(), "{packet}");

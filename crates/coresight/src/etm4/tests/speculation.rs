@@ -192,6 +192,12 @@ fn stories_of_transactions() {
         ),
         ("tracing starts inside", &none, "infot E E failure N", "infot failure N"),
         ("tracing starts inside one that succeeds", &none, "infot E success N", "infot E success N"),
+        (
+            "only the first trace info starts one",
+            &speculative,
+            "info E start infot:2 cancel:1 N commit:2 ts:5",
+            "info E infot N ts:5",
+        ),
         ("discard ends it", &none, "info start E discard failure on E", "info start discard failure on E"),
         ("never ends", &none, "info start E ts:2", "info start ts:2"),
     ];
