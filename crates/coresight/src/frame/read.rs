@@ -123,25 +123,44 @@ impl Deformatter {
             return 0;
         }
         let (frames, _) = bytes.as_chunks::<FRAME_LENGTH>();
-        let mut count = 0;
-        for frame in frames {
+        let mut taken = 0;
+        while taken < frames.len() {
+            let plain = self.take_whole(&frames[taken..], out);
+            taken += plain;
+            let Some(frame) = frames.get(taken) else { break };
             let ids = id_pairs(frame);
-            let data = data_of(frame);
-            if ids == 0 && is_source(self.id) {
-                out.whole(self.id, self.offset, data);
-            } else if ids_of(frame, ids).all(is_known) {
-                self.unpack(frame, ids, &data.bytes(), None, out);
-            } else {
+            if !ids_of(frame, ids).all(is_known) {
                 break;
             }
+            self.unpack(frame, ids, &data_of(frame).bytes(), None, out);
             self.offset += FRAME_LENGTH as u64;
-            count += 1;
+            taken += 1;
         }
-        if count > 0 {
+        if taken > 0 {
             self.syncs.1 = 0;
-            self.misfits = self.misfits.saturating_sub(count as u32);
+            self.misfits = self.misfits.saturating_sub(taken as u32);
         }
-        count * FRAME_LENGTH
+        taken * FRAME_LENGTH
+    }
+
+    /// Frames that are all data of the current source. Returns how many there are.
+    #[inline]
+    fn take_whole(&mut self, frames: &[[u8; FRAME_LENGTH]], out: &mut impl Receive) -> usize {
+        let id = self.id;
+        if !is_source(id) {
+            return 0;
+        }
+        let start = self.offset;
+        let mut offset = start;
+        for frame in frames {
+            if id_pairs(frame) != 0 {
+                break;
+            }
+            out.whole(id, offset, data_of(frame));
+            offset += FRAME_LENGTH as u64;
+        }
+        self.offset = offset;
+        ((offset - start) / FRAME_LENGTH as u64) as usize
     }
 
     fn step(&mut self, bytes: &[u8], last: bool, out: &mut impl Receive) -> Step {

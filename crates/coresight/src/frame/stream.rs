@@ -16,6 +16,8 @@ pub struct Stream {
     /// Which byte of the stream `bytes` starts with.
     start: u64,
     pieces: VecDeque<Piece>,
+    /// Where a whole frame would continue the last piece.
+    follows: u64,
     breaks: VecDeque<u64>,
 }
 
@@ -26,14 +28,14 @@ struct Piece {
     stream: u64,
     /// Where that byte stands in the buffer.
     offset: u64,
-    /// How many whole frames the piece fills; none for part of a frame.
-    frames: u32,
+    /// The piece fills whole frames, each with a byte of flags at its end.
+    whole: bool,
 }
 
 impl Stream {
     /// An empty window on the bytes of `id`.
     pub fn new(id: u8) -> Self {
-        Self { id, bytes: Vec::new(), start: 0, pieces: VecDeque::new(), breaks: VecDeque::new() }
+        Self { id, bytes: Vec::new(), start: 0, pieces: VecDeque::new(), follows: u64::MAX, breaks: VecDeque::new() }
     }
 
     /// The bytes that have come and have not been dropped.
@@ -103,7 +105,8 @@ impl Receive for Stream {
         if span.id == self.id {
             let stream = self.start + self.bytes.len() as u64;
             self.bytes.extend_from_slice(span.bytes);
-            self.pieces.push_back(Piece { stream, offset: span.offset, frames: 0 });
+            self.pieces.push_back(Piece { stream, offset: span.offset, whole: false });
+            self.follows = u64::MAX;
         }
     }
 
@@ -112,10 +115,11 @@ impl Receive for Stream {
         if id != self.id {
             return;
         }
-        match self.pieces.back_mut() {
-            Some(piece) if piece.is_followed_by(offset) => piece.frames += 1,
-            _ => self.pieces.push_back(Piece { stream: self.start + self.bytes.len() as u64, offset, frames: 1 }),
+        if offset != self.follows {
+            let stream = self.start + self.bytes.len() as u64;
+            self.pieces.push_back(Piece { stream, offset, whole: true });
         }
+        self.follows = offset + FRAME_LENGTH as u64;
         data.append_to(&mut self.bytes);
     }
 
@@ -131,17 +135,10 @@ impl Receive for Stream {
 
 impl Piece {
     #[inline]
-    fn is_followed_by(&self, offset: u64) -> bool {
-        self.frames != 0
-            && self.frames < u32::MAX
-            && offset == self.offset + u64::from(self.frames) * FRAME_LENGTH as u64
-    }
-
-    #[inline]
     fn place(&self, position: u64) -> u64 {
         let index = position.saturating_sub(self.stream);
         // Every whole frame before the byte has one byte of flags.
-        let flags = if self.frames == 0 { 0 } else { index / FRAME_DATA as u64 };
+        let flags = if self.whole { index / FRAME_DATA as u64 } else { 0 };
         self.offset + index + flags
     }
 }
