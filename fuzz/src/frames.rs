@@ -1,7 +1,8 @@
 //! Frames: cuts make no difference, spans lie in the buffer in order, and what was formatted comes back.
 //!
-//! Input: byte 0 is the layout (bit 0) and how the formatter synchronises (bits 1 to 3), byte 1 how to cut; the rest
-//! is a buffer for the deformatter, and then once more a list of (id, length, bytes) for the formatter.
+//! Input: byte 0 is the layout (bit 0), how the formatter synchronises (bits 1 to 3) and whether the buffer is repeated
+//! until lost frames are searched for (bits 4 to 7 all set), byte 1 is how to cut; the rest is a buffer for the
+//! deformatter, and then once more a list of (id, length, bytes) for the formatter.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +16,22 @@ use crate::setup::{byte, pieces};
 pub fn check(mut data: &[u8]) {
     let (how, cut) = (byte(&mut data), byte(&mut data));
     let layout = if how & 1 == 0 { Layout::FromStart } else { Layout::FromFullSync };
-    let whole = deformat(layout, [data].into_iter());
-    assert_eq!(deformat(layout, pieces(data, cut)), whole, "cut into pieces, the buffer says something else");
-    check_places(data, &whole);
-    check_streams(layout, data, cut, &whole);
-    check_formatter(data, usize::from(how >> 1 & 7));
+    let repeated = how & REPEAT == REPEAT && !data.is_empty();
+    let buffer = if repeated { data.repeat(LONG.div_ceil(data.len())) } else { data.to_vec() };
+    let whole = deformat(layout, [&buffer[..]].into_iter());
+    assert_eq!(deformat(layout, pieces(&buffer, cut)), whole, "cut into pieces, the buffer says something else");
+    check_places(&buffer, &whole);
+    if !repeated {
+        check_streams(layout, data, cut, &whole);
+        check_formatter(data, usize::from(how >> 1 & 7));
+    }
 }
+
+/// The flags that ask for a repeated buffer, and how long that is.
+const REPEAT: u8 = 0xf0;
+const LONG: usize = 24 << 10;
+/// How many bytes a deformatter keeps: where frames start is searched for in 8 kB, and they may end in a long frame.
+const MOST_WAITING: u64 = (8 << 10) + 64;
 
 /// What a deformatter tells, with the bytes that it lends.
 #[derive(Debug, PartialEq)]
@@ -50,7 +61,7 @@ fn deformat<'a>(layout: Layout, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<T
         deformatter.push(piece, &mut listener);
         given += piece.len() as u64;
         let waiting = given.checked_sub(deformatter.offset()).expect("more was understood than was given");
-        assert!(waiting < 64, "{waiting} bytes wait for the rest of a frame");
+        assert!(waiting < MOST_WAITING, "{waiting} bytes wait for the rest of a frame");
     }
     deformatter.finish(&mut listener);
     assert_eq!(deformatter.offset(), given, "bytes were left over");

@@ -1,4 +1,4 @@
-//! Writes the seeds that are made and not found: `cargo run --release --bin seeds`.
+//! Writes the seeds that are made and not found: `cargo run --release --example seeds`.
 //!
 //! Packets come from our own encoder, frames from our own formatter, archives from the zip room's check. Inputs that
 //! once failed lie beside them under names of their own and are not touched.
@@ -15,8 +15,11 @@ use unspool_coresight::frame::{Formatter, HSYNC};
 use unspool_fuzz::ini::SEPARATOR;
 use unspool_fuzz::{setup, zip};
 
+/// A name and the bytes.
+type Seed = (&'static str, Vec<u8>);
+
 fn main() -> io::Result<()> {
-    let rooms: [(&str, Vec<(&str, Vec<u8>)>); 5] =
+    let rooms: [(&str, Vec<Seed>); 5] =
         [("frames", frames()), ("packets", packets()), ("elements", elements()), ("ini", inis()), ("zip", zips())];
     for (room, seeds) in rooms {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(room);
@@ -33,7 +36,7 @@ fn joined(parts: &[&[u8]]) -> Vec<u8> {
     parts.concat()
 }
 
-fn frames() -> Vec<(&'static str, Vec<u8>)> {
+fn frames() -> Vec<Seed> {
     let fill = |formatter: &mut Formatter| {
         formatter.push(0x10, &[0xff; 20]);
         formatter.push(0x11, &[1, 2, 3]);
@@ -52,7 +55,14 @@ fn frames() -> Vec<(&'static str, Vec<u8>)> {
     let half = joined(&[&port[..10], &HSYNC, &port[10..16], &HSYNC, &HSYNC, &port[16..]]);
     let list =
         [0x10, 3, 1, 2, 3, 0x11, 1, 9, 0x80, 0, 0x10, 20, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7];
+    let sync = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x01, 0x00, 0xf7, 0x95, 0x42, 0xdb];
+    let mut two = Formatter::new();
+    (0..40).for_each(|n| two.push(0x10 + (n & 1), &sync));
+    let mut missing = two.finish();
+    missing.remove(200);
     vec![
+        ("missing_byte", joined(&[&[0x00, 9], &missing])),
+        ("missing_bytes", joined(&[&[0xf0, 9], &missing])),
         ("memory", joined(&[&[0x00, 5], &plain])),
         ("port", joined(&[&[0x03, 0], &port])),
         ("half_syncs", joined(&[&[0x05, 3], &half])),
@@ -156,29 +166,37 @@ fn every_packet() -> Vec<Packet> {
     ]
 }
 
-fn encoded(head: &[u8]) -> Vec<u8> {
+fn encode(head: &[u8], packets: &[Packet]) -> Vec<u8> {
     let config: Config = setup::config(&mut &head[..]);
     let mut bytes = Vec::new();
-    for packet in every_packet() {
+    for packet in packets {
         let _ = packet.encode(&config, &mut bytes);
     }
     bytes
 }
 
-fn packets() -> Vec<(&'static str, Vec<u8>)> {
+fn encoded(head: &[u8]) -> Vec<u8> {
+    encode(head, &every_packet())
+}
+
+fn packets() -> Vec<Seed> {
     heads().into_iter().map(|(name, head)| (name, joined(&[&head, &[3], &encoded(&head)]))).collect()
 }
 
-fn elements() -> Vec<(&'static str, Vec<u8>)> {
-    let mut seeds: Vec<(&str, Vec<u8>)> =
+fn elements() -> Vec<Seed> {
+    let mut seeds: Vec<Seed> =
         heads().into_iter().map(|(name, head)| (name, joined(&[&head, &[3, 0], &encoded(&head)]))).collect();
     let deep = |deepest: u32| head(0, &[Some(0x08c1_8ea1), None, None, Some(deepest), None, None, None]);
-    seeds.push(("endless_speculation", joined(&[&deep(u32::MAX), &[3, 0xf9], &[0xf7, 0x71]])));
-    seeds.push(("endless_transaction", joined(&[&deep(0), &[3, 0xf9], &[0x0a, 0xf7, 0xf7]])));
+    seeds.push(("endless_speculation", joined(&[&deep(u32::MAX), &[3, 0xff], &[0xf7, 0x71]])));
+    let start =
+        [Packet::AlignmentSync, Packet::TraceInfo(TraceInfo { speculation: Some(u32::MAX), ..TraceInfo::default() })];
+    let cancels = joined(&[&deep(u32::MAX), &[3, 0xfe], &encode(&deep(0), &start), &[0x71; 40], &[0x34; 40]]);
+    seeds.push(("cancels_and_survivors", cancels));
+    seeds.push(("endless_transaction", joined(&[&deep(0), &[3, 0xff], &[0x0a, 0xf7, 0xf7]])));
     seeds
 }
 
-fn inis() -> Vec<(&'static str, Vec<u8>)> {
+fn inis() -> Vec<Seed> {
     let device = "[device]\nname=E\nclass=trace_source\ntype=ETM4.2\n[regs]\nTRCTRACEIDR(id:0x1)(size:32)=0x10\n";
     let core = "[device]\nname=C\nclass=core\ntype=Cortex-A53\n[regs]\nPC(size:64)=0x80000\n\
                 [dump1]\nfile=sub\\Y\naddress=0x80000\nlength=8\noffset=1\nspace=EL2\n";
@@ -208,7 +226,7 @@ fn inis() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-fn zips() -> Vec<(&'static str, Vec<u8>)> {
+fn zips() -> Vec<Seed> {
     let empty = [b'P', b'K', 5, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     vec![
         ("archive", joined(&[&[0], zip::archive()])),
