@@ -135,20 +135,20 @@ impl<'c> Trace<'c> {
     /// Goes through the elements, speculative ones too.
     pub fn elements(&self, sink: &mut impl Sink<ElementItem>) -> Result<(), Error> {
         let (config, _) = self.config()?;
-        let mut through = Through { decoder: ElementDecoder::new(&config), sink };
+        let mut through = Through { room: ElementDecoder::new(&config), sink };
         self.packets(&mut through)?;
-        let Through { mut decoder, sink } = through;
-        decoder.finish(&mut |item| sink.item(item));
+        let Through { mut room, sink } = through;
+        room.finish(&mut |item| sink.item(item));
         Ok(())
     }
 
     /// Goes through the elements that really happened. Returns how many P0 elements were still speculative at the end.
     pub fn committed(&self, transactions: Transactions, sink: &mut impl Sink<ElementItem>) -> Result<u64, Error> {
         let (config, _) = self.config()?;
-        let mut through = Resolve { speculation: Speculation::new(&config, transactions), sink };
+        let mut through = Through { room: Speculation::new(&config, transactions), sink };
         self.elements(&mut through)?;
-        let Resolve { mut speculation, sink } = through;
-        Ok(speculation.finish(&mut |item| sink.item(item)))
+        let Through { mut room, sink } = through;
+        Ok(room.finish(&mut |item| sink.item(item)))
     }
 
     /// Writes the source's own bytes, frames taken off.
@@ -407,41 +407,33 @@ fn placed(mut item: PacketItem, open: Option<(u64, u64)>, places: &mut Places<'_
     item
 }
 
-/// Packets in, elements out.
-struct Through<'s, S> {
-    decoder: ElementDecoder,
+/// A room on the way: what comes in is put into it, what comes out goes on.
+struct Through<'s, R, S> {
+    room: R,
     sink: &'s mut S,
 }
 
-impl<S: Sink<ElementItem>> Sink<PacketItem> for Through<'_, S> {
-    fn item(&mut self, item: PacketItem) {
-        let sink = &mut *self.sink;
-        self.decoder.push(item, &mut |element| sink.item(element));
-    }
+/// A room that takes `I` and gives elements.
+trait Room<I> {
+    fn put(&mut self, item: I, sink: &mut impl FnMut(ElementItem));
+}
 
-    fn lost(&mut self, error: FrameError) {
-        self.sink.lost(error);
-    }
-
-    fn wants_more(&mut self) -> bool {
-        self.sink.wants_more()
-    }
-
-    fn progress(&mut self, read: u64, all: u64) {
-        self.sink.progress(read, all);
+impl Room<PacketItem> for ElementDecoder {
+    fn put(&mut self, item: PacketItem, sink: &mut impl FnMut(ElementItem)) {
+        self.push(item, sink);
     }
 }
 
-/// Elements in, committed elements out.
-struct Resolve<'s, S> {
-    speculation: Speculation,
-    sink: &'s mut S,
+impl Room<ElementItem> for Speculation {
+    fn put(&mut self, item: ElementItem, sink: &mut impl FnMut(ElementItem)) {
+        self.push(item, sink);
+    }
 }
 
-impl<S: Sink<ElementItem>> Sink<ElementItem> for Resolve<'_, S> {
-    fn item(&mut self, item: ElementItem) {
+impl<I, R: Room<I>, S: Sink<ElementItem>> Sink<I> for Through<'_, R, S> {
+    fn item(&mut self, item: I) {
         let sink = &mut *self.sink;
-        self.speculation.push(item, &mut |element| sink.item(element));
+        self.room.put(item, &mut |element| sink.item(element));
     }
 
     fn lost(&mut self, error: FrameError) {
