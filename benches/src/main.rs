@@ -165,7 +165,7 @@ fn frames_to_packets(bytes: &[u8]) -> u64 {
 #[inline(always)]
 fn touch(item: &PacketItem) -> u64 {
     match item {
-        Ok(Located { value: Packet::Atoms(atoms), .. }) => u64::from(atoms.bits()),
+        Ok(Located { value: Packet::Atoms(atoms), .. }) => u64::from(atoms.bits()) << 8 | u64::from(atoms.count()),
         Ok(Located { value: Packet::Address(address), .. }) => address.value,
         Ok(packet) => packet.length,
         Err(error) => error.skipped,
