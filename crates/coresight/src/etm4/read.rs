@@ -95,8 +95,6 @@ pub struct PacketDecoder {
     accepted: [bool; 256],
     state: State,
     offset: u64,
-    /// The bytes at hand end inside a packet.
-    waits_for_more: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +120,7 @@ impl PacketDecoder {
     pub fn new(config: &Config) -> Self {
         let mut accepted = [false; 256];
         (0..=255).zip(&mut accepted).for_each(|(header, accepted)| *accepted = config.accepts(header));
-        Self { config: *config, accepted, state: unsynchronised(0), offset: 0, waits_for_more: false }
+        Self { config: *config, accepted, state: unsynchronised(0), offset: 0 }
     }
 
     /// The stream position of the next byte to be read.
@@ -150,84 +148,70 @@ impl PacketDecoder {
     /// and all bytes are read.
     #[inline]
     pub fn decode(&mut self, bytes: &[u8], last: bool, mut sink: impl FnMut(PacketItem)) -> usize {
+        let start = self.offset;
         let mut at = 0;
-        while at < bytes.len() {
-            let rest = &bytes[at..];
-            at += match self.state {
-                State::Synchronised => self.packets(rest, last, &mut sink),
-                State::Zeros { start } => self.zeros(rest, start, last, &mut sink),
-                State::Skipping { start, zeros, kind } => self.skip(rest, Skip { start, zeros, kind }, last, &mut sink),
+        loop {
+            if self.state == State::Synchronised {
+                at = common(bytes, at, start, &mut sink);
+                self.offset = start + at as u64;
+            }
+            // The sink is seen by the loop over common packets and by this one call only, so that what it counts can
+            // stay in registers.
+            let Some(item) = self.uncommon(&bytes[at..], last) else { break };
+            sink(item);
+            at = (self.offset - start) as usize;
+        }
+        (self.offset - start) as usize
+    }
+
+    /// Reads on until there is something to tell. `None`: there is not, before more bytes come.
+    #[cold]
+    #[inline(never)]
+    fn uncommon(&mut self, mut bytes: &[u8], last: bool) -> Option<PacketItem> {
+        while !bytes.is_empty() {
+            let (read, item) = match self.state {
+                State::Synchronised => self.packet(bytes, last)?,
+                State::Zeros { start } => self.zeros(bytes, start, last),
+                State::Skipping { start, zeros, kind } => self.skip(bytes, Skip { start, zeros, kind }),
             };
-            if self.waits_for_more {
-                break;
+            self.offset += read as u64;
+            if item.is_some() {
+                return item;
             }
+            bytes = &bytes[read..];
         }
-        self.waits_for_more = false;
-        if last {
-            self.end(&mut sink);
-        }
-        at
+        if last { self.end() } else { None }
     }
 
-    /// Reads packets as long as they are well-formed and whole.
-    #[inline(always)]
-    fn packets(&mut self, bytes: &[u8], last: bool, sink: &mut impl FnMut(PacketItem)) -> usize {
-        let base = self.offset;
-        let mut at = 0;
-        while let Some(&header) = bytes.get(at) {
-            let offset = base + at as u64;
-            // Three of four packets are a single byte of atoms.
-            if header >= 0xc0 {
-                sink(Ok(Located { offset, length: 1, value: Packet::Atoms(Atoms::from_header(header)) }));
-                at += 1;
-                continue;
+    /// The packet at the start of `bytes`, if it is well-formed; the way out of this state, if not. `None`: it is not
+    /// whole.
+    fn packet(&mut self, bytes: &[u8], last: bool) -> Option<(usize, Option<PacketItem>)> {
+        let &header = bytes.first()?;
+        let offset = self.offset;
+        let mut cursor = Cursor::new(bytes);
+        let kind = match self.step(header, &mut cursor) {
+            Step::Packet(value) => {
+                let length = cursor.position();
+                return Some((length, Some(Ok(Located { offset, length: length as u64, value }))));
             }
-            // The others are mostly addresses.
-            if let Some((address, length)) = any_address(&bytes[at..], header) {
-                sink(Ok(Located { offset, length: length as u64, value: Packet::Address(address) }));
-                at += length;
-                continue;
+            Step::Impossible if cursor.position() == 1 => {
+                // A single byte leaves no doubt about where the next packet starts.
+                let kind = Malformed::NotInConfiguration(header);
+                return Some((1, Some(Err(PacketError { offset, skipped: 1, kind }))));
             }
-            let mut cursor = Cursor::new(&bytes[at..]);
-            match self.step(header, &mut cursor) {
-                Step::Packet(value) => {
-                    let length = cursor.position();
-                    sink(Ok(Located { offset, length: length as u64, value }));
-                    at += length;
-                }
-                Step::Impossible if cursor.position() == 1 => {
-                    // A single byte leaves no doubt about where the next packet starts.
-                    sink(Err(PacketError { offset, skipped: 1, kind: Malformed::NotInConfiguration(header) }));
-                    at += 1;
-                }
-                Step::Impossible => {
-                    let kind = Malformed::NotInConfiguration(header);
-                    self.state = State::Skipping { start: offset, zeros: 0, kind };
-                    break;
-                }
-                Step::Bad(kind) => {
-                    self.state = State::Skipping { start: offset, zeros: 0, kind };
-                    break;
-                }
-                Step::NeedMore if header == 0 => {
-                    self.state = State::Zeros { start: offset };
-                    break;
-                }
-                Step::NeedMore if last => {
-                    self.state = State::Skipping { start: offset, zeros: 0, kind: Malformed::Truncated };
-                    break;
-                }
-                Step::NeedMore => {
-                    self.waits_for_more = true;
-                    break;
-                }
+            Step::NeedMore if header == 0 => {
+                self.state = State::Zeros { start: offset };
+                return Some((0, None));
             }
-        }
-        self.offset = base + at as u64;
-        at
+            Step::NeedMore if !last => return None,
+            Step::NeedMore => Malformed::Truncated,
+            Step::Impossible => Malformed::NotInConfiguration(header),
+            Step::Bad(kind) => kind,
+        };
+        self.state = State::Skipping { start: offset, zeros: 0, kind };
+        Some((0, None))
     }
 
-    #[inline(always)]
     fn step(&self, header: u8, cursor: &mut Cursor<'_>) -> Step {
         match parse(cursor, header, &self.config) {
             Ok(packet) if self.accepted[usize::from(header)] => Step::Packet(packet),
@@ -238,14 +222,13 @@ impl PacketDecoder {
     }
 
     /// A run of zeros that the bytes so far left open.
-    fn zeros(&mut self, bytes: &[u8], start: u64, last: bool, sink: &mut impl FnMut(PacketItem)) -> usize {
+    fn zeros(&mut self, bytes: &[u8], start: u64, last: bool) -> (usize, Option<PacketItem>) {
         let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
         let Some(&end) = bytes.get(zeros) else {
             if last {
                 self.state = State::Skipping { start, zeros: 0, kind: Malformed::Truncated };
             }
-            self.offset += bytes.len() as u64;
-            return bytes.len();
+            return (bytes.len(), None);
         };
         let run = self.offset + zeros as u64 - start;
         let length = run + 1;
@@ -254,49 +237,62 @@ impl PacketDecoder {
             (1, end) => extension(end),
             _ => Err(Malformed::BrokenSync),
         };
-        match value {
+        let item = match value {
             Ok(value) => {
-                sink(Ok(Located { offset: start, length, value }));
                 self.state = State::Synchronised;
+                Some(Ok(Located { offset: start, length, value }))
             }
-            Err(kind) => self.state = State::Skipping { start, zeros: 0, kind },
-        }
-        self.offset += zeros as u64 + 1;
-        zeros + 1
+            Err(kind) => {
+                self.state = State::Skipping { start, zeros: 0, kind };
+                None
+            }
+        };
+        (zeros + 1, item)
     }
 
-    /// Looks for an alignment synchronisation.
-    fn skip(&mut self, bytes: &[u8], skip: Skip, last: bool, sink: &mut impl FnMut(PacketItem)) -> usize {
+    /// Looks for an alignment synchronisation, and stops before the byte that ends it.
+    fn skip(&mut self, bytes: &[u8], skip: Skip) -> (usize, Option<PacketItem>) {
         for end in memchr::memchr_iter(SYNC_END, bytes) {
             if zeros_before(bytes, end, skip.zeros) < SYNC_ZEROS {
                 continue;
             }
-            let offset = self.offset + end as u64 - SYNC_ZEROS;
-            skip.tell(offset, sink);
-            sink(Ok(Located { offset, length: SYNC_ZEROS + 1, value: Packet::AlignmentSync }));
-            self.state = State::Synchronised;
-            self.offset += end as u64 + 1;
-            return end + 1;
+            let start = self.offset + end as u64 - SYNC_ZEROS;
+            self.state = State::Zeros { start };
+            return (end, skip.up_to(start));
         }
         let zeros = zeros_before(bytes, bytes.len(), skip.zeros);
         self.state = State::Skipping { start: skip.start, zeros, kind: skip.kind };
-        self.offset += bytes.len() as u64;
-        if last {
-            skip.tell(self.offset, sink);
-            self.state = unsynchronised(self.offset);
-        }
-        bytes.len()
+        (bytes.len(), None)
     }
 
     /// Nothing follows: tells what is still open.
-    fn end(&mut self, sink: &mut impl FnMut(PacketItem)) {
-        match self.state {
-            State::Synchronised => {}
-            State::Zeros { start } => Skip { start, zeros: 0, kind: Malformed::Truncated }.tell(self.offset, sink),
-            State::Skipping { start, zeros, kind } => Skip { start, zeros, kind }.tell(self.offset, sink),
-        }
+    fn end(&mut self) -> Option<PacketItem> {
+        let open = match self.state {
+            State::Synchronised => None,
+            State::Zeros { start } => Skip { start, zeros: 0, kind: Malformed::Truncated }.up_to(self.offset),
+            State::Skipping { start, zeros, kind } => Skip { start, zeros, kind }.up_to(self.offset),
+        };
         self.state = unsynchronised(self.offset);
+        open
     }
+}
+
+/// Reads atoms and addresses, which are nearly all of a stream. Returns where something else starts.
+#[inline(always)]
+fn common(bytes: &[u8], mut at: usize, base: u64, sink: &mut impl FnMut(PacketItem)) -> usize {
+    while let Some(&header) = bytes.get(at) {
+        let offset = base + at as u64;
+        // Three of four packets are a single byte of atoms.
+        if header >= 0xc0 {
+            sink(Ok(Located { offset, length: 1, value: Packet::Atoms(Atoms::from_header(header)) }));
+            at += 1;
+            continue;
+        }
+        let Some((address, length)) = any_address(&bytes[at..], header) else { break };
+        sink(Ok(Located { offset, length: length as u64, value: Packet::Address(address) }));
+        at += length;
+    }
+    at
 }
 
 fn unsynchronised(start: u64) -> State {
@@ -312,10 +308,9 @@ struct Skip {
 }
 
 impl Skip {
-    fn tell(self, end: u64, sink: &mut impl FnMut(PacketItem)) {
-        if end > self.start {
-            sink(Err(PacketError { offset: self.start, skipped: end - self.start, kind: self.kind }));
-        }
+    fn up_to(self, end: u64) -> Option<PacketItem> {
+        let skipped = end - self.start;
+        (skipped > 0).then_some(Err(PacketError { offset: self.start, skipped, kind: self.kind }))
     }
 }
 
