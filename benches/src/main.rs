@@ -148,10 +148,13 @@ fn frames_to_packets(bytes: &[u8]) -> u64 {
     let mut count = 0;
     let mut check = 0;
     demultiplex(bytes, |index, stream| {
+        let (mut items, mut sum) = (0, 0);
         let read = decoders[index].decode(stream.bytes(), false, |item| {
-            count += 1;
-            check ^= touch(&item);
+            items += 1;
+            sum ^= touch(&item);
         });
+        count += items;
+        check ^= sum;
         stream.consume(read);
     });
     decoders.iter_mut().for_each(|decoder| {

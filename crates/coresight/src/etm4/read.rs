@@ -8,7 +8,7 @@
 
 use alloc::collections::VecDeque;
 
-use super::address::any_address;
+use super::address::common_address;
 use super::packet::Packet;
 use super::parse::{Fault, extension, parse};
 use super::{Atoms, Config};
@@ -288,7 +288,7 @@ fn common(bytes: &[u8], mut at: usize, base: u64, sink: &mut impl FnMut(PacketIt
             at += 1;
             continue;
         }
-        let Some((address, length)) = any_address(&bytes[at..], header) else { break };
+        let Some((address, length)) = common_address(&bytes[at..], header) else { break };
         sink(Ok(Located { offset, length: length as u64, value: Packet::Address(address) }));
         at += length;
     }
