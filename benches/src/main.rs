@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use unspool_coresight::Protocol;
 use unspool_coresight::etm4::{
-    Config, Element, ElementDecoder, Located, Packet, PacketDecoder, PacketItem, Profile, Registers, Speculation,
+    Config, Element, ElementDecoder, ElementItem, Located, Packet, PacketDecoder, PacketItem, Profile, Registers, Speculation,
     Transactions,
 };
 use unspool_coresight::frame::{Deformatter, FrameData, Layout, Mark, Receive, Span, Stream};
@@ -149,7 +149,7 @@ fn frames_to_packets(bytes: &[u8]) -> u64 {
     let mut check = 0;
     demultiplex(bytes, |index, stream| {
         let (mut items, mut sum) = (0, 0);
-        let read = decoders[index].decode(stream.bytes(), false, |item| {
+        let read = decoders[index].decode(stream.bytes(), false, |item: PacketItem| {
             items += 1;
             sum ^= touch(&item);
         });
@@ -158,7 +158,7 @@ fn frames_to_packets(bytes: &[u8]) -> u64 {
         stream.consume(read);
     });
     decoders.iter_mut().for_each(|decoder| {
-        decoder.decode(&[], true, |_| count += 1);
+        decoder.decode(&[], true, |_: PacketItem| count += 1);
     });
     black_box(check);
     count
@@ -179,7 +179,7 @@ fn packets(bytes: &[u8]) -> u64 {
     let mut decoder = PacketDecoder::new(&config());
     let mut count = 0;
     let mut check = 0;
-    decoder.decode(bytes, true, |item| {
+    decoder.decode(bytes, true, |item: PacketItem| {
         count += 1;
         check ^= touch(&item);
     });
@@ -194,9 +194,9 @@ fn committed(bytes: &[u8]) -> u64 {
     let mut elements = ElementDecoder::new(&config);
     let mut speculation = Speculation::new(&config, Transactions::Resolve);
     let (mut count, mut check) = (0, 0);
-    packets.decode(bytes, true, |packet| {
-        elements.push(packet, &mut |element| {
-            speculation.push(element, &mut |item| {
+    packets.decode(bytes, true, |packet: PacketItem| {
+        elements.push(packet, &mut |element: ElementItem| {
+            speculation.push(element, &mut |item: ElementItem| {
                 count += 1;
                 check ^= match item {
                     Ok(Located { value: Element::Atoms(atoms), .. }) => u64::from(atoms.bits()),

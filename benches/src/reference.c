@@ -8,6 +8,7 @@ struct unit {
 };
 
 static uint64_t packets;
+static uint64_t ranges, instructions;
 
 static ocsd_datapath_resp_t count(const void *context, const ocsd_datapath_op_t op, const ocsd_trc_index_t index,
                                   const void *packet)
@@ -17,7 +18,7 @@ static ocsd_datapath_resp_t count(const void *context, const ocsd_datapath_op_t 
     return OCSD_RESP_CONT;
 }
 
-static int add_unit(dcd_tree_handle_t tree, const struct unit *unit)
+static int add_unit(dcd_tree_handle_t tree, const struct unit *unit, int what)
 {
     ocsd_etmv4_cfg config;
     memset(&config, 0, sizeof config);
@@ -30,9 +31,64 @@ static int add_unit(dcd_tree_handle_t tree, const struct unit *unit)
     config.arch_ver = ARCH_V8;
     config.core_prof = profile_CortexA;
     unsigned char id;
-    if (ocsd_dt_create_decoder(tree, OCSD_BUILTIN_DCD_ETMV4I, OCSD_CREATE_FLG_PACKET_PROC, &config, &id) != OCSD_OK)
+    if (ocsd_dt_create_decoder(tree, OCSD_BUILTIN_DCD_ETMV4I, what, &config, &id) != OCSD_OK)
         return -1;
+    if (what == OCSD_CREATE_FLG_FULL_DECODER)
+        return 0;
     return ocsd_dt_attach_packet_callback(tree, id, OCSD_C_API_CB_PKT_SINK, count, 0) == OCSD_OK ? 0 : -1;
+}
+
+static ocsd_datapath_resp_t count_element(const void *context, const ocsd_trc_index_t index, const uint8_t id,
+                                          const ocsd_generic_trace_elem *element)
+{
+    (void)context, (void)index, (void)id;
+    if (element->elem_type == OCSD_GEN_TRC_ELEM_INSTR_RANGE) {
+        ranges++;
+        instructions += element->num_instr_range;
+    }
+    return OCSD_RESP_CONT;
+}
+
+struct image {
+    uint64_t address;
+    const uint8_t *bytes;
+    uint32_t length;
+};
+
+/* Hands a buffer to the tree, to its end. */
+static int run(dcd_tree_handle_t tree, const uint8_t *bytes, uint32_t length)
+{
+    uint32_t offset = 0, used = 0;
+    while (offset < length) {
+        used = 0;
+        int answer = ocsd_dt_process_data(tree, OCSD_OP_DATA, offset, length - offset, bytes + offset, &used);
+        if (answer >= OCSD_RESP_FATAL_NOT_INIT || used == 0)
+            return -1;
+        offset += used;
+    }
+    ocsd_dt_process_data(tree, OCSD_OP_EOT, 0, 0, 0, &used);
+    return 0;
+}
+
+/* Full decode of a formatted buffer or of one stream with images in memory. Returns the ranges and how many instructions they have. */
+int64_t reference_ranges(const uint8_t *bytes, uint32_t length, int formatted, const struct unit *units,
+                         uint32_t count_of_units, const struct image *images, uint32_t count_of_images,
+                         uint64_t *count_of_instructions)
+{
+    dcd_tree_handle_t tree = ocsd_create_dcd_tree(formatted ? OCSD_TRC_SRC_FRAME_FORMATTED : OCSD_TRC_SRC_SINGLE,
+                                                  OCSD_DFRMTR_FRAME_MEM_ALIGN);
+    ranges = instructions = 0;
+    for (uint32_t i = 0; i < count_of_units; i++)
+        if (add_unit(tree, &units[i], OCSD_CREATE_FLG_FULL_DECODER) != 0)
+            return -1;
+    for (uint32_t i = 0; i < count_of_images; i++)
+        if (ocsd_dt_add_buffer_mem_acc(tree, images[i].address, OCSD_MEM_SPACE_ANY, images[i].bytes, images[i].length) != OCSD_OK)
+            return -2;
+    ocsd_dt_set_gen_elem_outfn(tree, count_element, 0);
+    int failed = run(tree, bytes, length);
+    ocsd_destroy_dcd_tree(tree);
+    *count_of_instructions = instructions;
+    return failed ? -3 : (int64_t)ranges;
 }
 
 /* formatted: frames of many sources; otherwise the plain stream of units[0]. No unit: frames are only taken apart. */
@@ -42,18 +98,9 @@ int64_t reference_packets(const uint8_t *bytes, uint32_t length, int formatted, 
                                                   OCSD_DFRMTR_FRAME_MEM_ALIGN);
     packets = 0;
     for (uint32_t i = 0; i < count_of_units; i++)
-        if (add_unit(tree, &units[i]) != 0)
+        if (add_unit(tree, &units[i], OCSD_CREATE_FLG_PACKET_PROC) != 0)
             return -1;
-    uint32_t offset = 0;
-    while (offset < length) {
-        uint32_t used = 0;
-        int answer = ocsd_dt_process_data(tree, OCSD_OP_DATA, offset, length - offset, bytes + offset, &used);
-        if (answer >= OCSD_RESP_FATAL_NOT_INIT || used == 0)
-            return -1;
-        offset += used;
-    }
-    uint32_t used;
-    ocsd_dt_process_data(tree, OCSD_OP_EOT, 0, 0, 0, &used);
+    int failed = run(tree, bytes, length);
     ocsd_destroy_dcd_tree(tree);
-    return (int64_t)packets;
+    return failed ? -1 : (int64_t)packets;
 }

@@ -4,7 +4,7 @@
 //!
 //! A package is a snapshot directory (`snapshot.ini`), a trace package (`contents.ini`), either of them in a zip
 //! archive, or just bytes that the caller describes. This room opens the files and says what is where; it refuses to
-//! know what a packet means. What is missing or odd in a package is a [`Note`], not a failure.
+//! know what a packet means or what an instruction does. What is missing or odd in a package is a [`Note`], not a failure.
 //!
 //! ```
 //! use std::fs;
@@ -34,6 +34,7 @@ mod archive;
 mod bare;
 mod buffer;
 mod capture;
+mod code;
 mod device;
 mod error;
 mod ini;
@@ -49,6 +50,7 @@ mod store;
 pub use bare::BareOptions;
 pub use buffer::{Buffer, BufferFile, BufferFormat, BufferReader, Place};
 pub use capture::{Capture, Core, Device, EventLog, Extra, Format, Image, Source, Stream};
+pub use code::{Bytes, Code, ImageArgument, Loaded, Machine, Piece, Spaces, Symbol, Symbols};
 pub use error::Error;
 pub use note::{Note, NoteKind};
 pub use registers::{Register, Registers};

@@ -42,7 +42,10 @@ pub(crate) fn read(capture: &mut Capture, file: &str, ini: &Ini, links: &mut Lin
     let sections: HashMap<String, &Section> =
         ini.sections.iter().map(|section| (section.name.to_ascii_lowercase(), section)).collect();
     let mut described = HashSet::new();
-    for (name, line) in listed_buffers(capture, file, ini) {
+    let mut listed = listed_buffers(capture, file, ini);
+    // Sessions are counted in the order of the descriptions, as the reference does; the list may have another one.
+    listed.sort_by_key(|(name, _)| sections.get(&name.to_ascii_lowercase()).map_or(u32::MAX, |section| section.line));
+    for (name, line) in listed {
         let lower = name.to_ascii_lowercase();
         add_listed(capture, At::line(file, line), sections.get(&lower).copied(), &name);
         described.insert(lower);

@@ -51,6 +51,10 @@ pub enum NoteKind {
     TooMany,
     /// Saving had no place for this.
     Lost,
+    /// An image is a program for another kind of processor.
+    WrongMachine,
+    /// A file ends before what it says it holds.
+    Truncated,
 }
 
 impl fmt::Display for Note {

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use unspool_capture::{Capture, Format, NoteKind};
+use unspool_capture::{Capture, Format, Image, Loaded, NoteKind, Spaces};
 use unspool_coresight::Protocol;
 use zip::write::SimpleFileOptions;
 
@@ -139,6 +139,41 @@ fn notes_are_few_and_right() {
             );
             assert!(known, "{name}: {note}");
         }
+    }
+}
+
+#[test]
+fn every_image_that_is_there_loads() {
+    let Some(corpus) = corpus() else { return };
+    let mut symbols = 0;
+    for (name, _) in COUNTS {
+        let capture = Capture::open(corpus.join(name)).unwrap();
+        let all = capture.code(None);
+        for index in 0..capture.cores.len() {
+            let loaded = capture.code(Some(index));
+            assert_eq!(loaded.codes.len(), all.codes.len(), "{name}");
+            check_images(&capture, &capture.cores[index].images, &loaded, name);
+        }
+        for note in &all.notes {
+            eprintln!("{name}: {note}");
+            assert!(matches!(note.kind, NoteKind::MissingFile | NoteKind::Truncated), "{name}: {note}");
+        }
+        symbols += all.codes.iter().map(|code| code.symbols.len()).sum::<usize>();
+        all.codes.iter().for_each(|code| eprintln!("{name}: {code}"));
+    }
+    assert!(symbols > 1000, "only {symbols} symbols in all programs");
+}
+
+/// Every byte that an image lists and that its file has is in memory.
+fn check_images(capture: &Capture, images: &[Image], loaded: &Loaded, name: &str) {
+    for image in images.iter().filter(|image| image.size.is_some_and(|size| size > image.offset)) {
+        let address = image.address.unwrap();
+        let file = &capture.read_file(&image.file, 1 << 30).unwrap()[image.offset as usize..];
+        let listed = &file[..file.len().min(image.length.unwrap_or(u64::MAX) as usize)];
+        let spaces = image.space.as_deref().map_or(Spaces::ANY, |space| Spaces::from_name(space).unwrap());
+        let pieces = loaded.codes.iter().flat_map(|code| &code.pieces);
+        let found = pieces.filter(|piece| piece.address == address && piece.spaces == spaces);
+        assert!(found.into_iter().any(|piece| piece.bytes[..] == *listed), "{name}: {}", image.section);
     }
 }
 

@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use unspool_coresight::Protocol;
-//! use unspool_coresight::etm4::{Config, ElementDecoder, Packets, Profile, Registers};
+//! use unspool_coresight::etm4::{Config, ElementDecoder, ElementItem, Packets, Profile, Registers};
 //!
 //! let (config, _assumed) = Config::new(Protocol::Ete, Profile::Unknown, &Registers::default());
 //! // An alignment synchronisation, a trace info, the address 0x1000 with its context, two atoms.
@@ -15,7 +15,7 @@
 //! let mut elements = ElementDecoder::new(&config);
 //! let mut texts = Vec::new();
 //! for packet in Packets::new(&config, &bytes) {
-//!     elements.push(packet, &mut |element| texts.extend(element.map(|element| element.value.to_string())));
+//!     elements.push(packet, &mut |element: ElementItem| texts.extend(element.map(|element| element.value.to_string())));
 //! }
 //! assert_eq!(texts[1], "context EL1 nonsecure AArch64");
 //! assert_eq!(texts[2], "target address 0x0000000000001000 IS0");
@@ -28,5 +28,7 @@ mod cursor;
 pub mod etm4;
 pub mod frame;
 mod protocol;
+mod take;
 
 pub use protocol::Protocol;
+pub use take::Take;

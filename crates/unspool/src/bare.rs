@@ -9,7 +9,7 @@ use std::path::Path;
 
 use unspool_capture::{BareOptions, BufferFormat, Capture, Note, NoteKind, Registers, Source};
 use unspool_coresight::Protocol;
-use unspool_coresight::etm4::{Config, PacketDecoder, Profile};
+use unspool_coresight::etm4::{Config, PacketDecoder, PacketItem, Profile};
 use unspool_coresight::frame::{Deformatter, Ids, Layout, Mark, Receive, Span};
 
 use crate::Error;
@@ -94,7 +94,7 @@ fn likely_format(protocol: Protocol, start: &[u8]) -> BufferFormat {
 fn readable(protocol: Protocol, bytes: &[u8]) -> u64 {
     let (config, _) = Config::new(protocol, Profile::Unknown, &Default::default());
     let mut good = 0;
-    PacketDecoder::new(&config).decode(bytes, true, |item| good += item.map_or(0, |packet| packet.length));
+    PacketDecoder::new(&config).decode(bytes, true, |item: PacketItem| good += item.map_or(0, |packet| packet.length));
     good
 }
 

@@ -25,12 +25,16 @@
 mod bare;
 mod error;
 mod overview;
+mod program;
 mod trace;
 
 pub use bare::{Bare, open_bare};
 pub use error::Error;
 pub use overview::{BufferOverview, Overview, TraceOverview, overview};
-pub use trace::{Frames, Sink, Trace, go_through_frames};
+pub use program::Program;
+pub use trace::{FlowReceiver, Frames, Sink, Trace, go_through_frames};
 
 pub use unspool_capture as capture;
 pub use unspool_coresight as coresight;
+pub use unspool_flow as flow;
+pub use unspool_isa as isa;

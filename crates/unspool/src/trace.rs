@@ -14,6 +14,8 @@ use unspool_coresight::etm4::{
 };
 use unspool_coresight::frame::{Deformatter, FrameData, FrameError, Layout, Mark, Places, Receive, Span, Stream};
 
+use unspool_flow::{CodeMemory, FlowDecoder, FlowSink};
+
 use crate::Error;
 
 /// How many bytes of a buffer are in hand at once.
@@ -149,6 +151,21 @@ impl<'c> Trace<'c> {
         self.elements(&mut through)?;
         let Through { mut room, sink } = through;
         Ok(room.finish(&mut |item| sink.item(item)))
+    }
+
+    /// Goes through what was executed: the elements that really happened, joined with the code of the program. Returns
+    /// how many P0 elements were still speculative at the end.
+    pub fn flow(
+        &self,
+        transactions: Transactions,
+        program: &impl CodeMemory,
+        sink: &mut impl FlowReceiver,
+    ) -> Result<u64, Error> {
+        let (config, _) = self.config()?;
+        let decoder = FlowDecoder::new(&config, transactions, program);
+        let mut walk = Walk { decoder, sink };
+        self.packets(&mut walk)?;
+        Ok(walk.decoder.finish(self.buffer().len(), walk.sink))
     }
 
     /// Writes the source's own bytes, frames taken off.
@@ -434,6 +451,45 @@ impl<I, R: Room<I>, S: Sink<ElementItem>> Sink<I> for Through<'_, R, S> {
     fn item(&mut self, item: I) {
         let sink = &mut *self.sink;
         self.room.put(item, &mut |element| sink.item(element));
+    }
+
+    fn lost(&mut self, error: FrameError) {
+        self.sink.lost(error);
+    }
+
+    fn wants_more(&mut self) -> bool {
+        self.sink.wants_more()
+    }
+
+    fn progress(&mut self, read: u64, all: u64) {
+        self.sink.progress(read, all);
+    }
+}
+
+/// Takes what was executed, and what there is to say about reading.
+pub trait FlowReceiver: FlowSink {
+    /// As [`Sink::lost`].
+    fn lost(&mut self, _error: FrameError) {}
+
+    /// As [`Sink::wants_more`].
+    fn wants_more(&mut self) -> bool {
+        true
+    }
+
+    /// As [`Sink::progress`].
+    fn progress(&mut self, _read: u64, _all: u64) {}
+}
+
+/// The last room: packets go in, what was executed comes out.
+struct Walk<'s, M, S> {
+    decoder: FlowDecoder<M>,
+    sink: &'s mut S,
+}
+
+impl<M: CodeMemory, S: FlowReceiver> Sink<PacketItem> for Walk<'_, M, S> {
+    #[inline(always)]
+    fn item(&mut self, item: PacketItem) {
+        self.decoder.push(item, self.sink);
     }
 
     fn lost(&mut self, error: FrameError) {

@@ -116,7 +116,7 @@ fn our_values(trace: &Trace<'_>) -> Vec<String> {
     trace
         .packets(&mut |item: PacketItem| {
             let mut address = None;
-            decoder.push(item, &mut |element| match element.map(|element| element.value) {
+            decoder.push(item, &mut |element: ElementItem| match element.map(|element| element.value) {
                 Ok(Element::TargetAddress(target) | Element::SourceAddress(target)) => address = Some(target.address),
                 Ok(Element::Exception { address: at, .. }) => address = at,
                 _ => {}

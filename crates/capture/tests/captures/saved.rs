@@ -73,8 +73,8 @@ fn a_snapshot_becomes_a_package_and_loses_nothing() {
         ("system-event-log", "# nothing\n".to_string()),
     ]);
     let (_saved, read) = round_trip(&capture);
-    assert_eq!(bytes(&read, 0), b"012345");
-    assert_eq!(bytes(&read, 1).len(), 1008);
+    assert_eq!(bytes(&read, 0).len(), 1008);
+    assert_eq!(bytes(&read, 1), b"012345");
     let timestamp = read.extras.iter().find(|extra| extra.section == "timestamp").unwrap();
     assert_eq!(timestamp.pairs, [("frequency".to_string(), "25".to_string())]);
     let dir = tempfile::tempdir().unwrap();

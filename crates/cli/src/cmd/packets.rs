@@ -4,7 +4,7 @@ use unspool::capture::Capture;
 use unspool::coresight::etm4::packet::{
     Address, ConditionalInstruction, ConditionalResult, Context, CycleCount, ExceptionAddress, Packet, SubIsa,
 };
-use unspool::coresight::etm4::{Element, ElementDecoder, Located, PacketError, PacketItem};
+use unspool::coresight::etm4::{Element, ElementDecoder, ElementItem, Located, PacketError, PacketItem};
 use unspool::coresight::frame::FrameError;
 use unspool::{Error, Sink, Trace};
 
@@ -83,7 +83,8 @@ impl Sink<PacketItem> for Printer<'_, '_> {
             return;
         }
         let mut whole = None;
-        self.addresses.push(item, &mut |element| whole = element.ok().and_then(|e| address_of(&e.value)).or(whole));
+        self.addresses
+            .push(item, &mut |element: ElementItem| whole = element.ok().and_then(|e| address_of(&e.value)).or(whole));
         match &item {
             Ok(_) => self.problems.synchronised = true,
             Err(error) if !error.kind.is_ordinary() => {

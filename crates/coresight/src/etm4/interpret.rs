@@ -12,6 +12,7 @@ use super::element::{
 };
 use super::packet::{self, Address, CycleCount, ExceptionAddress, Packet, Security};
 use super::{Atoms, Config, Located, PacketError, PacketItem, Version};
+use crate::take::Take;
 
 /// Turns packets into elements. Feed it with [`push`](Self::push), end with [`finish`](Self::finish).
 #[derive(Debug, Clone)]
@@ -56,10 +57,10 @@ impl ElementDecoder {
 
     /// Takes the next packet, or the error in its place.
     #[inline(always)]
-    pub fn push(&mut self, item: PacketItem, sink: &mut impl FnMut(ElementItem)) {
+    pub fn push(&mut self, item: PacketItem, sink: &mut impl Take<ElementItem>) {
         match item {
             Ok(Located { offset, length, value: Packet::Atoms(atoms) }) if self.is_plain() => {
-                self.atoms(Place { offset, length }, atoms, sink);
+                Place { offset, length }.emit(Element::Atoms(atoms), sink);
             }
             Ok(Located { offset, length, value: Packet::Address(address) }) if self.is_plain() => {
                 let target = self.complete(address);
@@ -70,7 +71,7 @@ impl ElementDecoder {
     }
 
     #[inline(never)]
-    fn uncommon(&mut self, item: PacketItem, sink: &mut impl FnMut(ElementItem)) {
+    fn uncommon(&mut self, item: PacketItem, sink: &mut impl Take<ElementItem>) {
         match item {
             Ok(packet) => self.packet(packet, sink),
             Err(error) => self.lose(error, sink),
@@ -78,33 +79,35 @@ impl ElementDecoder {
     }
 
     /// Ends the stream.
-    pub fn finish(&mut self, sink: &mut impl FnMut(ElementItem)) {
+    pub fn finish(&mut self, sink: &mut impl Take<ElementItem>) {
         self.abandon_exception(sink);
         self.tell_unknown(sink);
     }
 
-    /// Nothing special is going on: no exception waits, and a trace info was there.
+    /// Nothing special is going on: no exception waits, a trace info was there, and nothing is speculative. An atom
+    /// packet then is just its atoms, and an address packet just its [completed](Self::complete) address: who needs
+    /// these two fast can take them without [`push`](Self::push).
     #[inline(always)]
-    fn is_plain(&self) -> bool {
-        self.known && self.exception.is_none()
+    pub fn is_plain(&self) -> bool {
+        self.known && self.exception.is_none() && self.config.max_speculation == 0
     }
 
-    fn lose(&mut self, error: PacketError, sink: &mut impl FnMut(ElementItem)) {
+    fn lose(&mut self, error: PacketError, sink: &mut impl Take<ElementItem>) {
         self.abandon_exception(sink);
         self.tell_unknown(sink);
         self.known = false;
         self.in_transaction = false;
-        sink(Err(error.into()));
+        sink.take(Err(error.into()));
     }
 
-    fn packet(&mut self, packet: Located<Packet>, sink: &mut impl FnMut(ElementItem)) {
+    fn packet(&mut self, packet: Located<Packet>, sink: &mut impl Take<ElementItem>) {
         let place = Place { offset: packet.offset, length: packet.length };
         if let Some(exception) = self.exception.take() {
             if self.exception_address(exception, place, &packet.value, sink) {
                 return;
             }
             self.known = false;
-            sink(Err(exception_without_address(exception.offset)));
+            sink.take(Err(exception_without_address(exception.offset)));
         }
         if !self.known && needs_trace_info(&packet.value) {
             let (start, skipped) = self.unknown.unwrap_or((place.offset, 0));
@@ -115,7 +118,7 @@ impl ElementDecoder {
         self.understood(place, packet.value, sink);
     }
 
-    fn understood(&mut self, place: Place, packet: Packet, sink: &mut impl FnMut(ElementItem)) {
+    fn understood(&mut self, place: Place, packet: Packet, sink: &mut impl Take<ElementItem>) {
         match packet {
             Packet::AlignmentSync | Packet::Ignore => {}
             Packet::TraceInfo(info) => self.trace_info(place, info, sink),
@@ -192,7 +195,7 @@ impl ElementDecoder {
     }
 
     /// Back to the state that the architecture defines for this point.
-    fn trace_info(&mut self, place: Place, info: packet::TraceInfo, sink: &mut impl FnMut(ElementItem)) {
+    fn trace_info(&mut self, place: Place, info: packet::TraceInfo, sink: &mut impl Take<ElementItem>) {
         self.known = true;
         self.history = [Target::default(); 3];
         self.context = no_context(&self.config);
@@ -209,12 +212,12 @@ impl ElementDecoder {
         place.emit(element, sink);
     }
 
-    fn discard(&mut self, place: Place, sink: &mut impl FnMut(ElementItem)) {
+    fn discard(&mut self, place: Place, sink: &mut impl Take<ElementItem>) {
         place.emit(Element::Discard, sink);
         self.end_discarded(place, sink);
     }
 
-    fn end_discarded(&mut self, place: Place, sink: &mut impl FnMut(ElementItem)) {
+    fn end_discarded(&mut self, place: Place, sink: &mut impl Take<ElementItem>) {
         if self.in_transaction {
             place.emit(Element::TransactionFailure, sink);
         }
@@ -223,7 +226,7 @@ impl ElementDecoder {
     }
 
     #[inline(always)]
-    fn atoms(&mut self, place: Place, atoms: Atoms, sink: &mut impl FnMut(ElementItem)) {
+    fn atoms(&mut self, place: Place, atoms: Atoms, sink: &mut impl Take<ElementItem>) {
         if !atoms.is_empty() {
             place.emit(Element::Atoms(atoms), sink);
             self.deepen(place, atoms.count(), sink);
@@ -232,7 +235,7 @@ impl ElementDecoder {
 
     /// More P0 elements are speculative. Those above the maximum are committed by that.
     #[inline(always)]
-    fn deepen(&mut self, place: Place, count: u32, sink: &mut impl FnMut(ElementItem)) {
+    fn deepen(&mut self, place: Place, count: u32, sink: &mut impl Take<ElementItem>) {
         let maximum = self.config.max_speculation;
         if maximum == 0 {
             return;
@@ -244,14 +247,14 @@ impl ElementDecoder {
         }
     }
 
-    fn commit(&mut self, place: Place, count: u32, sink: &mut impl FnMut(ElementItem)) {
+    fn commit(&mut self, place: Place, count: u32, sink: &mut impl Take<ElementItem>) {
         if count > 0 {
             place.emit(Element::Commit(count), sink);
             self.speculation = self.speculation.saturating_sub(count);
         }
     }
 
-    fn cancel(&mut self, place: Place, count: u32, mispredict: bool, sink: &mut impl FnMut(ElementItem)) {
+    fn cancel(&mut self, place: Place, count: u32, mispredict: bool, sink: &mut impl Take<ElementItem>) {
         if count > 0 {
             place.emit(Element::Cancel(count), sink);
             self.speculation = self.speculation.saturating_sub(count);
@@ -267,13 +270,13 @@ impl ElementDecoder {
         value: u64,
         bits: u8,
         cycles: Option<u32>,
-        sink: &mut impl FnMut(ElementItem),
+        sink: &mut impl Take<ElementItem>,
     ) {
         self.timestamp = replace_low(self.timestamp, bits, value);
         place.emit(Element::Timestamp { value: self.timestamp, cycles }, sink);
     }
 
-    fn cycle_count(&mut self, place: Place, count: CycleCount, sink: &mut impl FnMut(ElementItem)) {
+    fn cycle_count(&mut self, place: Place, count: CycleCount, sink: &mut impl Take<ElementItem>) {
         let (commit, cycles) = match count {
             CycleCount::Format1 { commit, cycles } => (commit.unwrap_or(0), cycles),
             CycleCount::Format2 { near_maximum, commit, cycles } => {
@@ -301,7 +304,7 @@ impl ElementDecoder {
 
     /// The whole address, remembered as the youngest.
     #[inline(always)]
-    fn complete(&mut self, address: Address) -> Target {
+    pub fn complete(&mut self, address: Address) -> Target {
         let old = self.history[usize::from(address.entry.min(2))];
         let isa = if address.bits == 0 { old.isa } else { address.isa };
         let target = Target { address: replace_low(old.address, address.bits, address.value), isa };
@@ -322,7 +325,7 @@ impl ElementDecoder {
         exception: Located<Exception>,
         place: Place,
         packet: &Packet,
-        sink: &mut impl FnMut(ElementItem),
+        sink: &mut impl Take<ElementItem>,
     ) -> bool {
         let target = match *packet {
             Packet::Ignore => {
@@ -348,13 +351,7 @@ impl ElementDecoder {
         true
     }
 
-    fn take_exception(
-        &mut self,
-        place: Place,
-        number: u16,
-        target: Option<Target>,
-        sink: &mut impl FnMut(ElementItem),
-    ) {
+    fn take_exception(&mut self, place: Place, number: u16, target: Option<Target>, sink: &mut impl Take<ElementItem>) {
         let fails = number == TRANSACTION_FAILURE && self.is_ete();
         if fails || number == PE_RESET && self.in_transaction {
             self.in_transaction = false;
@@ -376,15 +373,15 @@ impl ElementDecoder {
         self.is_ete() && matches!(number, PE_RESET | UNKNOWN_RETURN)
     }
 
-    fn abandon_exception(&mut self, sink: &mut impl FnMut(ElementItem)) {
+    fn abandon_exception(&mut self, sink: &mut impl Take<ElementItem>) {
         if let Some(exception) = self.exception.take() {
-            sink(Err(exception_without_address(exception.offset)));
+            sink.take(Err(exception_without_address(exception.offset)));
         }
     }
 
-    fn tell_unknown(&mut self, sink: &mut impl FnMut(ElementItem)) {
+    fn tell_unknown(&mut self, sink: &mut impl Take<ElementItem>) {
         if let Some((offset, skipped)) = self.unknown.take() {
-            sink(Err(ElementError { offset, skipped, kind: Broken::NoTraceInfo }));
+            sink.take(Err(ElementError { offset, skipped, kind: Broken::NoTraceInfo }));
         }
     }
 }
@@ -398,8 +395,8 @@ struct Place {
 
 impl Place {
     #[inline(always)]
-    fn emit(self, value: Element, sink: &mut impl FnMut(ElementItem)) {
-        sink(Ok(Located { offset: self.offset, length: self.length, value }));
+    fn emit(self, value: Element, sink: &mut impl Take<ElementItem>) {
+        sink.take(Ok(Located { offset: self.offset, length: self.length, value }));
     }
 }
 

@@ -13,6 +13,7 @@ use super::packet::Packet;
 use super::parse::{Fault, extension, parse};
 use super::{Atoms, Config};
 use crate::cursor::Cursor;
+use crate::take::Take;
 
 /// Something, and which bytes of the stream say it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,7 +148,7 @@ impl PacketDecoder {
     /// others start a packet whose end has not come: give them again with what follows. With `last` nothing follows,
     /// and all bytes are read.
     #[inline]
-    pub fn decode(&mut self, bytes: &[u8], last: bool, mut sink: impl FnMut(PacketItem)) -> usize {
+    pub fn decode(&mut self, bytes: &[u8], last: bool, mut sink: impl Take<PacketItem>) -> usize {
         let start = self.offset;
         let mut at = 0;
         loop {
@@ -158,7 +159,7 @@ impl PacketDecoder {
             // The sink is seen by the loop over common packets and by this one call only, so that what it counts can
             // stay in registers.
             let Some(item) = self.uncommon(&bytes[at..], last) else { break };
-            sink(item);
+            sink.take(item);
             at = (self.offset - start) as usize;
         }
         (self.offset - start) as usize
@@ -279,17 +280,17 @@ impl PacketDecoder {
 
 /// Reads atoms and addresses, which are nearly all of a stream. Returns where something else starts.
 #[inline(always)]
-fn common(bytes: &[u8], mut at: usize, base: u64, sink: &mut impl FnMut(PacketItem)) -> usize {
+fn common(bytes: &[u8], mut at: usize, base: u64, sink: &mut impl Take<PacketItem>) -> usize {
     while let Some(&header) = bytes.get(at) {
         let offset = base + at as u64;
         // Three of four packets are a single byte of atoms.
         if header >= 0xc0 {
-            sink(Ok(Located { offset, length: 1, value: Packet::Atoms(Atoms::from_header(header)) }));
+            sink.take(Ok(Located { offset, length: 1, value: Packet::Atoms(Atoms::from_header(header)) }));
             at += 1;
             continue;
         }
         let Some((address, length)) = common_address(&bytes[at..], header) else { break };
-        sink(Ok(Located { offset, length: length as u64, value: Packet::Address(address) }));
+        sink.take(Ok(Located { offset, length: length as u64, value: Packet::Address(address) }));
         at += length;
     }
     at

@@ -19,6 +19,7 @@ use alloc::vec::Vec;
 use super::element::{Broken, Element, ElementError, ElementItem};
 use super::waiting::Waiting;
 use super::{Atoms, Config, Located};
+use crate::take::Take;
 
 /// What to do with the elements of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,6 +56,12 @@ impl Speculation {
         Self { config: *config, transactions, unseen: None, queue: Waiting::default(), transaction: None, fresh: true }
     }
 
+    /// Nothing is held back: atoms and addresses pass as they are.
+    #[inline(always)]
+    pub fn is_plain(&self) -> bool {
+        self.config.max_speculation == 0 && self.transaction.is_none()
+    }
+
     /// How many P0 elements are held back now.
     pub fn outstanding(&self) -> u64 {
         self.queue.iter().map(|entry| u64::from(entry.value.p0_count(&self.config))).sum()
@@ -62,18 +69,18 @@ impl Speculation {
 
     /// Takes the next element, or the error in its place.
     #[inline(always)]
-    pub fn push(&mut self, item: ElementItem, sink: &mut impl FnMut(ElementItem)) {
+    pub fn push(&mut self, item: ElementItem, sink: &mut impl Take<ElementItem>) {
         // Nearly all elements are of these two kinds, and most trace units show no speculation.
         let common = matches!(item, Ok(Located { value: Element::Atoms(_) | Element::TargetAddress(_), .. }));
-        if common && self.config.max_speculation == 0 && self.transaction.is_none() {
-            sink(item);
+        if common && self.is_plain() {
+            sink.take(item);
         } else {
             self.resolve(item, sink);
         }
     }
 
     #[inline(never)]
-    fn resolve(&mut self, item: ElementItem, sink: &mut impl FnMut(ElementItem)) {
+    fn resolve(&mut self, item: ElementItem, sink: &mut impl Take<ElementItem>) {
         match item {
             Ok(element) if self.config.max_speculation == 0 => self.without_speculation(element, sink),
             Ok(element) => self.element(element, sink),
@@ -83,27 +90,27 @@ impl Speculation {
                     self.unseen = None;
                     self.fresh = true;
                 }
-                sink(Err(error));
+                sink.take(Err(error));
             }
         }
     }
 
     /// Ends the stream: what is still speculative is dropped. Returns how many P0 elements that were.
-    pub fn finish(&mut self, sink: &mut impl FnMut(ElementItem)) -> u64 {
+    pub fn finish(&mut self, sink: &mut impl Take<ElementItem>) -> u64 {
         let outstanding = self.outstanding();
         self.forget(sink);
         outstanding
     }
 
-    fn without_speculation(&mut self, element: Located<Element>, sink: &mut impl FnMut(ElementItem)) {
+    fn without_speculation(&mut self, element: Located<Element>, sink: &mut impl Take<ElementItem>) {
         match element.value {
             Element::Commit(_) => {}
-            Element::Cancel(count) => sink(Err(error_at(&element, Broken::CancelOfNothing(count)))),
+            Element::Cancel(count) => sink.take(Err(error_at(&element, Broken::CancelOfNothing(count)))),
             _ => self.release(element, sink),
         }
     }
 
-    fn element(&mut self, element: Located<Element>, sink: &mut impl FnMut(ElementItem)) {
+    fn element(&mut self, element: Located<Element>, sink: &mut impl Take<ElementItem>) {
         match element.value {
             Element::Commit(count) => self.commit(&element, count, sink),
             Element::Cancel(count) => self.cancel(&element, count, sink),
@@ -119,10 +126,10 @@ impl Speculation {
         }
     }
 
-    fn hold(&mut self, element: Located<Element>, sink: &mut impl FnMut(ElementItem)) {
+    fn hold(&mut self, element: Located<Element>, sink: &mut impl Take<ElementItem>) {
         self.queue.push_back(element);
         if self.queue.len() > MOST_WAITING {
-            sink(Err(error_at(&element, Broken::EndlessSpeculation)));
+            sink.take(Err(error_at(&element, Broken::EndlessSpeculation)));
             while let Some(oldest) = self.queue.pop_front() {
                 self.release(oldest, sink);
             }
@@ -131,7 +138,7 @@ impl Speculation {
     }
 
     /// Elements with no speculative P0 element before them cannot be cancelled any more.
-    fn release_certain(&mut self, sink: &mut impl FnMut(ElementItem)) {
+    fn release_certain(&mut self, sink: &mut impl Take<ElementItem>) {
         if self.unseen.unwrap_or(0) > 0 {
             return;
         }
@@ -144,11 +151,11 @@ impl Speculation {
         }
     }
 
-    fn commit(&mut self, commit: &Located<Element>, count: u32, sink: &mut impl FnMut(ElementItem)) {
+    fn commit(&mut self, commit: &Located<Element>, count: u32, sink: &mut impl Take<ElementItem>) {
         let mut left = self.resolve_unseen(count);
         while left > 0 {
             let Some(front) = self.queue.front().copied() else {
-                sink(Err(error_at(commit, Broken::CommitOfNothing(left))));
+                sink.take(Err(error_at(commit, Broken::CommitOfNothing(left))));
                 break;
             };
             let (committed, waiting) = split_oldest(front, left);
@@ -162,7 +169,7 @@ impl Speculation {
         self.release_certain(sink);
     }
 
-    fn cancel(&mut self, cancel: &Located<Element>, count: u32, sink: &mut impl FnMut(ElementItem)) {
+    fn cancel(&mut self, cancel: &Located<Element>, count: u32, sink: &mut impl Take<ElementItem>) {
         let mut left = count;
         while left > 0 {
             let Some(youngest) = self.queue.youngest() else { break };
@@ -176,7 +183,7 @@ impl Speculation {
         }
         left = self.resolve_unseen(left);
         if left > 0 {
-            sink(Err(error_at(cancel, Broken::CancelOfNothing(left))));
+            sink.take(Err(error_at(cancel, Broken::CancelOfNothing(left))));
         }
         self.release_certain(sink);
     }
@@ -190,7 +197,7 @@ impl Speculation {
     }
 
     /// Everything speculative is gone; what survives a cancel is handed out.
-    fn cancel_all(&mut self, sink: &mut impl FnMut(ElementItem)) {
+    fn cancel_all(&mut self, sink: &mut impl Take<ElementItem>) {
         self.unseen = self.unseen.map(|_| 0);
         while let Some(element) = self.queue.pop_front() {
             if element.value.survives_cancel() {
@@ -200,15 +207,15 @@ impl Speculation {
     }
 
     /// What came before does not lead to what follows.
-    fn forget(&mut self, sink: &mut impl FnMut(ElementItem)) {
+    fn forget(&mut self, sink: &mut impl Take<ElementItem>) {
         self.cancel_all(sink);
         self.end_transaction(false, sink);
     }
 
     /// The element has happened, unless the transaction that it is in fails.
-    fn release(&mut self, element: Located<Element>, sink: &mut impl FnMut(ElementItem)) {
+    fn release(&mut self, element: Located<Element>, sink: &mut impl Take<ElementItem>) {
         if self.transactions == Transactions::Show {
-            return sink(Ok(element));
+            return sink.take(Ok(element));
         }
         match element.value {
             Element::TransactionCommit => self.end_transaction(true, sink),
@@ -219,11 +226,11 @@ impl Speculation {
             Some(held) => {
                 held.push(element);
                 if held.len() > MOST_WAITING {
-                    sink(Err(error_at(&element, Broken::EndlessTransaction)));
+                    sink.take(Err(error_at(&element, Broken::EndlessTransaction)));
                     self.end_transaction(true, sink);
                 }
             }
-            None => sink(Ok(element)),
+            None => sink.take(Ok(element)),
         }
         self.start_transaction(&element.value);
     }
@@ -239,9 +246,9 @@ impl Speculation {
         }
     }
 
-    fn end_transaction(&mut self, succeeded: bool, sink: &mut impl FnMut(ElementItem)) {
+    fn end_transaction(&mut self, succeeded: bool, sink: &mut impl Take<ElementItem>) {
         let Some(held) = self.transaction.take() else { return };
-        held.into_iter().filter(|element| succeeded || element.value.survives_cancel()).for_each(|e| sink(Ok(e)));
+        held.into_iter().filter(|element| succeeded || element.value.survives_cancel()).for_each(|e| sink.take(Ok(e)));
     }
 }
 

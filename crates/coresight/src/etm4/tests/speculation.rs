@@ -226,7 +226,7 @@ fn memory_is_bounded() {
         let mut told = false;
         let mut put = |word: &str| {
             let item = Ok(Located { offset: 0, length: 1, value: element(word) });
-            speculation.push(item, &mut |item| told |= item.is_err());
+            speculation.push(item, &mut |item: ElementItem| told |= item.is_err());
         };
         put(words[0]);
         (0..70_000).for_each(|_| put(words[1]));

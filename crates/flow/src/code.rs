@@ -1,0 +1,97 @@
+//! Code, one instruction after the other.
+//!
+//! Comes in: a [`CodeMemory`] and where to start. Goes out: opcodes with their facts, until code is missing. Addresses
+//! of AArch32 stay within 32 bits.
+
+use unspool_isa::{Facts, Isa, facts, t32_length};
+
+use crate::memory::{CodeMemory, Space};
+
+/// Instructions in a row.
+pub(crate) struct Code<'m, M> {
+    memory: &'m M,
+    space: Space,
+    isa: Isa,
+    /// Where the next instruction is.
+    pub(crate) address: u64,
+    /// How many instructions behind this point an IT instruction made conditional.
+    it: u8,
+}
+
+impl<'m, M: CodeMemory> Code<'m, M> {
+    pub(crate) fn new(memory: &'m M, space: Space, isa: Isa, address: u64) -> Self {
+        Self { memory, space, isa, address: within(isa, address), it: 0 }
+    }
+
+    /// Hands out instructions for as long as they are wanted. False: the code was not known any more.
+    pub(crate) fn each(&mut self, mut wants_more: impl FnMut(u64, u32, Facts) -> bool) -> bool {
+        let mut buffer = [0; 64];
+        loop {
+            let mut bytes = self.memory.read(self.address, self.space, &mut buffer);
+            let mut joined = [0; 4];
+            if bytes.len() < 4 {
+                // An instruction may lie across the end of a region.
+                let length = self.join(bytes, &mut joined);
+                bytes = &joined[..length];
+            }
+            let start = self.address;
+            while let Some((opcode, length)) = opcode(self.isa, bytes) {
+                let facts = self.facts(opcode);
+                self.address = within(self.isa, self.address.wrapping_add(length as u64));
+                if !wants_more(self.address, opcode, facts) {
+                    return true;
+                }
+                bytes = &bytes[length..];
+            }
+            if self.address == start {
+                return false;
+            }
+        }
+    }
+
+    fn facts(&mut self, opcode: u32) -> Facts {
+        let mut facts = facts(self.isa, self.address, opcode);
+        facts.conditional |= self.it > 0;
+        self.it = if facts.it > 0 { facts.it } else { self.it.saturating_sub(1) };
+        facts
+    }
+
+    /// Up to four bytes from more than one region.
+    fn join(&self, first: &[u8], joined: &mut [u8; 4]) -> usize {
+        let mut length = first.len();
+        joined[..length].copy_from_slice(first);
+        while (1..4).contains(&length) {
+            let mut buffer = [0; 4];
+            let behind = within(self.isa, self.address.wrapping_add(length as u64));
+            let more = self.memory.read(behind, self.space, &mut buffer);
+            let fits = more.len().min(4 - length);
+            if fits == 0 {
+                break;
+            }
+            joined[length..length + fits].copy_from_slice(&more[..fits]);
+            length += fits;
+        }
+        length
+    }
+}
+
+/// The opcode that starts here and its length, if it is all there.
+fn opcode(isa: Isa, bytes: &[u8]) -> Option<(u32, usize)> {
+    if isa != Isa::T32 {
+        return bytes.first_chunk().map(|&word| (u32::from_le_bytes(word), 4));
+    }
+    let first = u16::from_le_bytes(*bytes.first_chunk()?);
+    if t32_length(first) == 2 {
+        return Some((u32::from(first), 2));
+    }
+    let second = u16::from_le_bytes(*bytes[2..].first_chunk()?);
+    Some((u32::from(first) << 16 | u32::from(second), 4))
+}
+
+/// The address as the instruction set has it.
+pub(crate) fn within(isa: Isa, address: u64) -> u64 {
+    match isa {
+        Isa::A64 => address,
+        Isa::A32 | Isa::T32 => address & 0xffff_ffff,
+    }
+}

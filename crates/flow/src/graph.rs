@@ -1,0 +1,381 @@
+//! The graph of blocks: code is looked at once, however often it was executed.
+//!
+//! Comes in: addresses. Goes out: the block there, and the blocks that its last instruction can lead to. A block is a
+//! stretch of code that ends with a P0 instruction, so one atom is one step in the graph. The graph is a cache of the
+//! program and grows with the code that was executed, never with the trace; beyond [`MOST_OPCODES`] it starts afresh.
+
+use unspool_isa::{Facts, Isa, Kind, Target, facts};
+
+use crate::code::{Code, within};
+use crate::memory::{CodeMemory, Space};
+use crate::table::Table;
+
+/// A block of the graph, or one of the places that are none.
+pub(crate) type Id = u32;
+
+/// Behind an indirect branch: an address follows, or the return stack knows it.
+pub(crate) const NEEDS_ADDRESS: Id = 0;
+/// Nobody knows where, until an address comes.
+pub(crate) const LOST: Id = 1;
+/// At an address without code.
+pub(crate) const NO_CODE: Id = 2;
+/// A stretch that is no block of the program, made for one occasion.
+pub(crate) const SCRATCH: Id = 3;
+/// Blocks of the program come behind these.
+pub(crate) const FIRST: Id = 4;
+
+/// A block longer than this is none: no program goes on for so long without a branch.
+pub(crate) const LONGEST: usize = 1 << 14;
+
+/// Opcodes that the graph keeps at most.
+const MOST_OPCODES: usize = 1 << 24;
+
+/// Which instructions trace has an element for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rules {
+    pub(crate) wfx_is_p0: bool,
+}
+
+impl Rules {
+    fn is_p0(self, kind: Kind) -> bool {
+        match kind {
+            Kind::Other => false,
+            Kind::Wfx => self.wfx_is_p0,
+            Kind::Direct | Kind::Indirect | Kind::Isb | Kind::TransactionStart => true,
+        }
+    }
+}
+
+/// How a block ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// With a P0 instruction.
+    P0,
+    /// Where nobody knows the code.
+    NoCode,
+    /// It does not.
+    TooLong,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Block {
+    pub(crate) start: u64,
+    /// Behind the last instruction.
+    pub(crate) end: u64,
+    pub(crate) isa: Isa,
+    pub(crate) ending: Ending,
+    /// The last instruction; of a block without instructions, nothing is said.
+    pub(crate) last: Facts,
+    pub(crate) instructions: u32,
+    /// Where the opcodes of the block start.
+    opcodes: u32,
+    pub(crate) mode: Mode,
+    /// Where an E atom leads; not known yet if it is `LOST`.
+    taken: Id,
+    /// Where an N atom leads.
+    not_taken: Id,
+}
+
+impl Block {
+    /// Can this atom be right? In T32 the start of the block may be in an IT block that nobody saw.
+    pub(crate) fn can_be(&self, taken: bool) -> bool {
+        taken || self.last.conditional || self.isa == Isa::T32 && self.instructions <= 4
+    }
+
+    /// Was the last instruction taken, if execution went on at `next`? `None`: it cannot lead there.
+    pub(crate) fn outcome(&self, next: u64) -> Option<bool> {
+        let falls_through = next == self.end;
+        let branches = match self.last.kind {
+            Kind::Indirect => true,
+            Kind::Direct => self.last.target.is_some_and(|target| target.address == next),
+            _ => falls_through,
+        };
+        match (branches, falls_through && self.last.conditional) {
+            (_, true) => Some(false),
+            (true, false) => Some(true),
+            (false, false) => None,
+        }
+    }
+
+    /// Where the last instruction is.
+    pub(crate) fn last_address(&self) -> u64 {
+        self.end.wrapping_sub(u64::from(self.last.length))
+    }
+
+    /// Where execution goes on behind the last instruction; `None`: an address has to tell.
+    pub(crate) fn leads_to(&self, taken: bool) -> Option<Target> {
+        match self.last.kind {
+            Kind::Indirect if taken => None,
+            Kind::Direct if taken => self.last.target,
+            _ => Some(Target { address: self.end, isa: self.isa }),
+        }
+    }
+
+    /// The address behind the last instruction, where a function that it calls returns to.
+    pub(crate) fn behind(&self) -> Target {
+        Target { address: self.end, isa: self.isa }
+    }
+}
+
+/// A space and an instruction set: one address is one block in each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mode(u8);
+
+#[derive(Debug)]
+struct World {
+    space: Space,
+    isa: Isa,
+    /// What the walker noted for addresses (with their lowest bit set, so that none is zero) that the trace named.
+    targets: Table,
+}
+
+/// All blocks that were executed so far.
+#[derive(Debug)]
+pub(crate) struct Graph {
+    rules: Rules,
+    worlds: Vec<World>,
+    blocks: Vec<Block>,
+    /// A hash table of blocks by world and start, at most half full; zero where nothing is.
+    places: Vec<Id>,
+    opcodes: Vec<u32>,
+    scratch_opcodes: Vec<u32>,
+}
+
+impl Graph {
+    pub(crate) fn new(rules: Rules) -> Self {
+        let nothing = Block {
+            start: 0,
+            end: 0,
+            isa: Isa::A64,
+            ending: Ending::NoCode,
+            last: NOTHING,
+            instructions: 0,
+            opcodes: 0,
+            mode: Mode(0),
+            taken: LOST,
+            not_taken: LOST,
+        };
+        // Room that is not used costs nothing; to move blocks while the graph grows does.
+        let mut blocks = Vec::with_capacity(1 << 16);
+        blocks.resize(FIRST as usize, nothing);
+        let opcodes = Vec::with_capacity(1 << 18);
+        Self { rules, worlds: Vec::new(), blocks, places: vec![0; 1 << 12], opcodes, scratch_opcodes: Vec::new() }
+    }
+
+    /// There is more code than is worth keeping.
+    pub(crate) fn is_full(&self) -> bool {
+        self.opcodes.len() + self.blocks.len() > MOST_OPCODES
+    }
+
+    pub(crate) fn mode(&mut self, space: Space, isa: Isa) -> Mode {
+        let known = self.worlds.iter().position(|world| world.space == space && world.isa == isa);
+        let index = known.unwrap_or_else(|| {
+            self.worlds.push(World { space, isa, targets: Table::new() });
+            self.worlds.len() - 1
+        });
+        // Four Security states, four Exception levels and three instruction sets are all there can be.
+        Mode(index as u8)
+    }
+
+    /// The same graph without any code.
+    pub(crate) fn emptied(&self) -> Self {
+        Self::new(self.rules)
+    }
+
+    pub(crate) fn space(&self, mode: Mode) -> Space {
+        self.worlds[usize::from(mode.0)].space
+    }
+
+    /// Is the last instruction of the block at this address, and a P0 instruction?
+    pub(crate) fn ends_at(&self, id: Id, address: u64) -> bool {
+        let block = self.block(id);
+        self.ends_in_p0(id) && block.last_address() == address
+    }
+
+    /// Is the last instruction of the block a P0 instruction?
+    pub(crate) fn ends_in_p0(&self, id: Id) -> bool {
+        self.rules.is_p0(self.block(id).last.kind)
+    }
+
+    /// Is there a P0 instruction before the last one?
+    pub(crate) fn branches_before_end(&self, id: Id) -> bool {
+        let block = self.block(id);
+        let before = self.opcodes(id).split_last().map_or(&[][..], |(_, before)| before);
+        before.iter().any(|&opcode| self.rules.is_p0(facts(block.isa, 0, opcode).kind))
+    }
+
+    #[inline(always)]
+    pub(crate) fn block(&self, id: Id) -> &Block {
+        &self.blocks[id as usize]
+    }
+
+    pub(crate) fn opcodes(&self, id: Id) -> &[u32] {
+        let block = self.block(id);
+        let all = if id == SCRATCH { &self.scratch_opcodes } else { &self.opcodes };
+        &all[block.opcodes as usize..][..block.instructions as usize]
+    }
+
+    /// What the walker noted for an address that the trace named before.
+    #[inline(always)]
+    pub(crate) fn noted(&self, mode: Mode, address: u64) -> Option<u32> {
+        self.worlds[usize::from(mode.0)].targets.find(address | 1).map(|node| node as u32)
+    }
+
+    /// Notes a number for an address that the trace named.
+    pub(crate) fn note(&mut self, mode: Mode, address: u64, node: u32) {
+        let targets = &mut self.worlds[usize::from(mode.0)].targets;
+        if targets.find(address | 1).is_none() {
+            targets.insert(address | 1, u64::from(node));
+        }
+    }
+
+    /// Where a block stands among the places, or the free place where it belongs.
+    fn place(&self, mode: Mode, address: u64) -> usize {
+        let mask = self.places.len() - 1;
+        let hash = (address ^ u64::from(mode.0) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut place = (hash >> 32) as usize & mask;
+        loop {
+            let id = self.places[place];
+            let block = self.block(id);
+            if id == 0 || block.start == address && block.mode == mode {
+                return place;
+            }
+            place = (place + 1) & mask;
+        }
+    }
+
+    fn add(&mut self, block: Block) -> Id {
+        let id = self.blocks.len() as Id;
+        if self.blocks.len() * 2 > self.places.len() {
+            self.places = vec![0; self.places.len() * 4];
+            for id in FIRST..id {
+                let place = self.place(self.block(id).mode, self.block(id).start);
+                self.places[place] = id;
+            }
+        }
+        let place = self.place(block.mode, block.start);
+        self.places[place] = id;
+        self.blocks.push(block);
+        id
+    }
+
+    /// The block at an address. `NO_CODE`: nobody knows what is there.
+    pub(crate) fn enter(&mut self, memory: &impl CodeMemory, mode: Mode, address: u64) -> Id {
+        let address = within(self.worlds[usize::from(mode.0)].isa, address);
+        match self.places[self.place(mode, address)] {
+            0 => self.discover(memory, mode, address),
+            known => known,
+        }
+    }
+
+    /// Where an atom at the end of a block leads.
+    #[inline]
+    pub(crate) fn follow(&mut self, memory: &impl CodeMemory, id: Id, taken: bool) -> Id {
+        let block = self.block(id);
+        match if taken { block.taken } else { block.not_taken } {
+            LOST => self.connect(memory, id, taken),
+            next => next,
+        }
+    }
+
+    fn connect(&mut self, memory: &impl CodeMemory, id: Id, taken: bool) -> Id {
+        let block = self.block(id);
+        let next = match block.leads_to(taken) {
+            None => NEEDS_ADDRESS,
+            Some(Target { address, isa }) => {
+                let space = self.worlds[usize::from(block.mode.0)].space;
+                let mode = self.mode(space, isa);
+                self.enter(memory, mode, address)
+            }
+        };
+        if next != NO_CODE && id != SCRATCH {
+            let block = &mut self.blocks[id as usize];
+            *(if taken { &mut block.taken } else { &mut block.not_taken }) = next;
+        }
+        next
+    }
+
+    fn discover(&mut self, memory: &impl CodeMemory, mode: Mode, address: u64) -> Id {
+        let world = &self.worlds[usize::from(mode.0)];
+        let mut code = Code::new(memory, world.space, world.isa, address);
+        let first = self.opcodes.len();
+        let (opcodes, rules) = (&mut self.opcodes, self.rules);
+        let mut last = None;
+        let known = code.each(|_, opcode, facts| {
+            opcodes.push(opcode);
+            last = Some(facts);
+            !rules.is_p0(facts.kind) && opcodes.len() - first < LONGEST
+        });
+        let Some(last) = last else { return NO_CODE };
+        let ending = match known {
+            false => Ending::NoCode,
+            true if rules.is_p0(last.kind) => Ending::P0,
+            true => Ending::TooLong,
+        };
+        let block = Block {
+            start: address,
+            end: code.address,
+            isa: world.isa,
+            ending,
+            last,
+            instructions: (self.opcodes.len() - first) as u32,
+            opcodes: first as u32,
+            mode,
+            taken: LOST,
+            not_taken: LOST,
+        };
+        self.add(block)
+    }
+
+    /// Makes the scratch block from the instructions at `start` as long as `goes_on` says so of the next address.
+    /// How it ended, other than by running out of them: `None`.
+    pub(crate) fn stretch(
+        &mut self,
+        memory: &impl CodeMemory,
+        mode: Mode,
+        start: u64,
+        mut goes_on: impl FnMut(u64) -> bool,
+    ) -> Option<Ending> {
+        let world = &self.worlds[usize::from(mode.0)];
+        let start = within(world.isa, start);
+        let mut code = Code::new(memory, world.space, world.isa, start);
+        let opcodes = &mut self.scratch_opcodes;
+        opcodes.clear();
+        let mut last = NOTHING;
+        let known = !goes_on(start)
+            || code.each(|next, opcode, facts| {
+                opcodes.push(opcode);
+                last = facts;
+                goes_on(next) && opcodes.len() < LONGEST
+            });
+        let ending = match known {
+            false => Some(Ending::NoCode),
+            true => (opcodes.len() == LONGEST && goes_on(code.address)).then_some(Ending::TooLong),
+        };
+        self.blocks[SCRATCH as usize] = Block {
+            start,
+            end: code.address,
+            isa: world.isa,
+            ending: ending.unwrap_or(Ending::P0),
+            last,
+            instructions: self.scratch_opcodes.len() as u32,
+            opcodes: 0,
+            mode,
+            taken: LOST,
+            not_taken: LOST,
+        };
+        ending
+    }
+}
+
+/// The facts of no instruction.
+const NOTHING: Facts = Facts {
+    kind: Kind::Other,
+    length: 0,
+    conditional: false,
+    link: false,
+    ret: false,
+    eret: false,
+    target: None,
+    it: 0,
+};

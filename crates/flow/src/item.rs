@@ -1,0 +1,306 @@
+//! The words in which the flow of a program is told.
+//!
+//! Ranges come in [`Run`]s, one range a P0 element; everything else is an [`Item`].
+
+use core::fmt;
+
+use unspool_coresight::etm4::element::Context;
+use unspool_coresight::etm4::{ElementError, Located};
+use unspool_isa::{Facts, Isa, Kind};
+
+use crate::graph::{Graph, Id};
+use crate::memory::Space;
+
+/// Takes what was executed.
+pub trait FlowSink {
+    /// Instructions were executed: some ranges in a row, one a P0 element.
+    fn run(&mut self, run: Run<'_>);
+
+    /// Something else happened, or what happened is not known.
+    fn item(&mut self, item: FlowItem);
+}
+
+/// An item with its place in the trace, or an error of an earlier room in its place.
+pub type FlowItem = Result<Located<Item>, ElementError>;
+
+/// What happens besides instructions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Item {
+    /// Execution is in this context from here on.
+    Context(Context),
+    /// Instructions were executed whose branches were not traced.
+    Q {
+        /// Where they start, if known.
+        start: Option<u64>,
+        /// Where execution goes on behind them, if the trace says it.
+        next: Option<u64>,
+        /// How many they are, if counted.
+        instructions: Option<u32>,
+    },
+    /// An exception was taken.
+    Exception {
+        /// Its type.
+        number: u16,
+        /// The preferred return address.
+        return_address: Option<u64>,
+    },
+    /// An exception return.
+    ExceptionReturn,
+    /// An M-profile function return.
+    FunctionReturn,
+    /// Tracing starts here; what was executed before is not known.
+    TraceOn,
+    /// The trace unit lost trace.
+    Overflow,
+    /// Tracing stopped. The outcome of the last P0 instruction before may be wrong.
+    Discard,
+    /// Execution went on at an address whose code is not known.
+    NoCode {
+        /// The address.
+        address: u64,
+        /// The space it was executed in.
+        space: Space,
+    },
+    /// P0 elements that say nothing, since nobody knows where they happened.
+    Lost {
+        /// How many.
+        elements: u64,
+        /// Why.
+        cause: Cause,
+    },
+    /// Trace and code cannot both be right.
+    Finding(Finding),
+    /// The time.
+    Timestamp {
+        /// The timestamp.
+        value: u64,
+        /// Cycles since the last cycle count.
+        cycles: Option<u32>,
+    },
+    /// Cycles since the last cycle count; `None` when not known.
+    CycleCount(Option<u32>),
+    /// Events 0 to 3 in bits 0 to 3.
+    Event {
+        /// At least one bit is set.
+        mask: u8,
+    },
+    /// The point in the program flow that the next timestamp is for.
+    Marker,
+    /// A value that software wrote.
+    Instrumentation {
+        /// The Exception level that wrote it.
+        el: u8,
+        /// The value.
+        value: u64,
+    },
+    /// A transaction starts, succeeds or fails.
+    Transaction(Transaction),
+    /// The trace ends here.
+    End,
+}
+
+/// What becomes of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transaction {
+    /// It starts.
+    Start,
+    /// It succeeded.
+    Commit,
+    /// It failed: what it did did not happen.
+    Failure,
+}
+
+/// Why nobody knows where execution was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// The code at this address is not known.
+    NoCode {
+        /// The address.
+        address: u64,
+        /// The space it was executed in.
+        space: Space,
+    },
+    /// The trace has not told an address, or not the context it is in.
+    NoAddress,
+    /// Trace and code did not fit together before.
+    Disagreement,
+}
+
+/// How trace and code disagree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Finding {
+    /// An N atom at a branch that is always taken.
+    #[error("the branch at {at:#x} is always taken, but the trace says it was not")]
+    NotTaken {
+        /// The branch.
+        at: u64,
+    },
+    /// An address that the instruction before cannot lead to.
+    #[error("execution goes on at {expected:#x}, but the trace says at {found:#x}")]
+    Unreachable {
+        /// Where the code says that it goes on.
+        expected: u64,
+        /// Where the trace says that it goes on.
+        found: u64,
+    },
+    /// A range that does not end.
+    #[error("from {start:#x} on there is no branch for too long")]
+    Runaway {
+        /// Where it starts.
+        start: u64,
+    },
+    /// An exception whose preferred return address does not follow from where execution was.
+    #[error("execution was at {at:#x}, which does not lead to the return address {return_address:#x}")]
+    ReturnAddress {
+        /// Where execution was.
+        at: u64,
+        /// The preferred return address.
+        return_address: u64,
+    },
+    /// A source address that does not follow from where execution was, or where no branch is.
+    #[error("execution was at {at:#x}, which does not lead to a branch at {source_address:#x}")]
+    SourceAddress {
+        /// Where execution was.
+        at: u64,
+        /// The source address.
+        source_address: u64,
+    },
+    /// A mispredict with no P0 element that it could be about.
+    #[error("a mispredict without a branch before it")]
+    Mispredict,
+}
+
+/// One range and how it ended: a block of the graph, and whether its last instruction was taken in the lowest bit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step(u32);
+
+impl Step {
+    pub(crate) fn new(block: Id, taken: bool) -> Self {
+        Self(block << 1 | u32::from(taken))
+    }
+
+    pub(crate) fn block(self) -> Id {
+        self.0 >> 1
+    }
+
+    pub(crate) fn taken(self) -> bool {
+        self.0 & 1 == 1
+    }
+}
+
+/// Ranges that were executed in a row.
+#[derive(Clone, Copy)]
+pub struct Run<'g> {
+    pub(crate) graph: &'g Graph,
+    pub(crate) steps: &'g [Step],
+    pub(crate) instructions: u64,
+    pub(crate) offset: u64,
+}
+
+impl<'g> Run<'g> {
+    /// How many ranges there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Is there none?
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// How many instructions all ranges have together.
+    #[inline]
+    pub fn instructions(&self) -> u64 {
+        self.instructions
+    }
+
+    /// The place in the trace of the packet that says so.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Each range, in the order of execution.
+    #[inline]
+    pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<'g>> + use<'g> {
+        let graph = self.graph;
+        self.steps.iter().map(move |&step| Range { graph, step })
+    }
+}
+
+impl fmt::Debug for Run<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.ranges()).finish()
+    }
+}
+
+/// Instructions that follow one another in memory; only the last of them may branch.
+#[derive(Clone, Copy)]
+pub struct Range<'g> {
+    graph: &'g Graph,
+    step: Step,
+}
+
+impl<'g> Range<'g> {
+    /// The address of the first instruction.
+    #[inline]
+    pub fn start(&self) -> u64 {
+        self.graph.block(self.step.block()).start
+    }
+
+    /// The address behind the last instruction.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.graph.block(self.step.block()).end
+    }
+
+    /// How many instructions there are.
+    #[inline]
+    pub fn instructions(&self) -> u32 {
+        self.graph.block(self.step.block()).instructions
+    }
+
+    /// The instruction set.
+    pub fn isa(&self) -> Isa {
+        self.graph.block(self.step.block()).isa
+    }
+
+    /// Did the last instruction branch, or was it executed if it is no branch? An E atom.
+    #[inline]
+    pub fn taken(&self) -> bool {
+        self.step.taken()
+    }
+
+    /// The last instruction.
+    pub fn last(&self) -> &'g Facts {
+        &self.graph.block(self.step.block()).last
+    }
+
+    /// The opcodes, in the order of execution. A T32 opcode of four bytes has its first halfword in the high half, one
+    /// of two bytes is smaller than 0x10000.
+    #[inline]
+    pub fn opcodes(&self) -> &'g [u32] {
+        self.graph.opcodes(self.step.block())
+    }
+
+    /// Where execution goes on, if the last instruction tells.
+    pub fn next(&self) -> Option<u64> {
+        self.graph.block(self.step.block()).leads_to(self.taken()).map(|target| target.address)
+    }
+}
+
+impl fmt::Debug for Range<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let outcome = if self.taken() { "E" } else { "N" };
+        write!(f, "{:#x}..{:#x} {outcome}", self.start(), self.end())
+    }
+}
+
+impl Range<'_> {
+    /// Does the range end in a P0 instruction? Those that an exception or missing code cut do not.
+    pub fn ends_in_branch(&self) -> bool {
+        self.last().kind != Kind::Other
+    }
+}

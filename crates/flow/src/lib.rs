@@ -1,0 +1,20 @@
+//! From trace to instructions: what was executed, as far as trace and code tell.
+//!
+//! committed elements + code ─▶ **flow** ─▶ ranges, instructions
+//!
+//! Knows nothing of files and frames. [`Walker`] is the room; [`CodeMemory`] is what it asks for code.
+
+mod code;
+mod decode;
+mod graph;
+mod item;
+mod memory;
+mod runs;
+mod stack;
+mod table;
+mod walk;
+
+pub use decode::FlowDecoder;
+pub use item::{Cause, Finding, FlowItem, FlowSink, Item, Range, Run, Step, Transaction};
+pub use memory::{Callback, CodeMemory, Space};
+pub use walk::Walker;

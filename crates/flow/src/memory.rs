@@ -1,0 +1,69 @@
+//! Where code is read from.
+//!
+//! Comes in: an address and the space that the PE executes in. Goes out: bytes. Who implements [`CodeMemory`] knows of
+//! files, dumps or live targets; this crate does not.
+
+use core::fmt;
+
+use unspool_coresight::etm4::element::Context;
+use unspool_coresight::etm4::packet::Security;
+
+/// Which memory the PE sees: the same address may hold other code in another Security state or Exception level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Space {
+    /// The Security state.
+    pub security: Security,
+    /// The Exception level, 0 to 3.
+    pub el: u8,
+}
+
+impl Space {
+    /// The space of a context.
+    pub fn of(context: &Context) -> Self {
+        Self { security: context.security, el: context.el }
+    }
+}
+
+impl fmt::Display for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = match self.security {
+            Security::Secure => "S",
+            Security::NonSecure => "N",
+            Security::Root => "ROOT",
+            Security::Realm => "R",
+        };
+        write!(f, "EL{}{state}", self.el)
+    }
+}
+
+/// Program code by address.
+pub trait CodeMemory {
+    /// Code from `address` on; none if nobody knows what is there. Who has the bytes lends them, who does not fills in
+    /// `buffer` and returns the part that was filled.
+    fn read<'b>(&'b self, address: u64, space: Space, buffer: &'b mut [u8]) -> &'b [u8];
+}
+
+/// Code that is asked for piece by piece: copies code from an address on and returns how many bytes there were.
+///
+/// ```
+/// use unspool_flow::{CodeMemory, Callback, Space};
+/// # use unspool_coresight::etm4::packet::Security;
+/// let ones = Callback(|_address: u64, _space: Space, buffer: &mut [u8]| { buffer.fill(1); buffer.len() });
+/// # let space = Space { security: Security::NonSecure, el: 0 };
+/// assert_eq!(ones.read(0x8000, space, &mut [0; 4]), [1; 4]);
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Callback<F>(pub F);
+
+impl<F: Fn(u64, Space, &mut [u8]) -> usize> CodeMemory for Callback<F> {
+    fn read<'b>(&'b self, address: u64, space: Space, buffer: &'b mut [u8]) -> &'b [u8] {
+        let filled = self.0(address, space, buffer).min(buffer.len());
+        &buffer[..filled]
+    }
+}
+
+impl<M: CodeMemory> CodeMemory for &M {
+    fn read<'b>(&'b self, address: u64, space: Space, buffer: &'b mut [u8]) -> &'b [u8] {
+        (*self).read(address, space, buffer)
+    }
+}

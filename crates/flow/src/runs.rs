@@ -1,0 +1,168 @@
+//! Runs of ranges that were walked before: the same atoms from the same block lead to the same place.
+//!
+//! Comes in: a block where an atom packet starts, and its packed atoms. Goes out: the ranges in between and the block
+//! behind them, in one look: what a packet can mean at one block stands together in one cache line. A run has no address
+//! of the trace in it, so it stays true for as long as the graph does.
+
+use unspool_coresight::etm4::Atoms;
+
+use crate::graph::{FIRST, Graph, Id};
+use crate::item::Step;
+use crate::table::Table;
+
+/// Runs with more atoms are not kept; none of the packets has more.
+const MOST_ATOMS: u32 = 24;
+
+/// Steps that are kept at most.
+const MOST_STEPS: usize = 1 << 22;
+
+/// A block where runs start. What is no block of the program has its own numbers here too.
+pub(crate) type NodeId = u32;
+
+/// A run from a node to the next.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Run {
+    /// The atoms that lead this way; zero: there is no such run.
+    key: u32,
+    pub(crate) next: NodeId,
+    /// Where its steps start.
+    start: u32,
+    pub(crate) instructions: u16,
+    length: u8,
+    pub(crate) traits: Traits,
+}
+
+/// What more there is to a run.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Traits(u8);
+
+impl Traits {
+    const LINKS: u8 = 1;
+    const ERET: u8 = 2;
+
+    /// A taken branch in it left a return address.
+    pub(crate) fn links(self) -> bool {
+        self.0 & Self::LINKS != 0
+    }
+
+    /// It ends in an exception return.
+    #[inline(always)]
+    pub(crate) fn eret(self) -> bool {
+        self.0 & Self::ERET != 0
+    }
+}
+
+/// The runs that start at one block: most have few. The others are in a table.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
+struct Node([Run; 4]);
+
+/// All runs that are kept.
+#[derive(Debug)]
+pub(crate) struct Runs {
+    nodes: Vec<Node>,
+    /// The block of each node.
+    blocks: Vec<Id>,
+    /// The node of each block; zero if it has none.
+    node_of: Vec<NodeId>,
+    /// (node, atoms) to the place in `more`, where a node is full.
+    overflow: Table,
+    more: Vec<Run>,
+    steps: Vec<Step>,
+}
+
+impl Runs {
+    pub(crate) fn new() -> Self {
+        Self {
+            nodes: vec![Node::default(); FIRST as usize],
+            blocks: (0..FIRST).collect(),
+            node_of: Vec::new(),
+            overflow: Table::new(),
+            more: Vec::new(),
+            steps: Vec::new(),
+        }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.steps.len() > MOST_STEPS
+    }
+
+    /// The node of a block.
+    pub(crate) fn node(&mut self, block: Id) -> NodeId {
+        if block < FIRST {
+            return block;
+        }
+        let index = block as usize;
+        if index >= self.node_of.len() {
+            self.node_of.resize(index + index / 2 + 1, 0);
+        }
+        if self.node_of[index] == 0 {
+            self.node_of[index] = self.nodes.len() as NodeId;
+            self.nodes.push(Node::default());
+            self.blocks.push(block);
+        }
+        self.node_of[index]
+    }
+
+    pub(crate) fn block(&self, node: NodeId) -> Id {
+        self.blocks[node as usize]
+    }
+
+    /// The run that `atoms` make from `node` on.
+    #[inline(always)]
+    pub(crate) fn find(&self, node: NodeId, atoms: Atoms) -> Option<&Run> {
+        let key = key(atoms);
+        self.nodes[node as usize].0.iter().find(|run| run.key == key)
+    }
+
+    /// The same, where a node is full.
+    pub(crate) fn find_further(&self, node: NodeId, atoms: Atoms) -> Option<&Run> {
+        let place = self.overflow.find(far_key(node, key(atoms)))?;
+        self.more.get(place as usize)
+    }
+
+    #[inline(always)]
+    pub(crate) fn steps(&self, run: &Run) -> &[Step] {
+        &self.steps[run.start as usize..][..usize::from(run.length)]
+    }
+
+    /// Keeps the run that `atoms` make from `node` to `next`. False: it is not worth it.
+    pub(crate) fn keep(&mut self, graph: &Graph, node: NodeId, atoms: Atoms, next: NodeId, steps: &[Step]) -> bool {
+        let Ok(instructions) = u16::try_from(instructions(graph, steps)) else { return false };
+        if atoms.count() > MOST_ATOMS || atoms.is_empty() {
+            return false;
+        }
+        let (key, start, length) = (key(atoms), self.steps.len() as u32, steps.len() as u8);
+        self.steps.extend_from_slice(steps);
+        let run = Run { key, next, start, instructions, length, traits: traits(graph, steps) };
+        match self.nodes[node as usize].0.iter_mut().find(|free| free.key == 0) {
+            Some(free) => *free = run,
+            None => {
+                self.overflow.insert(far_key(node, key), self.more.len() as u64);
+                self.more.push(run);
+            }
+        }
+        true
+    }
+}
+
+pub(crate) fn instructions(graph: &Graph, steps: &[Step]) -> u64 {
+    steps.iter().map(|step| u64::from(graph.block(step.block()).instructions)).sum()
+}
+
+pub(crate) fn traits(graph: &Graph, steps: &[Step]) -> Traits {
+    let last_of = |step: &Step| &graph.block(step.block()).last;
+    let links = steps.iter().any(|step| step.taken() && last_of(step).link);
+    let eret = steps.last().is_some_and(|step| step.taken() && last_of(step).eret);
+    Traits((u8::from(links) * Traits::LINKS) | (u8::from(eret) * Traits::ERET))
+}
+
+/// Twenty-four atoms and their count fit into one number, which is not zero since there is at least one.
+#[inline(always)]
+fn key(atoms: Atoms) -> u32 {
+    atoms.count() << 24 | atoms.bits() & 0xff_ffff
+}
+
+fn far_key(node: NodeId, key: u32) -> u64 {
+    u64::from(node) << 32 | u64::from(key)
+}

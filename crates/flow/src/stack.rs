@@ -1,0 +1,84 @@
+//! The return stack: the targets that a trace unit may leave out.
+//!
+//! Specification: Arm DDI 0487, trace analyzer, operation of the return stack. The depth is the greatest that a trace
+//! unit can have; what is pushed beyond it drops the oldest.
+
+use unspool_isa::Target;
+
+/// How many entries an analyzer keeps.
+const DEPTH: usize = 15;
+
+/// Return addresses, youngest on top.
+#[derive(Debug, Clone)]
+pub(crate) struct ReturnStack {
+    /// A ring: the youngest entry is the one before `top`.
+    entries: [Option<Target>; DEPTH],
+    top: usize,
+    /// The entries are not to be used any more once the next P0 element has found its address.
+    clear_pending: bool,
+}
+
+impl ReturnStack {
+    pub(crate) fn new() -> Self {
+        Self { entries: [None; DEPTH], top: 0, clear_pending: false }
+    }
+
+    pub(crate) fn push(&mut self, target: Target) {
+        self.entries[self.top] = Some(target);
+        self.top = (self.top + 1) % DEPTH;
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Target> {
+        self.top = (self.top + DEPTH - 1) % DEPTH;
+        self.entries[self.top].take()
+    }
+
+    /// Forgets all entries when the next P0 element comes.
+    pub(crate) fn clear_later(&mut self) {
+        self.clear_pending = true;
+    }
+
+    /// A P0 element comes.
+    pub(crate) fn clear_if_pending(&mut self) {
+        if self.clear_pending {
+            self.clear();
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::new();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unspool_isa::Isa;
+
+    use super::*;
+
+    fn at(address: u64) -> Target {
+        Target { address, isa: Isa::A64 }
+    }
+
+    #[test]
+    fn the_sixteenth_entry_drops_the_oldest() {
+        let mut stack = ReturnStack::new();
+        (0..16).for_each(|address| stack.push(at(address)));
+        let popped: Vec<u64> = std::iter::from_fn(|| stack.pop()).map(|target| target.address).collect();
+        assert_eq!(popped, (1..16).rev().collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn a_pending_clear_waits_for_the_next_p0_element() {
+        let mut stack = ReturnStack::new();
+        stack.push(at(4));
+        stack.clear_later();
+        stack.push(at(8));
+        assert_eq!(stack.pop(), Some(at(8)));
+        stack.clear_if_pending();
+        assert_eq!(stack.pop(), None);
+        stack.push(at(12));
+        stack.clear_if_pending();
+        assert_eq!(stack.pop(), Some(at(12)));
+    }
+}

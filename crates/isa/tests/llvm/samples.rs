@@ -1,0 +1,156 @@
+//! Opcodes worth a comparison: random ones, and dense ones where the branches live.
+
+/// Random numbers that are the same in every run (xorshift).
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// Starts from `seed`, which is not zero.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn word(&mut self) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
+    }
+
+    /// Random words that have these `bits` under this `mask`.
+    fn words(&mut self, count: usize, mask: u32, bits: u32) -> Vec<u32> {
+        (0..count).map(|_| self.word() & !mask | bits).collect()
+    }
+}
+
+/// How many words a test takes from the whole space.
+fn count() -> usize {
+    std::env::var("UNSPOOL_LLVM_SAMPLES").ok().and_then(|text| text.parse().ok()).unwrap_or(40_000)
+}
+
+/// The whole space; each top byte of the branch group; and the words that differ little from a branch by register,
+/// a hint, a barrier or a system instruction.
+pub(crate) fn a64(random: &mut Random) -> Vec<u32> {
+    let mut words = random.words(count(), 0, 0);
+    for top in (0..=0xff_u32).filter(|top| top >> 2 & 0b111 == 0b101) {
+        words.extend(random.words(count() / 10, 0xff00_0000, top << 24));
+    }
+    let seeds = [
+        0xd61f_0000,
+        0xd61f_081f,
+        0xd63f_0000,
+        0xd65f_03c0,
+        0xd65f_0bff,
+        0xd69f_03e0,
+        0xd69f_0bff,
+        0xd6bf_03e0,
+        0xd71f_0800,
+        0xd73f_0800,
+        0x5500_001f,
+        0xd503_20df,
+        0xd503_205f,
+        0xd503_207f,
+        0xd503_3fdf,
+        0xd503_1000,
+        0xd503_1020,
+        0xd523_3060,
+        0x5400_0000,
+        0x7400_0000,
+        0x7500_0000,
+    ];
+    words.extend(neighbours(random, &seeds));
+    words
+}
+
+/// The whole space; everything with the PC as destination; loads of many registers; and the neighbours of the rest.
+pub(crate) fn a32(random: &mut Random) -> Vec<u32> {
+    let mut words = random.words(count(), 0, 0);
+    words.extend(random.words(count(), 0x0000_f000, 0x0000_f000));
+    words.extend(random.words(count(), 0x0c00_f000, 0x0000_f000));
+    words.extend(random.words(count(), 0x0c00_f000, 0x0400_f000));
+    words.extend(random.words(count() / 2, 0x0e00_0000, 0x0800_0000));
+    words.extend(random.words(count() / 2, 0x0e00_0000, 0x0a00_0000));
+    words.extend(random.words(count() / 2, 0xf000_0000, 0xf000_0000));
+    let seeds = [
+        0xe12f_ff1e,
+        0xe12f_ff20,
+        0xe12f_ff30,
+        0xe160_006e,
+        0xe320_f002,
+        0xe320_f003,
+        0xf57f_f06f,
+        0xf810_0a00,
+        0xf8bd_0a00,
+        0xee07_0f95,
+        0xe1a0_f00e,
+        0xe1b0_f00e,
+        0xe25e_f004,
+        0xe49d_f004,
+        0xe8bd_8000,
+        0xe8fd_8000,
+        0xfa00_0000,
+        0xe79f_f101,
+    ];
+    words.extend(neighbours(random, &seeds));
+    words
+}
+
+/// All halfwords that are whole instructions; the whole space of pairs; each group of pairs; and neighbours.
+pub(crate) fn t32(random: &mut Random) -> Vec<u32> {
+    let mut words: Vec<u32> = (0..0xe800).collect();
+    words.extend(random.words(count(), 0xe000_0000, 0xe000_0000).into_iter().filter(|word| word >> 27 > 0b11100));
+    words.extend(random.words(count(), 0xf800_8000, 0xf000_8000));
+    words.extend(random.words(count(), 0xf800_d001, 0xf000_c001));
+    words.extend(random.words(count(), 0xff80_d001, 0xf000_c001));
+    words.extend(random.words(count(), 0xff80_d000, 0xf380_8000));
+    words.extend(random.words(count(), 0xfe40_0000, 0xe800_0000));
+    words.extend(random.words(count(), 0xff00_f000, 0xf800_f000));
+    words.extend(random.words(count() / 4, 0xfff0_f000, 0xf850_f000));
+    words.extend(random.words(count() / 4, 0xfff0_f000, 0xf8d0_f000));
+    words.extend(random.words(count() / 4, 0xfff0_0000, 0xfb50_0000));
+    let seeds = [
+        0xe8d0_f000,
+        0xe8d1_f010,
+        0xe810_c000,
+        0xe990_c000,
+        0xe8bd_8000,
+        0xe911_8000,
+        0xe89f_8001,
+        0xf3de_8f00,
+        0xf3de_8f04,
+        0xf3c1_8f00,
+        0xf3bf_8f6f,
+        0xf3af_8002,
+        0xf3af_8003,
+        0xf85d_fb04,
+        0xf8dd_f000,
+        0xf851_f002,
+        0xf85f_f000,
+        0xfb5e_cf1d,
+        0xf040_c001,
+        0xf00f_c001,
+        0xf02f_c001,
+        0xf01f_c001,
+        0xf000_c001,
+        0xf040_e001,
+        0xf00f_e001,
+        0xee07_0f95,
+    ];
+    words.extend(neighbours(random, &seeds).into_iter().filter(|word| word >> 27 > 0b11100));
+    words
+}
+
+/// Words that differ from each seed in no bit, in one, in two, and in some random few.
+fn neighbours(random: &mut Random, seeds: &[u32]) -> Vec<u32> {
+    let mut words = Vec::new();
+    for &seed in seeds {
+        words.push(seed);
+        for first in 0..32 {
+            words.extend((first..32).map(|second| seed ^ (1 << first | 1 << second)));
+        }
+        for _ in 0..count() / 80 {
+            let few = random.word() & random.word() & random.word();
+            words.push(seed ^ few);
+        }
+    }
+    words
+}
