@@ -1,19 +1,22 @@
 //! How fast each room is, beside the reference decoder, in one run on one core.
 //!
-//! Comes in: the corpus folder (`UNSPOOL_CORPUS`). Goes out: a table; every row has both speeds and their ratio, since
+//! Comes in: the corpus folder (`UNSPOOL_CORPUS`), and which rows are wanted, by a part of their name. Goes out: a table; every row has both speeds and their ratio, since
 //! the speed of a machine changes from minute to minute and the ratio does not.
 
 use std::env;
 use std::hint::black_box;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use unspool_coresight::Protocol;
+use unspool::capture::Capture;
+use unspool::{FlowReceiver, Parts, Program, Trace};
 use unspool_coresight::etm4::{
-    Config, Element, ElementDecoder, ElementItem, Located, Packet, PacketDecoder, PacketItem, Profile, Registers, Speculation,
-    Transactions,
+    Config, Element, ElementDecoder, ElementItem, Located, Packet, PacketDecoder, PacketItem, Profile, Registers,
+    Speculation, Transactions,
 };
 use unspool_coresight::frame::{Deformatter, FrameData, Layout, Mark, Receive, Span, Stream};
+use unspool_coresight::{Protocol, Take};
+use unspool_flow::{CodeMemory, FlowDecoder, FlowItem, FlowSink, Run, Space};
 
 #[repr(C)]
 struct Unit {
@@ -25,7 +28,23 @@ struct Unit {
     idr8: u32,
 }
 
+#[repr(C)]
+struct ReferenceImage {
+    address: u64,
+    bytes: *const u8,
+    length: u32,
+}
+
 unsafe extern "C" {
+    fn reference_ranges(
+        bytes: *const u8,
+        length: u32,
+        formatted: i32,
+        units: *const Unit,
+        count: u32,
+        images: *const ReferenceImage,
+        count_of_images: u32,
+    ) -> i64;
     fn reference_packets(bytes: *const u8, length: u32, formatted: i32, units: *const Unit, count: u32) -> i64;
 }
 
@@ -37,9 +56,53 @@ fn reference(bytes: &[u8], formatted: bool, units: &[Unit]) -> u64 {
     u64::try_from(packets).expect("the reference decoder reads the buffer")
 }
 
+/// Full decode by the reference, with the images in memory; the answer is how many instructions were executed.
+fn reference_flow(bytes: &[u8], formatted: bool, units: &[Unit], images: &Images) -> u64 {
+    let images: Vec<ReferenceImage> = images
+        .0
+        .iter()
+        .map(|(address, bytes)| ReferenceImage { address: *address, bytes: bytes.as_ptr(), length: bytes.len() as u32 })
+        .collect();
+    // SAFETY: the shim reads `length` bytes, `count` units and the images, and keeps no pointer.
+    let instructions = unsafe {
+        reference_ranges(
+            bytes.as_ptr(),
+            bytes.len() as u32,
+            i32::from(formatted),
+            units.as_ptr(),
+            units.len() as u32,
+            images.as_ptr(),
+            images.len() as u32,
+        )
+    };
+    u64::try_from(instructions).expect("the reference decoder reads the buffer")
+}
+
+/// The code of the program, as the snapshot lists it.
+struct Images(Vec<(u64, Vec<u8>)>);
+
+impl Images {
+    fn read(folder: &Path) -> Self {
+        let files = [
+            ("cc1.init_dump.bin", 0x40_01d8),
+            ("cc1.text_dump.bin", 0x40_0200),
+            ("cc1__libc_freeres_fn_dump.bin", 0x5c_e9c0),
+            ("cc1__libc_thread_freeres_fn_dump.bin", 0x5c_f610),
+            ("cc1.fini_dump.bin", 0x5c_f700),
+        ];
+        Self(files.map(|(file, address)| (address, std::fs::read(folder.join(file)).expect("an image"))).into())
+    }
+}
+
+impl CodeMemory for Images {
+    fn read<'b>(&'b self, address: u64, _space: Space, _buffer: &'b mut [u8]) -> &'b [u8] {
+        let within = |(start, bytes): &&(u64, Vec<u8>)| address.wrapping_sub(*start) < bytes.len() as u64;
+        self.0.iter().find(within).map_or(&[], |(start, bytes)| &bytes[(address - start) as usize..])
+    }
+}
+
 /// The trace units of the benchmark snapshot.
 const IDS: [u8; 6] = [0x10, 0x12, 0x14, 0x16, 0x18, 0x1a];
-const ROUNDS: usize = 100;
 /// Bytes of the buffer that are in hand at once.
 const PIECE: usize = 64 * 1024;
 
@@ -59,19 +122,47 @@ fn config() -> Config {
 
 fn main() {
     let corpus = PathBuf::from(env::var_os("UNSPOOL_CORPUS").expect("UNSPOOL_CORPUS names the corpus folder"));
-    let path = corpus.join("coresight/bugfix-exact-match/cstrace.bin");
-    let bytes = std::fs::read(&path).expect("the benchmark buffer");
-    println!("{} bytes, median of {ROUNDS} rounds, ours and the reference in turn", bytes.len());
-    println!("{:28} {:>12} {:>12} {:>8}", "room", "unspool", "reference", "ratio");
-
+    let folder = corpus.join("coresight/bugfix-exact-match");
+    let bytes = std::fs::read(folder.join("cstrace.bin")).expect("the benchmark buffer");
+    let images = Images::read(&folder);
     let units: Vec<Unit> = IDS.iter().map(|&id| unit(id)).collect();
-    row("frames to streams", bytes.len(), || demultiplexed(&bytes), || reference(&bytes, true, &[]));
     let streams = streams(&bytes);
     let busiest = streams.iter().max_by_key(|stream| stream.len()).expect("a stream");
-    row("one stream to packets", busiest.len(), || packets(busiest), || reference(busiest, false, &[unit(0x12)]));
+    let table = Table { wanted: env::args().nth(1) };
+
+    println!("{} bytes, medians, ours and the reference in turn", bytes.len());
+    println!("{:28} {:>12} {:>12} {:>8}", "room", "unspool", "reference", "ratio");
+    let size = bytes.len();
+    table.row("frames to streams", size, 100, || demultiplexed(&bytes), || reference(&bytes, true, &[]));
+    let packets_of = || reference(busiest, false, &[unit(0x12)]);
+    table.row("one stream to packets", busiest.len(), 100, || packets(busiest), packets_of);
     // The reference completes addresses in its packets, so its packets are what this compares with.
-    row("one stream to committed", busiest.len(), || committed(busiest), || reference(busiest, false, &[unit(0x12)]));
-    row("frames to packets", bytes.len(), || frames_to_packets(&bytes), || reference(&bytes, true, &units));
+    table.row("one stream to committed", busiest.len(), 100, || committed(busiest), packets_of);
+    table.row("frames to packets", size, 100, || frames_to_packets(&bytes), || reference(&bytes, true, &units));
+    let flow_of = || reference_flow(busiest, false, &[unit(0x12)], &images);
+    table.row("one stream to ranges", busiest.len(), 20, || ranges(busiest, &images), flow_of);
+    table.row("each range looked at", busiest.len(), 20, || each_range(busiest, &images), flow_of);
+    table.row("one stream to instructions", busiest.len(), 20, || instructions(busiest, &images), flow_of);
+    let flow_of_all = || reference_flow(&bytes, true, &units, &images);
+    table.row("frames to ranges", size, 20, || frames_to_ranges(&bytes, &images), flow_of_all);
+    let (long, times) = (bytes.repeat(16), 16);
+    let flow_of_long = || times * reference_flow(&bytes, true, &units, &images);
+    table.row_of("frames to ranges, 16 MiB", long.len(), 10, times, || frames_to_ranges(&long, &images), flow_of_long);
+    table.cores(&folder, &bytes);
+}
+
+/// The snapshot with its buffer repeated, decoded from disk on this many cores; the answer is how many instructions.
+fn on_cores(capture: &Capture, threads: usize) -> u64 {
+    let trace = Trace::all(capture).into_iter().find(|trace| trace.source().id == Some(0x12)).expect("the busy source");
+    let (program, _) = Program::of(capture, trace.source().core, &[]);
+    let mut instructions = 0;
+    let mut add = |part: Counts, _| {
+        instructions += part.instructions;
+        true
+    };
+    let parts = Parts::on(threads);
+    trace.flow_in_parts(parts, Transactions::Show, &program, Counts::default, &mut add).expect("a readable capture");
+    instructions
 }
 
 /// The streams of all sources at once, as the reference makes them.
@@ -211,26 +302,205 @@ fn committed(bytes: &[u8]) -> u64 {
     count
 }
 
-/// Times both in turn and prints the medians: a round that was disturbed counts no more than any other.
-fn row(name: &str, bytes: usize, ours: impl Fn() -> u64, reference: impl Fn() -> u64) {
-    let (mut times, mut reference_times) = (vec![], vec![]);
-    let (mut count, mut count_reference) = (0, 0);
-    for _ in 0..ROUNDS {
-        let start = Instant::now();
-        count = black_box(ours());
-        times.push(start.elapsed());
-        let start = Instant::now();
-        count_reference = black_box(reference());
-        reference_times.push(start.elapsed());
+/// Counts what was executed, as the reference's consumer does.
+#[derive(Default)]
+struct Counts {
+    ranges: u64,
+    instructions: u64,
+}
+
+impl FlowSink for Counts {
+    #[inline(always)]
+    fn run(&mut self, run: Run<'_>) {
+        self.ranges += run.len() as u64;
+        self.instructions += run.instructions();
     }
-    let [time, reference_time] = [times, reference_times].map(median);
-    let speed = |time: Duration| format!("{:.0} MB/s", bytes as f64 / time.as_secs_f64() / 1e6);
-    let ratio = reference_time.as_secs_f64() / time.as_secs_f64();
-    println!(
-        "{name:28} {:>12} {:>12} {ratio:>7.1}x   ({count} / {count_reference})",
-        speed(time),
-        speed(reference_time)
-    );
+
+    fn item(&mut self, item: FlowItem) {
+        black_box(item.is_ok());
+    }
+}
+
+impl FlowReceiver for Counts {}
+
+/// Looks at every single range.
+#[derive(Default)]
+struct EachRange {
+    instructions: u64,
+    check: u64,
+}
+
+impl FlowSink for EachRange {
+    #[inline(always)]
+    fn run(&mut self, run: Run<'_>) {
+        for range in run.ranges() {
+            self.instructions += u64::from(range.instructions());
+            self.check ^= range.start() ^ range.end() ^ u64::from(range.taken());
+        }
+    }
+
+    fn item(&mut self, item: FlowItem) {
+        black_box(item.is_ok());
+    }
+}
+
+/// Looks at every single instruction.
+#[derive(Default)]
+struct EachInstruction {
+    instructions: u64,
+    check: u64,
+}
+
+impl FlowSink for EachInstruction {
+    #[inline(always)]
+    fn run(&mut self, run: Run<'_>) {
+        for range in run.ranges() {
+            let mut address = range.start();
+            for &opcode in range.opcodes() {
+                self.check ^= address ^ u64::from(opcode);
+                address += 4;
+                self.instructions += 1;
+            }
+        }
+    }
+
+    fn item(&mut self, item: FlowItem) {
+        black_box(item.is_ok());
+    }
+}
+
+/// Packets go in, what was executed comes out.
+struct Flow<'i, S> {
+    decoder: FlowDecoder<&'i Images>,
+    sink: S,
+}
+
+impl<'i, S: FlowSink + Default> Flow<'i, S> {
+    fn new(images: &'i Images) -> Self {
+        Self { decoder: FlowDecoder::new(&config(), Transactions::Show, images), sink: S::default() }
+    }
+
+    fn of(bytes: &[u8], images: &'i Images) -> S {
+        let mut flow = Self::new(images);
+        PacketDecoder::new(&config()).decode(bytes, true, &mut flow);
+        flow.finish(bytes.len() as u64)
+    }
+
+    fn finish(mut self, end: u64) -> S {
+        self.decoder.finish(end, &mut self.sink);
+        self.sink
+    }
+}
+
+impl<S: FlowSink> Take<PacketItem> for &mut Flow<'_, S> {
+    #[inline(always)]
+    fn take(&mut self, item: PacketItem) {
+        self.decoder.push(item, &mut self.sink);
+    }
+}
+
+fn ranges(bytes: &[u8], images: &Images) -> u64 {
+    let counts: Counts = Flow::of(bytes, images);
+    black_box(counts.ranges);
+    counts.instructions
+}
+
+fn each_range(bytes: &[u8], images: &Images) -> u64 {
+    let ranges: EachRange = Flow::of(bytes, images);
+    black_box(ranges.check);
+    ranges.instructions
+}
+
+fn instructions(bytes: &[u8], images: &Images) -> u64 {
+    let each: EachInstruction = Flow::of(bytes, images);
+    black_box(each.check);
+    each.instructions
+}
+
+fn frames_to_ranges(bytes: &[u8], images: &Images) -> u64 {
+    let mut flows: Vec<(PacketDecoder, Flow<'_, Counts>)> =
+        IDS.iter().map(|_| (PacketDecoder::new(&config()), Flow::new(images))).collect();
+    demultiplex(bytes, |index, stream| {
+        let (packets, flow) = &mut flows[index];
+        let read = packets.decode(stream.bytes(), false, flow);
+        stream.consume(read);
+    });
+    let end = |(mut packets, mut flow): (PacketDecoder, Flow<'_, Counts>)| {
+        packets.decode(&[], true, &mut flow);
+        flow.finish(bytes.len() as u64).instructions
+    };
+    flows.into_iter().map(end).sum()
+}
+
+/// The table that is printed.
+struct Table {
+    /// Only rows with this in their name.
+    wanted: Option<String>,
+}
+
+impl Table {
+    /// One core against two, from a file.
+    fn cores(&self, folder: &Path, bytes: &[u8]) {
+        if self.wanted.as_ref().is_some_and(|wanted| !"two cores".contains(wanted.as_str())) {
+            return;
+        }
+        let copy = tempfile::tempdir().expect("a temporary folder");
+        for file in std::fs::read_dir(folder).expect("the snapshot").map(|entry| entry.expect("an entry").path()) {
+            if file.is_file() {
+                std::fs::copy(&file, copy.path().join(file.file_name().expect("a name"))).expect("a copy");
+            }
+        }
+        let buffer = copy.path().join("cstrace.bin");
+        std::fs::write(buffer, bytes.repeat(128)).expect("a long buffer");
+        let capture = Capture::open(copy.path()).expect("the copied snapshot");
+        let (mut one, mut two) = (vec![], vec![]);
+        for _ in 0..5 {
+            for (threads, times) in [(1, &mut one), (2, &mut two)] {
+                let start = Instant::now();
+                black_box(on_cores(&capture, threads));
+                times.push(start.elapsed());
+            }
+        }
+        let [one, two] = [one, two].map(median);
+        let speed = |time: Duration| format!("{:.1} MB/s", 128.0 * bytes.len() as f64 / time.as_secs_f64() / 1e6);
+        let ratio = one.as_secs_f64() / two.as_secs_f64();
+        println!("128 MiB from disk to ranges: {} on one core, {} on two, {ratio:.2}x", speed(one), speed(two));
+    }
+
+    fn row(&self, name: &str, bytes: usize, rounds: usize, ours: impl Fn() -> u64, reference: impl Fn() -> u64) {
+        self.row_of(name, bytes, rounds, 1, ours, reference);
+    }
+
+    /// Times both in turn and prints the medians: a round that was disturbed counts no more than any other. The reference
+    /// does one of `parts` equal parts of the work.
+    fn row_of(
+        &self,
+        name: &str,
+        bytes: usize,
+        rounds: usize,
+        parts: u64,
+        ours: impl Fn() -> u64,
+        reference: impl Fn() -> u64,
+    ) {
+        if self.wanted.as_ref().is_some_and(|wanted| !name.contains(wanted)) {
+            return;
+        }
+        let (mut times, mut reference_times) = (vec![], vec![]);
+        let (mut count, mut count_reference) = (0, 0);
+        for _ in 0..rounds {
+            let start = Instant::now();
+            count = black_box(ours());
+            times.push(start.elapsed());
+            let start = Instant::now();
+            count_reference = black_box(reference());
+            reference_times.push(start.elapsed() * parts as u32);
+        }
+        let [time, reference_time] = [times, reference_times].map(median);
+        let speed = |time: Duration| format!("{:.1} MB/s", bytes as f64 / time.as_secs_f64() / 1e6);
+        let ratio = reference_time.as_secs_f64() / time.as_secs_f64();
+        let speeds = (speed(time), speed(reference_time));
+        println!("{name:28} {:>12} {:>12} {ratio:>7.1}x   ({count} / {count_reference})", speeds.0, speeds.1);
+    }
 }
 
 fn median(mut times: Vec<Duration>) -> Duration {

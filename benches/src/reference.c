@@ -70,10 +70,9 @@ static int run(dcd_tree_handle_t tree, const uint8_t *bytes, uint32_t length)
     return 0;
 }
 
-/* Full decode of a formatted buffer or of one stream with images in memory. Returns the ranges and how many instructions they have. */
+/* Full decode of frames or of one stream, with images in memory. Returns how many instructions were executed. */
 int64_t reference_ranges(const uint8_t *bytes, uint32_t length, int formatted, const struct unit *units,
-                         uint32_t count_of_units, const struct image *images, uint32_t count_of_images,
-                         uint64_t *count_of_instructions)
+                         uint32_t count_of_units, const struct image *images, uint32_t count_of_images)
 {
     dcd_tree_handle_t tree = ocsd_create_dcd_tree(formatted ? OCSD_TRC_SRC_FRAME_FORMATTED : OCSD_TRC_SRC_SINGLE,
                                                   OCSD_DFRMTR_FRAME_MEM_ALIGN);
@@ -83,12 +82,11 @@ int64_t reference_ranges(const uint8_t *bytes, uint32_t length, int formatted, c
             return -1;
     for (uint32_t i = 0; i < count_of_images; i++)
         if (ocsd_dt_add_buffer_mem_acc(tree, images[i].address, OCSD_MEM_SPACE_ANY, images[i].bytes, images[i].length) != OCSD_OK)
-            return -2;
+            return -1;
     ocsd_dt_set_gen_elem_outfn(tree, count_element, 0);
     int failed = run(tree, bytes, length);
     ocsd_destroy_dcd_tree(tree);
-    *count_of_instructions = instructions;
-    return failed ? -3 : (int64_t)ranges;
+    return failed ? -1 : (int64_t)instructions;
 }
 
 /* formatted: frames of many sources; otherwise the plain stream of units[0]. No unit: frames are only taken apart. */

@@ -13,14 +13,21 @@ use unspool_coresight::etm4::packet::{
 use unspool_coresight::etm4::{Atoms, Config, Packet};
 use unspool_coresight::frame::{Formatter, HSYNC};
 use unspool_fuzz::ini::SEPARATOR;
-use unspool_fuzz::{setup, zip};
+use unspool_fuzz::{code, setup, zip};
 
 /// A name and the bytes.
 type Seed = (&'static str, Vec<u8>);
 
 fn main() -> io::Result<()> {
-    let rooms: [(&str, Vec<Seed>); 5] =
-        [("frames", frames()), ("packets", packets()), ("elements", elements()), ("ini", inis()), ("zip", zips())];
+    let rooms = [
+        ("frames", frames()),
+        ("packets", packets()),
+        ("elements", elements()),
+        ("flow", flows()),
+        ("ini", inis()),
+        ("zip", zips()),
+        ("code", codes()),
+    ];
     for (room, seeds) in rooms {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(room);
         fs::create_dir_all(&folder)?;
@@ -194,6 +201,108 @@ fn elements() -> Vec<Seed> {
     seeds.push(("cancels_and_survivors", cancels));
     seeds.push(("endless_transaction", joined(&[&deep(0), &[3, 0xff], &[0x0a, 0xf7, 0xf7]])));
     seeds
+}
+
+/// A64: calls, conditions, returns, an exception return, barriers and waits, some of them in a loop.
+const A64: [u32; 16] = [
+    0xd503_201f, // nop
+    0x9400_0005, // bl 0x18
+    0x5400_0041, // b.ne 0xc
+    0x3600_0060, // tbz w0, #0, 0x18
+    0xd503_3fdf, // isb
+    0x17ff_fffb, // b 0x0
+    0xd503_207f, // wfi
+    0xd65f_03c0, // ret
+    0xd63f_0020, // blr x1
+    0xb4ff_ffc0, // cbz x0, 0x1c
+    0xd69f_03e0, // eret
+    0xd400_0001, // svc #0
+    0xd523_3060, // tstart x0
+    0xd61f_0020, // br x1
+    0x5400_000e, // b.al 0x38
+    0x1400_1000, // b far away
+];
+
+/// The same in A32: conditional calls and returns, a load into the program counter, a change to T32.
+const A32: [u32; 8] = [
+    0xe320_f000, // nop
+    0x0b00_0001, // bleq 0x10
+    0x1a00_0000, // bne 0x10
+    0xfaff_fffb, // blx 0x0
+    0x012f_ff1e, // bxeq lr
+    0xe8bd_8010, // pop {r4, pc}
+    0xf57f_f06f, // isb
+    0xeaff_fff7, // b 0x0
+];
+
+/// T32, with IT blocks and wide branches.
+const T32: [u16; 12] = [
+    0xbf00, // nop
+    0xbf18, // it ne
+    0x4770, // bxne lr
+    0xf000, 0xf801, // bl 0xc
+    0xd0fc, // beq 0x6
+    0xb100, // cbz r0, 0x10
+    0xbd10, // pop {r4, pc}
+    0xf3bf, 0x8f6f, // isb
+    0xbf30, // wfi
+    0xe7f4, // b 0x0
+];
+
+fn flows() -> Vec<Seed> {
+    let (a64, a32) = (A64.map(u32::to_le_bytes).concat(), A32.map(u32::to_le_bytes).concat());
+    let t32 = T32.map(u16::to_le_bytes).concat();
+    let input = |head: &[u8], how: u8, code: &[u8], packets: &[Packet]| {
+        let length = (code.len() as u16).to_le_bytes();
+        joined(&[head, &[3, how], &length, code, &encode(head, packets)])
+    };
+    let at = |isa, address| Packet::Address(Address::full(isa, address));
+    let walk = |isa, base: u64| {
+        let exception = Packet::Exception { number: 14, address: ExceptionAddress::Return, fault_pending: None };
+        let mut packets = vec![Packet::Atoms(Atoms::new(3, 2)), Packet::Atoms(Atoms::new(0b101, 3))];
+        packets.extend([at(isa, base), Packet::Atoms(Atoms::new(7, 3)), exception, at(isa, base + 8), at(isa, base)]);
+        packets.extend([Packet::Q { count: Some(2), address: None }, at(isa, base + 8)]);
+        packets.extend([Packet::SourceAddress(Address::full(isa, base + 12)), Packet::Atoms(Atoms::new(0xffff, 16))]);
+        packets.extend([Packet::Commit { count: 3 }, Packet::Mispredict(FewAtoms::E), at(isa, base)]);
+        packets.extend([Packet::Atoms(Atoms::new(1, 1)), Packet::Commit { count: 4 }]);
+        packets.repeat(2)
+    };
+    let mut seeds = Vec::new();
+    for (name, head) in heads() {
+        let every = every_packet();
+        seeds.push((name, input(&head, 1, &a64, &walk(SubIsa::Is0, 0x8000))));
+        if name == "ete" {
+            seeds.push(("every_packet", input(&head, 0, &a64, &every)));
+            let context = Packet::Context(Some(context(Security::Secure, None)));
+            let one = Packet::Q { count: Some(1), address: None };
+            let atom = Packet::Atoms(Atoms::new(1, 1));
+            seeds.push(("lost_behind_q", input(&head, 1, &a64, &[one, atom, Packet::TraceOn, context, atom])));
+            seeds.push(("resolved", input(&head, 0x19, &a64, &walk(SubIsa::Is0, 0x8000))));
+            seeds.push(("top_of_memory", input(&head, 5, &a64, &walk(SubIsa::Is0, u64::MAX - 0x1f))));
+        }
+        if name == "etm4" {
+            seeds.push(("a32", input(&head, 2, &a32, &walk(SubIsa::Is0, 0x8000))));
+            seeds.push(("t32", input(&head, 0x0b, &t32, &walk(SubIsa::Is1, 0x8000))));
+            seeds.push(("t32_at_the_top", input(&head, 7, &t32, &walk(SubIsa::Is1, 0xffff_ffe0))));
+        }
+    }
+    seeds
+}
+
+fn codes() -> Vec<Seed> {
+    let at = |how: u8, address: u64, rest: &[u8]| joined(&[&[how], &address.to_le_bytes(), rest]);
+    vec![
+        ("wide", joined(&[&[4], &code::ours(0)])),
+        ("narrow", joined(&[&[4], &code::ours(1)])),
+        ("big_endian", joined(&[&[4], &code::ours(2)])),
+        ("moved", at(5, 0xffff_8000_0000_0000, &code::ours(0))),
+        ("over_the_end", at(5, u64::MAX - 0x20, &code::ours(3))),
+        ("dump", at(5, u64::MAX - 2, b"dump")),
+        ("listed", at(6, 0x0001_0010, &code::ours(0))),
+        ("no_elf", joined(&[&[4], b"\x7fELF\x02\x01"])),
+        ("changed", vec![0, 0x20, 0, 1, 0x48, 0, 0xff]),
+        ("cut", vec![8, 0xf0, 3, 0]),
+    ]
 }
 
 fn inis() -> Vec<Seed> {

@@ -4,7 +4,9 @@
 //! broken. The first bytes of an input choose how the room is set up, the rest is what the room reads. The targets in
 //! `fuzz_targets` hand bytes to these modules, and so does `replay`, which needs no fuzzer.
 
+pub mod code;
 pub mod elements;
+pub mod flow;
 pub mod frames;
 pub mod ini;
 pub mod packets;
@@ -16,10 +18,12 @@ pub mod zip;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them, in the order of the house.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 7] = [
     ("frames", frames::check),
     ("packets", packets::check),
     ("elements", elements::check),
+    ("flow", flow::check),
     ("ini", ini::check),
     ("zip", zip::check),
+    ("code", code::check),
 ];

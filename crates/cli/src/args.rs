@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use unspool::capture::{BufferFormat, Capture, Register, Registers};
+use unspool::capture::{BufferFormat, Capture, Code, ImageArgument, Register, Registers};
 use unspool::coresight::Protocol;
 use unspool::{Bare, Trace, open_bare};
 
@@ -123,6 +123,32 @@ impl SourceArgs {
 fn is_meant(wanted: &str, trace: &Trace<'_>) -> bool {
     let source = trace.source();
     source.name == wanted || number_u8(wanted).is_ok_and(|id| source.id == Some(id))
+}
+
+/// Which code beside that of the capture.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ImageArgs {
+    /// Adds program code: an ELF file, moved to ADDR if given, or a dump of the memory at ADDR; may be given several
+    /// times. What is added comes before the images of the capture
+    #[arg(long = "image", value_name = "FILE[@ADDR]")]
+    images: Vec<ImageArgument>,
+}
+
+impl ImageArgs {
+    /// Reads the files, and says what is odd about them.
+    pub(crate) fn load(&self) -> anyhow::Result<Vec<Code>> {
+        let load = |image: &ImageArgument| {
+            let (code, notes) = Code::from_file(&image.path, image.address)?;
+            notes.iter().for_each(tell);
+            Ok(code)
+        };
+        self.images.iter().map(load).collect()
+    }
+
+    /// The files.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.images.iter().map(|image| image.path.as_path())
+    }
 }
 
 /// How the output looks and where it goes.

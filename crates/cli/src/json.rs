@@ -51,10 +51,16 @@ impl<'b> Object<'b> {
     /// A string.
     pub(crate) fn string(&mut self, key: &str, value: impl Display) -> &mut Self {
         self.key(key);
-        self.text.push('"');
-        let _ = write!(Escape(self.text), "{value}");
-        self.text.push('"');
+        quoted(self.text, value);
         self
+    }
+
+    /// An address, as a hex string, or `null`.
+    pub(crate) fn nullable_hex(&mut self, key: &str, value: Option<u64>) -> &mut Self {
+        match value {
+            Some(value) => self.hex(key, value),
+            None => self.plain(key, "null"),
+        }
     }
 
     /// The end of the line.
@@ -69,6 +75,13 @@ impl<'b> Object<'b> {
         }
         let _ = write!(self.text, "\"{key}\":");
     }
+}
+
+/// Adds a string, with its quotes.
+pub(crate) fn quoted(text: &mut String, value: impl Display) {
+    text.push('"');
+    let _ = write!(Escape(text), "{value}");
+    text.push('"');
 }
 
 /// Text on its way into a string.

@@ -36,6 +36,7 @@ Examples:
   unspool info snapshot/                   what is in it, and what is missing
   unspool packets capture.zip              what the trace units said
   unspool elements snapshot/ --committed   what it means, speculation resolved
+  unspool decode snapshot/                 what was executed, instruction by instruction
   unspool packets dump.bin --protocol ete  a bare buffer: trace bytes and no more
 
 Exit codes: 0 all is well, 1 the trace has problems, 2 unspool could not do it.";
@@ -46,6 +47,7 @@ enum Verb {
     Frames(cmd::frames::Args),
     Packets(cmd::packets::Args),
     Elements(cmd::elements::Args),
+    Decode(cmd::decode::Args),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Verb::Frames(args) => cmd::frames::run(&args),
         Verb::Packets(args) => cmd::packets::run(&args),
         Verb::Elements(args) => cmd::elements::run(&args),
+        Verb::Decode(args) => cmd::decode::run(&args),
     };
     match done {
         Ok(Verdict::Clean) => ExitCode::SUCCESS,

@@ -23,10 +23,18 @@ pub(crate) struct Output {
 impl Output {
     /// The standard output, or the file that was asked for, which must not be one of the capture.
     pub(crate) fn open(args: &OutputArgs, capture: &Capture) -> anyhow::Result<Self> {
+        Self::open_beside(args, capture, &[])
+    }
+
+    /// As [`open`](Self::open); the file must not be one of these either.
+    pub(crate) fn open_beside(args: &OutputArgs, capture: &Capture, others: &[&Path]) -> anyhow::Result<Self> {
         match args.output.as_deref().filter(|path| *path != Path::new("-")) {
             None => Ok(Self::to("the standard output".into(), Box::new(io::stdout()), io::stdout().is_terminal())),
             Some(path) if is_read_from(path, capture) => {
                 bail!("{}: the trace is read from this file; write to another one", path.display())
+            }
+            Some(path) if others.iter().any(|other| is_same(path, other)) => {
+                bail!("{}: code is read from this file; write to another one", path.display())
             }
             Some(path) => {
                 let name = path.display().to_string();
@@ -60,14 +68,19 @@ impl Output {
 }
 
 fn is_read_from(path: &Path, capture: &Capture) -> bool {
-    let Ok(path) = path.canonicalize() else { return false };
-    let is_same = |file: &Path| file.canonicalize().is_ok_and(|file| file == path);
     let folder = match capture.format {
-        _ if capture.in_zip => return is_same(&capture.path),
+        _ if capture.in_zip => return is_same(path, &capture.path),
         Format::Bare => Path::new(""),
         _ if capture.path.is_dir() => &capture.path,
         _ => capture.path.parent().unwrap_or(Path::new("")),
     };
-    let mut files = capture.buffers.iter().flat_map(|buffer| &buffer.files);
-    is_same(&capture.path) || files.any(|file| is_same(&folder.join(&file.name)))
+    let buffers = capture.buffers.iter().flat_map(|buffer| &buffer.files).map(|file| &file.name);
+    let of_cores = capture.cores.iter().flat_map(|core| &core.images);
+    let of_devices = capture.devices.iter().flat_map(|device| &device.images);
+    let mut files = buffers.chain(of_cores.chain(of_devices).map(|image| &image.file));
+    is_same(path, &capture.path) || files.any(|file| is_same(path, &folder.join(file)))
+}
+
+fn is_same(path: &Path, other: &Path) -> bool {
+    path.canonicalize().is_ok_and(|path| other.canonicalize().is_ok_and(|other| path == other))
 }

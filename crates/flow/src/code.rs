@@ -3,9 +3,21 @@
 //! Comes in: a [`CodeMemory`] and where to start. Goes out: opcodes with their facts, until code is missing. Addresses
 //! of AArch32 stay within 32 bits.
 
-use unspool_isa::{Facts, Isa, facts, t32_length};
+use unspool_isa::{Facts, Isa, Kind, facts, is_ordinary_a64, t32_length};
 
 use crate::memory::{CodeMemory, Space};
+
+/// The facts of an A64 instruction that is nothing special.
+const ORDINARY: Facts = Facts {
+    kind: Kind::Other,
+    length: 4,
+    conditional: false,
+    link: false,
+    ret: false,
+    eret: false,
+    target: None,
+    it: 0,
+};
 
 /// Instructions in a row.
 pub(crate) struct Code<'m, M> {
@@ -23,9 +35,12 @@ impl<'m, M: CodeMemory> Code<'m, M> {
         Self { memory, space, isa, address: within(isa, address), it: 0 }
     }
 
-    /// Hands out instructions for as long as they are wanted. False: the code was not known any more.
-    pub(crate) fn each(&mut self, mut wants_more: impl FnMut(u64, u32, Facts) -> bool) -> bool {
+    /// Hands out instructions for as long as they are wanted: where the next one is, the opcode, and its kind. Returns
+    /// the facts of the last one, and whether the code was known to the end.
+    #[inline(always)]
+    pub(crate) fn each(&mut self, mut wants_more: impl FnMut(u64, u32, Kind) -> bool) -> (Facts, bool) {
         let mut buffer = [0; 64];
+        let mut last = None;
         loop {
             let mut bytes = self.memory.read(self.address, self.space, &mut buffer);
             let mut joined = [0; 4];
@@ -36,21 +51,28 @@ impl<'m, M: CodeMemory> Code<'m, M> {
             }
             let start = self.address;
             while let Some((opcode, length)) = opcode(self.isa, bytes) {
-                let facts = self.facts(opcode);
-                self.address = within(self.isa, self.address.wrapping_add(length as u64));
-                if !wants_more(self.address, opcode, facts) {
-                    return true;
+                let at = self.address;
+                self.address = within(self.isa, at.wrapping_add(length as u64));
+                // Most instructions of A64 are known to be nothing special at first sight.
+                let kind = if self.isa == Isa::A64 && is_ordinary_a64(opcode) {
+                    last = None;
+                    Kind::Other
+                } else {
+                    last.insert(self.facts(at, opcode)).kind
+                };
+                if !wants_more(self.address, opcode, kind) {
+                    return (last.unwrap_or(ORDINARY), true);
                 }
                 bytes = &bytes[length..];
             }
             if self.address == start {
-                return false;
+                return (last.unwrap_or(ORDINARY), false);
             }
         }
     }
 
-    fn facts(&mut self, opcode: u32) -> Facts {
-        let mut facts = facts(self.isa, self.address, opcode);
+    fn facts(&mut self, address: u64, opcode: u32) -> Facts {
+        let mut facts = facts(self.isa, address, opcode);
         facts.conditional |= self.it > 0;
         self.it = if facts.it > 0 { facts.it } else { self.it.saturating_sub(1) };
         facts

@@ -6,14 +6,15 @@
 //! look at the graph.
 
 use unspool_coresight::Take;
-use unspool_coresight::etm4::packet::Address;
+use unspool_coresight::etm4::element::Context;
+use unspool_coresight::etm4::packet::{Address, SubIsa};
 use unspool_coresight::etm4::{
     Atoms, Config, ElementDecoder, ElementItem, Located, Packet, PacketItem, Speculation, Transactions,
 };
 
 use crate::item::FlowSink;
 use crate::memory::CodeMemory;
-use crate::walk::{Place, Walker};
+use crate::walk::{self, Place, Walker};
 
 /// Turns packets into what was executed. Feed it with [`push`](Self::push), end with [`finish`](Self::finish).
 #[derive(Debug)]
@@ -84,6 +85,59 @@ impl<M: CodeMemory> FlowDecoder<M> {
         let outstanding = speculation.finish(&mut Walking { walker, sink });
         walker.finish(offset, sink);
         outstanding
+    }
+}
+
+/// All that decoding carries across a place between two packets, without the code that it knows.
+#[derive(Debug, Clone)]
+pub struct Seam {
+    elements: ElementDecoder,
+    speculation: Speculation,
+    walk: walk::Seam,
+}
+
+/// What a stretch of trace relies on at its start. Two stretches with the same entry go on the same way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    elements: ElementDecoder,
+    context: Context,
+    address: u64,
+    isa: SubIsa,
+}
+
+/// Can trace of this configuration be decoded in stretches? Not if what happened is found out only later.
+pub fn can_be_split(config: &Config, transactions: Transactions) -> bool {
+    config.max_speculation == 0 && transactions == Transactions::Show
+}
+
+/// Trace may be decoded in stretches, one beside the other: start each at a trace info with [`restart`](Self::restart),
+/// and check at the seam that it relies on nothing but what the stretch before led to.
+impl<M: CodeMemory> FlowDecoder<M> {
+    /// Forgets all but the code that it knows.
+    pub fn restart(&mut self, config: &Config) {
+        self.elements = ElementDecoder::new(config);
+        self.walker.restart();
+        self.is_plain = false;
+    }
+
+    /// Where decoding is.
+    pub fn seam(&self) -> Seam {
+        let (elements, speculation) = (self.elements.clone(), self.speculation.clone());
+        Seam { elements, speculation, walk: self.walker.seam() }
+    }
+
+    /// Goes on where another decoder of the same trace was.
+    pub fn resume(&mut self, seam: &Seam) {
+        (self.elements, self.speculation) = (seam.elements.clone(), seam.speculation.clone());
+        self.walker.resume(&seam.walk);
+        self.is_plain = false;
+    }
+
+    /// What the trace from here on relies on, if it relies on no more than context, address and what packets are relative
+    /// to.
+    pub fn entry(&self) -> Option<Entry> {
+        let (context, address, isa) = self.walker.entry()?;
+        Some(Entry { elements: self.elements.clone(), context, address, isa })
     }
 }
 

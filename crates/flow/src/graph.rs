@@ -2,7 +2,11 @@
 //!
 //! Comes in: addresses. Goes out: the block there, and the blocks that its last instruction can lead to. A block is a
 //! stretch of code that ends with a P0 instruction, so one atom is one step in the graph. The graph is a cache of the
-//! program and grows with the code that was executed, never with the trace; beyond [`MOST_OPCODES`] it starts afresh.
+//! program and grows with the code that was executed, never with the trace; beyond [`MOST_BYTES`] it starts afresh.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 
 use unspool_isa::{Facts, Isa, Kind, Target, facts};
 
@@ -27,8 +31,11 @@ pub(crate) const FIRST: Id = 4;
 /// A block longer than this is none: no program goes on for so long without a branch.
 pub(crate) const LONGEST: usize = 1 << 14;
 
-/// Opcodes that the graph keeps at most.
-const MOST_OPCODES: usize = 1 << 24;
+/// Bytes that the graph takes at most, about.
+const MOST_BYTES: usize = 64 << 20;
+
+/// Blocks with so many instructions are worth a look before others within them are made.
+const LONG: usize = 128;
 
 /// Which instructions trace has an element for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +77,8 @@ pub(crate) struct Block {
     /// Where the opcodes of the block start.
     opcodes: u32,
     pub(crate) mode: Mode,
+    /// What the walker numbers it with, once it did.
+    node: u32,
     /// Where an E atom leads; not known yet if it is `LOST`.
     taken: Id,
     /// Where an N atom leads.
@@ -90,7 +99,8 @@ impl Block {
             Kind::Direct => self.last.target.is_some_and(|target| target.address == next),
             _ => falls_through,
         };
-        match (branches, falls_through && self.last.conditional) {
+        let may_fail = self.last.conditional && matches!(self.last.kind, Kind::Direct | Kind::Indirect);
+        match (branches, falls_through && may_fail) {
             (_, true) => Some(false),
             (true, false) => Some(true),
             (false, false) => None,
@@ -129,15 +139,28 @@ struct World {
     targets: Table,
 }
 
+/// An entry of the hash table of blocks.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    /// Zero: nothing is here.
+    id: Id,
+    /// A part of the hash.
+    tag: u32,
+}
+
 /// All blocks that were executed so far.
 #[derive(Debug)]
 pub(crate) struct Graph {
     rules: Rules,
     worlds: Vec<World>,
     blocks: Vec<Block>,
-    /// A hash table of blocks by world and start, at most half full; zero where nothing is.
-    places: Vec<Id>,
+    /// A hash table of blocks by world and start, at most half full.
+    places: Vec<Place>,
     opcodes: Vec<u32>,
+    /// Long blocks by world and start. What starts within one ends with it.
+    long: BTreeMap<(u8, u64), Id>,
+    /// Makes hashes of this graph unlike those of others, so that nobody can choose addresses that collide.
+    secret: u64,
     scratch_opcodes: Vec<u32>,
 }
 
@@ -152,6 +175,7 @@ impl Graph {
             instructions: 0,
             opcodes: 0,
             mode: Mode(0),
+            node: 0,
             taken: LOST,
             not_taken: LOST,
         };
@@ -159,12 +183,23 @@ impl Graph {
         let mut blocks = Vec::with_capacity(1 << 16);
         blocks.resize(FIRST as usize, nothing);
         let opcodes = Vec::with_capacity(1 << 18);
-        Self { rules, worlds: Vec::new(), blocks, places: vec![0; 1 << 12], opcodes, scratch_opcodes: Vec::new() }
+        let secret = RandomState::new().build_hasher().finish() | 1;
+        Self {
+            rules,
+            worlds: Vec::new(),
+            blocks,
+            places: vec![Place::default(); 1 << 12],
+            opcodes,
+            long: BTreeMap::new(),
+            secret,
+            scratch_opcodes: Vec::new(),
+        }
     }
 
     /// There is more code than is worth keeping.
     pub(crate) fn is_full(&self) -> bool {
-        self.opcodes.len() + self.blocks.len() > MOST_OPCODES
+        // A block has a place and perhaps a node too.
+        self.opcodes.len() * size_of::<u32>() + self.blocks.len() * (size_of::<Block>() + 32) > MOST_BYTES
     }
 
     pub(crate) fn mode(&mut self, space: Space, isa: Isa) -> Mode {
@@ -199,14 +234,34 @@ impl Graph {
 
     /// Is there a P0 instruction before the last one?
     pub(crate) fn branches_before_end(&self, id: Id) -> bool {
+        self.before_end(id).any(|facts| self.rules.is_p0(facts.kind))
+    }
+
+    /// Is there a branch before the last instruction that is always taken? In T32 an IT block may make any conditional.
+    pub(crate) fn passes_sure_branch(&self, id: Id) -> bool {
+        self.block(id).isa != Isa::T32 && self.before_end(id).any(|facts| is_sure_branch(&facts))
+    }
+
+    /// Is the last instruction a branch that is always taken?
+    pub(crate) fn ends_in_sure_branch(&self, id: Id) -> bool {
         let block = self.block(id);
+        block.isa != Isa::T32 && is_sure_branch(&block.last)
+    }
+
+    fn before_end(&self, id: Id) -> impl Iterator<Item = Facts> {
+        let isa = self.block(id).isa;
         let before = self.opcodes(id).split_last().map_or(&[][..], |(_, before)| before);
-        before.iter().any(|&opcode| self.rules.is_p0(facts(block.isa, 0, opcode).kind))
+        before.iter().map(move |&opcode| facts(isa, 0, opcode))
     }
 
     #[inline(always)]
     pub(crate) fn block(&self, id: Id) -> &Block {
         &self.blocks[id as usize]
+    }
+
+    /// The number that the walker gives to a block.
+    pub(crate) fn node_of(&mut self, id: Id) -> &mut u32 {
+        &mut self.blocks[id as usize].node
     }
 
     pub(crate) fn opcodes(&self, id: Id) -> &[u32] {
@@ -229,15 +284,22 @@ impl Graph {
         }
     }
 
+    /// The golden ratio spreads neighbouring addresses.
+    fn hash(&self, mode: Mode, address: u64) -> u64 {
+        let mixed = (address ^ u64::from(mode.0) << 56).wrapping_mul(self.secret);
+        (mixed ^ mixed >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
     /// Where a block stands among the places, or the free place where it belongs.
     fn place(&self, mode: Mode, address: u64) -> usize {
         let mask = self.places.len() - 1;
-        let hash = (address ^ u64::from(mode.0) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = self.hash(mode, address);
         let mut place = (hash >> 32) as usize & mask;
         loop {
-            let id = self.places[place];
-            let block = self.block(id);
-            if id == 0 || block.start == address && block.mode == mode {
+            let Place { id, tag } = self.places[place];
+            // The tag tells most others apart without a look at the block.
+            let is_it = || self.block(id).start == address && self.block(id).mode == mode;
+            if id == 0 || tag == hash as u32 && is_it() {
                 return place;
             }
             place = (place + 1) & mask;
@@ -247,22 +309,23 @@ impl Graph {
     fn add(&mut self, block: Block) -> Id {
         let id = self.blocks.len() as Id;
         if self.blocks.len() * 2 > self.places.len() {
-            self.places = vec![0; self.places.len() * 4];
-            for id in FIRST..id {
-                let place = self.place(self.block(id).mode, self.block(id).start);
-                self.places[place] = id;
-            }
+            self.places = vec![Place::default(); self.places.len() * 4];
+            (FIRST..id).for_each(|id| self.put(id, self.block(id).mode, self.block(id).start));
         }
-        let place = self.place(block.mode, block.start);
-        self.places[place] = id;
+        self.put(id, block.mode, block.start);
         self.blocks.push(block);
         id
+    }
+
+    fn put(&mut self, id: Id, mode: Mode, address: u64) {
+        let place = self.place(mode, address);
+        self.places[place] = Place { id, tag: self.hash(mode, address) as u32 };
     }
 
     /// The block at an address. `NO_CODE`: nobody knows what is there.
     pub(crate) fn enter(&mut self, memory: &impl CodeMemory, mode: Mode, address: u64) -> Id {
         let address = within(self.worlds[usize::from(mode.0)].isa, address);
-        match self.places[self.place(mode, address)] {
+        match self.places[self.place(mode, address)].id {
             0 => self.discover(memory, mode, address),
             known => known,
         }
@@ -296,17 +359,20 @@ impl Graph {
     }
 
     fn discover(&mut self, memory: &impl CodeMemory, mode: Mode, address: u64) -> Id {
+        if let Some(block) = self.end_of_long(mode, address) {
+            return self.add(block);
+        }
         let world = &self.worlds[usize::from(mode.0)];
         let mut code = Code::new(memory, world.space, world.isa, address);
         let first = self.opcodes.len();
         let (opcodes, rules) = (&mut self.opcodes, self.rules);
-        let mut last = None;
-        let known = code.each(|_, opcode, facts| {
+        let (last, known) = code.each(|_, opcode, kind| {
             opcodes.push(opcode);
-            last = Some(facts);
-            !rules.is_p0(facts.kind) && opcodes.len() - first < LONGEST
+            !rules.is_p0(kind) && opcodes.len() - first < LONGEST
         });
-        let Some(last) = last else { return NO_CODE };
+        if opcodes.len() == first {
+            return NO_CODE;
+        }
         let ending = match known {
             false => Ending::NoCode,
             true if rules.is_p0(last.kind) => Ending::P0,
@@ -321,10 +387,36 @@ impl Graph {
             instructions: (self.opcodes.len() - first) as u32,
             opcodes: first as u32,
             mode,
+            node: 0,
             taken: LOST,
             not_taken: LOST,
         };
-        self.add(block)
+        let is_long = block.instructions as usize >= LONG && block.isa != Isa::T32;
+        let id = self.add(block);
+        if is_long {
+            self.long.insert((mode.0, address), id);
+        }
+        id
+    }
+
+    /// The rest of a long block from this address on. Not in T32, where it depends on the start what an instruction is.
+    fn end_of_long(&self, mode: Mode, address: u64) -> Option<Block> {
+        let (&(world, start), &id) = self.long.range(..=(mode.0, address)).next_back()?;
+        let block = self.block(id);
+        let passed = address.wrapping_sub(start);
+        let instructions = u64::from(block.instructions).checked_sub(passed / 4).filter(|&left| left > 0)?;
+        if world != mode.0 || !passed.is_multiple_of(4) || block.ending == Ending::TooLong {
+            return None;
+        }
+        Some(Block {
+            start: address,
+            instructions: instructions as u32,
+            opcodes: block.opcodes + (passed / 4) as u32,
+            node: 0,
+            taken: LOST,
+            not_taken: LOST,
+            ..block.clone()
+        })
     }
 
     /// Makes the scratch block from the instructions at `start` as long as `goes_on` says so of the next address.
@@ -341,13 +433,14 @@ impl Graph {
         let mut code = Code::new(memory, world.space, world.isa, start);
         let opcodes = &mut self.scratch_opcodes;
         opcodes.clear();
-        let mut last = NOTHING;
-        let known = !goes_on(start)
-            || code.each(|next, opcode, facts| {
+        let (last, known) = if goes_on(start) {
+            code.each(|next, opcode, _| {
                 opcodes.push(opcode);
-                last = facts;
                 goes_on(next) && opcodes.len() < LONGEST
-            });
+            })
+        } else {
+            (NOTHING, true)
+        };
         let ending = match known {
             false => Some(Ending::NoCode),
             true => (opcodes.len() == LONGEST && goes_on(code.address)).then_some(Ending::TooLong),
@@ -361,11 +454,16 @@ impl Graph {
             instructions: self.scratch_opcodes.len() as u32,
             opcodes: 0,
             mode,
+            node: 0,
             taken: LOST,
             not_taken: LOST,
         };
         ending
     }
+}
+
+fn is_sure_branch(facts: &Facts) -> bool {
+    matches!(facts.kind, Kind::Direct | Kind::Indirect) && !facts.conditional
 }
 
 /// The facts of no instruction.

@@ -194,7 +194,10 @@ impl Step {
 #[derive(Clone, Copy)]
 pub struct Run<'g> {
     pub(crate) graph: &'g Graph,
-    pub(crate) steps: &'g [Step],
+    /// The steps are among these.
+    pub(crate) among: &'g [Step],
+    pub(crate) start: u32,
+    pub(crate) length: u32,
     pub(crate) instructions: u64,
     pub(crate) offset: u64,
 }
@@ -203,12 +206,12 @@ impl<'g> Run<'g> {
     /// How many ranges there are.
     #[inline]
     pub fn len(&self) -> usize {
-        self.steps.len()
+        self.length as usize
     }
 
     /// Is there none?
     pub fn is_empty(&self) -> bool {
-        self.steps.is_empty()
+        self.length == 0
     }
 
     /// How many instructions all ranges have together.
@@ -226,7 +229,7 @@ impl<'g> Run<'g> {
     #[inline]
     pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<'g>> + use<'g> {
         let graph = self.graph;
-        self.steps.iter().map(move |&step| Range { graph, step })
+        self.among[self.start as usize..][..self.length as usize].iter().map(move |&step| Range { graph, step })
     }
 }
 

@@ -2,11 +2,13 @@
 //!
 //! committed elements + code ─▶ **flow** ─▶ ranges, instructions
 //!
-//! Knows nothing of files and frames. [`Walker`] is the room; [`CodeMemory`] is what it asks for code.
+//! Knows nothing of files and frames. [`Walker`] is the room; [`CodeMemory`] is what it asks for code. [`Instructions`]
+//! takes ranges apart, for those who want every instruction.
 
 mod code;
 mod decode;
 mod graph;
+mod instruction;
 mod item;
 mod memory;
 mod runs;
@@ -14,7 +16,8 @@ mod stack;
 mod table;
 mod walk;
 
-pub use decode::FlowDecoder;
+pub use decode::{Entry, FlowDecoder, Seam, can_be_split};
+pub use instruction::{Around, Instruction, InstructionSink, Instructions, Outcome};
 pub use item::{Cause, Finding, FlowItem, FlowSink, Item, Range, Run, Step, Transaction};
 pub use memory::{Callback, CodeMemory, Space};
 pub use walk::Walker;

@@ -13,8 +13,8 @@ use crate::table::Table;
 /// Runs with more atoms are not kept; none of the packets has more.
 const MOST_ATOMS: u32 = 24;
 
-/// Steps that are kept at most.
-const MOST_STEPS: usize = 1 << 22;
+/// Bytes that runs take at most, about.
+const MOST_BYTES: usize = 64 << 20;
 
 /// A block where runs start. What is no block of the program has its own numbers here too.
 pub(crate) type NodeId = u32;
@@ -26,9 +26,9 @@ pub(crate) struct Run {
     key: u32,
     pub(crate) next: NodeId,
     /// Where its steps start.
-    start: u32,
+    pub(crate) start: u32,
     pub(crate) instructions: u16,
-    length: u8,
+    pub(crate) length: u8,
     pub(crate) traits: Traits,
 }
 
@@ -63,8 +63,6 @@ pub(crate) struct Runs {
     nodes: Vec<Node>,
     /// The block of each node.
     blocks: Vec<Id>,
-    /// The node of each block; zero if it has none.
-    node_of: Vec<NodeId>,
     /// (node, atoms) to the place in `more`, where a node is full.
     overflow: Table,
     more: Vec<Run>,
@@ -76,7 +74,6 @@ impl Runs {
         Self {
             nodes: vec![Node::default(); FIRST as usize],
             blocks: (0..FIRST).collect(),
-            node_of: Vec::new(),
             overflow: Table::new(),
             more: Vec::new(),
             steps: Vec::new(),
@@ -84,24 +81,23 @@ impl Runs {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.steps.len() > MOST_STEPS
+        // A run that is not in its node has a place in the table as well.
+        let further = self.more.len() * (size_of::<Run>() + 64);
+        self.steps.len() * size_of::<Step>() + self.nodes.len() * (size_of::<Node>() + 4) + further > MOST_BYTES
     }
 
     /// The node of a block.
-    pub(crate) fn node(&mut self, block: Id) -> NodeId {
+    pub(crate) fn node(&mut self, graph: &mut Graph, block: Id) -> NodeId {
         if block < FIRST {
             return block;
         }
-        let index = block as usize;
-        if index >= self.node_of.len() {
-            self.node_of.resize(index + index / 2 + 1, 0);
-        }
-        if self.node_of[index] == 0 {
-            self.node_of[index] = self.nodes.len() as NodeId;
+        let node = graph.node_of(block);
+        if *node == 0 {
+            *node = self.nodes.len() as NodeId;
             self.nodes.push(Node::default());
             self.blocks.push(block);
         }
-        self.node_of[index]
+        *node
     }
 
     pub(crate) fn block(&self, node: NodeId) -> Id {
@@ -115,34 +111,59 @@ impl Runs {
         self.nodes[node as usize].0.iter().find(|run| run.key == key)
     }
 
-    /// The same, where a node is full.
-    pub(crate) fn find_further(&self, node: NodeId, atoms: Atoms) -> Option<&Run> {
+    /// The same, where it is not among the first. What is found takes the last place in the node: what was met now will be met
+    /// again soon.
+    pub(crate) fn find_further(&mut self, node: NodeId, atoms: Atoms) -> Option<Run> {
+        let [.., last] = &self.nodes[node as usize].0;
+        if last.key == 0 {
+            return None;
+        }
         let place = self.overflow.find(far_key(node, key(atoms)))?;
-        self.more.get(place as usize)
+        let found = *self.more.get(place as usize)?;
+        let [.., last] = &mut self.nodes[node as usize].0;
+        let replaced = std::mem::replace(last, found);
+        if self.overflow.find(far_key(node, replaced.key)).is_none() {
+            self.put_further(node, replaced);
+        }
+        Some(found)
     }
 
+    fn put_further(&mut self, node: NodeId, run: Run) {
+        self.overflow.insert(far_key(node, run.key), self.more.len() as u64);
+        self.more.push(run);
+    }
+
+    /// The steps of all runs, one behind the other.
     #[inline(always)]
+    pub(crate) fn all_steps(&self) -> &[Step] {
+        &self.steps
+    }
+
     pub(crate) fn steps(&self, run: &Run) -> &[Step] {
         &self.steps[run.start as usize..][..usize::from(run.length)]
     }
 
-    /// Keeps the run that `atoms` make from `node` to `next`. False: it is not worth it.
-    pub(crate) fn keep(&mut self, graph: &Graph, node: NodeId, atoms: Atoms, next: NodeId, steps: &[Step]) -> bool {
-        let Ok(instructions) = u16::try_from(instructions(graph, steps)) else { return false };
+    /// Keeps the run that `atoms` make from `node` to `next`. `None`: it is not worth it.
+    pub(crate) fn keep(
+        &mut self,
+        graph: &Graph,
+        node: NodeId,
+        atoms: Atoms,
+        next: NodeId,
+        steps: &[Step],
+    ) -> Option<Run> {
+        let instructions = u16::try_from(instructions(graph, steps)).ok()?;
         if atoms.count() > MOST_ATOMS || atoms.is_empty() {
-            return false;
+            return None;
         }
         let (key, start, length) = (key(atoms), self.steps.len() as u32, steps.len() as u8);
         self.steps.extend_from_slice(steps);
         let run = Run { key, next, start, instructions, length, traits: traits(graph, steps) };
         match self.nodes[node as usize].0.iter_mut().find(|free| free.key == 0) {
             Some(free) => *free = run,
-            None => {
-                self.overflow.insert(far_key(node, key), self.more.len() as u64);
-                self.more.push(run);
-            }
+            None => self.put_further(node, run),
         }
-        true
+        Some(run)
     }
 }
 

@@ -38,6 +38,11 @@ impl ReturnStack {
         self.clear_pending = true;
     }
 
+    /// Will the next P0 element find nothing here?
+    pub(crate) fn will_be_empty(&self) -> bool {
+        self.clear_pending || self.entries.iter().all(Option::is_none)
+    }
+
     /// A P0 element comes.
     pub(crate) fn clear_if_pending(&mut self) {
         if self.clear_pending {

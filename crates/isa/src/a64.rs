@@ -9,6 +9,12 @@ use crate::facts::{
     CALL, EXCEPTION_RETURN, Facts, INDIRECT, ISB, Isa, Kind, OTHER, RETURN, Row, WFX, direct, look_up, row, signed,
 };
 
+/// Is this word certainly of [`Kind::Other`]? All that is not is in one group of the encoding.
+#[inline]
+pub fn is_ordinary_a64(word: u32) -> bool {
+    word >> 26 & 0b111 != 0b101
+}
+
 /// What the word does at `address`.
 pub(crate) fn facts(address: u64, word: u32) -> Facts {
     match word >> 24 {
@@ -103,4 +109,20 @@ fn conditional(facts: Facts) -> Facts {
 /// A branch by a signed number of words, in the `width` bits from bit `low` on.
 fn branch(address: u64, word: u32, low: u32, width: u32) -> Facts {
     direct(address.wrapping_add_signed(signed(word >> low, width) << 2), Isa::A64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_ordinary_word_does_anything() {
+        // Every first byte with many rests: the group is told by the first byte alone.
+        for first in 0..=0xff_u32 {
+            for rest in (0..1 << 24).step_by(997) {
+                let word = first << 24 | rest;
+                assert!(!is_ordinary_a64(word) || facts(0, word).kind == Kind::Other, "{word:#010x}");
+            }
+        }
+    }
 }

@@ -29,6 +29,7 @@ mod t32;
 #[cfg(feature = "text")]
 mod text;
 
+pub use a64::is_ordinary_a64;
 pub use facts::{Facts, Isa, Kind, Target, facts, t32_length};
 #[cfg(feature = "text")]
 pub use text::Disassembler;

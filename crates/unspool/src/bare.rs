@@ -13,7 +13,7 @@ use unspool_coresight::etm4::{Config, PacketDecoder, PacketItem, Profile};
 use unspool_coresight::frame::{Deformatter, Ids, Layout, Mark, Receive, Span};
 
 use crate::Error;
-use crate::trace::layout;
+use crate::window::layout;
 
 /// What is known of bare bytes.
 #[derive(Debug, Clone)]

@@ -1,10 +1,10 @@
 //! unspool reads the traces that processors leave behind.
 //!
-//! capture package ─▶ frames ─▶ packets ─▶ elements ─▶ committed
+//! capture package ─▶ frames ─▶ packets ─▶ elements ─▶ committed ─▶ ranges ─▶ instructions
 //!
-//! This is what a program adds to read traces: [`Trace`] joins the rooms of [`capture`] and [`coresight`] into a
-//! pipeline over one source of a capture, in constant memory; [`overview`] looks once at everything. It knows
-//! nothing of terminals.
+//! This is what a program adds to read traces: [`Trace`] joins the rooms of [`capture`], [`coresight`] and [`flow`] into
+//! a pipeline over one source of a capture, in constant memory; [`Program`] is the code that ran; [`overview`] looks once
+//! at everything. It knows nothing of terminals. With the feature `text`, [`isa`] also has a `Disassembler`.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -25,14 +25,17 @@
 mod bare;
 mod error;
 mod overview;
+mod parallel;
 mod program;
 mod trace;
+mod window;
 
 pub use bare::{Bare, open_bare};
 pub use error::Error;
 pub use overview::{BufferOverview, Overview, TraceOverview, overview};
+pub use parallel::{Parts, Progress};
 pub use program::Program;
-pub use trace::{FlowReceiver, Frames, Sink, Trace, go_through_frames};
+pub use trace::{FlowReceiver, Frames, InstructionReceiver, Sink, Trace, go_through_frames};
 
 pub use unspool_capture as capture;
 pub use unspool_coresight as coresight;

@@ -1,25 +1,21 @@
 //! One source in one buffer, and the pipeline over it.
 //!
-//! Comes in: a capture and which of its streams. Goes out: packets, elements or committed elements to a [`Sink`], each
-//! with its offset in the buffer. Memory does not grow with the trace: bytes come in pieces, and only what a packet
-//! needs is carried from one to the next.
+//! Comes in: a capture and which of its streams. Goes out: packets, elements or committed elements to a [`Sink`], what was
+//! executed to a [`FlowReceiver`] or [`InstructionReceiver`], each with its offset in the buffer. Memory does not grow
+//! with the trace: bytes come in pieces, and only what a packet needs is carried from one to the next.
 
-use std::io::Read;
-
-use unspool_capture::{Buffer, BufferFormat, Capture, Core, Source, Stream as StreamOf};
-use unspool_coresight::Protocol;
+use unspool_capture::{Buffer, Capture, Core, Source, Stream as StreamOf};
 use unspool_coresight::etm4::{
-    Assumption, Config, ElementDecoder, ElementItem, Malformed, PacketDecoder, PacketError, PacketItem, Profile,
-    Registers, Speculation, Transactions,
+    Assumption, Config, ElementDecoder, ElementItem, PacketDecoder, PacketItem, Profile, Registers, Speculation,
+    Transactions,
 };
-use unspool_coresight::frame::{Deformatter, FrameData, FrameError, Layout, Mark, Places, Receive, Span, Stream};
+use unspool_coresight::frame::{Deformatter, FrameError, Receive};
+use unspool_coresight::{Protocol, Take};
 
-use unspool_flow::{CodeMemory, FlowDecoder, FlowSink};
+use unspool_flow::{CodeMemory, FlowDecoder, FlowSink, InstructionSink, Instructions};
 
 use crate::Error;
-
-/// How many bytes of a buffer are in hand at once.
-const PIECE: usize = 256 * 1024;
+use crate::window::{PIECE, Reader, SourceBytes, layout, read_some};
 
 /// Takes what a pipeline finds. Every `FnMut(T)` is one.
 pub trait Sink<T> {
@@ -37,6 +33,9 @@ pub trait Sink<T> {
 
     /// How far reading came in the buffer, of how many bytes in all.
     fn progress(&mut self, _read: u64, _all: u64) {}
+
+    /// So many bytes of the source itself were read so far. Told before the progress in the buffer.
+    fn bytes_read(&mut self, _bytes: u64) {}
 }
 
 impl<T, F: FnMut(T)> Sink<T> for F {
@@ -121,13 +120,14 @@ impl<'c> Trace<'c> {
     /// Goes through the packets. Offsets are those of the buffer, lengths count the source's own bytes.
     pub fn packets(&self, sink: &mut impl Sink<PacketItem>) -> Result<(), Error> {
         let (config, _) = self.config()?;
-        let mut decoder = PacketDecoder::new(&config);
-        let mut stream = self.open_stream()?;
+        let mut reader = Reader::new(PacketDecoder::new(&config));
+        let mut source = self.open_source()?;
         loop {
-            let last = !stream.read_piece()?;
-            decode_piece(&mut stream, &mut decoder, last, &mut |item| sink.item(item));
-            stream.lost().for_each(|error| sink.lost(error));
-            sink.progress(stream.read, stream.length);
+            let last = !source.read_piece()?;
+            reader.decode(source.stream(), last, &mut Items(sink));
+            source.lost().for_each(|error| sink.lost(error));
+            sink.bytes_read(source.stream().start());
+            sink.progress(source.read, source.length);
             if last || !sink.wants_more() {
                 return Ok(());
             }
@@ -168,49 +168,47 @@ impl<'c> Trace<'c> {
         Ok(walk.decoder.finish(self.buffer().len(), walk.sink))
     }
 
+    /// Goes through the instructions that were executed, one by one. Otherwise as [`flow`](Self::flow).
+    pub fn instructions(
+        &self,
+        transactions: Transactions,
+        program: &impl CodeMemory,
+        sink: &mut impl InstructionReceiver,
+    ) -> Result<u64, Error> {
+        self.flow(transactions, program, &mut Instructions::new(sink))
+    }
+
     /// Writes the source's own bytes, frames taken off.
     pub fn bytes(&self, sink: &mut impl for<'b> Sink<&'b [u8]>) -> Result<(), Error> {
-        let mut stream = self.open_stream()?;
+        let mut source = self.open_source()?;
         loop {
-            let last = !stream.read_piece()?;
+            let last = !source.read_piece()?;
+            let stream = source.stream();
             sink.item(stream.bytes());
             stream.consume(stream.bytes().len());
             while stream.next_break().is_some() {
                 stream.pass_break();
             }
-            stream.lost().for_each(|error| sink.lost(error));
-            sink.progress(stream.read, stream.length);
+            source.lost().for_each(|error| sink.lost(error));
+            sink.progress(source.read, source.length);
             if last || !sink.wants_more() {
                 return Ok(());
             }
         }
     }
 
-    fn open_stream(&self) -> Result<SourceBytes<'c>, Error> {
+    pub(crate) fn open_source(&self) -> Result<SourceBytes<'c>, Error> {
         let buffer = self.buffer();
         let reader = self.capture.reader(self.stream.buffer)?;
-        let id = self.source().id;
-        let frames = match (buffer.format.is_formatted(), id) {
+        let id = match (buffer.format.is_formatted(), self.source().id) {
             (false, _) => None,
             // Where nothing is, nothing has to be told apart.
             (true, None) if buffer.is_empty() => None,
-            (true, Some(id)) => {
-                Some((Deformatter::new(layout(buffer)), Framed { stream: Stream::new(id), lost: vec![] }))
-            }
+            (true, Some(id)) => Some(id),
             (true, None) => return Err(Error::NoTraceId { source_name: self.source().name.clone() }),
         };
         let length = reader.len();
-        Ok(SourceBytes {
-            buffer,
-            reader: Box::new(reader),
-            frames,
-            piece: vec![0; PIECE],
-            raw: vec![],
-            start: 0,
-            open: None,
-            read: 0,
-            length,
-        })
+        Ok(SourceBytes::new(buffer, Box::new(reader), length, id))
     }
 }
 
@@ -243,185 +241,14 @@ fn parse_number(text: &str) -> Option<u32> {
     }
 }
 
-/// Where the frames of a buffer start.
-pub(crate) fn layout(buffer: &Buffer) -> Layout {
-    match buffer.format {
-        BufferFormat::DstreamFormatted => Layout::FromFullSync,
-        _ => Layout::FromStart,
+/// Hands packets to a sink.
+struct Items<'s, S>(&'s mut S);
+
+impl<S: Sink<PacketItem>> Take<PacketItem> for Items<'_, S> {
+    #[inline(always)]
+    fn take(&mut self, item: PacketItem) {
+        self.0.item(item);
     }
-}
-
-/// The bytes of one source, a window at a time.
-struct SourceBytes<'c> {
-    buffer: &'c Buffer,
-    reader: Box<dyn Read>,
-    frames: Option<(Deformatter, Framed)>,
-    piece: Vec<u8>,
-    /// The window of a buffer without frames, and its place.
-    raw: Vec<u8>,
-    start: u64,
-    /// A stretch that is being passed over: where it starts in the stream and in the buffer.
-    open: Option<(u64, u64)>,
-    read: u64,
-    length: u64,
-}
-
-/// The stream of one source, and what belongs to no frame and so perhaps to it.
-struct Framed {
-    stream: Stream,
-    lost: Vec<FrameError>,
-}
-
-impl Receive for Framed {
-    fn span(&mut self, span: Span<'_>) {
-        self.stream.span(span);
-    }
-
-    #[inline]
-    fn whole(&mut self, id: u8, offset: u64, data: FrameData) {
-        self.stream.whole(id, offset, data);
-    }
-
-    fn mark(&mut self, mark: Mark) {
-        if let Mark::Lost(error) = mark {
-            self.lost.push(error);
-        }
-        self.stream.mark(mark);
-    }
-}
-
-impl SourceBytes<'_> {
-    /// Adds the next piece of the buffer to the window. False: that was all.
-    fn read_piece(&mut self) -> Result<bool, Error> {
-        let count = self.fill_piece()?;
-        let piece = &self.piece[..count];
-        match &mut self.frames {
-            None => self.raw.extend_from_slice(piece),
-            Some((deformatter, framed)) => {
-                deformatter.push(piece, framed);
-                if count == 0 {
-                    deformatter.finish(framed);
-                }
-            }
-        }
-        Ok(count > 0)
-    }
-
-    fn fill_piece(&mut self) -> Result<usize, Error> {
-        let error = |source| Error::Read { buffer: self.buffer.name.clone(), offset: self.read, source };
-        let count = read_some(&mut self.reader, &mut self.piece).map_err(error)?;
-        self.read += count as u64;
-        Ok(count)
-    }
-
-    fn bytes(&self) -> &[u8] {
-        self.frames.as_ref().map_or(&self.raw, |(_, framed)| framed.stream.bytes())
-    }
-
-    fn start(&self) -> u64 {
-        self.frames.as_ref().map_or(self.start, |(_, framed)| framed.stream.start())
-    }
-
-    fn next_break(&self) -> Option<u64> {
-        self.frames.as_ref().and_then(|(_, framed)| framed.stream.next_break())
-    }
-
-    fn place(&mut self, position: u64) -> u64 {
-        self.frames.as_mut().map_or(position, |(_, framed)| framed.stream.place(position))
-    }
-
-    fn pass_break(&mut self) {
-        if let Some((_, framed)) = &mut self.frames {
-            framed.stream.pass_break();
-        }
-    }
-
-    /// What was lost since this was last asked.
-    fn lost(&mut self) -> impl Iterator<Item = FrameError> {
-        self.frames.iter_mut().flat_map(|(_, framed)| framed.lost.drain(..))
-    }
-
-    fn consume(&mut self, count: usize) {
-        match &mut self.frames {
-            Some((_, framed)) => framed.stream.consume(count),
-            None => {
-                self.raw.drain(..count);
-                self.start += count as u64;
-            }
-        }
-    }
-}
-
-/// As much as fits, so that pieces do not depend on how a reader cuts.
-fn read_some(reader: &mut dyn Read, piece: &mut [u8]) -> std::io::Result<usize> {
-    let mut filled = 0;
-    while filled < piece.len() {
-        match reader.read(&mut piece[filled..]) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
-}
-
-/// Decodes the window, stretch by stretch: no packet continues across a break.
-fn decode_piece(
-    source: &mut SourceBytes<'_>,
-    decoder: &mut PacketDecoder,
-    last: bool,
-    sink: &mut impl FnMut(PacketItem),
-) {
-    while let Some(here) = source.next_break() {
-        let length = (here - source.start()) as usize;
-        decode_stretch(source, decoder, length, true, sink);
-        decoder.resync();
-        if here > 0 {
-            // The rooms behind must know, even if the next byte starts a synchronisation.
-            sink(Err(PacketError { offset: source.place(here), skipped: 0, kind: Malformed::Discontinuity }));
-        }
-        source.pass_break();
-    }
-    decode_stretch(source, decoder, source.bytes().len(), last, sink);
-}
-
-fn decode_stretch(
-    source: &mut SourceBytes<'_>,
-    decoder: &mut PacketDecoder,
-    length: usize,
-    last: bool,
-    sink: &mut impl FnMut(PacketItem),
-) {
-    let read = match &mut source.frames {
-        None => decoder.decode(&source.raw[..length], last, sink),
-        Some((_, Framed { stream, .. })) => {
-            // The window is lent to the decoder while places are looked up in the same stream.
-            let (bytes, mut places) = stream.split();
-            let open = &mut source.open;
-            let read = decoder.decode(&bytes[..length], last, |item| sink(placed(item, open.take(), &mut places)));
-            let untold = decoder.untold();
-            if untold < decoder.offset() {
-                let place = open.map_or_else(|| places.place(untold), |(_, place)| place);
-                *open = Some((untold, place));
-            }
-            read
-        }
-    };
-    source.consume(read);
-}
-
-/// The item with its offset in the buffer. An item that earlier windows left `open` starts in one of those.
-fn placed(mut item: PacketItem, open: Option<(u64, u64)>, places: &mut Places<'_>) -> PacketItem {
-    let offset = match &mut item {
-        Ok(packet) => &mut packet.offset,
-        Err(error) => &mut error.offset,
-    };
-    *offset = match open {
-        Some((stream, place)) if stream == *offset => place,
-        _ => places.place(*offset),
-    };
-    item
 }
 
 /// A room on the way: what comes in is put into it, what comes out goes on.
@@ -464,6 +291,10 @@ impl<I, R: Room<I>, S: Sink<ElementItem>> Sink<I> for Through<'_, R, S> {
     fn progress(&mut self, read: u64, all: u64) {
         self.sink.progress(read, all);
     }
+
+    fn bytes_read(&mut self, bytes: u64) {
+        self.sink.bytes_read(bytes);
+    }
 }
 
 /// Takes what was executed, and what there is to say about reading.
@@ -478,6 +309,44 @@ pub trait FlowReceiver: FlowSink {
 
     /// As [`Sink::progress`].
     fn progress(&mut self, _read: u64, _all: u64) {}
+
+    /// As [`Sink::bytes_read`].
+    fn bytes_read(&mut self, _bytes: u64) {}
+}
+
+/// Takes the instructions that were executed, and what there is to say about reading.
+pub trait InstructionReceiver: InstructionSink {
+    /// As [`Sink::lost`].
+    fn lost(&mut self, _error: FrameError) {}
+
+    /// As [`Sink::wants_more`].
+    fn wants_more(&mut self) -> bool {
+        true
+    }
+
+    /// As [`Sink::progress`].
+    fn progress(&mut self, _read: u64, _all: u64) {}
+
+    /// As [`Sink::bytes_read`].
+    fn bytes_read(&mut self, _bytes: u64) {}
+}
+
+impl<S: InstructionReceiver> FlowReceiver for Instructions<&mut S> {
+    fn lost(&mut self, error: FrameError) {
+        self.sink().lost(error);
+    }
+
+    fn wants_more(&mut self) -> bool {
+        self.sink().wants_more()
+    }
+
+    fn progress(&mut self, read: u64, all: u64) {
+        self.sink().progress(read, all);
+    }
+
+    fn bytes_read(&mut self, bytes: u64) {
+        self.sink().bytes_read(bytes);
+    }
 }
 
 /// The last room: packets go in, what was executed comes out.
@@ -502,6 +371,10 @@ impl<M: CodeMemory, S: FlowReceiver> Sink<PacketItem> for Walk<'_, M, S> {
 
     fn progress(&mut self, read: u64, all: u64) {
         self.sink.progress(read, all);
+    }
+
+    fn bytes_read(&mut self, bytes: u64) {
+        self.sink.bytes_read(bytes);
     }
 }
 

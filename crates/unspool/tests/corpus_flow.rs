@@ -19,7 +19,7 @@ use unspool::coresight::Protocol;
 use unspool::coresight::etm4::Transactions;
 use unspool::flow::{FlowItem, FlowSink, Item, Run};
 use unspool::isa::Isa;
-use unspool::{FlowReceiver, Program, Trace};
+use unspool::{FlowReceiver, Parts, Program, Trace};
 
 /// Captures whose image is not the program that ran, on purpose. There the reference goes on behind an N atom at a
 /// branch that is always taken, and behind other contradictions; we stop and wait for the next address.
@@ -126,6 +126,58 @@ fn what_was_executed_is_what_the_reference_says() {
     }
     println!("{lines} lines of {streams} streams are as expected");
     assert!(streams > 50 && lines > 1_800_000, "the corpus is not all there");
+}
+
+/// Everything that decoding says, a line each.
+#[derive(Default, PartialEq, Debug)]
+struct Everything(Vec<String>);
+
+impl FlowSink for Everything {
+    fn run(&mut self, run: Run<'_>) {
+        let offset = run.offset();
+        self.0.extend(run.ranges().map(|range| format!("{offset:#x} {range:?} {}", range.instructions())));
+    }
+
+    fn item(&mut self, item: FlowItem) {
+        self.0.push(format!("{item:?}"));
+    }
+}
+
+impl FlowReceiver for Everything {}
+
+#[test]
+fn the_number_of_cores_makes_no_difference() {
+    let Some(snapshots) = snapshots() else { return };
+    let (mut streams, mut parts) = (0, 0);
+    for path in &snapshots {
+        let capture = Capture::open(path).unwrap();
+        for trace in Trace::all(&capture) {
+            if !matches!(trace.source().protocol, Some(Protocol::Ete | Protocol::Etm4)) {
+                continue;
+            }
+            let (program, _) = Program::of(&capture, trace.source().core, &[]);
+            let mut one = Everything::default();
+            trace.flow(Transactions::Show, &program, &mut one).unwrap();
+            let mut several = Everything::default();
+            let mut join = |part: Everything, _| {
+                several.0.extend(part.0);
+                parts += 1;
+                true
+            };
+            let how = Parts::on(3).of_bytes(4096);
+            trace.flow_in_parts(how, Transactions::Show, &program, Everything::default, &mut join).unwrap();
+            let at = one.0.iter().zip(&several.0).position(|(one, several)| one != several);
+            let around =
+                |lines: &Everything, at: usize| lines.0[at.saturating_sub(2)..(at + 2).min(lines.0.len())].to_vec();
+            if let Some(at) = at {
+                panic!("{}: {:#?}\n{:#?}", path.display(), around(&one, at), around(&several, at));
+            }
+            assert_eq!(one.0.len(), several.0.len(), "{}", path.display());
+            streams += 1;
+        }
+    }
+    println!("{streams} streams in {parts} parts");
+    assert!(parts > streams + 150);
 }
 
 /// Compares one stream and returns how many lines it has.

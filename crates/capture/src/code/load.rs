@@ -101,6 +101,9 @@ pub(super) fn from_bytes(
         Error::Unusable { name: name.to_string(), reason }
     };
     let address = address.ok_or_else(unplaced)?;
+    if bytes.is_empty() {
+        problems.push((NoteKind::Truncated, "is empty".to_string()));
+    }
     Ok(dump(name, address, bytes, Spaces::ANY, problems))
 }
 

@@ -2,17 +2,16 @@
 
 use unspool::coresight::etm4::element::{Context, Target, exception_name};
 use unspool::coresight::etm4::packet::SubIsa;
-use unspool::coresight::etm4::{Element, ElementError, ElementItem, Located, Transactions};
+use unspool::coresight::etm4::{Element, ElementItem, Located, Transactions};
 use unspool::coresight::frame::FrameError;
 use unspool::{Error, Sink, Trace};
 
 use super::packets::numbers;
-use super::{Problems, Window, each_trace, heading};
+use super::{Listing, each_trace};
 use crate::Verdict;
 use crate::args::{CaptureArgs, OutputArgs, RangeArgs, SourceArgs, tell};
 use crate::json::Object;
 use crate::output::Output;
-use crate::progress::Progress;
 
 /// Print the elements of each trace source, one a line, with the offset of the packet that brought them
 #[derive(Debug, clap::Args)]
@@ -53,99 +52,52 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 
 fn list(trace: &Trace<'_>, args: &Args, output: &mut Output) -> Result<Verdict, Error> {
     trace.config()?;
-    if !args.output.json {
-        output.write(|out| heading(trace, out));
-    }
-    let mut printer = Printer {
-        trace: *trace,
-        json: args.output.json,
-        progress: Progress::new(output.on_terminal),
-        output,
-        window: Window::new(&args.range),
-        line: String::new(),
-        problems: Problems::new(),
-    };
+    let mut printer = Printer(Listing::new(trace, &args.output, &args.range, output));
     if args.committed {
         let transactions = if args.show_failed { Transactions::Show } else { Transactions::Resolve };
         let open = trace.committed(transactions, &mut printer)?;
-        if open > 0 && printer.window.is_open() {
+        if open > 0 && printer.0.window.is_open() {
             tell(format_args!("{}: {open} P0 elements were still speculative at the end", trace.source().name));
         }
     } else {
         trace.elements(&mut printer)?;
     }
-    let whole = printer.window.is_open();
-    Ok(printer.problems.verdict(trace, whole))
+    Ok(printer.0.verdict())
 }
 
-struct Printer<'o, 'c> {
-    trace: Trace<'c>,
-    json: bool,
-    output: &'o mut Output,
-    window: Window,
-    progress: Progress,
-    line: String,
-    problems: Problems,
-}
+struct Printer<'o, 'c>(Listing<'o, 'c>);
 
 impl Sink<ElementItem> for Printer<'_, '_> {
     fn item(&mut self, item: ElementItem) {
+        let listing = &mut self.0;
         // What a piece holds beyond the last item that was asked for is nobody's concern.
-        if !self.window.is_open() {
+        if !listing.window.is_open() {
             return;
         }
-        match &item {
-            Ok(_) => self.problems.synchronised = true,
-            Err(error) if !error.kind.is_ordinary() => {
-                self.problems.add(&self.trace, error.offset, error.skipped, error.kind);
-            }
-            Err(error) => self.problems.unsynchronised_bytes += error.skipped,
-        }
-        if !self.window.next() {
+        listing.note(item.as_ref().err());
+        if !listing.window.next() {
             return;
         }
         match item {
-            Ok(element) if self.json => self.json(&element),
-            Ok(element) => self.output.write(|out| writeln!(out, "{:#010x}  {}", element.offset, element.value)),
-            Err(error) => self.error(&error),
+            Ok(Located { offset, value, .. }) if listing.json => listing.object(value.name(), |object| {
+                object.plain("offset", offset);
+                fields(object, &value);
+            }),
+            Ok(element) => listing.output.write(|out| writeln!(out, "{:#010x}  {}", element.offset, element.value)),
+            Err(error) => listing.error(&error),
         }
     }
 
     fn lost(&mut self, error: FrameError) {
-        if self.window.is_open() {
-            self.problems.add(&self.trace, error.offset, error.skipped, error.kind);
-        }
+        self.0.lost(error);
     }
 
     fn wants_more(&mut self) -> bool {
-        self.output.is_open() && self.window.is_open()
+        self.0.wants_more()
     }
 
     fn progress(&mut self, read: u64, all: u64) {
-        self.progress.at(read, all);
-    }
-}
-
-impl Printer<'_, '_> {
-    fn json(&mut self, element: &Located<Element>) {
-        let mut object = Object::new(&mut self.line);
-        object.nullable("source", self.trace.source().id).plain("session", self.trace.session());
-        object.string("kind", element.value.name()).plain("offset", element.offset);
-        fields(&mut object, &element.value);
-        self.output.write(|out| object.finish(out));
-    }
-
-    fn error(&mut self, error: &ElementError) {
-        let ElementError { offset, skipped, kind } = error;
-        if !self.json {
-            self.output.write(|out| writeln!(out, "{offset:#010x}  ! {kind}, {skipped} bytes skipped"));
-            return;
-        }
-        let mut object = Object::new(&mut self.line);
-        object.nullable("source", self.trace.source().id).plain("session", self.trace.session());
-        let name = if !kind.is_ordinary() { "error" } else { "no_sync" };
-        object.string("kind", name).plain("offset", offset).plain("skipped", skipped).string("what", kind);
-        self.output.write(|out| object.finish(out));
+        self.0.progress.at(read, all);
     }
 }
 
@@ -167,10 +119,7 @@ fn fields(object: &mut Object<'_>, element: &Element) {
         }
         Element::Exception { number, address } => {
             object.plain("number", number).string("name", exception_name(*number).unwrap_or("unknown"));
-            match address {
-                Some(address) => object.hex("return", *address),
-                None => object.plain("return", "null"),
-            };
+            object.nullable_hex("return", *address);
         }
         Element::SourceAddress(address) | Element::TargetAddress(address) => target(object, address),
         Element::Context(new) => context(object, new),
@@ -210,7 +159,7 @@ fn target(object: &mut Object<'_>, target: &Target) {
     object.hex("address", target.address).plain("is", u8::from(target.isa == SubIsa::Is1));
 }
 
-fn context(object: &mut Object<'_>, context: &Context) {
+pub(super) fn context(object: &mut Object<'_>, context: &Context) {
     object.plain("el", context.el).string("security", context.security.name()).plain("aarch64", context.aarch64);
     object.optional("contextid", context.context_id).optional("vmid", context.vmid);
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use unspool::capture::{Buffer, Capture, Format, Image, NoteKind};
+use unspool::capture::{Buffer, Capture, Code, Format, Image, Loaded, Note, NoteKind, Spaces};
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::element::exception_name;
 use unspool::coresight::etm4::{PacketKind, explain};
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     #[arg(long = "registers")]
     explain_registers: bool,
 
-    /// Do not read the buffers, only the description
+    /// Do not read buffers and images, only the description
     #[arg(long)]
     quick: bool,
 
@@ -49,7 +49,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         let mut progress = Progress::new(false);
         overview(&capture, &mut |done, all| progress.at(done, all))
     });
-    let page = Page { capture: &capture, overview: looked.as_ref(), registers: args.explain_registers };
+    let loaded = if args.quick { Loaded::default() } else { capture.code(None) };
+    let page = Page { capture: &capture, overview: looked.as_ref(), loaded, registers: args.explain_registers };
     if args.output.json {
         output.write(|out| writeln!(out, "{}", page.json()));
     } else {
@@ -77,6 +78,7 @@ fn is_synchronised(trace: &TraceOverview) -> bool {
 struct Page<'c> {
     capture: &'c Capture,
     overview: Option<&'c Overview<'c>>,
+    loaded: Loaded,
     registers: bool,
 }
 
@@ -93,12 +95,30 @@ impl Page<'_> {
         self.silent_sources(out)?;
         let images = images(self.capture);
         section(out, "Program images", images.len(), |out| {
-            images.iter().try_for_each(|(line, cores)| image(line, cores, out))
+            images.iter().try_for_each(|(line, cores)| image(line, self.code_of(line), cores, out))
         })?;
         section(out, "Not interpreted", self.capture.extras.len(), |out| self.extras(out))?;
-        section(out, "Notes", self.capture.notes.len(), |out| {
-            self.capture.notes.iter().try_for_each(|note| writeln!(out, "  {note}"))
-        })
+        let notes = self.notes();
+        section(out, "Notes", notes.len(), |out| notes.iter().try_for_each(|note| writeln!(out, "  {note}")))
+    }
+
+    /// What is odd about the description, and about images. That a file is missing was noted when it was described.
+    fn notes(&self) -> Vec<&Note> {
+        let of_images = self.loaded.notes.iter().filter(|note| note.kind != NoteKind::MissingFile);
+        self.capture.notes.iter().chain(of_images).collect()
+    }
+
+    /// What was read of an image.
+    fn code_of(&self, image: &Image) -> Option<&Code> {
+        let spaces = image.space.as_deref().and_then(Spaces::from_name).unwrap_or(Spaces::ANY);
+        let is_meant = |code: &&Code| {
+            let place = code.pieces.first();
+            code.name == image.file
+                && place.is_some_and(|piece| piece.spaces == spaces)
+                && image.address.is_none_or(|address| place.is_some_and(|piece| piece.address == address))
+                && code.raw == image.address.is_some()
+        };
+        self.loaded.codes.iter().find(is_meant)
     }
 
     fn title(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -340,21 +360,27 @@ fn line_of<K>(
     writeln!(out, "        {name}: {}", list.join(", "))
 }
 
-/// Images, each once, with the cores that have it.
+/// Images, each once, with the cores and other devices that have it.
 fn images(capture: &Capture) -> Vec<(Image, Vec<&str>)> {
     let mut all: Vec<(Image, Vec<&str>)> = vec![];
-    for core in &capture.cores {
-        for image in &core.images {
+    let cores = capture.cores.iter().map(|core| (&core.name, &core.images));
+    let devices = capture.devices.iter().map(|device| (&device.name, &device.images));
+    for (name, images) in cores.chain(devices) {
+        for image in images {
             match all.iter_mut().find(|(known, _)| known == image) {
-                Some((_, cores)) => cores.push(&core.name),
-                None => all.push((image.clone(), vec![&core.name])),
+                Some((_, owners)) => owners.push(name),
+                None => all.push((image.clone(), vec![name])),
             }
         }
     }
     all
 }
 
-fn image(image: &Image, cores: &[&str], out: &mut dyn Write) -> io::Result<()> {
+/// What the file holds, or what is said of it if it was not read.
+fn image(image: &Image, code: Option<&Code>, cores: &[&str], out: &mut dyn Write) -> io::Result<()> {
+    if let Some(code) = code {
+        return writeln!(out, "  {code}; {}", cores.join(" "));
+    }
     let length = image.length.or(image.size.map(|size| size.saturating_sub(image.offset)));
     let place = match (image.address, length) {
         (Some(start), Some(length)) => format!("{start:#018x} to {:#018x}", start.wrapping_add(length)),
@@ -372,8 +398,9 @@ impl Page<'_> {
         let buffers: Vec<Value> = (0..capture.buffers.len()).map(|index| self.buffer_json(index)).collect();
         let traces = Trace::all(capture);
         let sources: Vec<Value> = (0..traces.len()).map(|index| self.trace_json(&traces[index], index)).collect();
-        let images: Vec<Value> = images(capture).iter().map(|(image, cores)| image_json(image, cores)).collect();
-        let notes: Vec<Value> = capture.notes.iter().map(|note| json!({"file": note.file, "line": note.line, "kind": format!("{:?}", note.kind), "text": note.text})).collect();
+        let images: Vec<Value> =
+            images(capture).iter().map(|(image, cores)| image_json(image, self.code_of(image), cores)).collect();
+        let notes: Vec<Value> = self.notes().iter().map(|note| json!({"file": note.file, "line": note.line, "kind": format!("{:?}", note.kind), "text": note.text})).collect();
         let extras: Vec<Value> = capture
             .extras
             .iter()
@@ -461,8 +488,12 @@ fn trace_found_json(found: &TraceOverview, value: &mut Value) {
     value["errors"] = json!(errors);
 }
 
-fn image_json(image: &Image, cores: &[&str]) -> Value {
+fn image_json(image: &Image, code: Option<&Code>, cores: &[&str]) -> Value {
+    let build_id = code.and_then(|code| code.build_id.as_ref());
     json!({
+        "machine": code.and_then(|code| code.machine).map(|machine| machine.to_string()),
+        "build_id": build_id.map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
+        "symbols": code.map(|code| code.symbols.len()),
         "file": image.file,
         "present": image.size.is_some(),
         "address": image.address.map(|address| format!("{address:#x}")),

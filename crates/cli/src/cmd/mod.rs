@@ -1,5 +1,6 @@
 //! The verbs, one file each, and what the listing ones share.
 
+pub(crate) mod decode;
 pub(crate) mod elements;
 pub(crate) mod frames;
 pub(crate) mod info;
@@ -10,10 +11,15 @@ use std::io::{self, Write};
 
 use anyhow::bail;
 use unspool::capture::{Capture, NoteKind};
+use unspool::coresight::etm4::ElementError;
+use unspool::coresight::frame::FrameError;
 use unspool::{Error, Trace};
 
 use crate::Verdict;
-use crate::args::{RangeArgs, SourceArgs, tell};
+use crate::args::{OutputArgs, RangeArgs, SourceArgs, tell};
+use crate::json::Object;
+use crate::output::Output;
+use crate::progress::Progress;
 
 /// Runs `list` on every trace that was asked for. What cannot be read is told; if nothing can, that is a failure.
 fn each_trace(
@@ -64,6 +70,80 @@ fn tell_assumptions(capture: &Capture) {
     capture.notes.iter().filter(|note| guessed(note.kind)).for_each(tell);
 }
 
+/// What every listing of a source needs: where it goes, which items are wanted, and what is wrong with the trace.
+struct Listing<'o, 'c> {
+    trace: Trace<'c>,
+    json: bool,
+    output: &'o mut Output,
+    window: Window,
+    progress: Progress,
+    line: String,
+    problems: Problems,
+}
+
+impl<'o, 'c> Listing<'o, 'c> {
+    /// Starts a listing; in text, with a line that names the source.
+    fn new(trace: &Trace<'c>, args: &OutputArgs, range: &RangeArgs, output: &'o mut Output) -> Self {
+        if !args.json {
+            output.write(|out| heading(trace, out));
+        }
+        Self {
+            trace: *trace,
+            json: args.json,
+            progress: Progress::new(output.on_terminal),
+            output,
+            window: Window::new(range),
+            line: String::new(),
+            problems: Problems::new(),
+        }
+    }
+
+    /// Keeps in mind what an item says about the trace as a whole.
+    fn note(&mut self, error: Option<&ElementError>) {
+        match error {
+            None => self.problems.synchronised = true,
+            Some(error) if error.kind.is_ordinary() => self.problems.unsynchronised_bytes += error.skipped,
+            Some(error) => self.problems.add(&self.trace, error.offset, error.skipped, error.kind),
+        }
+    }
+
+    /// Bytes of the buffer belong to no frame.
+    fn lost(&mut self, error: FrameError) {
+        if self.window.is_open() {
+            self.problems.add(&self.trace, error.offset, error.skipped, error.kind);
+        }
+    }
+
+    fn wants_more(&self) -> bool {
+        self.output.is_open() && self.window.is_open()
+    }
+
+    /// Writes a JSON line: whose it is, its kind, and what `fields` adds.
+    fn object(&mut self, kind: &str, fields: impl FnOnce(&mut Object<'_>)) {
+        let mut object = Object::new(&mut self.line);
+        object.nullable("source", self.trace.source().id).plain("session", self.trace.session()).string("kind", kind);
+        fields(&mut object);
+        self.output.write(|out| object.finish(out));
+    }
+
+    /// Writes what stands in the place of an item.
+    fn error(&mut self, error: &ElementError) {
+        let ElementError { offset, skipped, kind } = error;
+        if !self.json {
+            return self.output.write(|out| writeln!(out, "{offset:#010x}  ! {kind}, {skipped} bytes skipped"));
+        }
+        let name = if kind.is_ordinary() { "no_sync" } else { "error" };
+        self.object(name, |object| {
+            object.plain("offset", offset).plain("skipped", skipped).string("what", kind);
+        });
+    }
+
+    /// Tells what there is to tell.
+    fn verdict(&self) -> Verdict {
+        self.problems.verdict(&self.trace, self.window.is_open())
+    }
+}
+
 /// Which items of a source are printed.
 struct Window {
     skip: u64,
@@ -81,6 +161,11 @@ impl Window {
         let index = self.seen;
         self.seen += 1;
         index >= self.skip && self.limit.is_none_or(|limit| index - self.skip < limit)
+    }
+
+    /// Is what stands between the last item and the next one to be printed?
+    fn shows(&self) -> bool {
+        self.seen >= self.skip && self.is_open()
     }
 
     /// Can another item be printed?

@@ -4,16 +4,15 @@ use unspool::capture::Capture;
 use unspool::coresight::etm4::packet::{
     Address, ConditionalInstruction, ConditionalResult, Context, CycleCount, ExceptionAddress, Packet, SubIsa,
 };
-use unspool::coresight::etm4::{Element, ElementDecoder, ElementItem, Located, PacketError, PacketItem};
+use unspool::coresight::etm4::{Element, ElementDecoder, ElementError, ElementItem, Located, PacketItem};
 use unspool::coresight::frame::FrameError;
 use unspool::{Error, Sink, Trace};
 
-use super::{Problems, Window, each_trace, heading};
+use super::{Listing, each_trace};
 use crate::Verdict;
 use crate::args::{CaptureArgs, OutputArgs, RangeArgs, SourceArgs};
 use crate::json::Object;
 use crate::output::Output;
-use crate::progress::Progress;
 
 /// Print the packets of each trace source, one a line, with their offsets in the buffer
 #[derive(Debug, clap::Args)]
@@ -46,74 +45,49 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 
 fn list(trace: &Trace<'_>, args: &Args, output: &mut Output) -> Result<Verdict, Error> {
     let (config, _) = trace.config()?;
-    if !args.output.json {
-        output.write(|out| heading(trace, out));
-    }
-    let mut printer = Printer {
-        trace: *trace,
-        json: args.output.json,
-        progress: Progress::new(output.on_terminal),
-        output,
-        window: Window::new(&args.range),
-        addresses: ElementDecoder::new(&config),
-        line: String::new(),
-        problems: Problems::new(),
-    };
+    let listing = Listing::new(trace, &args.output, &args.range, output);
+    let mut printer = Printer { listing, addresses: ElementDecoder::new(&config) };
     trace.packets(&mut printer)?;
-    let whole = printer.window.is_open();
-    Ok(printer.problems.verdict(trace, whole))
+    Ok(printer.listing.verdict())
 }
 
 struct Printer<'o, 'c> {
-    trace: Trace<'c>,
-    json: bool,
-    output: &'o mut Output,
-    window: Window,
-    progress: Progress,
+    listing: Listing<'o, 'c>,
     /// Completes addresses, which packets give in part.
     addresses: ElementDecoder,
-    line: String,
-    problems: Problems,
 }
 
 impl Sink<PacketItem> for Printer<'_, '_> {
     fn item(&mut self, item: PacketItem) {
         // What a piece holds beyond the last item that was asked for is nobody's concern.
-        if !self.window.is_open() {
+        if !self.listing.window.is_open() {
             return;
         }
         let mut whole = None;
         self.addresses
             .push(item, &mut |element: ElementItem| whole = element.ok().and_then(|e| address_of(&e.value)).or(whole));
-        match &item {
-            Ok(_) => self.problems.synchronised = true,
-            Err(error) if !error.kind.is_ordinary() => {
-                self.problems.add(&self.trace, error.offset, error.skipped, error.kind);
-            }
-            Err(error) => self.problems.unsynchronised_bytes += error.skipped,
-        }
-        if !self.window.next() {
+        let item = item.map_err(ElementError::from);
+        self.listing.note(item.as_ref().err());
+        if !self.listing.window.next() {
             return;
         }
-        match (self.json, item) {
-            (false, Ok(packet)) => self.text(&packet, whole),
-            (true, Ok(packet)) => self.json(&packet, whole),
-            (_, Err(error)) => self.error(&error),
+        match item {
+            Ok(packet) if self.listing.json => self.json(&packet, whole),
+            Ok(packet) => self.text(&packet, whole),
+            Err(error) => self.listing.error(&error),
         }
     }
 
     fn lost(&mut self, error: FrameError) {
-        if self.window.is_open() {
-            self.problems.add(&self.trace, error.offset, error.skipped, error.kind);
-        }
+        self.listing.lost(error);
     }
 
     fn wants_more(&mut self) -> bool {
-        self.output.is_open() && self.window.is_open()
+        self.listing.wants_more()
     }
 
     fn progress(&mut self, read: u64, all: u64) {
-        self.progress.at(read, all);
+        self.listing.progress.at(read, all);
     }
 }
 
@@ -136,35 +110,20 @@ fn is_partial(packet: &Packet) -> bool {
 
 impl Printer<'_, '_> {
     fn text(&mut self, packet: &Located<Packet>, whole: Option<u64>) {
-        self.output.write(|out| match whole.filter(|_| is_partial(&packet.value)) {
+        self.listing.output.write(|out| match whole.filter(|_| is_partial(&packet.value)) {
             Some(address) => writeln!(out, "{:#010x}  {} = {address:#018x}", packet.offset, packet.value),
             None => writeln!(out, "{:#010x}  {}", packet.offset, packet.value),
         });
     }
 
     fn json(&mut self, packet: &Located<Packet>, whole: Option<u64>) {
-        let mut object = Object::new(&mut self.line);
-        object.nullable("source", self.trace.source().id).plain("session", self.trace.session());
-        object.string("kind", packet.value.kind().name());
-        object.plain("offset", packet.offset).plain("length", packet.length);
-        fields(&mut object, &packet.value);
-        if let Some(address) = whole {
-            object.hex("address", address);
-        }
-        self.output.write(|out| object.finish(out));
-    }
-
-    fn error(&mut self, error: &PacketError) {
-        let PacketError { offset, skipped, kind } = error;
-        if !self.json {
-            self.output.write(|out| writeln!(out, "{offset:#010x}  ! {kind}, {skipped} bytes skipped"));
-            return;
-        }
-        let mut object = Object::new(&mut self.line);
-        object.nullable("source", self.trace.source().id).plain("session", self.trace.session());
-        let name = if !kind.is_ordinary() { "error" } else { "no_sync" };
-        object.string("kind", name).plain("offset", offset).plain("skipped", skipped).string("what", kind);
-        self.output.write(|out| object.finish(out));
+        self.listing.object(packet.value.kind().name(), |object| {
+            object.plain("offset", packet.offset).plain("length", packet.length);
+            fields(object, &packet.value);
+            if let Some(address) = whole {
+                object.hex("address", address);
+            }
+        });
     }
 }
 

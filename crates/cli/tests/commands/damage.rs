@@ -26,6 +26,9 @@ fn a_spoilt_byte_is_survived() {
         assert!(run.code == 0 || !run.err.is_empty(), "byte {at:#x}: a problem that nobody told");
         assert!(at >= SECOND_HALF || run.out.contains("\n0x000000be  event 0\n"), "byte {at:#x}: {run:?}");
         told += run.code;
+        let run = unspool(&["decode", text(dir.path())]);
+        assert!(matches!(run.code, 0 | 1) && run.err.contains(" instruction"), "byte {at:#x}: {run:?}");
+        assert!(at >= SECOND_HALF || run.out.contains("\n-- event 0\n"), "byte {at:#x}: {run:?}");
     }
     // Many spoilt bytes are another address or time, which nobody can know. Of the headers, many can.
     assert!(told > 100, "{told} of {}", 2 * bytes.len());

@@ -5,6 +5,8 @@
 
 mod bad_input;
 mod damage;
+mod decode;
+mod elf;
 mod pipe;
 mod verbs;
 

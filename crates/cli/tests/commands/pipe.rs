@@ -9,11 +9,20 @@ use crate::{example, example_file, text, text_of, unspool, wait};
 
 #[test]
 fn a_closed_pipe_is_no_error() {
-    for verb in [&["info"][..], &["frames"], &["packets"], &["elements", "--json"], &["frames", "--stream", "0x10"]] {
+    let verbs: &[&[&str]] = &[
+        &["info"],
+        &["frames"],
+        &["packets"],
+        &["elements", "--json"],
+        &["frames", "--stream", "0x10"],
+        &["decode"],
+        &["decode", "--json", "--emit", "ranges"],
+    ];
+    for verb in verbs {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
         let mut command = Command::new(env!("CARGO_BIN_EXE_unspool"));
-        let mut child = command.args(verb).arg(example()).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command.args(*verb).arg(example()).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
         let (code, _) = wait(&mut child);
         assert_eq!((code, text_of(child.stderr.take().unwrap()).as_str()), (0, ""), "{verb:?}");
     }
@@ -37,6 +46,28 @@ fn a_reader_may_leave_in_the_middle() {
 }
 
 #[test]
+fn a_reader_may_leave_in_the_middle_of_a_loop() {
+    let dir = tempfile::tempdir().unwrap();
+    let [file, image] = ["long.bin", "code.bin"].map(|name| dir.path().join(name));
+    // Synchronisation, trace info, trace on, an address at EL0 in AArch64; then more atoms than a pipe holds lines.
+    let start = [&[0; 11][..], &[0x80, 0x01, 0x01, 0x00, 0x04, 0x85, 0, 0, 0, 0, 0, 0, 0, 0, 0x30]].concat();
+    fs::write(&file, [&start[..], &vec![0xf7; 1 << 20]].concat()).unwrap();
+    // A branch to itself.
+    fs::write(&image, 0x1400_0000_u32.to_le_bytes()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unspool"));
+    command.args(["decode", text(&file), "--protocol", "ete", "--raw", "--reg", "TRCIDR8=0"]);
+    command.args(["--image", &format!("{}@0", text(&image))]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let line = lines.nth(2000).unwrap().unwrap();
+    assert!(line.contains("0x0000000000000000  14000000  b 0x0  ") && line.ends_with("; taken -> 0x0"), "{line}");
+    drop(lines);
+    let (code, _) = wait(&mut child);
+    let said = text_of(child.stderr.take().unwrap());
+    assert!(code == 0 && !said.contains("instructions in"), "{said}");
+}
+
+#[test]
 fn a_file_that_cannot_be_written() {
     let dir = tempfile::tempdir().unwrap();
     let example = example();
@@ -44,7 +75,7 @@ fn a_file_that_cannot_be_written() {
     // A disk that is always full.
     places.extend([Path::new("/dev/full")].into_iter().filter(|path| path.exists()).map(Path::to_path_buf));
     for place in &places {
-        for verb in ["info", "frames", "packets", "elements"] {
+        for verb in ["info", "frames", "packets", "elements", "decode"] {
             let run = unspool(&[verb, text(&example), "-o", text(place)]);
             let run = run.expect(2, &[&format!("cannot write {}", place.display()), "os error"]);
             assert_eq!(run.out, "");

@@ -84,8 +84,8 @@ fn info_is_a_page() {
         "0x12  ETE_1 (ETE), session 0, buffer TMC_0, traces cpu_1 (Cortex-A710)",
         "ETE v1.0, speculation up to 4 P0 elements",
         "16 packets in 50 bytes, 10 atoms (9 E, 1 N), 1 synchronisation\n",
-        "0x0000000000400000 to 0x0000000000400030  program.bin, cpu_0 cpu_1",
-        "0xffff800000080400 to 0xffff800000080410  vector.bin, cpu_0 cpu_1",
+        "  program.bin: dump, 0x400000-0x40002f; cpu_0 cpu_1\n",
+        "  vector.bin: dump, 0xffff800000080400-0xffff80000008040f; cpu_0 cpu_1\n",
     ];
     lines.iter().for_each(|line| assert!(page.contains(line), "no {line:?} in\n{page}"));
 }
@@ -96,6 +96,7 @@ fn info_explains_registers_and_can_be_quick() {
     assert!(page.contains("TRCIDR8 = 0x00000004: 4 speculative P0 elements"), "{page}");
     let quick = on_example(&["info", "--quick"]).clean().out;
     assert!(quick.contains("192 bytes, formatted, trace.bin") && !quick.contains("packets in"), "{quick}");
+    assert!(quick.contains("0x0000000000400000 to 0x0000000000400030  program.bin, cpu_0 cpu_1"), "{quick}");
 }
 
 #[test]
@@ -248,7 +249,7 @@ fn sources_are_picked_by_id_or_name() {
 
 #[test]
 fn a_source_that_is_not_there() {
-    for verb in ["packets", "elements"] {
+    for verb in ["packets", "elements", "decode"] {
         for source in ["0x33", "51", "ETE_9", "ete"] {
             let run = on_example(&[verb, "--source", source]).expect(2, &[source, "unspool info"]);
             assert_eq!(run.out, "", "{verb} {source}");
@@ -346,6 +347,7 @@ fn packages_of_every_form_have_the_same_packets() {
             let run = unspool(&[verb, &[text(&path)]].concat()).clean();
             assert_eq!(run.out, on_example(verb).clean().out, "{form} {verb:?}");
         }
+        assert_eq!(unspool(&["decode", text(&path)]).expect(0, &[]).out, on_example(&["decode"]).out, "{form}");
     }
 }
 
@@ -430,7 +432,7 @@ fn a_problem_is_told_with_its_place_if_it_was_asked_for() {
 
 #[test]
 fn help_is_at_hand() {
-    for verb in ["info", "frames", "packets", "elements"] {
+    for verb in ["info", "frames", "packets", "elements", "decode"] {
         let help = unspool(&[verb, "--help"]).clean().out;
         let words = [format!("unspool {verb}"), "Examples:".into(), "--protocol".into(), "--json".into()];
         words.iter().for_each(|word| assert!(help.contains(word), "no {word:?} in {help}"));

@@ -15,7 +15,9 @@ use super::{Atoms, Config, Located, PacketError, PacketItem, Version};
 use crate::take::Take;
 
 /// Turns packets into elements. Feed it with [`push`](Self::push), end with [`finish`](Self::finish).
-#[derive(Debug, Clone)]
+///
+/// Two that are equal make the same of what follows.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElementDecoder {
     config: Config,
     /// A trace info has been seen since the start or the last damage.
@@ -32,7 +34,7 @@ pub struct ElementDecoder {
 }
 
 /// An exception packet that waits for its address.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Exception {
     number: u16,
     address: ExceptionAddress,

@@ -27,7 +27,7 @@ pub use encode::Unencodable;
 pub use explain::{ExplainedField, Explanation, explain};
 pub use interpret::ElementDecoder;
 pub use packet::{Packet, PacketKind};
-pub use read::{Located, Malformed, PacketDecoder, PacketError, PacketItem, Packets};
+pub use read::{Located, Malformed, PacketDecoder, PacketError, PacketItem, Packets, next_start};
 pub use speculation::{Speculation, Transactions};
 
 #[cfg(test)]

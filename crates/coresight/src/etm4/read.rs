@@ -88,6 +88,13 @@ pub(super) const SYNC_ZEROS: u64 = 11;
 /// The byte that ends it.
 pub(super) const SYNC_END: u8 = 0x80;
 
+/// The first place from `start` on where an alignment synchronisation is followed by a trace info: reading can start
+/// there without anything that came before.
+pub fn next_start(bytes: &[u8], start: usize) -> Option<usize> {
+    const PATTERN: [u8; SYNC_ZEROS as usize + 2] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, SYNC_END, 0x01];
+    memchr::memmem::find(bytes.get(start..)?, &PATTERN).map(|found| start + found)
+}
+
 /// Finds the packets of a stream that comes in pieces.
 #[derive(Debug, Clone)]
 pub struct PacketDecoder {
@@ -124,6 +131,11 @@ impl PacketDecoder {
         Self { config: *config, accepted, state: unsynchronised(0), offset: 0 }
     }
 
+    /// A decoder that joins a stream at this position.
+    pub fn at(config: &Config, offset: u64) -> Self {
+        Self { state: unsynchronised(offset), offset, ..Self::new(config) }
+    }
+
     /// The stream position of the next byte to be read.
     pub fn offset(&self) -> u64 {
         self.offset
@@ -136,6 +148,11 @@ impl PacketDecoder {
             State::Synchronised => self.offset,
             State::Zeros { start } | State::Skipping { start, .. } => start,
         }
+    }
+
+    /// Is this a place between two packets? The next packet then reads the same whatever came before.
+    pub fn is_between_packets(&self) -> bool {
+        self.state == State::Synchronised
     }
 
     /// The bytes that follow do not continue those before: waits for the next alignment synchronisation.

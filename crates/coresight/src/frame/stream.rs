@@ -67,6 +67,48 @@ impl Stream {
         self.split().1.forget_before(start);
     }
 
+    /// Cuts the window in two at a position within it: what comes from there on is the answer. Breaks at the position
+    /// stay here.
+    #[must_use]
+    pub fn split_off(&mut self, position: u64) -> Self {
+        let index = (position.saturating_sub(self.start) as usize).min(self.bytes.len());
+        let start = self.start + index as u64;
+        let pieces_here = self.pieces.partition_point(|piece| piece.stream < start);
+        let breaks_here = self.breaks.partition_point(|&here| here <= start);
+        let mut pieces = self.pieces.split_off(pieces_here);
+        if let Some(&cut) = self.pieces.back()
+            && pieces.front().is_none_or(|first| first.stream > start)
+        {
+            // The piece that goes on behind the cut belongs to both.
+            pieces.push_front(cut);
+        }
+        let (bytes, breaks) = (self.bytes.split_off(index), self.breaks.split_off(breaks_here));
+        Self { id: self.id, bytes, start, pieces, follows: self.follows, breaks }
+    }
+
+    /// A copy of what comes before a position within the window. Breaks at the position belong to it.
+    #[must_use]
+    pub fn until(&self, position: u64) -> Self {
+        let index = (position.saturating_sub(self.start) as usize).min(self.bytes.len());
+        let end = self.start + index as u64;
+        Self {
+            id: self.id,
+            bytes: self.bytes[..index].to_vec(),
+            start: self.start,
+            pieces: self.pieces.iter().take_while(|piece| piece.stream < end).copied().collect(),
+            follows: self.follows,
+            breaks: self.breaks.iter().take_while(|&&here| here <= end).copied().collect(),
+        }
+    }
+
+    /// Adds a window that starts where this one ends.
+    pub fn append(&mut self, next: &Self) {
+        self.bytes.extend_from_slice(&next.bytes);
+        self.pieces.extend(&next.pieces);
+        self.breaks.extend(&next.breaks);
+        self.follows = next.follows;
+    }
+
     /// Where byte `position` of the stream stands in the buffer. Ask in rising order: what lies before is forgotten.
     pub fn place(&mut self, position: u64) -> u64 {
         self.split().1.place(position)
@@ -74,7 +116,8 @@ impl Stream {
 
     /// The window and, apart from it, the places of its bytes.
     pub fn split(&mut self) -> (&[u8], Places<'_>) {
-        (&self.bytes, Places { pieces: &mut self.pieces })
+        // Nothing is known of the first piece until somebody asks.
+        (&self.bytes, Places { pieces: &mut self.pieces, current: NOWHERE, until: 0 })
     }
 }
 
@@ -82,17 +125,31 @@ impl Stream {
 #[derive(Debug)]
 pub struct Places<'s> {
     pieces: &'s mut VecDeque<Piece>,
+    /// The piece that was asked about last, and where the next one starts.
+    current: Piece,
+    until: u64,
 }
+
+/// Where no piece is, a byte stands where it stands in the stream.
+const NOWHERE: Piece = Piece { stream: 0, offset: 0, whole: false };
 
 impl Places<'_> {
     /// As [`Stream::place`].
     #[inline]
     pub fn place(&mut self, position: u64) -> u64 {
-        self.forget_before(position);
-        self.pieces.front().map_or(position, |piece| piece.place(position))
+        if position >= self.until {
+            self.advance(position);
+        }
+        self.current.place(position)
     }
 
-    #[inline]
+    #[inline(never)]
+    fn advance(&mut self, position: u64) {
+        self.forget_before(position);
+        self.current = self.pieces.front().copied().unwrap_or(NOWHERE);
+        self.until = self.pieces.get(1).map_or(u64::MAX, |next| next.stream);
+    }
+
     fn forget_before(&mut self, position: u64) {
         while self.pieces.get(1).is_some_and(|next| next.stream <= position) {
             self.pieces.pop_front();

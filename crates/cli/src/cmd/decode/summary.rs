@@ -1,0 +1,279 @@
+//! What a decode came to: how much was executed, what is missing, what does not fit.
+//!
+//! Comes in: what every source tells. Goes out: a few lines for the person at the terminal. Memory is bounded: of missing
+//! code only so many pages are told apart.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use unspool::Trace;
+use unspool::coresight::frame::FrameError;
+use unspool::flow::{Cause, FlowItem, Item, Space};
+
+use super::super::{grouped, many};
+use super::json::finding_name;
+use crate::args::tell;
+
+/// Code is missing by the page.
+const PAGE_BITS: u32 = 12;
+
+/// Pages that are told apart.
+const MOST_PAGES: usize = 1 << 16;
+
+/// Missing regions that are listed.
+const SHOWN: usize = 10;
+
+/// Counts over all sources.
+#[derive(Debug, Default)]
+pub(super) struct Summary {
+    pub(super) instructions: u64,
+    pub(super) ranges: u64,
+    exceptions: u64,
+    /// Q elements, and the instructions that they count.
+    q: (u64, u64),
+    sources: BTreeSet<String>,
+    time: Option<(u64, u64)>,
+    cycles: Option<u64>,
+    bytes: u64,
+    skipped: u64,
+    /// Bytes of each buffer that belong to no frame. Every source of the buffer tells them.
+    lost: BTreeMap<usize, u64>,
+    missing: Missing,
+    /// P0 elements that say nothing for other reasons.
+    without_address: u64,
+    disagreeing: u64,
+    findings: BTreeMap<&'static str, u64>,
+    speculative: u64,
+    cut: bool,
+    /// Of the source that is being read.
+    buffer: usize,
+    buffer_lost: u64,
+    source_bytes: u64,
+}
+
+impl Summary {
+    /// A source comes.
+    pub(super) fn start(&mut self, trace: &Trace<'_>) {
+        // A recording that was stopped and started again may describe the same source under two names.
+        let source = trace.source();
+        self.sources.insert(source.id.map_or_else(|| source.name.clone(), |id| id.to_string()));
+        self.buffer = trace.buffer_index();
+        (self.buffer_lost, self.source_bytes) = (0, 0);
+    }
+
+    /// The source ends, with so many P0 elements still speculative. Not `whole`: it was not read to its end.
+    pub(super) fn end(&mut self, speculative: u64, whole: bool) {
+        self.bytes += self.source_bytes;
+        let lost = self.lost.entry(self.buffer).or_default();
+        *lost = self.buffer_lost.max(*lost);
+        self.cut |= !whole;
+        self.speculative += if whole { speculative } else { 0 };
+    }
+
+    pub(super) fn item(&mut self, item: &FlowItem) {
+        match item.map(|item| item.value) {
+            Ok(Item::Exception { .. }) => self.exceptions += 1,
+            Ok(Item::Q { instructions, .. }) => {
+                self.q.0 += 1;
+                self.q.1 += u64::from(instructions.unwrap_or(0));
+            }
+            Ok(Item::Timestamp { value, .. }) => {
+                let (first, last) = self.time.unwrap_or((value, value));
+                self.time = Some((first.min(value), last.max(value)));
+            }
+            Ok(Item::CycleCount(Some(cycles))) => self.cycles = Some(self.cycles.unwrap_or(0) + u64::from(cycles)),
+            Ok(Item::NoCode { address, space }) => self.missing.add(address, space, 0),
+            Ok(Item::Lost { elements, cause: Cause::NoCode { address, space } }) => {
+                self.missing.add(address, space, elements);
+            }
+            Ok(Item::Lost { elements, cause: Cause::NoAddress }) => self.without_address += elements,
+            Ok(Item::Lost { elements, cause: Cause::Disagreement }) => self.disagreeing += elements,
+            Ok(Item::Finding(finding)) => *self.findings.entry(finding_name(&finding)).or_default() += 1,
+            Ok(_) => {}
+            Err(error) => self.skipped += error.skipped,
+        }
+    }
+
+    pub(super) fn lost(&mut self, error: &FrameError) {
+        self.buffer_lost += error.skipped;
+    }
+
+    pub(super) fn bytes_read(&mut self, bytes: u64) {
+        self.source_bytes = bytes;
+    }
+
+    /// How often trace and code disagreed.
+    pub(super) fn findings(&self) -> u64 {
+        self.findings.values().sum()
+    }
+
+    /// Tells all of it.
+    pub(super) fn tell(&self) {
+        self.lines().iter().for_each(tell);
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let mut lines = vec![self.executed()];
+        lines.extend(self.clock());
+        lines.push(self.read());
+        lines.extend(self.missing.lines());
+        let lost = [(self.without_address, "the trace has not told where"), (self.disagreeing, "behind a finding")];
+        let lost = lost.iter().filter(|(elements, _)| *elements > 0);
+        lines.extend(lost.map(|(elements, why)| format!("{} lost: {why}", many(*elements, "P0 element"))));
+        if !self.findings.is_empty() {
+            let kinds: Vec<String> =
+                self.findings.iter().map(|(name, count)| format!("{} {name}", grouped(*count))).collect();
+            let found = many(self.findings(), "finding");
+            lines.push(format!("{found} where trace and code cannot both be right: {}", kinds.join(", ")));
+        }
+        if self.speculative > 0 {
+            lines.push(format!("{} still speculative at the end", many(self.speculative, "P0 element")));
+        }
+        lines
+    }
+
+    fn executed(&self) -> String {
+        let [instructions, ranges] =
+            [(self.instructions, "instruction"), (self.ranges, "range")].map(|(n, it)| many(n, it));
+        let [exceptions, sources] =
+            [(self.exceptions, "exception"), (self.sources.len() as u64, "source")].map(|(n, it)| many(n, it));
+        let q = match self.q {
+            (0, _) => String::new(),
+            (count, inside) => format!(", {} with {}", many(count, "Q element"), many(inside, "instruction")),
+        };
+        let cut = if self.cut { "; stopped by --limit" } else { "" };
+        format!("{instructions} in {ranges}{q}, {exceptions}, of {sources}{cut}")
+    }
+
+    fn clock(&self) -> Option<String> {
+        let time = self.time.map(|(first, last)| {
+            format!("timestamps {first:#x} to {last:#x} ({} ticks)", grouped(last.wrapping_sub(first)))
+        });
+        let cycles = self.cycles.map(|cycles| format!("{} counted", many(cycles, "cycle")));
+        let said: Vec<String> = time.into_iter().chain(cycles).collect();
+        (!said.is_empty()).then(|| said.join(", "))
+    }
+
+    fn read(&self) -> String {
+        // What is read is read in pieces, of which a limit needs only a part.
+        let done = if self.cut { "read" } else { "decoded" };
+        let bytes = many(self.bytes.saturating_sub(self.skipped), "byte");
+        let lost = self.lost.values().sum();
+        format!("{bytes} {done}, {} skipped, {} lost", grouped(self.skipped), grouped(lost))
+    }
+}
+
+/// Code that nobody had.
+#[derive(Debug, Default)]
+struct Missing {
+    /// What it cost in P0 elements, by page. There are sixteen spaces at most.
+    spaces: Vec<(Space, BTreeMap<u64, u64>)>,
+    pages: usize,
+    /// The cost of pages beyond those that are told apart.
+    beyond: u64,
+}
+
+/// Pages in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Region {
+    space: Space,
+    first: u64,
+    last: u64,
+    elements: u64,
+}
+
+impl Missing {
+    fn add(&mut self, address: u64, space: Space, elements: u64) {
+        let known = self.spaces.iter().position(|(of, _)| *of == space);
+        let index = known.unwrap_or_else(|| {
+            self.spaces.push((space, BTreeMap::new()));
+            self.spaces.len() - 1
+        });
+        let pages = &mut self.spaces[index].1;
+        let page = address >> PAGE_BITS;
+        match pages.get_mut(&page) {
+            Some(cost) => *cost += elements,
+            None if self.pages < MOST_PAGES => {
+                pages.insert(page, elements);
+                self.pages += 1;
+            }
+            None => self.beyond += elements,
+        }
+    }
+
+    /// The most expensive first.
+    fn regions(&self) -> Vec<Region> {
+        let mut regions: Vec<Region> = vec![];
+        for (space, pages) in &self.spaces {
+            for (&page, &elements) in pages {
+                let (first, last) = (page << PAGE_BITS, page << PAGE_BITS | ((1 << PAGE_BITS) - 1));
+                match regions.last_mut() {
+                    Some(region) if region.space == *space && region.last.checked_add(1) == Some(first) => {
+                        region.last = last;
+                        region.elements += elements;
+                    }
+                    _ => regions.push(Region { space: *space, first, last, elements }),
+                }
+            }
+        }
+        regions.sort_by_key(|region| std::cmp::Reverse(region.elements));
+        regions
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let regions = self.regions();
+        let mut lines: Vec<String> = regions.iter().take(SHOWN).map(Region::line).collect();
+        if regions.len() > SHOWN {
+            let rest = regions[SHOWN..].iter().map(|region| region.elements).sum::<u64>() + self.beyond;
+            let more = many((regions.len() - SHOWN) as u64, "more region");
+            lines.push(format!("no code in {more}: {} lost", many(rest, "P0 element")));
+        }
+        lines
+    }
+}
+
+impl Region {
+    fn line(&self) -> String {
+        let Self { space, first, last, elements } = self;
+        format!("no code from {first:#x} to {last:#x} in {space}: {} lost", many(*elements, "P0 element"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use unspool::coresight::etm4::packet::Security;
+
+    use super::*;
+
+    #[test]
+    fn missing_pages_in_a_row_are_one_region() {
+        let [user, kernel] = [0, 1].map(|el| Space { security: Security::NonSecure, el });
+        let mut missing = Missing::default();
+        let rows = [
+            (0x1000, user, 1),
+            (0x1ffc, user, 2),
+            (0x2000, user, 3),
+            (0x2000, kernel, 5),
+            (0x4000, user, 100),
+            (u64::MAX, user, 0),
+        ];
+        rows.iter().for_each(|&(address, space, elements)| missing.add(address, space, elements));
+        let expected = [
+            "no code from 0x4000 to 0x4fff in EL0N: 100 P0 elements lost",
+            "no code from 0x1000 to 0x2fff in EL0N: 6 P0 elements lost",
+            "no code from 0x2000 to 0x2fff in EL1N: 5 P0 elements lost",
+            "no code from 0xfffffffffffff000 to 0xffffffffffffffff in EL0N: 0 P0 elements lost",
+        ];
+        assert_eq!(missing.lines(), expected);
+    }
+
+    #[test]
+    fn ten_regions_are_listed_and_the_rest_is_counted() {
+        let space = Space { security: Security::Secure, el: 3 };
+        let mut missing = Missing::default();
+        // Every other page.
+        (0..70_000_u64).for_each(|page| missing.add(page << 13, space, 1));
+        let lines = missing.lines();
+        assert_eq!(lines.len(), 11);
+        assert_eq!(lines[10], "no code in 65,526 more regions: 69,990 P0 elements lost");
+    }
+}

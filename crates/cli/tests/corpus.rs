@@ -1,0 +1,117 @@
+//! Real captures: `decode --emit ranges --json` against what the reference decoder says was executed.
+//!
+//! Needs `UNSPOOL_CORPUS`, the folder that holds `coresight/`. `crates/unspool/tests/corpus_flow.rs` compares all captures;
+//! here a few have to survive the way through the command line, with all that JSON says of a range.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+const SNAPSHOTS: [&str; 4] = ["q_elem", "rme_test", "tme_test", "trace_file_cid_vmid"];
+
+/// The reference takes a stale address for a branch's target here: see `corpus_flow.rs`.
+const FROM_A_STALE_ADDRESS: (&str, &str) = ("q_elem s1.1", "Q 6960c 695c8 1");
+
+/// A line of ours in the words of the reference.
+fn our_line(line: &Value) -> Option<String> {
+    let hex = |key: &str| line[key].as_str().map_or("-", |text| text.strip_prefix("0x").unwrap()).to_string();
+    let is = |key: &str| line[key].as_bool().unwrap();
+    match line["kind"].as_str().unwrap() {
+        "range" => {
+            let kind = match line["last"].as_str().unwrap() {
+                "branch" => "BR",
+                "indirect" => "iBR",
+                "isb" => "ISB",
+                "wfx" => "WFI.WFE",
+                "tstart" => "TSTART",
+                _ => "---",
+            };
+            let sub = match (is("link"), is("ret"), is("eret")) {
+                (true, false, false) => "b+link",
+                (false, true, false) => "A64:ret",
+                (false, false, true) => "A64:eret",
+                _ => "-",
+            };
+            let outcome = if is("taken") { "E" } else { "N" };
+            let condition = if is("conditional") { "c" } else { "-" };
+            let isa = line["isa"].as_str().unwrap().to_uppercase();
+            let (start, end, count) = (hex("start"), hex("end"), &line["instructions"]);
+            Some(format!("R {start} {end} {count} {isa} {outcome} {kind} {sub} {condition}"))
+        }
+        // The reference leaves out what it does not know.
+        "q" if line["start"].is_string() && line["next"].is_string() => {
+            Some(format!("Q {} {} {}", hex("start"), hex("next"), line["instructions"]))
+        }
+        "exception" => Some(format!("EXCEPTION {:#04x} {}", line["number"].as_u64().unwrap(), hex("return"))),
+        _ => None,
+    }
+}
+
+fn their_line(line: &str) -> Option<String> {
+    let fields: Vec<&str> = line.split('\t').collect();
+    match fields[..] {
+        ["R", start, end, count, _, isa, outcome, kind, sub, condition, ..] => {
+            // A barrier for data is no P0 instruction; we say no more of it.
+            let kind = if kind == "DSB.DMB" { "---" } else { kind };
+            Some(format!("R {start} {end} {count} {isa} {outcome} {kind} {sub} {condition}"))
+        }
+        ["Q", start, next, count] => Some(format!("Q {start} {next} {count}")),
+        ["EXCEPTION", text] => {
+            let number = text.split("excep num (").nth(1).unwrap().split(')').next().unwrap();
+            let address = text.split("pref ret addr:0x").nth(1).map(|rest| rest.split([';', ' ']).next().unwrap());
+            Some(format!("EXCEPTION {number} {}", address.unwrap_or("-")))
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn ranges_are_those_of_the_reference() {
+    let Some(corpus) = std::env::var_os("UNSPOOL_CORPUS") else {
+        println!("SKIPPED: UNSPOOL_CORPUS is not set, so no range of a real capture was compared");
+        return;
+    };
+    let mut lines = 0;
+    for name in SNAPSHOTS {
+        lines += compare(&Path::new(&corpus).join("coresight").join(name), name);
+    }
+    println!("{lines} lines of {} captures are as expected", SNAPSHOTS.len());
+    assert!(lines > 20_000, "the corpus is not all there");
+}
+
+fn compare(path: &Path, name: &str) -> usize {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unspool"));
+    let run = command.arg("decode").arg(path).args(["--emit", "ranges", "--json"]).output().unwrap();
+    // Some of these captures have contradictions in them.
+    assert!(matches!(run.status.code(), Some(0 | 1)), "{name}: {}", String::from_utf8_lossy(&run.stderr));
+    let mut ours: BTreeMap<(u64, u64), Vec<String>> = BTreeMap::new();
+    for line in String::from_utf8(run.stdout).unwrap().lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let whose = ours.entry((line["source"].as_u64().unwrap(), line["session"].as_u64().unwrap())).or_default();
+        whose.extend(our_line(&line));
+    }
+    let mut compared = 0;
+    let files = fs::read_dir(path.join("expected")).unwrap().count();
+    assert_eq!(files, ours.len(), "{name}: sources and sessions");
+    for ((source, session), ours) in &ours {
+        let several = path.join(format!("expected/s1.{source:x}.txt.gz")).exists();
+        let stem = format!("s{}.{source:x}", if several { session + 1 } else { 0 });
+        let file = File::open(path.join(format!("expected/{stem}.txt.gz"))).unwrap();
+        let mut expected = String::new();
+        flate2::read::GzDecoder::new(file).read_to_string(&mut expected).unwrap();
+        let whose = format!("{name} {stem}");
+        let mut theirs: Vec<String> = expected.lines().filter_map(their_line).collect();
+        theirs.retain(|line| (whose.as_str(), line.as_str()) != FROM_A_STALE_ADDRESS);
+        for (at, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
+            assert_eq!(ours, theirs, "{whose}: line {at}");
+        }
+        assert_eq!(ours.len(), theirs.len(), "{whose}: the number of lines");
+        compared += ours.len();
+    }
+    compared
+}

@@ -1,0 +1,151 @@
+//! What is held back: the last run, since a mispredict may still change how it ends, and what happened behind it.
+
+use unspool_coresight::etm4::Located;
+use unspool_coresight::etm4::element::Target as ElementTarget;
+use unspool_isa::Target;
+
+use super::{Place, Walker, sub_isa};
+use crate::graph::{LOST, NEEDS_ADDRESS, SCRATCH};
+use crate::item::{Cause, Finding, FlowSink, Item, Run, Step};
+use crate::memory::CodeMemory;
+use crate::runs::{self, instructions, traits};
+
+/// Items that may wait behind a P0 element whose outcome can still change.
+const MOST_BEHIND: usize = 1 << 10;
+
+/// A run that was not told yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Held {
+    Nothing,
+    /// One that is kept.
+    Kept(runs::Run),
+    /// Its steps are in the hand.
+    InHand,
+}
+impl<M: CodeMemory> Walker<M> {
+    /// The last atom went the other way.
+    pub(super) fn mispredict(&mut self, place: Place, sink: &mut impl FlowSink) {
+        let Some((&last, before)) = self.held_steps().split_last() else {
+            if self.lost > 0 {
+                // It is about an atom that says nothing.
+                return;
+            }
+            self.emit(place, Item::Finding(Finding::Mispredict), sink);
+            return;
+        };
+        let before: Vec<Step> = before.to_vec();
+        let flipped = Step::new(last.block(), !last.taken());
+        if !before.is_empty() {
+            self.tell_run(&before, self.held_offset, sink);
+        }
+        self.hand.clear();
+        self.hand.push(flipped);
+        self.held = Held::InHand;
+        if self.held_before_break {
+            return;
+        }
+        match self.graph.block(flipped.block()).leads_to(flipped.taken()) {
+            // In the context of now, which may have been told since.
+            Some(Target { address, isa }) => self.enter(ElementTarget { address, isa: sub_isa(isa) }),
+            None => self.at = NEEDS_ADDRESS,
+        }
+    }
+    /// Tells an item, behind what is still open.
+    pub(super) fn emit(&mut self, place: Place, item: Item, sink: &mut impl FlowSink) {
+        let holds = !matches!(self.held, Held::Nothing);
+        let waits = self.speculates && holds && self.behind.len() < MOST_BEHIND;
+        if waits {
+            self.behind.push(place.with(item));
+        } else {
+            self.flush(sink);
+            sink.item(Ok(place.with(item)));
+        }
+    }
+
+    /// Is the outcome of the last atom one that only a mispredict can mend?
+    pub(super) fn holds_impossible(&self) -> bool {
+        let last = self.held_steps().last();
+        last.is_some_and(|last| last.block() != SCRATCH && !self.graph.block(last.block()).can_be(last.taken()))
+    }
+
+    pub(super) fn held_steps(&self) -> &[Step] {
+        match &self.held {
+            Held::Nothing => &[],
+            Held::Kept(run) => self.runs.steps(run),
+            Held::InHand => &self.hand,
+        }
+    }
+
+    /// Tells the last run: nothing can change it any more.
+    pub(super) fn flush(&mut self, sink: &mut impl FlowSink) {
+        if matches!(self.held, Held::Nothing) {
+            return;
+        }
+        if let (Held::Kept(run), false) = (self.held, self.speculates) {
+            self.held = Held::Nothing;
+            return self.tell_kept(run, self.held_offset, sink);
+        }
+        let steps = self.held_steps();
+        match steps.split_last() {
+            Some((&last, before))
+                if !self.graph.block(last.block()).can_be(last.taken()) && last.block() != SCRATCH =>
+            {
+                if !before.is_empty() {
+                    self.tell_run(before, self.held_offset, sink);
+                }
+                self.tell_impossible(last, sink);
+            }
+            Some(_) => self.tell_run(steps, self.held_offset, sink),
+            None => {}
+        }
+        self.hand.clear();
+        self.held = Held::Nothing;
+        self.held_before_break = false;
+        self.behind.drain(..).for_each(|item| sink.item(Ok(item)));
+    }
+
+    /// No mispredict has mended the outcome of the last atom: it cannot be right. If execution went on from there, it is
+    /// lost.
+    pub(super) fn tell_impossible(&mut self, last: Step, sink: &mut impl FlowSink) {
+        let at = self.graph.block(last.block()).last_address();
+        let value = Item::Finding(Finding::NotTaken { at });
+        sink.item(Ok(Located { offset: self.held_offset, length: 0, value }));
+        self.lose(Place { offset: self.held_offset, length: 0 });
+        let next = self.graph.block(last.block()).leads_to(last.taken()).map(|target| target.address);
+        self.look_closer();
+        if self.position() == next {
+            self.wait_for_address();
+            self.node = LOST;
+            self.stack.clear();
+        } else {
+            // An address told where execution went on.
+            let value = Item::Lost { elements: std::mem::take(&mut self.lost), cause: Cause::Disagreement };
+            sink.item(Ok(Located { offset: self.lost_offset, length: 0, value }));
+        }
+        self.cause = Cause::Disagreement;
+    }
+
+    pub(super) fn tell_run(&self, steps: &[Step], offset: u64, sink: &mut impl FlowSink) {
+        let (length, instructions) = (steps.len() as u32, instructions(&self.graph, steps));
+        sink.run(Run { graph: &self.graph, among: steps, start: 0, length, instructions, offset });
+        if traits(&self.graph, steps).eret() {
+            self.tell_return(offset, sink);
+        }
+    }
+
+    /// The return addresses that a kept run leaves.
+    pub(super) fn push_links(&mut self, run: &runs::Run) {
+        if !self.return_stack {
+            return;
+        }
+        self.stack.clear_if_pending();
+        if run.traits.links() {
+            for &step in self.runs.steps(run) {
+                let block = self.graph.block(step.block());
+                if step.taken() && block.last.link {
+                    self.stack.push(block.behind());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! The walk: committed elements lead through the code.
+//!
+//! committed elements + [`CodeMemory`] ─▶ **runs of ranges**, items
+//!
+//! The trace says which way branches went, the code says where they are. What a trace unit leaves out, since the code
+//! tells it, is put back here. Refuses to know packets, files and what instructions look like. Nothing is guessed: where
+//! code or an address is missing, that is said, and the walk goes on at the next address.
+//! Specification: Arm DDI 0487, trace analyzer, stage 3.
+
+mod atoms;
+mod held;
+mod seam;
+mod stretch;
+
+use unspool_coresight::etm4::element::{Context, Element, ElementItem, Target as ElementTarget};
+use unspool_coresight::etm4::packet::{Security, SubIsa};
+use unspool_coresight::etm4::{Config, ElementError, Located, Version};
+use unspool_isa::Isa;
+
+use self::held::Held;
+pub(crate) use self::seam::Seam;
+use self::stretch::Q;
+use crate::graph::{Graph, Id, LOST, Mode, NEEDS_ADDRESS, NO_CODE, Rules};
+use crate::item::{Cause, Finding, FlowSink, Item, Step, Transaction};
+use crate::memory::{CodeMemory, Space};
+use crate::runs::{NodeId, Runs};
+use crate::stack::ReturnStack;
+
+/// Before a context is told.
+const NOWHERE: Space = Space { security: Security::Secure, el: 0 };
+
+/// Walks the code along the elements. Feed it with [`push`](Self::push), end with [`finish`](Self::finish).
+#[derive(Debug)]
+pub struct Walker<M> {
+    memory: M,
+    /// Targets may be left out when a return stack knows them.
+    return_stack: bool,
+    is_ete: bool,
+    /// The outcome of the last P0 element may still change.
+    speculates: bool,
+    graph: Graph,
+    runs: Runs,
+    stack: ReturnStack,
+    context: Option<Context>,
+    /// The worlds of the context, for either sub-ISA.
+    modes: [Mode; 2],
+    /// The node of the block that is executed next, or why none is known. This is all that is kept up to date while
+    /// one known run follows another.
+    node: NodeId,
+    /// The block itself, while there is a closer look.
+    at: Id,
+    /// Where execution goes on: if there is no code, or if the context has not been told yet.
+    target: Option<ElementTarget>,
+    /// The next address need not follow from the code: an exception was taken.
+    may_be_anywhere: bool,
+    /// The last run, which a mispredict may still change, and its place.
+    held: Held,
+    held_offset: u64,
+    /// The steps of a run that is not kept.
+    hand: Vec<Step>,
+    /// The trace does not continue behind the last run.
+    held_before_break: bool,
+    /// What happened behind the last run.
+    behind: Vec<Located<Item>>,
+    /// A Q element that waits for the address behind it.
+    q: Option<Q>,
+    /// P0 elements that say nothing: how many, where the first was, and why.
+    lost: u64,
+    lost_offset: u64,
+    cause: Cause,
+}
+
+/// Which bytes of the trace say it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+}
+
+impl Place {
+    fn of<T>(located: &Located<T>) -> Self {
+        Self { offset: located.offset, length: located.length }
+    }
+
+    fn with(self, value: Item) -> Located<Item> {
+        Located { offset: self.offset, length: self.length, value }
+    }
+}
+
+impl<M: CodeMemory> Walker<M> {
+    /// A walker that waits for its first address.
+    pub fn new(config: &Config, memory: M) -> Self {
+        let mut graph = Graph::new(Rules { wfx_is_p0: config.wfx_is_p0 });
+        let modes = [graph.mode(NOWHERE, Isa::A32), graph.mode(NOWHERE, Isa::T32)];
+        Self {
+            memory,
+            return_stack: config.return_stack,
+            is_ete: matches!(config.version, Version::Ete(_)),
+            speculates: config.max_speculation > 0,
+            graph,
+            runs: Runs::new(),
+            stack: ReturnStack::new(),
+            context: None,
+            modes,
+            node: LOST,
+            at: LOST,
+            target: None,
+            may_be_anywhere: false,
+            held: Held::Nothing,
+            held_offset: 0,
+            hand: Vec::new(),
+            held_before_break: false,
+            behind: Vec::new(),
+            q: None,
+            lost: 0,
+            lost_offset: 0,
+            cause: Cause::NoAddress,
+        }
+    }
+
+    /// Takes the next element, or the error in its place.
+    #[inline(always)]
+    pub fn push(&mut self, item: ElementItem, sink: &mut impl FlowSink) {
+        match item {
+            Ok(Located { offset, length, value: Element::Atoms(atoms) }) => {
+                self.atoms(Place { offset, length }, atoms, sink);
+            }
+            Ok(Located { offset, length, value: Element::TargetAddress(target) }) => {
+                self.target(Place { offset, length }, target, sink);
+            }
+            Ok(other) => self.element(&other, sink),
+            Err(error) => self.error(error, sink),
+        }
+    }
+
+    /// Ends the trace at this place in the buffer.
+    pub fn finish(&mut self, offset: u64, sink: &mut impl FlowSink) {
+        let end = Place { offset, length: 0 };
+        self.forget_position(sink);
+        self.look_up();
+        self.emit(end, Item::End, sink);
+        self.flush(sink);
+    }
+    #[inline(always)]
+    pub(crate) fn target(&mut self, place: Place, target: ElementTarget, sink: &mut impl FlowSink) {
+        if self.node == NEEDS_ADDRESS
+            && let Some(node) = self.graph.noted(self.modes[target.isa as usize], target.address)
+        {
+            self.may_be_anywhere = false;
+            self.node = node;
+        } else {
+            self.new_target(place, target, sink);
+        }
+    }
+
+    #[inline(never)]
+    fn new_target(&mut self, place: Place, target: ElementTarget, sink: &mut impl FlowSink) {
+        self.look_closer();
+        self.end_q(Some(target.address), sink);
+        self.tell_lost(sink);
+        self.make_room(sink);
+        let may_be_anywhere = std::mem::take(&mut self.may_be_anywhere) || self.holds_impossible();
+        let expected = self.position().filter(|_| !may_be_anywhere);
+        if let Some(expected) = expected.filter(|&expected| expected != target.address) {
+            let finding = Finding::Unreachable { expected, found: target.address };
+            self.disagree(place, finding, sink);
+        }
+        if self.context.is_some() {
+            self.enter(target);
+        } else {
+            self.target = Some(target);
+        }
+        self.look_up();
+        if self.context.is_some() && self.at != NO_CODE {
+            self.graph.note(self.modes[target.isa as usize], target.address, self.node);
+        }
+    }
+
+    /// The sub-ISA of the code that is executed next, if it is known.
+    fn sub_isa(&self) -> Option<SubIsa> {
+        match self.at {
+            NEEDS_ADDRESS | LOST => None,
+            NO_CODE => self.target.map(|target| target.isa),
+            block => Some(sub_isa(self.graph.block(block).isa)),
+        }
+    }
+
+    /// Where execution is, if the code and the trace before tell.
+    fn position(&self) -> Option<u64> {
+        match self.at {
+            NEEDS_ADDRESS | LOST => None,
+            NO_CODE => self.target.map(|target| target.address),
+            block => Some(self.graph.block(block).start),
+        }
+    }
+
+    fn enter(&mut self, target: ElementTarget) {
+        let mode = self.modes[target.isa as usize];
+        self.at = self.graph.enter(&self.memory, mode, target.address);
+        self.target = Some(target);
+    }
+
+    /// Starts the graph afresh if it has become too large.
+    pub(super) fn make_room(&mut self, sink: &mut impl FlowSink) {
+        if !self.graph.is_full() && !self.runs.is_full() {
+            return;
+        }
+        self.flush(sink);
+        let position = self.position().zip(self.sub_isa());
+        self.runs = Runs::new();
+        self.graph = self.graph.emptied();
+        self.modes = [self.graph.mode(NOWHERE, Isa::A32), self.graph.mode(NOWHERE, Isa::T32)];
+        if let Some(context) = self.context {
+            self.modes = self.modes_of(&context);
+        }
+        if let Some((address, isa)) = position {
+            self.enter(ElementTarget { address, isa });
+        }
+        self.look_up();
+    }
+
+    #[inline(never)]
+    fn element(&mut self, element: &Located<Element>, sink: &mut impl FlowSink) {
+        self.look_closer();
+        self.look_at(element, sink);
+        self.look_up();
+    }
+
+    fn look_at(&mut self, element: &Located<Element>, sink: &mut impl FlowSink) {
+        let place = Place::of(element);
+        match element.value {
+            Element::Context(context) => self.new_context(place, context, sink),
+            // The trace unit has emptied its return stack. The P0 element before may still rely on it.
+            Element::TraceInfo { .. } => self.stack.clear_later(),
+            Element::TraceOn => {
+                self.forget_position(sink);
+                self.emit(place, Item::TraceOn, sink);
+            }
+            Element::Discard => {
+                self.forget_position(sink);
+                self.emit(place, Item::Discard, sink);
+            }
+            Element::Overflow => {
+                self.forget_position(sink);
+                self.emit(place, Item::Overflow, sink);
+            }
+            Element::Mispredict => self.mispredict(place, sink),
+            Element::Q { count } => self.q(place, count, sink),
+            Element::Exception { number, address } => self.exception(place, number, address, sink),
+            Element::SourceAddress(source) => self.source_address(place, source, sink),
+            Element::ExceptionReturn => self.emit(place, Item::ExceptionReturn, sink),
+            Element::FunctionReturn => self.emit(place, Item::FunctionReturn, sink),
+            Element::TransactionStart => self.emit(place, Item::Transaction(Transaction::Start), sink),
+            Element::TransactionCommit => self.emit(place, Item::Transaction(Transaction::Commit), sink),
+            Element::TransactionFailure => {
+                self.flush(sink);
+                self.wait_for_address();
+                self.emit(place, Item::Transaction(Transaction::Failure), sink);
+            }
+            Element::Timestamp { value, cycles } => self.emit(place, Item::Timestamp { value, cycles }, sink),
+            Element::CycleCount(cycles) => self.emit(place, Item::CycleCount(cycles), sink),
+            Element::Event { mask } => self.emit(place, Item::Event { mask }, sink),
+            Element::TimestampMarker => self.emit(place, Item::Marker, sink),
+            Element::Instrumentation { el, value } => self.emit(place, Item::Instrumentation { el, value }, sink),
+            // Atoms and addresses do not get here, nor commits and cancels; what is left says nothing about the flow.
+            _ => {}
+        }
+    }
+
+    #[inline(never)]
+    fn error(&mut self, error: ElementError, sink: &mut impl FlowSink) {
+        if error.kind.breaks_flow() {
+            self.forget_position(sink);
+            self.look_up();
+        }
+        self.flush(sink);
+        sink.item(Err(error));
+    }
+
+    /// What follows does not continue what went before.
+    fn forget_position(&mut self, sink: &mut impl FlowSink) {
+        self.end_q(None, sink);
+        self.tell_lost(sink);
+        self.held_before_break = !matches!(self.held, Held::Nothing);
+        self.wait_for_address();
+        self.may_be_anywhere = false;
+        self.context = None;
+        self.stack.clear_later();
+    }
+
+    fn new_context(&mut self, place: Place, context: Context, sink: &mut impl FlowSink) {
+        if self.context == Some(context) {
+            return;
+        }
+        self.tell_lost(sink);
+        self.emit(place, Item::Context(context), sink);
+        let modes = self.modes_of(&context);
+        let position = match self.at {
+            NEEDS_ADDRESS => None,
+            LOST | NO_CODE => self.target,
+            block => {
+                let block = self.graph.block(block);
+                Some(ElementTarget { address: block.start, isa: sub_isa(block.isa) })
+            }
+        };
+        let moves = self.modes != modes || self.context.is_none();
+        self.context = Some(context);
+        self.modes = modes;
+        if let Some(target) = position.filter(|_| moves) {
+            self.enter(target);
+        }
+    }
+
+    fn modes_of(&mut self, context: &Context) -> [Mode; 2] {
+        let space = Space::of(context);
+        let isas = if context.aarch64 { [Isa::A64; 2] } else { [Isa::A32, Isa::T32] };
+        isas.map(|isa| self.graph.mode(space, isa))
+    }
+
+    fn space(&self) -> Space {
+        self.graph.space(self.modes[0])
+    }
+}
+
+fn sub_isa(isa: Isa) -> SubIsa {
+    match isa {
+        Isa::A64 | Isa::A32 => SubIsa::Is0,
+        Isa::T32 => SubIsa::Is1,
+    }
+}

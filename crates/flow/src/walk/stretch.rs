@@ -1,0 +1,201 @@
+//! Stretches of code that no atom ends: up to an exception, to a source address, or for as many instructions as a Q
+//! element counts.
+
+use unspool_coresight::etm4::element::Target as ElementTarget;
+use unspool_coresight::etm4::packet::SubIsa;
+use unspool_isa::{Isa, Target};
+
+use super::{Place, Walker, sub_isa};
+use crate::code::within;
+use crate::graph::{Ending, LONGEST, NEEDS_ADDRESS, NO_CODE, SCRATCH};
+use crate::item::{Finding, FlowSink, Item, Step};
+use crate::memory::CodeMemory;
+
+/// A Q element whose end is not known yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Q {
+    pub(super) place: Place,
+    pub(super) start: Option<u64>,
+    pub(super) count: Option<u32>,
+    /// The sub-ISA at its start.
+    pub(super) isa: SubIsa,
+    /// Its instructions follow one another; they are in the scratch block.
+    pub(super) in_a_row: bool,
+}
+impl<M: CodeMemory> Walker<M> {
+    pub(super) fn exception(&mut self, place: Place, number: u16, address: Option<u64>, sink: &mut impl FlowSink) {
+        self.flush(sink);
+        self.end_q(None, sink);
+        self.ask_return_stack();
+        let isa = self.sub_isa();
+        if let Some(return_address) = address {
+            self.walk_to(place, return_address, sink);
+        }
+        self.tell_lost(sink);
+        self.stack.clear_if_pending();
+        sink.item(Ok(place.with(Item::Exception { number, return_address: address })));
+        self.wait_for_address();
+        // Where execution goes on is told next. If it is not, the specification has it go on at the return address.
+        if let (Some(address), Some(isa)) = (address, isa) {
+            self.enter(ElementTarget { address, isa });
+        }
+        self.may_be_anywhere = true;
+    }
+
+    /// No address tells where an indirect branch went: the return stack may know.
+    pub(super) fn ask_return_stack(&mut self) {
+        if self.return_stack
+            && self.at == NEEDS_ADDRESS
+            && let Some(target) = self.stack.pop()
+        {
+            self.enter(ElementTarget { address: target.address, isa: sub_isa(target.isa) });
+        }
+    }
+
+    /// Execution went on to an address, without a taken branch.
+    pub(super) fn walk_to(&mut self, place: Place, end: u64, sink: &mut impl FlowSink) {
+        if !self.locate_quietly(place, end, sink) {
+            return;
+        }
+        let block = self.graph.block(self.at);
+        let (start, mode) = (block.start, block.mode);
+        if start == end {
+            return;
+        }
+        let isa = block.isa;
+        let reach = distance(isa, start, end);
+        if reach > LONGEST as u64 * 4 {
+            if !self.may_be_anywhere {
+                self.disagree(place, Finding::ReturnAddress { at: start, return_address: end }, sink);
+            }
+            return;
+        }
+        let ending = self.graph.stretch(&self.memory, mode, start, |at| distance(isa, start, at) < reach);
+        if self.graph.passes_sure_branch(SCRATCH) || self.graph.ends_in_sure_branch(SCRATCH) {
+            return self.disagree(place, Finding::ReturnAddress { at: start, return_address: end }, sink);
+        }
+        self.tell_stretch(place, !self.graph.ends_in_p0(SCRATCH), sink);
+        match ending {
+            None => {}
+            Some(Ending::NoCode) => {
+                let missing = self.graph.block(SCRATCH).end;
+                self.no_code(place, missing, sink);
+            }
+            Some(_) => self.disagree(place, Finding::Runaway { start }, sink),
+        }
+    }
+
+    /// As for any P0 element, but an exception right at an address without code says nothing that would be missing.
+    pub(super) fn locate_quietly(&mut self, place: Place, end: u64, sink: &mut impl FlowSink) -> bool {
+        if self.at == NO_CODE && self.target.is_some_and(|target| target.address == end) {
+            self.end_q(None, sink);
+            return false;
+        }
+        self.locate(place, sink)
+    }
+
+    pub(super) fn tell_stretch(&mut self, place: Place, taken: bool, sink: &mut impl FlowSink) {
+        if self.graph.block(SCRATCH).instructions > 0 {
+            self.tell_run(&[Step::new(SCRATCH, taken)], place.offset, sink);
+        }
+    }
+
+    /// All instructions up to the one at the source address were executed, and that one branched.
+    pub(super) fn source_address(&mut self, place: Place, source: ElementTarget, sink: &mut impl FlowSink) {
+        self.flush(sink);
+        if !self.locate(place, sink) {
+            return self.lose(place);
+        }
+        let block = self.graph.block(self.at);
+        let (start, isa, mode) = (block.start, block.isa, block.mode);
+        let reach = distance(isa, start, source.address);
+        let found = Finding::SourceAddress { at: start, source_address: source.address };
+        if reach > LONGEST as u64 * 4 {
+            self.disagree(place, found, sink);
+            return self.lose(place);
+        }
+        let ending = self.graph.stretch(&self.memory, mode, start, |at| distance(isa, start, at) <= reach);
+        match ending {
+            None if self.graph.ends_at(SCRATCH, source.address) && !self.graph.passes_sure_branch(SCRATCH) => {
+                self.branch_from_stretch(place, sink);
+            }
+            Some(Ending::NoCode)
+                if !self.graph.passes_sure_branch(SCRATCH) && !self.graph.ends_in_sure_branch(SCRATCH) =>
+            {
+                self.tell_stretch(place, !self.graph.ends_in_p0(SCRATCH), sink);
+                let missing = self.graph.block(SCRATCH).end;
+                self.no_code(place, missing, sink);
+                self.lose(place);
+            }
+            _ => {
+                self.disagree(place, found, sink);
+                self.lose(place);
+            }
+        }
+    }
+
+    pub(super) fn branch_from_stretch(&mut self, place: Place, sink: &mut impl FlowSink) {
+        let block = self.graph.block(SCRATCH);
+        let (link, behind) = (block.last.link, block.behind());
+        self.tell_stretch(place, true, sink);
+        if self.return_stack {
+            self.stack.clear_if_pending();
+            if link {
+                self.stack.push(behind);
+            }
+        }
+        self.go_on(SCRATCH, true);
+    }
+
+    /// So many instructions were executed, and nobody says which way their branches went. Up to the first branch the
+    /// code tells all the same.
+    pub(super) fn q(&mut self, place: Place, count: Option<u32>, sink: &mut impl FlowSink) {
+        self.flush(sink);
+        let known = self.locate(place, sink);
+        let start = self.position().filter(|_| known);
+        if start.is_none() {
+            self.lose(place);
+        }
+        self.tell_lost(sink);
+        self.stack.clear_if_pending();
+        let isa = self.sub_isa().unwrap_or_default();
+        let in_a_row = start.is_some_and(|start| self.is_in_a_row(start, count));
+        self.q = Some(Q { place, start, count, isa, in_a_row });
+        self.wait_for_address();
+    }
+
+    /// Do the instructions of a Q element follow one another, with no branch before the last? Leaves them in the scratch
+    /// block.
+    pub(super) fn is_in_a_row(&mut self, start: u64, count: Option<u32>) -> bool {
+        let mode = self.graph.block(self.at).mode;
+        let Some(count) = count.filter(|&count| (1..=LONGEST as u32).contains(&count)) else { return false };
+        let mut left = count;
+        let ending = self.graph.stretch(&self.memory, mode, start, |_| {
+            left = left.wrapping_sub(1);
+            left < count
+        });
+        ending.is_none() && !self.graph.branches_before_end(SCRATCH)
+    }
+
+    /// The address behind a Q element is known, or will not be.
+    pub(super) fn end_q(&mut self, next: Option<u64>, sink: &mut impl FlowSink) {
+        let Some(Q { place, start, count, in_a_row, .. }) = self.q.take() else { return };
+        let block = self.graph.block(SCRATCH);
+        // Without a branch, execution goes on right behind.
+        let behind = Target { address: block.end, isa: block.isa };
+        let goes_on = next.is_none() && in_a_row && !self.graph.ends_in_p0(SCRATCH);
+        let known_next = if goes_on { Some(behind.address) } else { next };
+        match known_next.filter(|_| in_a_row).and_then(|next| block.outcome(next)) {
+            Some(taken) => self.tell_stretch(place, taken, sink),
+            None => sink.item(Ok(place.with(Item::Q { start, next, instructions: count }))),
+        }
+        if goes_on && self.context.is_some() {
+            self.enter(ElementTarget { address: behind.address, isa: sub_isa(behind.isa) });
+        }
+    }
+}
+
+/// How far it is from one address up to another, around the top of memory if need be.
+fn distance(isa: Isa, from: u64, to: u64) -> u64 {
+    within(isa, to.wrapping_sub(from))
+}

@@ -1,0 +1,263 @@
+//! The walk, against a plain one, and against programs whose execution is known.
+//!
+//! [`Plain`] is the third stage of the specification's trace analyzer (Arm DDI 0487), instruction by instruction: no
+//! graph, no runs that are kept. Whatever packets say, both walks tell the same. [`Machine`] executes a random program
+//! and traces itself as a trace unit does; what it executed is what the walk tells.
+//!
+//! Where the specification's text is silent, or its pseudocode cannot be meant, [`Plain`] does what we decided:
+//!
+//! - Behind missing code or a contradiction the walk is lost until the next address, and the return stack is empty. The
+//!   text would take the next target from the return stack.
+//! - An exception that no address follows goes on at its return address, as the text has it.
+//! - An N atom at a branch that is always taken is a contradiction; the text goes on behind the branch.
+//! - So is an address other than the one that the code leads to, unless an exception was taken before it.
+//! - So is a return address or a source address that lies behind a branch that is always taken; the text passes it.
+//! - Only a taken branch leaves a return address: the text pushes for an N atom too, and for branches that an exception
+//!   or a source address passes over.
+//! - A trace info does not ask the return stack for the target of the branch before it, as the text does: the next P0
+//!   element does, and an address may come before it.
+//! - A counted Q element without a branch goes on behind its last instruction if no address follows.
+//! - A pending clear of the return stack is done once, before the next P0 element leaves its return address. The text
+//!   clears it behind that element, and behind every later one.
+//! - A mispredict is about the last atom, and only if nothing but addresses and contexts came in between.
+
+mod machine;
+mod plain;
+
+use std::fmt;
+
+use machine::Machine;
+use plain::{Plain, Program, Told, told};
+use proptest::prelude::*;
+use unspool_coresight::etm4::packet::{Address, Context, ExceptionAddress, FewAtoms, Security, SubIsa, TraceInfo};
+use unspool_coresight::etm4::{
+    Atoms, Config, ElementDecoder, ElementItem, Located, Malformed, Packet, PacketError, PacketItem, Profile,
+    Registers, Speculation, Transactions,
+};
+use unspool_coresight::{Protocol, Take};
+
+/// Where the program of EL0 is; that of EL1 starts half a program later.
+const BASE: u64 = 0x8000;
+
+fn config(return_stack: bool, max_speculation: u32) -> Config {
+    let mut registers = Registers::default();
+    registers.set("TRCCONFIGR", if return_stack { 0x1801 } else { 0x0801 });
+    registers.set("TRCIDR8", max_speculation);
+    // Commits are packets, and Q elements may come.
+    registers.set("TRCIDR0", 0x0801_8ea1);
+    Config::new(Protocol::Ete, Profile::Application, &registers).0
+}
+
+fn context(el: u8) -> Context {
+    Context { el, aarch64: true, security: Security::NonSecure, vmid: None, context_id: None }
+}
+
+fn full(address: u64) -> Address {
+    Address::full(SubIsa::Is0, address)
+}
+
+/// Packets that are read well when a test fails.
+#[derive(Clone)]
+struct Stream(Vec<PacketItem>);
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|item| match item {
+            Ok(packet) => write!(f, "\n  {}: {}", packet.offset, packet.value),
+            Err(error) => write!(f, "\n  {error}"),
+        })
+    }
+}
+
+/// Packets with a byte each.
+fn located(packets: impl IntoIterator<Item = Option<Packet>>) -> Stream {
+    let broken = |offset| PacketError { offset, skipped: 1, kind: Malformed::ReservedHeader(0) };
+    let item = |(offset, packet): (u64, Option<Packet>)| {
+        packet.map(|value| Located { offset, length: 1, value }).ok_or(broken(offset))
+    };
+    Stream((0..).zip(packets).map(item).collect())
+}
+
+fn committed(config: &Config, packets: &[PacketItem]) -> Vec<ElementItem> {
+    struct Room<'r>(&'r mut Speculation, &'r mut Vec<ElementItem>);
+    impl Take<ElementItem> for Room<'_> {
+        fn take(&mut self, item: ElementItem) {
+            self.0.push(item, &mut |item| self.1.push(item));
+        }
+    }
+    let (mut decoder, mut speculation) = (ElementDecoder::new(config), Speculation::new(config, Transactions::Show));
+    let mut elements = vec![];
+    for packet in packets {
+        decoder.push(*packet, &mut Room(&mut speculation, &mut elements));
+    }
+    decoder.finish(&mut Room(&mut speculation, &mut elements));
+    speculation.finish(&mut |item| elements.push(item));
+    elements
+}
+
+/// What the plain walk tells.
+fn plainly(config: &Config, program: &Program, packets: &[PacketItem]) -> Vec<Told> {
+    let mut plain = Plain::new(config, program);
+    committed(config, packets).iter().for_each(|item| plain.element(item));
+    plain.finish()
+}
+
+fn ranges(told: &[Told]) -> Vec<Told> {
+    told.iter().copied().filter(|told| matches!(told, Told::Range { .. })).collect()
+}
+
+/// Instructions: one in two branches, most of them within the program.
+fn word() -> impl Strategy<Value = u32> {
+    let near = -9_i32..10;
+    let field = |offset: i32, width: u32, low: u32| (offset as u32 & ((1 << width) - 1)) << low;
+    prop_oneof![
+        // NOP, and SVC, which is none of ours.
+        8 => prop_oneof![Just(0xd503_201f_u32), Just(0xd400_0001)],
+        // B, BL, B.EQ, B.AL, CBZ, TBNZ
+        1 => near.clone().prop_map(move |offset| 0x1400_0000 | field(offset, 26, 0)),
+        2 => near.clone().prop_map(move |offset| 0x9400_0000 | field(offset, 26, 0)),
+        2 => near.clone().prop_map(move |offset| 0x5400_0000 | field(offset, 19, 5)),
+        1 => near.clone().prop_map(move |offset| 0x5400_000e | field(offset, 19, 5)),
+        1 => near.clone().prop_map(move |offset| 0xb400_0000 | field(offset, 19, 5)),
+        1 => near.prop_map(move |offset| 0x3700_0000 | field(offset, 14, 5)),
+        // RET, BR, BLR, ERET
+        2 => Just(0xd65f_03c0),
+        1 => prop_oneof![Just(0xd61f_0020_u32), Just(0xd63f_0020)],
+        1 => Just(0xd69f_03e0),
+        // ISB, WFI, TSTART
+        1 => prop_oneof![Just(0xd503_3fdf_u32), Just(0xd503_207f), Just(0xd523_3060)],
+    ]
+}
+
+fn program() -> impl Strategy<Value = Program> {
+    prop::collection::vec(word(), 4..40).prop_map(|words| Program::new(BASE, &words))
+}
+
+/// Addresses in the program, and some that are not.
+fn place() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        12 => (0..40_u64).prop_map(|index| BASE + 4 * index),
+        1 => prop_oneof![Just(0), Just(BASE - 4), Just(u64::MAX - 3), Just(BASE + 0x2_0000)],
+    ]
+}
+
+fn atoms() -> impl Strategy<Value = Packet> {
+    prop_oneof![
+        3 => (any::<u32>(), 1..6_u8).prop_map(|(bits, count)| Packet::Atoms(Atoms::new(bits, count))),
+        3 => (1..25_u8).prop_map(|count| Packet::Atoms(Atoms::new(u32::MAX, count))),
+    ]
+}
+
+fn exception() -> impl Strategy<Value = Vec<Option<Packet>>> {
+    let address = prop_oneof![
+        6 => place().prop_map(|at| Packet::Address(full(at))),
+        2 => (place(), 0..2_u8).prop_map(|(at, el)| Packet::AddressContext { address: full(at), context: context(el) }),
+        1 => Just(Packet::Ignore),
+    ];
+    let what = prop_oneof![3 => Just(ExceptionAddress::Return), 1 => Just(ExceptionAddress::TargetAndReturn)];
+    // A PE reset has no return address; 24 is a transaction failure.
+    (prop_oneof![6 => Just(14), 1 => Just(0), 1 => Just(24)], what, address).prop_map(|(number, address, behind)| {
+        vec![Some(Packet::Exception { number, address, fault_pending: None }), Some(behind)]
+    })
+}
+
+/// Packets that belong together; `None` is a byte that is no packet.
+fn few_packets(speculates: bool) -> impl Strategy<Value = Vec<Option<Packet>>> {
+    let info = move || Packet::TraceInfo(TraceInfo { speculation: speculates.then_some(0), ..TraceInfo::default() });
+    let at = |(at, el)| Packet::AddressContext { address: full(at), context: context(el) };
+    let start = move |(place, on): (_, bool)| {
+        let on = on.then_some(Some(Packet::TraceOn));
+        [Some(info())].into_iter().chain(on).chain([Some(at(place))]).collect::<Vec<_>>()
+    };
+    let q = (prop::option::of(0..9_u32), prop::option::of((0..40_u64).prop_map(|at| 4 * at)));
+    let q = q.prop_map(|(count, low)| {
+        let address = low.filter(|_| count.is_some()).map(|low| Address::low(SubIsa::Is0, 9, low));
+        Packet::Q { count, address }
+    });
+    let doubt = prop_oneof![
+        3 => (0..6_u32).prop_map(|count| Packet::Commit { count }),
+        1 => (1..4_u32, any::<bool>()).prop_map(|(count, mispredict)| Packet::CancelFormat1 { count, mispredict }),
+        1 => prop_oneof![Just(FewAtoms::E), Just(FewAtoms::EE), Just(FewAtoms::N)].prop_map(Packet::CancelFormat2),
+        3 => prop_oneof![Just(FewAtoms::None), Just(FewAtoms::E), Just(FewAtoms::N)].prop_map(Packet::Mispredict),
+    ];
+    let alone = prop_oneof![
+        15 => atoms(),
+        10 => place().prop_map(|at| Packet::Address(full(at))),
+        10 => if speculates { doubt.boxed() } else { atoms().boxed() },
+        3 => (place(), 0..2_u8).prop_map(at),
+        2 => (0..2_u8).prop_map(|el| Packet::Context(Some(context(el)))),
+        1 => Just(info()),
+        1 => prop_oneof![Just(Packet::TraceOn), Just(Packet::Discard), Just(Packet::Overflow)],
+        1 => prop_oneof![Just(Packet::TransactionStart), Just(Packet::TransactionCommit)],
+        1 => Just(Packet::Event { mask: 1 }),
+        2 => q,
+        2 => place().prop_map(|at| Packet::SourceAddress(full(at))),
+    ];
+    prop_oneof![
+        40 => alone.prop_map(|packet| vec![Some(packet)]),
+        5 => exception(),
+        5 => ((place(), 0..2_u8), any::<bool>()).prop_map(start),
+        1 => Just(vec![None]),
+    ]
+}
+
+fn any_packets(speculates: bool) -> impl Strategy<Value = Stream> {
+    let info = TraceInfo { speculation: speculates.then_some(0), ..TraceInfo::default() };
+    let start =
+        [Packet::TraceInfo(info), Packet::TraceOn, Packet::AddressContext { address: full(BASE), context: context(0) }];
+    prop::collection::vec(few_packets(speculates), 0..60).prop_map(move |few| {
+        // Twice, so that runs are known that were kept the first time.
+        let once: Vec<Option<Packet>> = start.map(Some).into_iter().chain(few.concat()).collect();
+        located([once.clone(), once].concat())
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// All that is told, of trace without speculation.
+    #[test]
+    fn any_packets_are_walked_as_the_specification_says(
+        program in program(),
+        packets in any_packets(false),
+        return_stack in any::<bool>(),
+    ) {
+        let config = config(return_stack, 0);
+        prop_assert_eq!(told(&config, &program, &packets.0), plainly(&config, &program, &packets.0));
+    }
+
+    /// The ranges, of trace with speculation: what waits for a mispredict is told later than the plain walk tells it.
+    #[test]
+    fn so_are_packets_that_were_speculative(
+        program in program(),
+        packets in any_packets(true),
+        return_stack in any::<bool>(),
+        depth in 1..30_u32,
+    ) {
+        let config = config(return_stack, depth);
+        prop_assert_eq!(ranges(&told(&config, &program, &packets.0)), ranges(&plainly(&config, &program, &packets.0)));
+    }
+
+    /// A machine that traces itself executed what the walk says, and the walk complains about nothing.
+    #[test]
+    fn what_was_executed_is_told(
+        program in program(),
+        tape in prop::collection::vec(any::<u8>(), 0..600),
+        return_stack in any::<bool>(),
+        depth in prop_oneof![Just(0), 1..30_u32],
+    ) {
+        let config = config(return_stack, depth);
+        let mut machine = Machine::new(&program, &config, tape);
+        machine.run();
+        let packets = located(machine.packets.iter().copied().map(Some));
+        let told = told(&config, &program, &packets.0);
+        prop_assert_eq!(ranges(&told), &machine.executed[..], "{:?}", packets);
+        prop_assert!(!told.iter().any(Told::is_complaint), "{:?}\n{:?}", told, packets);
+        prop_assert_eq!(ranges(&plainly(&config, &program, &packets.0)), machine.executed);
+    }
+}
+
+/// More with `PROPTEST_CASES`, as everywhere.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(4000)
+}

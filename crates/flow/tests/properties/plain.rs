@@ -1,0 +1,516 @@
+//! A plain walk: committed elements lead through the code, one instruction after the other.
+//!
+//! committed elements + program ─▶ **what is told**
+//!
+//! Slow, short and without memory of what it walked before. A64 only.
+
+use std::fmt;
+
+use unspool_coresight::etm4::element::{Context, ElementItem};
+use unspool_coresight::etm4::packet::Security;
+use unspool_coresight::etm4::{Config, Element, PacketItem, Transactions};
+use unspool_flow::{CodeMemory, Finding, FlowDecoder, FlowItem, FlowSink, Item, Run, Space};
+use unspool_isa::{Facts, Isa, Kind, facts};
+
+/// No range is longer, nor is a way to a return or source address.
+const LONGEST: u64 = 1 << 14;
+const DEPTH: usize = 15;
+
+/// Code of two Exception levels: that of EL1 starts later, so the same address is other code there.
+#[derive(Clone)]
+pub(crate) struct Program {
+    pub(crate) base: u64,
+    bytes: [Vec<u8>; 2],
+}
+
+impl Program {
+    pub(crate) fn new(base: u64, words: &[u32]) -> Self {
+        let bytes = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let behind: Vec<u32> = words[words.len() / 2..].iter().chain(words).copied().collect();
+        Self { base, bytes: [bytes(words), bytes(&behind)] }
+    }
+
+    pub(crate) fn facts(&self, el: u8, address: u64) -> Option<Facts> {
+        let space = Space { security: Security::NonSecure, el };
+        let word = self.read(address, space, &mut []).first_chunk()?;
+        Some(facts(Isa::A64, address, u32::from_le_bytes(*word)))
+    }
+}
+
+/// The words of EL0: those of EL1 are the same from the middle on, and then all of them.
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = self.bytes[0].as_chunks().0.iter().map(|&word| u32::from_le_bytes(word));
+        words.enumerate().try_for_each(|(at, word)| write!(f, " {:x}:{word:08x}", self.base + 4 * at as u64))
+    }
+}
+
+impl CodeMemory for Program {
+    fn read<'b>(&'b self, address: u64, space: Space, _buffer: &'b mut [u8]) -> &'b [u8] {
+        let offset = usize::try_from(address.wrapping_sub(self.base)).unwrap_or(usize::MAX);
+        self.bytes[usize::from(space.el & 1)].get(offset..).unwrap_or_default()
+    }
+}
+
+/// What a walk tells, as far as it is compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Told {
+    Range { start: u64, end: u64, taken: bool },
+    Exception { number: u16, return_address: Option<u64> },
+    Q { start: Option<u64>, next: Option<u64>, count: Option<u32> },
+    NoCode { address: u64 },
+    Lost { elements: u64 },
+    Finding(Finding),
+}
+
+impl Told {
+    pub(crate) fn is_complaint(&self) -> bool {
+        matches!(self, Told::NoCode { .. } | Told::Lost { .. } | Told::Finding(_))
+    }
+}
+
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Told::Range { start, end, taken } => write!(f, "{start:x}..{end:x} {}", if *taken { "E" } else { "N" }),
+            Told::Exception { number, return_address } => write!(f, "exception {number} {return_address:x?}"),
+            Told::Q { start, next, count } => write!(f, "Q {start:x?} {next:x?} {count:?}"),
+            Told::NoCode { address } => write!(f, "no code {address:x}"),
+            Told::Lost { elements } => write!(f, "lost {elements}"),
+            Told::Finding(finding) => write!(f, "finding: {finding}"),
+        }
+    }
+}
+
+/// What our own walk tells.
+pub(crate) fn told(config: &Config, program: &Program, packets: &[PacketItem]) -> Vec<Told> {
+    let mut decoder = FlowDecoder::new(config, Transactions::Show, program);
+    let mut sink = Listener(vec![]);
+    packets.iter().for_each(|packet| decoder.push(*packet, &mut sink));
+    decoder.finish(packets.len() as u64, &mut sink);
+    sink.0
+}
+
+struct Listener(Vec<Told>);
+
+impl FlowSink for Listener {
+    fn run(&mut self, run: Run<'_>) {
+        assert_eq!(run.ranges().map(|range| u64::from(range.instructions())).sum::<u64>(), run.instructions());
+        for range in run.ranges() {
+            let (start, end, taken) = (range.start(), range.end(), range.taken());
+            assert_eq!(range.opcodes().len() as u64 * 4, end.wrapping_sub(start));
+            self.0.push(Told::Range { start, end, taken });
+        }
+    }
+
+    fn item(&mut self, item: FlowItem) {
+        self.0.extend(match item.map(|item| item.value) {
+            Ok(Item::Exception { number, return_address }) => Some(Told::Exception { number, return_address }),
+            Ok(Item::Q { start, next, instructions: count }) => Some(Told::Q { start, next, count }),
+            Ok(Item::NoCode { address, .. }) => Some(Told::NoCode { address }),
+            Ok(Item::Lost { elements, .. }) => Some(Told::Lost { elements }),
+            Ok(Item::Finding(finding)) => Some(Told::Finding(finding)),
+            _ => None,
+        });
+    }
+}
+
+/// What the specification calls the synchronisation state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum At {
+    /// Not synchronised, or waiting for an address.
+    Unknown,
+    /// Behind an indirect branch: an address follows, or the return stack knows it.
+    Awaited,
+    Known(u64),
+}
+
+/// The last atom, which a mispredict may turn around.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    start: u64,
+    end: u64,
+    facts: Facts,
+    taken: bool,
+}
+
+/// A Q element whose next address is awaited.
+#[derive(Debug)]
+struct Q {
+    start: Option<u64>,
+    count: Option<u32>,
+    /// Its instructions, if they are known.
+    all: Option<Vec<Facts>>,
+}
+
+impl Last {
+    fn leads_to(&self) -> At {
+        match self.facts.kind {
+            Kind::Indirect if self.taken => At::Awaited,
+            Kind::Direct if self.taken => At::Known(self.facts.target.map_or(self.end, |target| target.address)),
+            _ => At::Known(self.end),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Plain<'p> {
+    program: &'p Program,
+    config: Config,
+    at: At,
+    /// `None`: not told since the last break.
+    context: Option<Context>,
+    /// An address that came before its context.
+    address: Option<u64>,
+    /// An exception was taken, and no address came since.
+    anywhere: bool,
+    stack: Vec<u64>,
+    clear_pending: bool,
+    last: Option<Last>,
+    /// The trace does not continue behind the last atom: a mispredict may still turn it around, and that is all.
+    broken: bool,
+    q: Option<Q>,
+    lost: u64,
+    told: Vec<Told>,
+}
+
+impl<'p> Plain<'p> {
+    pub(crate) fn new(config: &Config, program: &'p Program) -> Self {
+        Self {
+            program,
+            config: *config,
+            at: At::Unknown,
+            context: None,
+            address: None,
+            anywhere: false,
+            stack: vec![],
+            clear_pending: false,
+            last: None,
+            broken: false,
+            q: None,
+            lost: 0,
+            told: vec![],
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Vec<Told> {
+        self.forget();
+        self.settle();
+        self.told
+    }
+
+    pub(crate) fn element(&mut self, item: &ElementItem) {
+        let element = match item {
+            Ok(element) => element.value,
+            Err(error) => {
+                if error.kind.breaks_flow() {
+                    self.forget();
+                }
+                return self.settle();
+            }
+        };
+        match element {
+            Element::Atoms(atoms) => atoms.iter().for_each(|taken| self.atom(taken)),
+            Element::TargetAddress(target) => self.target(target.address),
+            Element::Context(context) if self.context == Some(context) => {}
+            Element::Context(context) => {
+                self.tell_lost();
+                self.context = Some(context);
+                if let Some(address) = self.address.take() {
+                    self.at = At::Known(address);
+                }
+            }
+            Element::Exception { number, address } => self.exception(number, address),
+            Element::SourceAddress(source) => self.source(source.address),
+            Element::Q { count } => self.q(count),
+            Element::Mispredict => self.mispredict(),
+            Element::TraceInfo { .. } => self.clear_pending = true,
+            Element::TraceOn | Element::Discard | Element::Overflow => self.forget(),
+            Element::TransactionFailure => {
+                self.settle();
+                self.at = At::Unknown;
+                self.address = None;
+            }
+            _ => {}
+        }
+    }
+
+    fn facts(&self, address: u64) -> Option<Facts> {
+        self.program.facts(self.context?.el, address)
+    }
+
+    fn is_p0(&self, facts: &Facts) -> bool {
+        facts.kind != Kind::Other && (facts.kind != Kind::Wfx || self.config.wfx_is_p0)
+    }
+
+    fn range(&mut self, start: u64, end: u64, taken: bool) {
+        if start != end {
+            self.told.push(Told::Range { start, end, taken });
+        }
+    }
+
+    fn lose_the_way(&mut self, why: Told) {
+        self.told.push(why);
+        self.at = At::Unknown;
+        self.stack.clear();
+        self.clear_pending = false;
+    }
+
+    fn forget(&mut self) {
+        self.broken = true;
+        self.end_q(None);
+        self.tell_lost();
+        self.at = At::Unknown;
+        (self.context, self.address) = (None, None);
+        self.clear_pending = true;
+    }
+
+    fn tell_lost(&mut self) {
+        match std::mem::take(&mut self.lost) {
+            0 => {}
+            elements => self.told.push(Told::Lost { elements }),
+        }
+    }
+
+    fn ask_return_stack(&mut self) {
+        if self.at == At::Awaited && self.config.return_stack {
+            self.at = self.stack.pop().map_or(At::Awaited, At::Known);
+        }
+    }
+
+    /// A P0 element comes: where?
+    fn locate(&mut self) -> Option<u64> {
+        self.settle();
+        self.end_q(None);
+        self.ask_return_stack();
+        self.address = None;
+        match self.at {
+            At::Known(at) if self.facts(at).is_some() => Some(at),
+            At::Known(address) => {
+                self.lose_the_way(Told::NoCode { address });
+                None
+            }
+            At::Awaited | At::Unknown => {
+                self.at = At::Unknown;
+                None
+            }
+        }
+    }
+
+    fn leave_return_address(&mut self, facts: &Facts, behind: u64) {
+        self.clear_if_pending();
+        if facts.link {
+            self.stack.push(behind);
+            self.stack.drain(..self.stack.len().saturating_sub(DEPTH));
+        }
+    }
+
+    fn clear_if_pending(&mut self) {
+        if std::mem::take(&mut self.clear_pending) {
+            self.stack.clear();
+        }
+    }
+
+    fn atom(&mut self, taken: bool) {
+        let Some(start) = self.locate() else { return self.lost += 1 };
+        let mut end = start;
+        let facts = loop {
+            let Some(facts) = self.facts(end) else {
+                self.range(start, end, true);
+                self.lost += 1;
+                return self.lose_the_way(Told::NoCode { address: end });
+            };
+            end += 4;
+            if self.is_p0(&facts) {
+                break facts;
+            }
+        };
+        if !taken && !facts.conditional && self.config.max_speculation == 0 {
+            self.lost += 1;
+            return self.lose_the_way(Told::Finding(Finding::NotTaken { at: end - 4 }));
+        }
+        self.leave_return_address(&Facts { link: facts.link && taken, ..facts }, end);
+        let last = Last { start, end, facts, taken };
+        (self.at, self.last) = (last.leads_to(), Some(last));
+        if self.config.max_speculation == 0 {
+            self.settle();
+        }
+    }
+
+    /// Nothing can turn the last atom around any more.
+    fn settle(&mut self) {
+        self.broken = false;
+        let Some(last) = self.last.take() else { return };
+        let finding = Told::Finding(Finding::NotTaken { at: last.end - 4 });
+        match last.taken || last.facts.conditional {
+            true => self.range(last.start, last.end, last.taken),
+            false if self.at == last.leads_to() => self.lose_the_way(finding),
+            // An address told since where execution went on.
+            false => self.told.push(finding),
+        }
+    }
+
+    fn mispredict(&mut self) {
+        match &mut self.last {
+            Some(last) => {
+                last.taken = !last.taken;
+                if !self.broken {
+                    self.at = last.leads_to();
+                }
+            }
+            // It is about an atom that says nothing.
+            None if self.lost > 0 => {}
+            None => self.told.push(Told::Finding(Finding::Mispredict)),
+        }
+    }
+
+    fn target(&mut self, found: u64) {
+        self.end_q(Some(found));
+        self.tell_lost();
+        // What an atom that cannot be right leads to is no contradiction of its own.
+        let impossible = self.last.is_some_and(|last| !last.taken && !last.facts.conditional);
+        let anywhere = std::mem::take(&mut self.anywhere) || impossible;
+        if let At::Known(expected) = self.at
+            && expected != found
+            && !anywhere
+        {
+            self.settle();
+            self.lose_the_way(Told::Finding(Finding::Unreachable { expected, found }));
+        }
+        if self.context.is_some() {
+            self.at = At::Known(found);
+        } else {
+            self.address = Some(found);
+        }
+    }
+
+    fn exception(&mut self, number: u16, return_address: Option<u64>) {
+        self.settle();
+        self.end_q(None);
+        self.ask_return_stack();
+        let was_known = matches!(self.at, At::Known(_));
+        if let Some(end) = return_address {
+            self.walk_to(end);
+        }
+        self.tell_lost();
+        self.clear_if_pending();
+        self.told.push(Told::Exception { number, return_address });
+        self.at = return_address.filter(|_| was_known).map_or(At::Unknown, At::Known);
+        self.address = None;
+        self.anywhere = true;
+    }
+
+    /// Every instruction up to an address was executed, and none of them branched.
+    fn walk_to(&mut self, end: u64) {
+        if self.at == At::Known(end) {
+            return;
+        }
+        let Some(start) = self.locate() else { return };
+        if end.wrapping_sub(start) > 4 * LONGEST {
+            if !self.anywhere {
+                let finding = Finding::ReturnAddress { at: start, return_address: end };
+                self.lose_the_way(Told::Finding(finding));
+            }
+            return;
+        }
+        let finding = Told::Finding(Finding::ReturnAddress { at: start, return_address: end });
+        let (mut at, mut last) = (start, None);
+        while at != end {
+            let next = self.facts(at);
+            match (next, last) {
+                (_, Some(last)) if is_sure_branch(last) => return self.lose_the_way(finding),
+                (Some(facts), _) => last = Some(facts),
+                (None, _) => {
+                    self.range(start, at, last.is_none_or(|last| !self.is_p0(&last)));
+                    return self.lose_the_way(Told::NoCode { address: at });
+                }
+            }
+            at = at.wrapping_add(4);
+        }
+        match last {
+            Some(last) if is_sure_branch(last) => self.lose_the_way(finding),
+            Some(last) => self.range(start, end, !self.is_p0(&last)),
+            None => {}
+        }
+    }
+
+    /// Every instruction up to the one at the address was executed, and that one branched.
+    fn source(&mut self, source_address: u64) {
+        let Some(start) = self.locate() else { return self.lost += 1 };
+        let finding = Told::Finding(Finding::SourceAddress { at: start, source_address });
+        if source_address.wrapping_sub(start) > 4 * LONGEST {
+            self.lost += 1;
+            return self.lose_the_way(finding);
+        }
+        let (mut end, mut last) = (start, None);
+        loop {
+            let next = self.facts(end);
+            match (next, last) {
+                (_, Some(last)) if is_sure_branch(last) => {
+                    self.lost += 1;
+                    return self.lose_the_way(finding);
+                }
+                (Some(facts), _) => last = Some(facts),
+                (None, _) => {
+                    self.range(start, end, last.is_none_or(|last| !self.is_p0(&last)));
+                    self.lost += 1;
+                    return self.lose_the_way(Told::NoCode { address: end });
+                }
+            }
+            end = end.wrapping_add(4);
+            let Some(facts) = last.filter(|_| end.wrapping_sub(4) == source_address) else { continue };
+            if !self.is_p0(&facts) {
+                self.lost += 1;
+                return self.lose_the_way(finding);
+            }
+            self.leave_return_address(&facts, end);
+            let last = Last { start, end, facts, taken: true };
+            (self.at, self.last) = (last.leads_to(), Some(last));
+            // Not an atom: no mispredict can be about it.
+            return self.settle();
+        }
+    }
+
+    fn q(&mut self, count: Option<u32>) {
+        let start = self.locate();
+        self.lost += u64::from(start.is_none());
+        self.tell_lost();
+        self.clear_if_pending();
+        let each = |start: u64| (0..u64::from(count.unwrap_or(0))).map(move |index| start + 4 * index);
+        let all = start.and_then(|start| each(start).map(|at| self.facts(at)).collect());
+        self.q = Some(Q { start, count, all });
+        self.at = At::Unknown;
+    }
+
+    /// A Q element is a range if no branch before its last instruction leaves a doubt.
+    fn end_q(&mut self, next: Option<u64>) {
+        let Some(Q { start, count, all }) = self.q.take() else { return };
+        let known = start.zip(all);
+        // Without a branch, execution goes on right behind.
+        let branches = |all: &[Facts]| all.is_empty() || all.iter().any(|facts| self.is_p0(facts));
+        let behind = known.as_ref().filter(|(_, all)| !branches(all)).map(|(start, all)| start + 4 * all.len() as u64);
+        let certain = known.and_then(|(start, all)| self.in_a_row(start, next.or(behind)?, &all));
+        self.told.push(certain.unwrap_or(Told::Q { start, next, count }));
+        if let (None, Some(behind), Some(_)) = (next, behind, self.context) {
+            self.at = At::Known(behind);
+        }
+    }
+
+    fn in_a_row(&self, start: u64, next: u64, all: &[Facts]) -> Option<Told> {
+        let (last, before) = all.split_last()?;
+        let end = start + 4 * all.len() as u64;
+        let branches = match last.kind {
+            Kind::Indirect => true,
+            Kind::Direct => last.target.is_some_and(|target| target.address == next),
+            _ => next == end,
+        };
+        let taken = !(next == end && last.conditional);
+        let in_doubt = before.iter().any(|facts| self.is_p0(facts)) || taken && !branches;
+        (!in_doubt).then_some(Told::Range { start, end, taken })
+    }
+}
+
+/// A branch that is always taken: nothing passes it.
+fn is_sure_branch(facts: Facts) -> bool {
+    matches!(facts.kind, Kind::Direct | Kind::Indirect) && !facts.conditional
+}

@@ -1,0 +1,344 @@
+//! Stories: a program, packets, and what was executed.
+//!
+//! Each file in `testdata/scenarios` holds a `registers:` line and three sections, a line an item; `;` comments.
+//!
+//! - `program:` addresses and opcodes in hex, four digits for each halfword of T32. `x 9` behind them: nine in a row.
+//! - `packets:` in the words of `unspool packets`, except that an address is whole (`0x1000`) or its low 32 bits
+//!   (`..00001000`), and is IS0 unless it says IS1.
+//! - `flow:` ranges with their number of instructions and the outcome of the last one, and whatever else happened.
+//!   `flow, transactions shown:` is there if it reads differently when transactions are not resolved.
+//!
+//! The expectations are written by hand, from the specification and from what the program can do.
+
+#![allow(clippy::panic, clippy::expect_used, reason = "a test stops at what it does not expect")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use unspool_coresight::Protocol;
+use unspool_coresight::etm4::packet::{
+    Address, Context, ExceptionAddress, FewAtoms, Packet, Security, SubIsa, TraceInfo,
+};
+use unspool_coresight::etm4::{
+    Atoms, Config, ElementDecoder, Malformed, PacketError, PacketItem, Packets, Profile, Registers, Speculation,
+    Transactions,
+};
+use unspool_flow::{
+    Callback, Cause, CodeMemory, FlowDecoder, FlowItem, FlowSink, Item, Run, Space, Transaction, Walker,
+};
+use unspool_isa::Isa;
+
+#[test]
+fn every_story_is_told_as_expected() {
+    compare(|scenario, transactions| {
+        let mut told = Told::default();
+        let mut decoder = FlowDecoder::new(&scenario.config, transactions, scenario.memory());
+        scenario.items().iter().for_each(|packet| decoder.push(*packet, &mut told));
+        let outstanding = decoder.finish(scenario.length(), &mut told);
+        (told.ended(outstanding), scenario.expected(transactions).to_vec())
+    });
+}
+
+#[test]
+fn room_by_room_it_is_the_same_story() {
+    compare(|scenario, transactions| {
+        let (mut elements, mut committed, mut told) = (vec![], vec![], Told::default());
+        let mut decoder = ElementDecoder::new(&scenario.config);
+        scenario.items().iter().for_each(|packet| decoder.push(*packet, &mut |item| elements.push(item)));
+        decoder.finish(&mut |item| elements.push(item));
+        let mut speculation = Speculation::new(&scenario.config, transactions);
+        elements.iter().for_each(|element| speculation.push(*element, &mut |item| committed.push(item)));
+        let outstanding = speculation.finish(&mut |item| committed.push(item));
+        let mut walker = Walker::new(&scenario.config, scenario.memory());
+        committed.iter().for_each(|element| walker.push(*element, &mut told));
+        walker.finish(scenario.length(), &mut told);
+        (told.ended(outstanding), scenario.expected(transactions).to_vec())
+    });
+}
+
+/// What the first telling left in the caches must not change the second.
+#[test]
+fn told_twice_it_is_the_same_story_twice() {
+    compare(|scenario, transactions| {
+        let mut told = Told::default();
+        let mut decoder = FlowDecoder::new(&scenario.config, transactions, scenario.memory());
+        scenario.items().iter().for_each(|packet| decoder.push(*packet, &mut told));
+        let offset = scenario.length();
+        decoder.push(Err(PacketError { offset, skipped: 0, kind: Malformed::Discontinuity }), &mut told);
+        scenario.items().iter().for_each(|packet| decoder.push(*packet, &mut told));
+        let outstanding = decoder.finish(offset, &mut told);
+        let mut expected = scenario.expected(transactions).to_vec();
+        expected.pop();
+        expected.push(format!("! {offset:#x}: trace does not continue here"));
+        expected.extend_from_slice(scenario.expected(transactions));
+        (told.ended(outstanding), expected)
+    });
+}
+
+/// Tells every scenario and says which were not told as expected.
+fn compare(tell: impl Fn(&Scenario, Transactions) -> (Vec<String>, Vec<String>)) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/scenarios");
+    let mut paths: Vec<_> =
+        fs::read_dir(folder).expect("the scenarios").map(|entry| entry.expect("one").path()).collect();
+    paths.sort();
+    assert!(paths.len() >= 60, "only {} scenarios", paths.len());
+    let mut differences = vec![];
+    for path in &paths {
+        let name = path.file_stem().unwrap_or_default().display();
+        let scenario = Scenario::parse(&fs::read_to_string(path).expect("a text"));
+        for transactions in [Transactions::Resolve, Transactions::Show] {
+            let (told, expected) = tell(&scenario, transactions);
+            if told != expected {
+                let [told, expected] = [told, expected].map(|lines| lines.join("\n    "));
+                differences.push(format!("{name} ({transactions:?})\n  expected\n    {expected}\n  told\n    {told}"));
+                break;
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{} differences\n{}", differences.len(), differences.join("\n"));
+}
+
+struct Scenario {
+    config: Config,
+    program: BTreeMap<u64, u8>,
+    packets: Vec<Packet>,
+    bytes: Vec<u8>,
+    flow: Vec<String>,
+    shown: Vec<String>,
+}
+
+impl Scenario {
+    fn parse(text: &str) -> Self {
+        let mut lines = text.lines().map(|line| line.split(';').next().unwrap_or("").trim_end());
+        let registers = lines.find_map(|line| line.strip_prefix("registers:")).expect("a registers: line");
+        let (config, program) = (config(registers), BTreeMap::new());
+        let mut scenario = Self { config, program, packets: vec![], bytes: vec![], flow: vec![], shown: vec![] };
+        let mut section = "";
+        for line in lines.filter(|line| !line.trim().is_empty()) {
+            match line.strip_suffix(':') {
+                Some(name) if !line.starts_with(' ') => section = name,
+                _ => scenario.add(section, line.trim()),
+            }
+        }
+        scenario
+    }
+
+    fn add(&mut self, section: &str, line: &str) {
+        match section {
+            "program" => self.code(line),
+            "packets" => {
+                let packet = packet(line);
+                packet.encode(&self.config, &mut self.bytes).unwrap_or_else(|error| panic!("{error}"));
+                self.packets.push(packet);
+            }
+            "flow" => self.flow.push(line.to_string()),
+            "flow, transactions shown" => self.shown.push(line.to_string()),
+            other => panic!("unknown section '{other}'"),
+        }
+    }
+
+    /// `0x1000: d503201f`, `0x1000: f7ff fffe`, `0x1000: d503201f x 9`
+    fn code(&mut self, line: &str) {
+        let (start, opcode) = line.split_once(": ").expect("ADDRESS: OPCODE");
+        let (opcode, times) = opcode.split_once(" x ").map_or((opcode, 1), |(opcode, times)| (opcode, number(times)));
+        let bytes: Vec<u8> = opcode.split_whitespace().flat_map(little_endian).collect();
+        let all = (0..times).flat_map(|_| bytes.iter().copied());
+        self.program.extend(all.enumerate().map(|(index, byte)| (number(start) + index as u64, byte)));
+    }
+
+    /// The packets, encoded and read back.
+    fn items(&self) -> Vec<PacketItem> {
+        let items: Vec<PacketItem> = Packets::new(&self.config, &self.bytes).collect();
+        assert!(items.iter().map(|item| item.map(|packet| packet.value)).eq(self.packets.iter().copied().map(Ok)));
+        items
+    }
+
+    fn length(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn memory(&self) -> impl CodeMemory {
+        Callback(|address: u64, _: Space, buffer: &mut [u8]| {
+            let here = (0_u64..).map_while(|index| self.program.get(&address.checked_add(index)?));
+            buffer.iter_mut().zip(here).map(|(place, byte)| *place = *byte).count()
+        })
+    }
+
+    fn expected(&self, transactions: Transactions) -> &[String] {
+        if transactions == Transactions::Show && !self.shown.is_empty() { &self.shown } else { &self.flow }
+    }
+}
+
+/// Words and halfwords.
+fn little_endian(opcode: &str) -> Vec<u8> {
+    let value = u32::from_str_radix(opcode, 16).expect("hex");
+    value.to_le_bytes()[..opcode.len() / 2].to_vec()
+}
+
+fn number(text: &str) -> u64 {
+    text.strip_prefix("0x").map_or_else(|| text.parse(), |hex| u64::from_str_radix(hex, 16)).expect("a number")
+}
+
+/// `ete TRCIDR8=8 ...`
+fn config(values: &str) -> Config {
+    let mut words = values.split_whitespace();
+    let protocol = words.next().and_then(Protocol::from_name).expect("a protocol");
+    let mut registers = Registers::default();
+    for word in words {
+        let (name, value) = word.split_once('=').expect("NAME=VALUE");
+        assert!(registers.set(name, number(value).try_into().expect("32 bits")), "{name}");
+    }
+    Config::new(protocol, Profile::Application, &registers).0
+}
+
+fn packet(line: &str) -> Packet {
+    let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
+    match (first, rest) {
+        ("alignment", "sync") => Packet::AlignmentSync,
+        ("trace", "info") => Packet::TraceInfo(TraceInfo::default()),
+        ("trace", "on") => Packet::TraceOn,
+        ("discard", "") => Packet::Discard,
+        ("overflow", "") => Packet::Overflow,
+        ("ignore", "") => Packet::Ignore,
+        ("mispredict", "") => Packet::Mispredict(FewAtoms::None),
+        ("transaction", "start") => Packet::TransactionStart,
+        ("transaction", "commit") => Packet::TransactionCommit,
+        ("exception", "return") => Packet::ExceptionReturn,
+        ("exception", _) => exception(rest),
+        ("atoms", _) => Packet::Atoms(atoms(rest)),
+        ("commit", _) => Packet::Commit { count: number(rest) as u32 },
+        ("cancel", _) => {
+            let (count, mispredict) = rest.strip_suffix(", mispredict").map_or((rest, false), |count| (count, true));
+            Packet::CancelFormat1 { count: number(count) as u32, mispredict }
+        }
+        ("context", _) => Packet::Context(Some(context(rest))),
+        ("source", _) => Packet::SourceAddress(address(rest.strip_prefix("address ").expect("an address"))),
+        ("address", _) => match rest.split_once(", context ") {
+            Some((target, rest)) => Packet::AddressContext { address: address(target), context: context(rest) },
+            None => Packet::Address(address(rest)),
+        },
+        ("q", _) => q(rest),
+        _ => panic!("unknown packet '{line}'"),
+    }
+}
+
+fn exception(text: &str) -> Packet {
+    let (number, address) = text.split_once(", ").expect("what follows");
+    let address = match address {
+        "return address follows" => ExceptionAddress::Return,
+        "target and return address follows" => ExceptionAddress::TargetAndReturn,
+        other => panic!("unknown address '{other}'"),
+    };
+    Packet::Exception { number: number.parse().expect("a number"), address, fault_pending: None }
+}
+
+fn atoms(text: &str) -> Atoms {
+    let bits = text.chars().rev().fold(0, |bits, atom| bits << 1 | u32::from(atom == 'E'));
+    let atoms = Atoms::new(bits, text.len() as u8);
+    assert_eq!(atoms.to_string(), text);
+    atoms
+}
+
+/// `0x1000`, `..00001000`, `0x1000 IS1`
+fn address(text: &str) -> Address {
+    let (value, isa) = text.strip_suffix(" IS1").map_or((text, SubIsa::Is0), |value| (value, SubIsa::Is1));
+    match value.strip_prefix("..") {
+        Some(low) => Address::low(isa, 32, u64::from_str_radix(low, 16).expect("hex")),
+        None => Address::full(isa, number(value)),
+    }
+}
+
+/// `EL1 nonsecure AArch64 contextid 0xaa`
+fn context(text: &str) -> Context {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let (el, security, aarch64, context_id) = match words[..] {
+        [el, security, width] => (el, security, width == "AArch64", None),
+        [el, security, width, "contextid", id] => (el, security, width == "AArch64", Some(number(id) as u32)),
+        _ => panic!("unknown context '{text}'"),
+    };
+    let security = match security {
+        "secure" => Security::Secure,
+        "nonsecure" => Security::NonSecure,
+        other => panic!("unknown Security state '{other}'"),
+    };
+    let el = el.strip_prefix("EL").and_then(|el| el.parse().ok()).expect("an Exception level");
+    Context { el, aarch64, security, vmid: None, context_id }
+}
+
+/// `3 instructions, address ..00001000`, `3 instructions`, or nothing.
+fn q(text: &str) -> Packet {
+    let (count, target) = text.split_once(", address ").map_or((text, None), |(count, target)| (count, Some(target)));
+    let count = count.strip_suffix(" instructions").map(|count| number(count) as u32);
+    Packet::Q { count, address: target.map(address) }
+}
+
+/// What was told, a line an item.
+#[derive(Default)]
+struct Told(Vec<String>);
+
+impl Told {
+    fn ended(mut self, outstanding: u64) -> Vec<String> {
+        if let Some(end) = self.0.last_mut().filter(|_| outstanding > 0) {
+            end.push_str(&format!(", {outstanding} still speculative"));
+        }
+        self.0
+    }
+}
+
+impl FlowSink for Told {
+    fn run(&mut self, run: Run<'_>) {
+        let mut instructions = 0;
+        for range in run.ranges() {
+            let (start, end, count) = (range.start(), range.end(), range.instructions());
+            let outcome = if range.taken() { "E" } else { "N" };
+            let isa = match range.isa() {
+                Isa::A64 => "",
+                Isa::A32 => " A32",
+                Isa::T32 => " T32",
+            };
+            assert_eq!(range.opcodes().len(), count as usize, "{range:?}");
+            instructions += u64::from(count);
+            self.0.push(format!("{start:#x}..{end:#x} {count} {outcome}{isa}"));
+        }
+        assert_eq!(run.instructions(), instructions, "{run:?}");
+    }
+
+    fn item(&mut self, item: FlowItem) {
+        self.0.push(item.map_or_else(|error| format!("! {error}"), |item| item_text(item.value)));
+    }
+}
+
+fn item_text(item: Item) -> String {
+    match item {
+        Item::Context(context) => format!("context {context}"),
+        Item::Q { start, next, instructions } => {
+            let count = instructions.map_or(String::new(), |count| format!(" {count} instructions"));
+            let from = start.map_or(String::new(), |start| format!(" from {start:#x}"));
+            let next = next.map_or(String::new(), |next| format!(", then {next:#x}"));
+            format!("q{count}{from}{next}")
+        }
+        Item::Exception { number, return_address: Some(address) } => format!("exception {number}, return {address:#x}"),
+        Item::Exception { number, return_address: None } => format!("exception {number}, return unknown"),
+        Item::ExceptionReturn => "exception return".to_string(),
+        Item::TraceOn => "trace on".to_string(),
+        Item::Overflow => "overflow".to_string(),
+        Item::Discard => "discard".to_string(),
+        Item::NoCode { address, space } => format!("no code at {address:#x} {space}"),
+        Item::Lost { elements, cause } => format!("lost {elements}: {}", cause_text(cause)),
+        Item::Finding(finding) => format!("finding: {finding}"),
+        Item::Transaction(Transaction::Start) => "transaction start".to_string(),
+        Item::Transaction(Transaction::Commit) => "transaction commit".to_string(),
+        Item::Transaction(Transaction::Failure) => "transaction failure".to_string(),
+        Item::End => "end".to_string(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn cause_text(cause: Cause) -> String {
+    match cause {
+        Cause::NoCode { address, space } => format!("no code at {address:#x} {space}"),
+        Cause::NoAddress => "no address".to_string(),
+        Cause::Disagreement => "disagreement".to_string(),
+    }
+}

@@ -1,0 +1,358 @@
+//! Damage: bytes of real captures are changed, one at a time, and decoding goes on.
+//!
+//! Needs `UNSPOOL_CORPUS`, the folder that holds `coresight/`, except for the capture in `examples/hello-ete`. Whatever
+//! byte was changed, every room runs to the end and accounts for every byte of its source, what the packet room cannot
+//! read is told by the last room too, and behind the second synchronisation after the damage all is as if there had been
+//! none. Nobody can see that an atom says N instead of E, so not every change is told; how many are is printed.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test stops at what it does not expect, and says so"
+)]
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use unspool::capture::Capture;
+use unspool::coresight::Protocol;
+use unspool::coresight::etm4::{ElementError, Packet, PacketItem, Transactions};
+use unspool::coresight::frame::FrameError;
+use unspool::flow::{FlowItem, FlowSink, Item, Run};
+use unspool::{FlowReceiver, Program, Sink, Trace};
+
+/// Flips in all of the corpus, unless `UNSPOOL_FLIPS` says another number.
+const FLIPS: usize = 2000;
+
+/// Of a larger buffer only so many bytes around the flip are decoded: whole frames, and more than a few
+/// synchronisations.
+const WINDOW: usize = 32 << 10;
+
+/// Numbers that are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % limit
+    }
+}
+
+/// What one source tells.
+#[derive(Default)]
+struct Account {
+    /// Each range, exception and Q element, with its place.
+    lines: Vec<(u64, Line)>,
+    /// What is wrong: errors, and what trace and code disagree about or do not know.
+    complaints: usize,
+    errors: Vec<ElementError>,
+    lost_frames: Vec<FrameError>,
+    ended: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Line {
+    Range { start: u64, end: u64, taken: bool },
+    Other(Item),
+}
+
+impl FlowSink for Account {
+    fn run(&mut self, run: Run<'_>) {
+        let lines =
+            run.ranges().map(|range| Line::Range { start: range.start(), end: range.end(), taken: range.taken() });
+        self.lines.extend(lines.map(|line| (run.offset(), line)));
+    }
+
+    fn item(&mut self, item: FlowItem) {
+        match item {
+            Err(error) => self.errors.push(error),
+            Ok(item) => match item.value {
+                Item::End => self.ended = true,
+                Item::Finding(_) | Item::NoCode { .. } | Item::Lost { .. } => self.complaints += 1,
+                Item::Exception { .. } | Item::Q { .. } => self.lines.push((item.offset, Line::Other(item.value))),
+                _ => {}
+            },
+        }
+    }
+}
+
+impl FlowReceiver for Account {
+    fn lost(&mut self, error: FrameError) {
+        self.lost_frames.push(error);
+    }
+}
+
+/// The packets of one source, and that no byte of it is missing.
+#[derive(Default)]
+struct Packets {
+    items: Vec<PacketItem>,
+}
+
+impl Sink<PacketItem> for Packets {
+    fn item(&mut self, item: PacketItem) {
+        self.items.push(item);
+    }
+}
+
+impl Packets {
+    fn of(trace: &Trace<'_>) -> Self {
+        let mut packets = Self::default();
+        trace.packets(&mut packets).unwrap();
+        packets.check_tiles(trace);
+        packets
+    }
+
+    /// Packets and skipped stretches tile the source. In frames there are bytes of others in between.
+    fn check_tiles(&self, trace: &Trace<'_>) {
+        let mut bytes = 0;
+        trace.bytes(&mut |piece: &[u8]| bytes += piece.len() as u64).unwrap();
+        let (mut end, mut told) = (0, 0);
+        for item in &self.items {
+            let (offset, length) = match item {
+                Ok(packet) => (packet.offset, packet.length),
+                Err(error) => (error.offset, error.skipped),
+            };
+            let follows = if trace.buffer().format.is_formatted() { offset >= end } else { offset == end };
+            assert!(follows, "{item:?} does not follow on {end:#x}");
+            (end, told) = (offset + length, told + length);
+        }
+        assert_eq!(told, bytes, "bytes that nobody accounts for");
+    }
+
+    /// Where nothing of what was before a place matters any more: behind the second alignment synchronisation with a
+    /// trace info and an address with its context.
+    fn recovered(&self, from: u64) -> Option<u64> {
+        let packets = || self.items.iter().flatten();
+        let syncs = packets().filter(|packet| packet.offset > from && packet.value == Packet::AlignmentSync);
+        let sync = syncs.map(|packet| packet.offset).nth(1)?;
+        let info = packets().find(|packet| packet.offset > sync && matches!(packet.value, Packet::TraceInfo(_)))?;
+        let is_address = |packet: &Packet| matches!(packet, Packet::AddressContext { .. });
+        packets().find(|packet| packet.offset > info.offset && is_address(&packet.value)).map(|packet| packet.offset)
+    }
+}
+
+fn is_ours(trace: &Trace<'_>) -> bool {
+    matches!(trace.source().protocol, Some(Protocol::Ete | Protocol::Etm4))
+}
+
+fn account(trace: &Trace<'_>, program: &Program) -> Account {
+    let mut account = Account::default();
+    trace.flow(Transactions::Show, program, &mut account).unwrap();
+    assert!(account.ended, "the trace has no end");
+    account
+}
+
+/// A copy of a capture whose buffers can be changed.
+struct Copy {
+    folder: tempfile::TempDir,
+    name: String,
+    programs: Vec<Program>,
+    /// What whole windows tell: by buffer and start of the window.
+    whole: HashMap<(usize, usize), Vec<(Packets, Account)>>,
+    counts: Counts,
+}
+
+/// What became of the flips, each counted for the source that it changed most.
+#[derive(Default)]
+struct Counts {
+    unchanged: usize,
+    told: usize,
+    untold: usize,
+    recovered: usize,
+}
+
+impl Copy {
+    fn of(path: &Path) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        copy_all(path, folder.path());
+        let capture = Capture::open(folder.path()).unwrap();
+        let program = |trace: &Trace<'_>| Program::of(&capture, trace.source().core, &[]).0;
+        let programs = Trace::all(&capture).iter().map(program).collect();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        Self { folder, name, programs, whole: HashMap::new(), counts: Counts::default() }
+    }
+
+    /// The buffers with trace of ours, and the file of each.
+    fn buffers(&self) -> Vec<(usize, PathBuf)> {
+        let capture = Capture::open(self.folder.path()).unwrap();
+        let mut buffers: Vec<usize> =
+            Trace::all(&capture).iter().filter(|trace| is_ours(trace)).map(Trace::buffer_index).collect();
+        buffers.sort_unstable();
+        buffers.dedup();
+        buffers.retain(|&buffer| capture.buffers[buffer].files.len() == 1 && !capture.buffers[buffer].is_empty());
+        let file = |buffer: usize| self.folder.path().join(capture.buffers[buffer].files[0].name.replace('\\', "/"));
+        buffers.into_iter().map(|buffer| (buffer, file(buffer))).collect()
+    }
+
+    /// Are there several synchronisations in the buffer?
+    fn is_long(&self, buffer: usize) -> bool {
+        let syncs = |packets: &Packets| {
+            packets.items.iter().flatten().filter(|packet| packet.value == Packet::AlignmentSync).count()
+        };
+        self.decode(buffer).iter().any(|(packets, _)| syncs(packets) > 4)
+    }
+
+    /// Decodes all sources of a buffer.
+    fn decode(&self, buffer: usize) -> Vec<(Packets, Account)> {
+        let capture = Capture::open(self.folder.path()).unwrap();
+        let traces = Trace::all(&capture);
+        let mine = traces.iter().zip(&self.programs).filter(|(trace, _)| is_ours(trace));
+        let mine = mine.filter(|(trace, _)| trace.buffer_index() == buffer);
+        mine.map(|(trace, program)| (Packets::of(trace), account(trace, program))).collect()
+    }
+
+    /// Changes one byte, decodes, and compares with what was told without the change.
+    fn flip(&mut self, buffer: usize, file: &Path, original: &[u8], at: usize, by: u8) {
+        // The windows of a large buffer start at a few places, so that each is decoded once without a flip.
+        let window = WINDOW.min(original.len());
+        let start = (at.saturating_sub(window / 8) / (window / 2).max(1) * (window / 2)).min(original.len() - window);
+        let mut bytes = original[start..start + window].to_vec();
+        if !self.whole.contains_key(&(buffer, start)) {
+            fs::write(file, &bytes).unwrap();
+            let whole = self.decode(buffer);
+            self.whole.insert((buffer, start), whole);
+        }
+        bytes[at - start] ^= by;
+        fs::write(file, &bytes).unwrap();
+        let flipped = self.decode(buffer);
+        let whole = &self.whole[&(buffer, start)];
+        let name = format!("{} buffer {buffer}: byte {at:#x} ^ {by:#04x}, read from {start:#x}", self.name);
+        assert_eq!(flipped.len(), whole.len(), "{name}");
+        let mut counts = Counts::default();
+        for (flipped, whole) in flipped.iter().zip(whole) {
+            compare(&name, (at - start) as u64, flipped, whole, &mut counts);
+        }
+        self.counts.add(&counts);
+    }
+}
+
+impl Counts {
+    fn add(&mut self, of_sources: &Counts) {
+        self.told += usize::from(of_sources.told > 0);
+        self.untold += usize::from(of_sources.told == 0 && of_sources.untold > 0);
+        self.unchanged += usize::from(of_sources.told == 0 && of_sources.untold == 0);
+        self.recovered += usize::from(of_sources.recovered > 0);
+    }
+}
+
+fn compare(name: &str, at: u64, flipped: &(Packets, Account), whole: &(Packets, Account), counts: &mut Counts) {
+    let ((packets, now), (packets_before, before)) = (flipped, whole);
+    for error in packets.items.iter().filter_map(|item| item.err()) {
+        assert!(now.errors.contains(&error.into()), "{name}: the last room does not tell {error}");
+    }
+    let same = now.lines == before.lines;
+    let told = now.complaints != before.complaints
+        || now.errors != before.errors
+        || now.lost_frames.len() != before.lost_frames.len();
+    match (same, told) {
+        (true, false) => counts.unchanged += 1,
+        (_, true) => counts.told += 1,
+        (false, false) => counts.untold += 1,
+    }
+    // Both have to have found their way: the flip may have hidden a synchronisation, or made one.
+    let recovered = packets_before.recovered(at).zip(packets.recovered(at)).map(|(before, now)| before.max(now));
+    let Some(recovered) = recovered else { return };
+    counts.recovered += 1;
+    let tail = |account: &Account| {
+        account.lines.iter().copied().skip_while(|(offset, _)| *offset <= recovered).collect::<Vec<_>>()
+    };
+    let (now, before) = (tail(now), tail(before));
+    let differs = now.iter().zip(&before).position(|(now, before)| now != before);
+    if let Some(differs) = differs {
+        panic!("{name}: behind {recovered:#x}\n  {:x?}, not\n  {:x?}", now[differs], before[differs]);
+    }
+    assert_eq!(now.len(), before.len(), "{name}: the number of lines behind {recovered:#x}");
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        match entry.path().is_dir() {
+            true if entry.file_name() == "expected" => {}
+            true => {
+                fs::create_dir(&to).unwrap();
+                copy_all(&entry.path(), &to);
+            }
+            // What was copied by content can be written to.
+            false => fs::write(to, fs::read(entry.path()).unwrap()).unwrap(),
+        }
+    }
+}
+
+/// The snapshots of ETE and ETMv4, or `None`, said loudly, without a corpus.
+fn snapshots() -> Option<Vec<PathBuf>> {
+    let Some(corpus) = std::env::var_os("UNSPOOL_CORPUS") else {
+        println!("SKIPPED: UNSPOOL_CORPUS is not set, so no byte of a real capture was changed");
+        return None;
+    };
+    let folder = Path::new(&corpus).join("coresight");
+    let mut all: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    all.retain(|path| path.join("snapshot.ini").is_file());
+    all.retain(|path| Trace::all(&Capture::open(path).unwrap()).iter().any(is_ours));
+    all.sort();
+    Some(all)
+}
+
+#[test]
+fn a_changed_byte_of_a_real_capture_does_no_lasting_harm() {
+    let Some(snapshots) = snapshots() else { return };
+    assert!(snapshots.len() > 20, "the corpus is not all there");
+    let mut copies: Vec<Copy> = snapshots.iter().map(|path| Copy::of(path)).collect();
+    let buffers: Vec<(usize, usize, PathBuf)> = (0..)
+        .zip(&copies)
+        .flat_map(|(copy, of)| of.buffers().into_iter().map(move |(buffer, file)| (copy, buffer, file)))
+        .collect();
+    let flips: usize = std::env::var("UNSPOOL_FLIPS").map_or(FLIPS, |flips| flips.parse().unwrap());
+    let long: Vec<bool> = buffers.iter().map(|(copy, buffer, _)| copies[*copy].is_long(*buffer)).collect();
+    let longs = long.iter().filter(|long| **long).count();
+    let mut dice = Dice(1);
+    let mut left = flips;
+    for (index, (copy, buffer, file)) in buffers.iter().enumerate() {
+        // Half of the flips are for the few buffers that are long enough to recover in.
+        let share = if long[index] { flips / 2 / longs } else { flips / 2 / (buffers.len() - longs) };
+        let share = if index + 1 == buffers.len() { left } else { share };
+        let original = fs::read(file).unwrap();
+        for _ in 0..share {
+            let (at, by) = (dice.below(original.len()), 1 + dice.below(255) as u8);
+            copies[*copy].flip(*buffer, file, &original, at, by);
+        }
+        fs::write(file, &original).unwrap();
+        left -= share;
+    }
+    let mut all = Counts::default();
+    for Copy { name, counts, .. } in &copies {
+        let Counts { unchanged, told, untold, recovered } = counts;
+        println!("{name}: {unchanged} flips change nothing, {told} are told, {untold} are not; {recovered} recover");
+        all = Counts {
+            unchanged: all.unchanged + unchanged,
+            told: all.told + told,
+            untold: all.untold + untold,
+            recovered: all.recovered + recovered,
+        };
+    }
+    let Counts { unchanged, told, untold, recovered } = all;
+    println!("{flips} flips: {unchanged} change nothing, {told} are told, {untold} are not; {recovered} recover");
+    assert_eq!(unchanged + told + untold, flips);
+    assert!(told > untold && recovered > flips / 4, "too little was seen of the damage");
+}
+
+#[test]
+fn no_changed_byte_of_the_example_does_harm() {
+    let mut copy = Copy::of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hello-ete"));
+    for (buffer, file) in copy.buffers() {
+        let original = fs::read(&file).unwrap();
+        for at in 0..original.len() {
+            let to = |value: u8| original[at] ^ value;
+            let values = [1, 2, 4, 0x10, 0x40, 0x80, 0xff, to(0), to(0x80), to(0xff), to(0xf7)];
+            for by in values.into_iter().filter(|&by| by != 0) {
+                copy.flip(buffer, &file, &original, at, by);
+            }
+        }
+    }
+    let Counts { unchanged, told, untold, .. } = copy.counts;
+    println!("hello-ete: {unchanged} flips change nothing, {told} are told, {untold} are not");
+    assert!(told > untold && unchanged + told + untold > 2000, "too little was seen of the damage");
+}

@@ -1,0 +1,268 @@
+//! Flow: what is told is in the code, and neither cuts nor what was walked before make a difference.
+//!
+//! Input: a configuration, a byte that says how to cut, a byte that says how the code lies in memory and what stands in
+//! front of the stream (see [`Setup`]), two bytes with the length of the code; then the code and the stream.
+
+use unspool_coresight::Take;
+use unspool_coresight::etm4::packet::{Address, Context, Security, SubIsa, TraceInfo};
+use unspool_coresight::etm4::{
+    Config, ElementDecoder, ElementItem, Malformed, Packet, PacketError, PacketItem, Packets, Speculation, Transactions,
+};
+use unspool_flow::{CodeMemory, FlowDecoder, FlowItem, FlowSink, Item, Range, Run, Space, Walker};
+use unspool_isa::{Facts, Isa, Kind, Target, facts, t32_length};
+
+use crate::packets::in_pieces;
+use crate::setup::{byte, config};
+
+/// Holds every promise of the room against these bytes.
+pub fn check(mut data: &[u8]) {
+    let config = config(&mut data);
+    let (cut, setup) = (byte(&mut data), Setup::new(byte(&mut data)));
+    let length = usize::from(u16::from_le_bytes([byte(&mut data), byte(&mut data)]));
+    let (code, stream) = data.split_at(length.min(data.len()));
+    let code = Code { setup, bytes: code };
+    let stream = [setup.front(&config), stream.to_vec()].concat();
+    let packets: Vec<PacketItem> = Packets::new(&config, &stream).collect();
+    let end = stream.len() as u64;
+    let told = fresh(&config, &code, &packets, end);
+    check_order(&told, end);
+    assert_eq!(fresh(&config, &code, &in_pieces(&config, &stream, cut), end), told, "cuts make a difference");
+    assert_eq!(room_by_room(&config, &code, &packets, end), told, "joined, the rooms say something else");
+    check_again(&config, &code, &packets, &told, end);
+}
+
+/// Bits 0 and 1: nothing in front of the stream, or a start in A64, A32 or T32. Bit 2: the code lies at the top of
+/// memory and goes on at the bottom. Bit 3: code is read a few bytes at a time. Bit 4: transactions are resolved.
+#[derive(Debug, Clone, Copy)]
+struct Setup(u8);
+
+impl Setup {
+    fn new(how: u8) -> Self {
+        Self(how)
+    }
+
+    fn context(self) -> Option<(Context, SubIsa)> {
+        let context = |aarch64| Context { el: 0, aarch64, security: Security::Secure, vmid: None, context_id: None };
+        match self.0 & 3 {
+            0 => None,
+            1 => Some((context(true), SubIsa::Is0)),
+            2 => Some((context(false), SubIsa::Is0)),
+            _ => Some((context(false), SubIsa::Is1)),
+        }
+    }
+
+    /// An alignment synchronisation, a trace info, and the address where the code starts.
+    fn front(self, config: &Config) -> Vec<u8> {
+        let Some((context, isa)) = self.context() else { return Vec::new() };
+        let info = TraceInfo { speculation: Some(0), ..TraceInfo::default() };
+        let address = Packet::AddressContext { address: Address::full(isa, self.base()), context };
+        let mut bytes = Vec::new();
+        for packet in [Packet::AlignmentSync, Packet::TraceInfo(info), address] {
+            assert_eq!(packet.encode(config, &mut bytes), Ok(()));
+        }
+        bytes
+    }
+
+    fn base(self) -> u64 {
+        match (self.0 & 4 != 0, self.0 & 2 != 0) {
+            (false, _) => 0x8000,
+            (true, true) => 0xffff_ffe0,
+            (true, false) => u64::MAX - 0x1f,
+        }
+    }
+
+    /// The highest address that there is.
+    fn top(self) -> u64 {
+        if self.0 & 2 != 0 { u64::from(u32::MAX) } else { u64::MAX }
+    }
+
+    fn few_at_a_time(self) -> bool {
+        self.0 & 8 != 0
+    }
+
+    fn transactions(self) -> Transactions {
+        if self.0 & 16 != 0 { Transactions::Resolve } else { Transactions::Show }
+    }
+}
+
+/// The same code for everybody.
+#[derive(Debug, Clone, Copy)]
+struct Code<'c> {
+    setup: Setup,
+    bytes: &'c [u8],
+}
+
+impl<'c> Code<'c> {
+    fn from(&self, address: u64) -> &'c [u8] {
+        let offset = address.wrapping_sub(self.setup.base()) & self.setup.top();
+        let inside = usize::try_from(offset).ok().filter(|_| address <= self.setup.top());
+        inside.and_then(|offset| self.bytes.get(offset..)).unwrap_or_default()
+    }
+}
+
+impl CodeMemory for Code<'_> {
+    fn read<'b>(&'b self, address: u64, _space: Space, buffer: &'b mut [u8]) -> &'b [u8] {
+        let all = self.from(address);
+        if !self.setup.few_at_a_time() {
+            return all;
+        }
+        let count = (1 + address as usize % 7).min(all.len()).min(buffer.len());
+        buffer[..count].copy_from_slice(&all[..count]);
+        &buffer[..count]
+    }
+}
+
+/// A range or an item, each with its place in the stream.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Told {
+    Range { offset: u64, start: u64, end: u64, isa: Isa, instructions: u32, taken: bool },
+    Item(FlowItem),
+}
+
+/// Checks ranges as they come, and keeps all.
+struct Listener<'c> {
+    code: Code<'c>,
+    wfx_is_p0: bool,
+    told: Vec<Told>,
+}
+
+impl FlowSink for Listener<'_> {
+    fn run(&mut self, run: Run<'_>) {
+        assert!(!run.is_empty() && run.len() == run.ranges().len(), "a run without ranges");
+        let sum = run.ranges().map(|range| u64::from(range.instructions())).sum::<u64>();
+        assert_eq!(run.instructions(), sum, "instructions of {run:?}");
+        for range in run.ranges() {
+            check_range(&self.code, &range, self.wfx_is_p0);
+            self.told.push(Told::Range {
+                offset: run.offset(),
+                start: range.start(),
+                end: range.end(),
+                isa: range.isa(),
+                instructions: range.instructions(),
+                taken: range.taken(),
+            });
+        }
+    }
+
+    fn item(&mut self, item: FlowItem) {
+        self.told.push(Told::Item(item));
+    }
+}
+
+/// A range is in the code, word by word, and ends with the instruction that it says.
+fn check_range(code: &Code<'_>, range: &Range<'_>, wfx_is_p0: bool) {
+    assert!(range.instructions() > 0, "{range:?} is empty");
+    assert_eq!(range.opcodes().len(), range.instructions() as usize, "{range:?}");
+    let isa = range.isa();
+    let top = if isa == Isa::A64 { u64::MAX } else { u64::from(u32::MAX) };
+    let (mut at, mut last) = (range.start(), None);
+    for &opcode in range.opcodes() {
+        let (there, length) = opcode_at(code, isa, at, top);
+        assert_eq!(Some(opcode), there, "at {at:#x} in {range:?}");
+        last = Some(facts(isa, at, opcode));
+        at = at.wrapping_add(length) & top;
+    }
+    assert_eq!(at, range.end(), "the end of {range:?}");
+    // Within a range nobody but the walk knows which instructions an IT instruction made conditional.
+    let same = last.map(|facts| Facts { conditional: range.last().conditional, ..facts });
+    assert_eq!(Some(*range.last()), same, "{range:?}");
+    assert!(last.is_none_or(|facts| !facts.conditional || range.last().conditional), "{range:?} is conditional");
+    let is_p0 = match range.last().kind {
+        Kind::Other => false,
+        Kind::Wfx => wfx_is_p0,
+        _ => true,
+    };
+    assert!(range.taken() || is_p0, "{range:?} is not taken, and ends without a branch");
+    let direct = range.last().target.map(|Target { address, .. }| address);
+    let next = match (range.last().kind, range.taken()) {
+        (Kind::Indirect, true) => None,
+        (Kind::Direct, true) => direct,
+        _ => Some(range.end()),
+    };
+    assert_eq!(range.next(), next, "what follows {range:?}");
+}
+
+/// Byte by byte, around the top of memory if need be.
+fn opcode_at(code: &Code<'_>, isa: Isa, at: u64, top: u64) -> (Option<u32>, u64) {
+    let half = |at: u64| {
+        let byte = |at: u64| code.from(at & top).first().copied();
+        Some(u32::from(byte(at)?) | u32::from(byte(at.wrapping_add(1))?) << 8)
+    };
+    let (first, second) = (half(at), half(at.wrapping_add(2)));
+    match (isa, first) {
+        (Isa::T32, Some(first)) if t32_length(first as u16) == 2 => (Some(first), 2),
+        (Isa::T32, _) => (first.zip(second).map(|(first, second)| first << 16 | second), 4),
+        _ => (first.zip(second).map(|(first, second)| first | second << 16), 4),
+    }
+}
+
+fn listener<'c>(config: &Config, code: &Code<'c>) -> Listener<'c> {
+    Listener { code: *code, wfx_is_p0: config.wfx_is_p0, told: Vec::new() }
+}
+
+/// What a new decoder says.
+fn fresh(config: &Config, code: &Code<'_>, packets: &[PacketItem], end: u64) -> Vec<Told> {
+    let mut sink = listener(config, code);
+    let mut decoder = FlowDecoder::new(config, code.setup.transactions(), code);
+    packets.iter().for_each(|packet| decoder.push(*packet, &mut sink));
+    decoder.finish(end, &mut sink);
+    sink.told
+}
+
+/// The same stream twice, behind a break: what was walked before makes no difference.
+fn check_again(config: &Config, code: &Code<'_>, packets: &[PacketItem], told: &[Told], end: u64) {
+    let mut sink = listener(config, code);
+    let mut decoder = FlowDecoder::new(config, code.setup.transactions(), code);
+    packets.iter().for_each(|packet| decoder.push(*packet, &mut sink));
+    decoder.push(Err(PacketError { offset: end, skipped: 0, kind: Malformed::Discontinuity }), &mut sink);
+    sink.told.clear();
+    packets.iter().for_each(|packet| decoder.push(*packet, &mut sink));
+    decoder.finish(end, &mut sink);
+    assert_eq!(sink.told, told, "told again, the stream says something else");
+}
+
+/// Each room on its own, without any short cut between them.
+fn room_by_room(config: &Config, code: &Code<'_>, packets: &[PacketItem], end: u64) -> Vec<Told> {
+    struct Room<'r>(&'r mut Speculation, &'r mut Vec<ElementItem>);
+    impl Take<ElementItem> for Room<'_> {
+        fn take(&mut self, item: ElementItem) {
+            self.0.push(item, &mut |item| self.1.push(item));
+        }
+    }
+    let mut elements = ElementDecoder::new(config);
+    let mut speculation = Speculation::new(config, code.setup.transactions());
+    let mut committed = Vec::new();
+    packets.iter().for_each(|packet| elements.push(*packet, &mut Room(&mut speculation, &mut committed)));
+    elements.finish(&mut Room(&mut speculation, &mut committed));
+    speculation.finish(&mut |item| committed.push(item));
+    let mut sink = listener(config, code);
+    let mut walker = Walker::new(config, code);
+    committed.into_iter().for_each(|item| walker.push(item, &mut sink));
+    walker.finish(end, &mut sink);
+    sink.told
+}
+
+/// Offsets never fall: neither those of ranges and Q elements, of which the latter wait for the address behind them, nor
+/// those of other items. What is lost is told when it ends, at the place where it began, and errors do not wait for what
+/// is still uncertain. The end comes last, once.
+fn check_order(told: &[Told], end: u64) {
+    let (mut executed, mut happened) = (0, 0);
+    for told in told {
+        let (offset, length, last) = match told {
+            Told::Range { offset, .. } => (*offset, 0, Some(&mut executed)),
+            Told::Item(Ok(item)) => match item.value {
+                Item::Lost { .. } => (item.offset, item.length, None),
+                Item::Q { .. } => (item.offset, item.length, Some(&mut executed)),
+                _ => (item.offset, item.length, Some(&mut happened)),
+            },
+            Told::Item(Err(error)) => (error.offset, error.skipped, None),
+        };
+        assert!(offset + length <= end, "{told:?} comes from beyond {end:#x}");
+        if let Some(last) = last {
+            assert!(offset >= *last, "{told:?} comes after {last:#x}");
+            *last = offset;
+        }
+    }
+    let is_end = |told: &&Told| matches!(told, Told::Item(Ok(item)) if item.value == Item::End);
+    assert!(told.iter().filter(is_end).count() == 1 && told.last().as_ref().is_some_and(is_end), "where is the end?");
+}
