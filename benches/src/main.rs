@@ -16,7 +16,9 @@ use unspool_coresight::etm4::{
 };
 use unspool_coresight::frame::{Deformatter, FrameData, Layout, Mark, Receive, Span, Stream};
 use unspool_coresight::{Protocol, Take};
-use unspool_flow::{CodeMemory, FlowDecoder, FlowItem, FlowSink, Run, Space};
+use unspool_flow::{
+    Around, CodeMemory, FlowDecoder, FlowItem, FlowSink, Instruction, InstructionSink, Instructions, Run, Space,
+};
 
 #[repr(C)]
 struct Unit {
@@ -148,6 +150,10 @@ fn main() {
     let (long, times) = (bytes.repeat(16), 16);
     let flow_of_long = || times * reference_flow(&bytes, true, &units, &images);
     table.row_of("frames to ranges, 16 MiB", long.len(), 10, times, || frames_to_ranges(&long, &images), flow_of_long);
+    let long_stream = busiest.repeat(16);
+    let flow_of_long = || times * reference_flow(busiest, false, &[unit(0x12)], &images);
+    let ours = || instructions(&long_stream, &images);
+    table.row_of("instructions, 16 MiB", long_stream.len(), 5, times, ours, flow_of_long);
     table.cores(&folder, &bytes);
 }
 
@@ -351,17 +357,11 @@ struct EachInstruction {
     check: u64,
 }
 
-impl FlowSink for EachInstruction {
+impl InstructionSink for EachInstruction {
     #[inline(always)]
-    fn run(&mut self, run: Run<'_>) {
-        for range in run.ranges() {
-            let mut address = range.start();
-            for &opcode in range.opcodes() {
-                self.check ^= address ^ u64::from(opcode);
-                address += 4;
-                self.instructions += 1;
-            }
-        }
+    fn instruction(&mut self, instruction: &Instruction, _around: &Around) {
+        self.instructions += 1;
+        self.check ^= instruction.address ^ u64::from(instruction.opcode);
     }
 
     fn item(&mut self, item: FlowItem) {
@@ -375,13 +375,13 @@ struct Flow<'i, S> {
     sink: S,
 }
 
-impl<'i, S: FlowSink + Default> Flow<'i, S> {
-    fn new(images: &'i Images) -> Self {
-        Self { decoder: FlowDecoder::new(&config(), Transactions::Show, images), sink: S::default() }
+impl<'i, S: FlowSink> Flow<'i, S> {
+    fn new(images: &'i Images, sink: S) -> Self {
+        Self { decoder: FlowDecoder::new(&config(), Transactions::Show, images), sink }
     }
 
-    fn of(bytes: &[u8], images: &'i Images) -> S {
-        let mut flow = Self::new(images);
+    fn of(bytes: &[u8], images: &'i Images, sink: S) -> S {
+        let mut flow = Self::new(images, sink);
         PacketDecoder::new(&config()).decode(bytes, true, &mut flow);
         flow.finish(bytes.len() as u64)
     }
@@ -400,26 +400,26 @@ impl<S: FlowSink> Take<PacketItem> for &mut Flow<'_, S> {
 }
 
 fn ranges(bytes: &[u8], images: &Images) -> u64 {
-    let counts: Counts = Flow::of(bytes, images);
+    let counts = Flow::of(bytes, images, Counts::default());
     black_box(counts.ranges);
     counts.instructions
 }
 
 fn each_range(bytes: &[u8], images: &Images) -> u64 {
-    let ranges: EachRange = Flow::of(bytes, images);
+    let ranges = Flow::of(bytes, images, EachRange::default());
     black_box(ranges.check);
     ranges.instructions
 }
 
 fn instructions(bytes: &[u8], images: &Images) -> u64 {
-    let each: EachInstruction = Flow::of(bytes, images);
+    let each = Flow::of(bytes, images, Instructions::new(EachInstruction::default())).into_sink();
     black_box(each.check);
     each.instructions
 }
 
 fn frames_to_ranges(bytes: &[u8], images: &Images) -> u64 {
     let mut flows: Vec<(PacketDecoder, Flow<'_, Counts>)> =
-        IDS.iter().map(|_| (PacketDecoder::new(&config()), Flow::new(images))).collect();
+        IDS.iter().map(|_| (PacketDecoder::new(&config()), Flow::new(images, Counts::default()))).collect();
     demultiplex(bytes, |index, stream| {
         let (packets, flow) = &mut flows[index];
         let read = packets.decode(stream.bytes(), false, flow);

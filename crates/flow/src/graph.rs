@@ -64,7 +64,9 @@ pub(crate) enum Ending {
     TooLong,
 }
 
+/// One cache line.
 #[derive(Debug, Clone)]
+#[repr(align(64))]
 pub(crate) struct Block {
     pub(crate) start: u64,
     /// Behind the last instruction.
@@ -126,6 +128,8 @@ impl Block {
         Target { address: self.end, isa: self.isa }
     }
 }
+
+const _: () = assert!(size_of::<Block>() == 64);
 
 /// A space and an instruction set: one address is one block in each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -265,8 +269,13 @@ impl Graph {
     }
 
     pub(crate) fn opcodes(&self, id: Id) -> &[u32] {
-        let block = self.block(id);
-        let all = if id == SCRATCH { &self.scratch_opcodes } else { &self.opcodes };
+        self.opcodes_of(self.block(id), id == SCRATCH)
+    }
+
+    /// The opcodes of a block, which may be the scratch block.
+    #[inline(always)]
+    pub(crate) fn opcodes_of(&self, block: &Block, is_scratch: bool) -> &[u32] {
+        let all = if is_scratch { &self.scratch_opcodes } else { &self.opcodes };
         &all[block.opcodes as usize..][..block.instructions as usize]
     }
 

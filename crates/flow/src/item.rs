@@ -8,7 +8,7 @@ use unspool_coresight::etm4::element::Context;
 use unspool_coresight::etm4::{ElementError, Located};
 use unspool_isa::{Facts, Isa, Kind};
 
-use crate::graph::{Graph, Id};
+use crate::graph::{Block, Graph, Id, SCRATCH};
 use crate::memory::Space;
 
 /// Takes what was executed.
@@ -229,7 +229,11 @@ impl<'g> Run<'g> {
     #[inline]
     pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<'g>> + use<'g> {
         let graph = self.graph;
-        self.among[self.start as usize..][..self.length as usize].iter().map(move |&step| Range { graph, step })
+        self.among[self.start as usize..][..self.length as usize].iter().map(move |&step| Range {
+            graph,
+            block: graph.block(step.block()),
+            step,
+        })
     }
 }
 
@@ -243,6 +247,7 @@ impl fmt::Debug for Run<'_> {
 #[derive(Clone, Copy)]
 pub struct Range<'g> {
     graph: &'g Graph,
+    block: &'g Block,
     step: Step,
 }
 
@@ -250,24 +255,24 @@ impl<'g> Range<'g> {
     /// The address of the first instruction.
     #[inline]
     pub fn start(&self) -> u64 {
-        self.graph.block(self.step.block()).start
+        self.block.start
     }
 
     /// The address behind the last instruction.
     #[inline]
     pub fn end(&self) -> u64 {
-        self.graph.block(self.step.block()).end
+        self.block.end
     }
 
     /// How many instructions there are.
     #[inline]
     pub fn instructions(&self) -> u32 {
-        self.graph.block(self.step.block()).instructions
+        self.block.instructions
     }
 
     /// The instruction set.
     pub fn isa(&self) -> Isa {
-        self.graph.block(self.step.block()).isa
+        self.block.isa
     }
 
     /// Did the last instruction branch, or was it executed if it is no branch? An E atom.
@@ -278,19 +283,19 @@ impl<'g> Range<'g> {
 
     /// The last instruction.
     pub fn last(&self) -> &'g Facts {
-        &self.graph.block(self.step.block()).last
+        &self.block.last
     }
 
     /// The opcodes, in the order of execution. A T32 opcode of four bytes has its first halfword in the high half, one
     /// of two bytes is smaller than 0x10000.
     #[inline]
     pub fn opcodes(&self) -> &'g [u32] {
-        self.graph.opcodes(self.step.block())
+        self.graph.opcodes_of(self.block, self.step.block() == SCRATCH)
     }
 
     /// Where execution goes on, if the last instruction tells.
     pub fn next(&self) -> Option<u64> {
-        self.graph.block(self.step.block()).leads_to(self.taken()).map(|target| target.address)
+        self.block.leads_to(self.taken()).map(|target| target.address)
     }
 }
 

@@ -46,30 +46,6 @@ fn a32_conditions() {
     }
 }
 
-/// Not a check of right or wrong: `cargo test --release -- --ignored --nocapture` prints the cost, for the tables
-/// below, which are nearly all branches, and for arbitrary words, which nearly all are not.
-#[test]
-#[ignore = "measures time"]
-fn speed() {
-    let arbitrary: Vec<u32> = (0..256_u32).map(|number| number.wrapping_mul(0x9e37_79b1)).collect();
-    for (isa, table) in [(Isa::A64, &A64[..]), (Isa::A32, &A32[..]), (Isa::T32, &T32[..])] {
-        let listed: Vec<u32> = table.iter().map(|row| row.1).collect();
-        eprintln!("{isa:?}: {:.2} ns listed, {:.2} ns arbitrary", cost(isa, &listed), cost(isa, &arbitrary));
-    }
-}
-
-/// How many nanoseconds the facts of one of these opcodes take.
-fn cost(isa: Isa, opcodes: &[u32]) -> f64 {
-    let rounds = 50_000;
-    let start = std::time::Instant::now();
-    for round in 0..rounds {
-        for &opcode in opcodes {
-            std::hint::black_box(facts(isa, round, std::hint::black_box(opcode)));
-        }
-    }
-    start.elapsed().as_nanos() as f64 / (rounds as f64 * opcodes.len() as f64)
-}
-
 fn check(isa: Isa, rows: &[(&str, u32, &str)]) {
     for &(name, opcode, expected) in rows {
         let facts = facts(isa, ADDRESS, opcode);

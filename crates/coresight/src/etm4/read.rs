@@ -164,7 +164,7 @@ impl PacketDecoder {
     /// Reads packets from `bytes`, which start at [`offset`](Self::offset). Returns how many bytes were read; the
     /// others start a packet whose end has not come: give them again with what follows. With `last` nothing follows,
     /// and all bytes are read.
-    #[inline]
+    #[inline(always)]
     pub fn decode(&mut self, bytes: &[u8], last: bool, mut sink: impl Take<PacketItem>) -> usize {
         let start = self.offset;
         let mut at = 0;
