@@ -102,7 +102,11 @@ impl<'c> Code<'c> {
 
 impl CodeMemory for Code<'_> {
     fn read<'b>(&'b self, address: u64, _space: Space, buffer: &'b mut [u8]) -> &'b [u8] {
+        // Behind the top of memory its bottom follows only for who counts to the top, so nobody is lent both at once.
+        let left =
+            usize::try_from(self.setup.top().saturating_sub(address)).map_or(usize::MAX, |left| left.saturating_add(1));
         let all = self.from(address);
+        let all = &all[..all.len().min(left)];
         if !self.setup.few_at_a_time() {
             return all;
         }

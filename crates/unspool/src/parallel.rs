@@ -307,7 +307,12 @@ fn cut(window: &mut Stream, least: usize, last: bool) -> Option<Stream> {
     let bytes = window.bytes();
     let index = match next_start(bytes, least) {
         Some(index) => index,
-        None if bytes.len() >= least.saturating_mul(LONGEST) || last && !bytes.is_empty() => bytes.len(),
+        // A break may be all that is left.
+        None if last && (!bytes.is_empty() || window.next_break().is_some()) => {
+            let rest = Stream::new(window.id());
+            return Some(std::mem::replace(window, rest));
+        }
+        None if !last && bytes.len() >= least.saturating_mul(LONGEST) => bytes.len(),
         None => return None,
     };
     let rest = window.split_off(window.start() + index as u64);

@@ -38,6 +38,11 @@ impl Stream {
         Self { id, bytes: Vec::new(), start: 0, pieces: VecDeque::new(), follows: u64::MAX, breaks: VecDeque::new() }
     }
 
+    /// The trace id.
+    pub fn id(&self) -> u8 {
+        self.id
+    }
+
     /// The bytes that have come and have not been dropped.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -67,14 +72,14 @@ impl Stream {
         self.split().1.forget_before(start);
     }
 
-    /// Cuts the window in two at a position within it: what comes from there on is the answer. Breaks at the position
-    /// stay here.
+    /// Cuts the window in two at a position within it: what comes from there on is the answer, with a break at the
+    /// position.
     #[must_use]
     pub fn split_off(&mut self, position: u64) -> Self {
         let index = (position.saturating_sub(self.start) as usize).min(self.bytes.len());
         let start = self.start + index as u64;
         let pieces_here = self.pieces.partition_point(|piece| piece.stream < start);
-        let breaks_here = self.breaks.partition_point(|&here| here <= start);
+        let breaks_here = self.breaks.partition_point(|&here| here < start);
         let mut pieces = self.pieces.split_off(pieces_here);
         if let Some(&cut) = self.pieces.back()
             && pieces.front().is_none_or(|first| first.stream > start)
@@ -86,7 +91,7 @@ impl Stream {
         Self { id: self.id, bytes, start, pieces, follows: self.follows, breaks }
     }
 
-    /// A copy of what comes before a position within the window. Breaks at the position belong to it.
+    /// A copy of what comes before a position within the window.
     #[must_use]
     pub fn until(&self, position: u64) -> Self {
         let index = (position.saturating_sub(self.start) as usize).min(self.bytes.len());
@@ -97,7 +102,7 @@ impl Stream {
             start: self.start,
             pieces: self.pieces.iter().take_while(|piece| piece.stream < end).copied().collect(),
             follows: self.follows,
-            breaks: self.breaks.iter().take_while(|&&here| here <= end).copied().collect(),
+            breaks: self.breaks.iter().take_while(|&&here| here < end).copied().collect(),
         }
     }
 
