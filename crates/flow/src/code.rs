@@ -19,6 +19,9 @@ const ORDINARY: Facts = Facts {
     it: 0,
 };
 
+/// Ordinary instructions that are taken at once.
+const MOST_ORDINARY: usize = 64;
+
 /// Instructions in a row.
 pub(crate) struct Code<'m, M> {
     memory: &'m M,
@@ -33,6 +36,21 @@ pub(crate) struct Code<'m, M> {
 impl<'m, M: CodeMemory> Code<'m, M> {
     pub(crate) fn new(memory: &'m M, space: Space, isa: Isa, address: u64) -> Self {
         Self { memory, space, isa, address: within(isa, address), it: 0 }
+    }
+
+    /// Takes the A64 instructions that come next and are known to be nothing special at first sight, a bounded number.
+    #[inline(always)]
+    pub(crate) fn take_ordinary(&mut self, opcodes: &mut Vec<u32>) {
+        if self.isa != Isa::A64 {
+            return;
+        }
+        let mut buffer = [0; 64];
+        let bytes = self.memory.read(self.address, self.space, &mut buffer);
+        let (words, _) = bytes[..bytes.len().min(MOST_ORDINARY * 4)].as_chunks::<4>();
+        let is_special = |word: &[u8; 4]| !is_ordinary_a64(u32::from_le_bytes(*word));
+        let count = words.iter().position(is_special).unwrap_or(words.len());
+        opcodes.extend(words[..count].iter().map(|&word| u32::from_le_bytes(word)));
+        self.address = self.address.wrapping_add(4 * count as u64);
     }
 
     /// Hands out instructions for as long as they are wanted: where the next one is, the opcode, and its kind. Returns

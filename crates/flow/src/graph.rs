@@ -192,7 +192,7 @@ impl Graph {
             rules,
             worlds: Vec::new(),
             blocks,
-            places: vec![Place::default(); 1 << 12],
+            places: vec![Place::default(); 1 << 16],
             opcodes,
             long: BTreeMap::new(),
             secret,
@@ -355,8 +355,7 @@ impl Graph {
         let next = match block.leads_to(taken) {
             None => NEEDS_ADDRESS,
             Some(Target { address, isa }) => {
-                let space = self.worlds[usize::from(block.mode.0)].space;
-                let mode = self.mode(space, isa);
+                let mode = if isa == block.isa { block.mode } else { self.mode(self.space(block.mode), isa) };
                 self.enter(memory, mode, address)
             }
         };
@@ -375,6 +374,7 @@ impl Graph {
         let mut code = Code::new(memory, world.space, world.isa, address);
         let first = self.opcodes.len();
         let (opcodes, rules) = (&mut self.opcodes, self.rules);
+        code.take_ordinary(opcodes);
         let (last, known) = code.each(|_, opcode, kind| {
             opcodes.push(opcode);
             !rules.is_p0(kind) && opcodes.len() - first < LONGEST

@@ -71,13 +71,12 @@ pub(crate) struct Runs {
 
 impl Runs {
     pub(crate) fn new() -> Self {
-        Self {
-            nodes: vec![Node::default(); FIRST as usize],
-            blocks: (0..FIRST).collect(),
-            overflow: Table::new(),
-            more: Vec::new(),
-            steps: Vec::new(),
-        }
+        // Room that is not used costs nothing; to move nodes while they become more does.
+        let mut nodes = Vec::with_capacity(1 << 15);
+        nodes.resize(FIRST as usize, Node::default());
+        let mut blocks = Vec::with_capacity(1 << 15);
+        blocks.extend(0..FIRST);
+        Self { nodes, blocks, overflow: Table::new(), more: Vec::new(), steps: Vec::with_capacity(1 << 17) }
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -152,13 +151,14 @@ impl Runs {
         next: NodeId,
         steps: &[Step],
     ) -> Option<Run> {
-        let instructions = u16::try_from(instructions(graph, steps)).ok()?;
+        let (instructions, traits) = sum_up(graph, steps);
+        let instructions = u16::try_from(instructions).ok()?;
         if atoms.count() > MOST_ATOMS || atoms.is_empty() {
             return None;
         }
         let (key, start, length) = (key(atoms), self.steps.len() as u32, steps.len() as u8);
         self.steps.extend_from_slice(steps);
-        let run = Run { key, next, start, instructions, length, traits: traits(graph, steps) };
+        let run = Run { key, next, start, instructions, length, traits };
         match self.nodes[node as usize].0.iter_mut().find(|free| free.key == 0) {
             Some(free) => *free = run,
             None => self.put_further(node, run),
@@ -167,15 +167,16 @@ impl Runs {
     }
 }
 
-pub(crate) fn instructions(graph: &Graph, steps: &[Step]) -> u64 {
-    steps.iter().map(|step| u64::from(graph.block(step.block()).instructions)).sum()
-}
-
-pub(crate) fn traits(graph: &Graph, steps: &[Step]) -> Traits {
-    let last_of = |step: &Step| &graph.block(step.block()).last;
-    let links = steps.iter().any(|step| step.taken() && last_of(step).link);
-    let eret = steps.last().is_some_and(|step| step.taken() && last_of(step).eret);
-    Traits((u8::from(links) * Traits::LINKS) | (u8::from(eret) * Traits::ERET))
+/// How many instructions the steps of a run have, and what more there is to it.
+pub(crate) fn sum_up(graph: &Graph, steps: &[Step]) -> (u64, Traits) {
+    let (mut instructions, mut links, mut eret) = (0, false, false);
+    for step in steps {
+        let block = graph.block(step.block());
+        instructions += u64::from(block.instructions);
+        links |= step.taken() & block.last.link;
+        eret = step.taken() & block.last.eret;
+    }
+    (instructions, Traits((u8::from(links) * Traits::LINKS) | (u8::from(eret) * Traits::ERET)))
 }
 
 /// Twenty-four atoms and their count fit into one number, which is not zero since there is at least one.

@@ -3,7 +3,7 @@
 //! Keys are numbers other than zero, values are numbers. Grows by doubling and never shrinks; who fills it decides when
 //! it is emptied.
 
-/// Open addressing with linear probing, at most half full.
+/// Open addressing with linear probing, at most a quarter full.
 #[derive(Debug, Clone)]
 pub(crate) struct Table {
     entries: Vec<Entry>,
@@ -21,7 +21,7 @@ struct Entry {
 
 impl Table {
     pub(crate) fn new() -> Self {
-        Self::with_bits(10)
+        Self::with_bits(12)
     }
 
     fn with_bits(bits: u32) -> Self {
@@ -42,7 +42,7 @@ impl Table {
 
     /// Adds a key that is not there yet.
     pub(crate) fn insert(&mut self, key: u64, value: u64) {
-        if self.used * 2 >= self.entries.len() {
+        if self.used * 4 >= self.entries.len() {
             let mut larger = Self::with_bits(u64::BITS - self.shift + 1);
             self.entries.iter().filter(|entry| entry.key != 0).for_each(|entry| larger.insert(entry.key, entry.value));
             *self = larger;

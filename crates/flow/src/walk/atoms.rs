@@ -109,7 +109,8 @@ impl<M: CodeMemory> Walker<M> {
 
     /// One atom, which a mispredict may still change. False: it did not lead from one known block to the next.
     pub(super) fn step(&mut self, place: Place, taken: bool, may_change: bool, sink: &mut impl FlowSink) -> bool {
-        if !self.locate(place, sink) {
+        let is_located = self.at >= FIRST && self.q.is_none();
+        if !is_located && !self.locate(place, sink) {
             // A mispredict would be about this atom, and not about the last one whose place was known.
             self.flush(sink);
             self.lose(place);
@@ -161,6 +162,7 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     /// Goes where the last instruction of a block leads.
+    #[inline]
     pub(super) fn go_on(&mut self, id: Id, taken: bool) {
         self.at = self.graph.follow(&self.memory, id, taken);
         if self.at == NO_CODE {

@@ -8,7 +8,7 @@ use super::{Place, Walker, sub_isa};
 use crate::graph::{LOST, NEEDS_ADDRESS, SCRATCH};
 use crate::item::{Cause, Finding, FlowSink, Item, Run, Step};
 use crate::memory::CodeMemory;
-use crate::runs::{self, instructions, traits};
+use crate::runs::{self, sum_up};
 
 /// Items that may wait behind a P0 element whose outcome can still change.
 const MOST_BEHIND: usize = 1 << 10;
@@ -126,9 +126,10 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     pub(super) fn tell_run(&self, steps: &[Step], offset: u64, sink: &mut impl FlowSink) {
-        let (length, instructions) = (steps.len() as u32, instructions(&self.graph, steps));
+        let length = steps.len() as u32;
+        let (instructions, traits) = sum_up(&self.graph, steps);
         sink.run(Run { graph: &self.graph, among: steps, start: 0, length, instructions, offset });
-        if traits(&self.graph, steps).eret() {
+        if traits.eret() {
             self.tell_return(offset, sink);
         }
     }
