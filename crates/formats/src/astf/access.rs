@@ -1,0 +1,72 @@
+//! One access to memory, wherever it stands: in the record of its instruction or in one behind it.
+
+use super::record::{ExtraEa, Instruction, xattr_mode};
+
+/// An access to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Access {
+    /// Where it starts.
+    pub address: u64,
+    /// How far it goes.
+    pub extent: Extent,
+    /// It read.
+    pub read: bool,
+    /// It wrote.
+    pub write: bool,
+    /// It was to tag memory too.
+    pub tagged: bool,
+}
+
+/// How far an access goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Extent {
+    /// So many bytes, as the instruction has it.
+    Bytes(u16),
+    /// So many bytes, as a register has it; there may be none.
+    Range(u64),
+}
+
+impl Extent {
+    /// How many bytes they are.
+    pub fn bytes(self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => u64::from(bytes),
+            Self::Range(bytes) => bytes,
+        }
+    }
+}
+
+fn sized(size: u8) -> Extent {
+    Extent::Bytes(u16::from(size) + 1)
+}
+
+impl Instruction {
+    /// The access in the record of the instruction.
+    pub fn access(&self) -> Option<Access> {
+        let is_range = self.xattr_mode == xattr_mode::RANGE;
+        let extent = if is_range { Extent::Range(self.xattr) } else { sized(self.ea_size) };
+        let (read, write, tagged) = (self.is_read, self.is_write, self.ea_tagged);
+        (self.ea_valid && !self.is_branch).then_some(Access { address: self.ea, extent, read, write, tagged })
+    }
+}
+
+impl ExtraEa {
+    /// The accesses in the record: one or two.
+    pub fn accesses(&self) -> (Access, Option<Access>) {
+        let first = Access {
+            address: self.mem0_addr,
+            extent: if self.mem1_addr_range { Extent::Range(self.mem1_addr) } else { sized(self.mem0_size) },
+            read: self.mem0_is_read,
+            write: self.mem0_is_write,
+            tagged: self.mem0_tagged,
+        };
+        let second = Access {
+            address: self.mem1_addr,
+            extent: sized(self.mem1_size),
+            read: self.mem1_is_read,
+            write: self.mem1_is_write,
+            tagged: self.mem1_tagged,
+        };
+        (first, (self.mem1_valid && !self.mem1_addr_range).then_some(second))
+    }
+}

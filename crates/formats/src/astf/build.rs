@@ -1,0 +1,1 @@
+//! Records from instructions: a writer that knows the rules.

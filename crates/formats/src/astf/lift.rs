@@ -1,0 +1,1 @@
+//! Records as instructions, with what belongs to each.

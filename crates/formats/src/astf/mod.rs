@@ -1,0 +1,22 @@
+//! ASTF, the Architectural Structured Trace Format of Arm: what one AArch64 PE executed, with the addresses it accessed.
+//!
+//! file ─▶ [`read`] ─▶ [`record`]s ─▶ [`lift`] (instructions), [`check`] (findings), `text` (lines)
+//! instructions ─▶ [`build`] ─▶ records ─▶ [`write`] ─▶ file
+//!
+//! A file is a header and records of 32 bytes, which may be compressed.
+
+mod access;
+pub mod build;
+pub mod check;
+pub mod example;
+mod layout;
+pub mod lift;
+pub mod read;
+pub mod record;
+pub mod sanitize;
+#[cfg(feature = "text")]
+pub mod text;
+pub mod write;
+
+pub use access::{Access, Extent};
+pub use layout::Bytes;

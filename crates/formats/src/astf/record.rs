@@ -1,0 +1,558 @@
+//! Records: 32 bytes each, and what they say.
+//!
+//! bytes ◀─▶ **records**
+//!
+//! The tables below are the layout: every bit of a record belongs to a field, so nothing is lost on the way in or out.
+//! Here no field is judged; that is the business of [`check`](super::check).
+//! Specification: Arm Architectural Structured Trace Format, issue 0.11, "Trace format".
+
+use super::layout::{Bytes, Field, record};
+
+/// Every record has this size.
+pub const RECORD_BYTES: usize = 32;
+
+record! {
+    /// The first record: what the file is and how the others are stored.
+    Header, HeaderView: 0x41 {
+        /// The characters `STF`, which follow the type `A`.
+        magic: [u8; 3] = 8..=31,
+        /// The version before the dot.
+        version_major: u8 = 32..=39,
+        /// The version behind the dot.
+        version_minor: u8 = 40..=47,
+        /// Reserved.
+        reserved16: u16 = 48..=63,
+        /// The records behind the header are compressed.
+        compressed: bool = 64..=64,
+        /// They are compressed with zlib and not with LZMA.
+        use_zlib: bool = 65..=65,
+        /// Reserved.
+        reserved62: u64 = 66..=127,
+        /// For the future: registers.
+        reginfo: bool = 128..=128,
+        /// For the future: memory.
+        meminfo: bool = 129..=129,
+        /// For the future: data addresses.
+        addrinfo_d: bool = 130..=130,
+        /// For the future: instruction addresses.
+        addrinfo_i: bool = 131..=131,
+        /// For the future.
+        pseudo: bool = 132..=132,
+        /// Only one Exception level was traced: a Basic trace.
+        single_el: bool = 133..=133,
+        /// There are timestamps.
+        timestamps: bool = 134..=134,
+        /// Reserved.
+        reserved57: u64 = 135..=191,
+        /// Reserved.
+        reserved64: u64 = 192..=255,
+    }
+}
+
+record! {
+    /// An instruction was executed, or was tried.
+    Instruction, InstructionView: 0x01 {
+        /// What `xattr` holds: 1 the size of a range, 2 an index into ZA, 0 and 3 nothing.
+        xattr_mode: u8 = 8..=9,
+        /// Reserved.
+        reserved6: u8 = 10..=15,
+        /// Reserved.
+        reserved1: bool = 16..=16,
+        /// The access was to tag memory too.
+        ea_tagged: bool = 17..=17,
+        /// It raised an exception.
+        trap: bool = 18..=18,
+        /// It is a branch.
+        is_branch: bool = 19..=19,
+        /// It read from memory.
+        is_read: bool = 20..=20,
+        /// It wrote to memory.
+        is_write: bool = 21..=21,
+        /// `ea` is the address of an access, or the target of a branch that was taken.
+        ea_valid: bool = 22..=22,
+        /// More accesses follow in [`ExtraEa`] records.
+        extra_eas: bool = 23..=23,
+        /// Bytes of the access minus one; zero of a range.
+        ea_size: u8 = 24..=31,
+        /// The opcode.
+        iword: u32 = 32..=63,
+        /// Where it is.
+        pc: u64 = 64..=127,
+        /// The address of the first access, or where a branch went.
+        ea: u64 = 128..=191,
+        /// As `xattr_mode` says.
+        xattr: u64 = 192..=255,
+    }
+}
+
+record! {
+    /// Execution was redirected: an exception, the return from one, or a reset.
+    Trap, TrapView: 0x05 {
+        /// Reserved.
+        reserved8: u8 = 8..=15,
+        /// 0 synchronous exception, 1 SError, 2 IRQ, 3 FIQ, 4 exception return, 5 reset of the PE.
+        trap_type: u8 = 16..=18,
+        /// Reserved.
+        reserved1a: bool = 19..=19,
+        /// 0 none, 1 SVC, 2 HVC, 3 SMC.
+        syscall_type: u8 = 20..=21,
+        /// Reserved.
+        reserved2: u8 = 22..=23,
+        /// A virtual SError, IRQ or FIQ.
+        is_virtual: bool = 24..=24,
+        /// Reserved.
+        reserved1b: bool = 25..=25,
+        /// The Exception class, as ESR_ELx has it.
+        ec: u8 = 26..=31,
+        /// Which system call, hypervisor call or firmware call.
+        syscall_index: u16 = 32..=47,
+        /// Reserved.
+        reserved16: u16 = 48..=63,
+        /// Where execution goes on.
+        target_pc: u64 = 64..=127,
+        /// Reserved.
+        reserved128_low: u64 = 128..=191,
+        /// Reserved.
+        reserved128_high: u64 = 192..=255,
+    }
+}
+
+record! {
+    /// One or two more accesses of the last instruction, or one more range.
+    ExtraEa, ExtraEaView: 0x07 {
+        /// Reserved.
+        mem0_reserved8: u8 = 8..=15,
+        /// Reserved.
+        mem0_reserved5: u8 = 16..=20,
+        /// The first access was to tag memory too.
+        mem0_tagged: bool = 21..=21,
+        /// The first access read.
+        mem0_is_read: bool = 22..=22,
+        /// The first access wrote.
+        mem0_is_write: bool = 23..=23,
+        /// Bytes of the first access minus one; zero of a range.
+        mem0_size: u8 = 24..=31,
+        /// Reserved.
+        mem0_reserved32: u32 = 32..=63,
+        /// The address of the first access.
+        mem0_addr: u64 = 64..=127,
+        /// There is a second access.
+        mem1_valid: bool = 128..=128,
+        /// Another such record follows.
+        extra_eas: bool = 129..=129,
+        /// `mem1_addr` is the size of a range at `mem0_addr`.
+        mem1_addr_range: bool = 130..=130,
+        /// Reserved.
+        reserved5: u8 = 131..=135,
+        /// Reserved.
+        mem1_reserved8: u8 = 136..=143,
+        /// Reserved.
+        mem1_reserved5: u8 = 144..=148,
+        /// The second access was to tag memory too.
+        mem1_tagged: bool = 149..=149,
+        /// The second access read.
+        mem1_is_read: bool = 150..=150,
+        /// The second access wrote.
+        mem1_is_write: bool = 151..=151,
+        /// Bytes of the second access minus one.
+        mem1_size: u8 = 152..=159,
+        /// Reserved.
+        mem1_reserved32: u32 = 160..=191,
+        /// The address of the second access, or the size of a range.
+        mem1_addr: u64 = 192..=255,
+    }
+}
+
+record! {
+    /// The state that the next instruction is executed in.
+    Context, ContextView: 0x08 {
+        /// Streaming SVE mode.
+        pstate_sm: bool = 8..=8,
+        /// Data-independent timing.
+        pstate_dit: bool = 9..=9,
+        /// Speculative stores may be bypassed.
+        pstate_ssbs: bool = 10..=10,
+        /// Reserved.
+        reserved5a: u8 = 11..=15,
+        /// Reserved.
+        reserved16: u16 = 16..=31,
+        /// The vector length in units of 128 bits, minus one.
+        evl: u8 = 32..=35,
+        /// Reserved.
+        reserved12: u16 = 36..=47,
+        /// Execution is in a mode that the format does not support.
+        unsupported: bool = 48..=48,
+        /// What a Tag Check Fault does: 0 nothing, 1 synchronous, 2 asynchronous, 3 synchronous for loads only.
+        mte_tcf: u8 = 49..=50,
+        /// Reserved.
+        reserved5b: u8 = 51..=55,
+        /// The Exception level.
+        el: u8 = 56..=57,
+        /// Reserved.
+        reserved2: u8 = 58..=59,
+        /// Secure state.
+        secure: bool = 60..=60,
+        /// The stack pointer is that of the Exception level.
+        handler: bool = 61..=61,
+        /// `pid` is known.
+        pid_valid: bool = 62..=62,
+        /// `tid` is known.
+        tid_valid: bool = 63..=63,
+        /// The process.
+        pid: u64 = 64..=127,
+        /// The thread.
+        tid: u64 = 128..=191,
+        /// Reserved.
+        reserved64: u64 = 192..=255,
+    }
+}
+
+record! {
+    /// A string starts.
+    StringStart, StringStartView: 0x43 {
+        /// Reserved.
+        reserved8: u8 = 8..=15,
+        /// Bytes of the whole string.
+        size: u16 = 16..=31,
+        /// The first of them.
+        string: [u8; 28] = 32..=255,
+    }
+}
+
+record! {
+    /// A string goes on.
+    StringContinuation, StringContinuationView: 0x44 {
+        /// The next bytes of the string.
+        string: [u8; 31] = 8..=255,
+    }
+}
+
+record! {
+    /// The time.
+    Timestamp, TimestampView: 0x45 {
+        /// 1: microseconds.
+        unit: u8 = 8..=15,
+        /// Reserved.
+        reserved16: u16 = 16..=31,
+        /// Reserved.
+        reserved32: u32 = 32..=63,
+        /// The time.
+        value: u64 = 64..=127,
+        /// Reserved.
+        value1: u64 = 128..=191,
+        /// Reserved.
+        reserved64: u64 = 192..=255,
+    }
+}
+
+/// A record of any type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Record {
+    /// What the file is.
+    Header(Header),
+    /// An instruction.
+    Instruction(Instruction),
+    /// Execution was redirected.
+    Trap(Trap),
+    /// More accesses.
+    ExtraEa(ExtraEa),
+    /// The state of the PE.
+    Context(Context),
+    /// A string starts.
+    StringStart(StringStart),
+    /// A string goes on.
+    StringContinuation(StringContinuation),
+    /// The time.
+    Timestamp(Timestamp),
+    /// A type that this version of the format does not know.
+    Unknown(Bytes),
+}
+
+/// A record of any type as it lies in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View<'b> {
+    /// What the file is.
+    Header(HeaderView<'b>),
+    /// An instruction.
+    Instruction(InstructionView<'b>),
+    /// Execution was redirected.
+    Trap(TrapView<'b>),
+    /// More accesses.
+    ExtraEa(ExtraEaView<'b>),
+    /// The state of the PE.
+    Context(ContextView<'b>),
+    /// A string starts.
+    StringStart(StringStartView<'b>),
+    /// A string goes on.
+    StringContinuation(StringContinuationView<'b>),
+    /// The time.
+    Timestamp(TimestampView<'b>),
+    /// A type that this version of the format does not know.
+    Unknown(&'b Bytes),
+}
+
+impl<'b> View<'b> {
+    /// Looks at a record.
+    #[inline(always)]
+    pub fn new(bytes: &'b Bytes) -> Self {
+        match bytes[0] {
+            Instruction::TYPE => Self::Instruction(InstructionView::new(bytes)),
+            ExtraEa::TYPE => Self::ExtraEa(ExtraEaView::new(bytes)),
+            Trap::TYPE => Self::Trap(TrapView::new(bytes)),
+            Context::TYPE => Self::Context(ContextView::new(bytes)),
+            Header::TYPE => Self::Header(HeaderView::new(bytes)),
+            StringStart::TYPE => Self::StringStart(StringStartView::new(bytes)),
+            StringContinuation::TYPE => Self::StringContinuation(StringContinuationView::new(bytes)),
+            Timestamp::TYPE => Self::Timestamp(TimestampView::new(bytes)),
+            _ => Self::Unknown(bytes),
+        }
+    }
+
+    /// All fields at once.
+    #[inline(always)]
+    pub fn get(self) -> Record {
+        match self {
+            Self::Header(view) => Record::Header(view.get()),
+            Self::Instruction(view) => Record::Instruction(view.get()),
+            Self::Trap(view) => Record::Trap(view.get()),
+            Self::ExtraEa(view) => Record::ExtraEa(view.get()),
+            Self::Context(view) => Record::Context(view.get()),
+            Self::StringStart(view) => Record::StringStart(view.get()),
+            Self::StringContinuation(view) => Record::StringContinuation(view.get()),
+            Self::Timestamp(view) => Record::Timestamp(view.get()),
+            Self::Unknown(bytes) => Record::Unknown(*bytes),
+        }
+    }
+}
+
+impl Record {
+    /// The record that these bytes are.
+    #[inline]
+    pub fn from_bytes(bytes: &Bytes) -> Self {
+        View::new(bytes).get()
+    }
+
+    /// Its bytes.
+    #[inline]
+    pub fn to_bytes(&self) -> Bytes {
+        match self {
+            Self::Header(record) => record.to_bytes(),
+            Self::Instruction(record) => record.to_bytes(),
+            Self::Trap(record) => record.to_bytes(),
+            Self::ExtraEa(record) => record.to_bytes(),
+            Self::Context(record) => record.to_bytes(),
+            Self::StringStart(record) => record.to_bytes(),
+            Self::StringContinuation(record) => record.to_bytes(),
+            Self::Timestamp(record) => record.to_bytes(),
+            Self::Unknown(bytes) => *bytes,
+        }
+    }
+}
+
+/// What the extended attribute of an instruction says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Attribute {
+    /// Nothing: the field is reserved.
+    None,
+    /// The access is to so many bytes.
+    Range(u64),
+    /// The index into ZA.
+    SmeIndex(u8),
+}
+
+/// Modes of the extended attribute.
+pub mod xattr_mode {
+    /// The field is not in use.
+    pub const NONE: u8 = 0;
+    /// The field is the size of a range.
+    pub const RANGE: u8 = 1;
+    /// The field is an index into ZA.
+    pub const SME: u8 = 2;
+}
+
+/// Types of a [`Trap`].
+pub mod trap_type {
+    /// An exception that an instruction caused, or that has no cause in an executed one.
+    pub const SYNCHRONOUS: u8 = 0;
+    /// A system error.
+    pub const SERROR: u8 = 1;
+    /// An interrupt.
+    pub const IRQ: u8 = 2;
+    /// A fast interrupt.
+    pub const FIQ: u8 = 3;
+    /// The return from an exception.
+    pub const EXCEPTION_RETURN: u8 = 4;
+    /// The PE was reset.
+    pub const RESET: u8 = 5;
+}
+
+/// The only unit of time.
+pub const MICROSECONDS: u8 = 1;
+
+impl Instruction {
+    /// What the extended attribute says.
+    pub fn attribute(&self) -> Attribute {
+        match self.xattr_mode {
+            xattr_mode::RANGE => Attribute::Range(self.xattr),
+            xattr_mode::SME => Attribute::SmeIndex(self.xattr as u8),
+            _ => Attribute::None,
+        }
+    }
+
+    /// It is a branch that was taken.
+    pub fn is_taken(&self) -> bool {
+        self.is_branch && self.ea_valid
+    }
+}
+
+impl Context {
+    /// The vector length in bits.
+    pub fn vector_bits(&self) -> u32 {
+        (u32::from(self.evl) + 1) * 128
+    }
+}
+
+/// The level of detail of a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// One Exception level, and no traps.
+    Basic,
+    /// All Exception levels, with traps.
+    BasicPlus,
+}
+
+/// How the records behind the header are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Storage {
+    /// As they are.
+    #[default]
+    Raw,
+    /// Compressed with LZMA.
+    Lzma,
+    /// Compressed with zlib.
+    Zlib,
+}
+
+impl Header {
+    /// The characters behind the first.
+    pub const MAGIC: [u8; 3] = *b"STF";
+    /// The newest version that is known here.
+    pub const VERSION: (u8, u8) = (0, 11);
+
+    /// A header of the newest version.
+    pub fn new(level: Level, timestamps: bool, storage: Storage) -> Self {
+        let (version_major, version_minor) = Self::VERSION;
+        let single_el = level == Level::Basic;
+        let header = Self { magic: Self::MAGIC, version_major, version_minor, single_el, timestamps, ..Self::default() };
+        header.stored(storage)
+    }
+
+    /// The same trace, stored in another way.
+    pub fn stored(self, storage: Storage) -> Self {
+        Self { compressed: storage != Storage::Raw, use_zlib: storage == Storage::Zlib, ..self }
+    }
+
+    /// How the other records are stored.
+    pub fn storage(&self) -> Storage {
+        match (self.compressed, self.use_zlib) {
+            (false, _) => Storage::Raw,
+            (true, false) => Storage::Lzma,
+            (true, true) => Storage::Zlib,
+        }
+    }
+
+    /// The level of detail.
+    pub fn level(&self) -> Level {
+        if self.single_el { Level::Basic } else { Level::BasicPlus }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(100_000))]
+
+        #[test]
+        fn any_bytes_come_back(mut bytes: Bytes, kind in 0_usize..10) {
+            let types = [0x41, 1, 5, 7, 8, 0x43, 0x44, 0x45];
+            if let Some(&kind) = types.get(kind) {
+                bytes[0] = kind;
+            }
+            let record = Record::from_bytes(&bytes);
+            prop_assert_eq!(record.to_bytes(), bytes);
+            prop_assert_eq!(matches!(record, Record::Unknown(_)), !types.contains(&bytes[0]));
+        }
+    }
+
+    #[test]
+    fn fields_are_where_the_document_has_them() {
+        // (a record with one field set to ones, the bytes that are not zero besides the first)
+        let rows: &[(Record, &[(usize, u8)])] = &[
+            (Record::Instruction(Instruction { xattr_mode: 3, ..Default::default() }), &[(1, 3)]),
+            (Record::Instruction(Instruction { ea_tagged: true, ..Default::default() }), &[(2, 2)]),
+            (Record::Instruction(Instruction { trap: true, ..Default::default() }), &[(2, 4)]),
+            (Record::Instruction(Instruction { is_branch: true, ..Default::default() }), &[(2, 8)]),
+            (Record::Instruction(Instruction { is_read: true, ..Default::default() }), &[(2, 0x10)]),
+            (Record::Instruction(Instruction { is_write: true, ..Default::default() }), &[(2, 0x20)]),
+            (Record::Instruction(Instruction { ea_valid: true, ..Default::default() }), &[(2, 0x40)]),
+            (Record::Instruction(Instruction { extra_eas: true, ..Default::default() }), &[(2, 0x80)]),
+            (Record::Instruction(Instruction { ea_size: 0xff, ..Default::default() }), &[(3, 0xff)]),
+            (Record::Instruction(Instruction { iword: 0x1234, ..Default::default() }), &[(4, 0x34), (5, 0x12)]),
+            (Record::Instruction(Instruction { pc: 0xff << 56, ..Default::default() }), &[(15, 0xff)]),
+            (Record::Instruction(Instruction { ea: 1, ..Default::default() }), &[(16, 1)]),
+            (Record::Instruction(Instruction { xattr: 1, ..Default::default() }), &[(24, 1)]),
+            (Record::Trap(Trap { trap_type: 7, ..Default::default() }), &[(2, 7)]),
+            (Record::Trap(Trap { syscall_type: 3, ..Default::default() }), &[(2, 0x30)]),
+            (Record::Trap(Trap { is_virtual: true, ..Default::default() }), &[(3, 1)]),
+            (Record::Trap(Trap { ec: 0x3f, ..Default::default() }), &[(3, 0xfc)]),
+            (Record::Trap(Trap { syscall_index: 0x102, ..Default::default() }), &[(4, 2), (5, 1)]),
+            (Record::Trap(Trap { target_pc: 1, ..Default::default() }), &[(8, 1)]),
+            (Record::ExtraEa(ExtraEa { mem0_tagged: true, ..Default::default() }), &[(2, 0x20)]),
+            (Record::ExtraEa(ExtraEa { mem0_is_read: true, ..Default::default() }), &[(2, 0x40)]),
+            (Record::ExtraEa(ExtraEa { mem0_is_write: true, ..Default::default() }), &[(2, 0x80)]),
+            (Record::ExtraEa(ExtraEa { mem0_size: 3, ..Default::default() }), &[(3, 3)]),
+            (Record::ExtraEa(ExtraEa { mem0_addr: 1, ..Default::default() }), &[(8, 1)]),
+            (Record::ExtraEa(ExtraEa { mem1_valid: true, ..Default::default() }), &[(16, 1)]),
+            (Record::ExtraEa(ExtraEa { extra_eas: true, ..Default::default() }), &[(16, 2)]),
+            (Record::ExtraEa(ExtraEa { mem1_addr_range: true, ..Default::default() }), &[(16, 4)]),
+            (Record::ExtraEa(ExtraEa { mem1_tagged: true, ..Default::default() }), &[(18, 0x20)]),
+            (Record::ExtraEa(ExtraEa { mem1_is_read: true, ..Default::default() }), &[(18, 0x40)]),
+            (Record::ExtraEa(ExtraEa { mem1_is_write: true, ..Default::default() }), &[(18, 0x80)]),
+            (Record::ExtraEa(ExtraEa { mem1_size: 3, ..Default::default() }), &[(19, 3)]),
+            (Record::ExtraEa(ExtraEa { mem1_addr: 1, ..Default::default() }), &[(24, 1)]),
+            (Record::Context(Context { pstate_sm: true, ..Default::default() }), &[(1, 1)]),
+            (Record::Context(Context { pstate_dit: true, ..Default::default() }), &[(1, 2)]),
+            (Record::Context(Context { pstate_ssbs: true, ..Default::default() }), &[(1, 4)]),
+            (Record::Context(Context { evl: 0xf, ..Default::default() }), &[(4, 0xf)]),
+            (Record::Context(Context { unsupported: true, ..Default::default() }), &[(6, 1)]),
+            (Record::Context(Context { mte_tcf: 3, ..Default::default() }), &[(6, 6)]),
+            (Record::Context(Context { el: 3, ..Default::default() }), &[(7, 3)]),
+            (Record::Context(Context { secure: true, ..Default::default() }), &[(7, 0x10)]),
+            (Record::Context(Context { handler: true, ..Default::default() }), &[(7, 0x20)]),
+            (Record::Context(Context { pid_valid: true, ..Default::default() }), &[(7, 0x40)]),
+            (Record::Context(Context { tid_valid: true, ..Default::default() }), &[(7, 0x80)]),
+            (Record::Context(Context { pid: 1, ..Default::default() }), &[(8, 1)]),
+            (Record::Context(Context { tid: 1, ..Default::default() }), &[(16, 1)]),
+            (Record::Header(Header { version_major: 1, ..Default::default() }), &[(4, 1)]),
+            (Record::Header(Header { version_minor: 1, ..Default::default() }), &[(5, 1)]),
+            (Record::Header(Header { compressed: true, ..Default::default() }), &[(8, 1)]),
+            (Record::Header(Header { use_zlib: true, ..Default::default() }), &[(8, 2)]),
+            (Record::Header(Header { reginfo: true, ..Default::default() }), &[(16, 1)]),
+            (Record::Header(Header { single_el: true, ..Default::default() }), &[(16, 0x20)]),
+            (Record::Header(Header { timestamps: true, ..Default::default() }), &[(16, 0x40)]),
+            (Record::Header(Header { magic: *b"STF", ..Default::default() }), &[(1, b'S'), (2, b'T'), (3, b'F')]),
+            (Record::StringStart(StringStart { size: 0x102, ..Default::default() }), &[(2, 2), (3, 1)]),
+            (Record::Timestamp(Timestamp { unit: 1, ..Default::default() }), &[(1, 1)]),
+            (Record::Timestamp(Timestamp { value: 1, ..Default::default() }), &[(8, 1)]),
+        ];
+        for (record, expected) in rows {
+            let bytes = record.to_bytes();
+            let found: Vec<(usize, u8)> = (1..).zip(bytes[1..].iter().copied()).filter(|(_, byte)| *byte != 0).collect();
+            assert_eq!(&found, expected, "{record:?}");
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Addresses without tags and authentication codes.

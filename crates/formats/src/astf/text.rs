@@ -1,0 +1,1 @@
+//! How records read, for people and for programs.
