@@ -8,8 +8,22 @@ use super::record::RECORD_BYTES;
 /// The bytes of one record.
 pub type Bytes = [u8; RECORD_BYTES];
 
+/// What a field says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Value<'r> {
+    /// A flag, one bit.
+    Flag(bool),
+    /// A number.
+    Number(u64),
+    /// Bytes that are no number.
+    Bytes(&'r [u8]),
+}
+
 /// A value that fields have.
 pub(super) trait Field: Sized {
+    /// What it says.
+    fn value(&self) -> Value<'_>;
+
     /// The value of the bits from `low` to `high`.
     fn get(bytes: &Bytes, low: usize, high: usize) -> Self;
     /// Sets these bits, which were zero.
@@ -34,6 +48,10 @@ fn set_bits(bytes: &mut Bytes, low: usize, high: usize, value: u64) {
 }
 
 impl Field for bool {
+    fn value(&self) -> Value<'_> {
+        Value::Flag(*self)
+    }
+
     #[inline(always)]
     fn get(bytes: &Bytes, low: usize, high: usize) -> Self {
         bits(bytes, low, high) != 0
@@ -48,6 +66,10 @@ impl Field for bool {
 macro_rules! number {
     ($($type:ty)*) => {
         $(impl Field for $type {
+            fn value(&self) -> Value<'_> {
+                Value::Number(u64::from(*self))
+            }
+
             #[inline(always)]
             fn get(bytes: &Bytes, low: usize, high: usize) -> Self {
                 bits(bytes, low, high) as $type
@@ -64,6 +86,10 @@ macro_rules! number {
 number!(u8 u16 u32 u64);
 
 impl<const N: usize> Field for [u8; N] {
+    fn value(&self) -> Value<'_> {
+        Value::Bytes(self)
+    }
+
     #[inline(always)]
     fn get(bytes: &Bytes, low: usize, high: usize) -> Self {
         let mut value = [0; N];
@@ -102,6 +128,11 @@ macro_rules! record {
                 bytes[0] = $type;
                 $(Field::put(self.$field, &mut bytes, $low, $high);)*
                 bytes
+            }
+
+            /// Names every field, in the order of its bits, and what it says.
+            pub fn each_field(&self, mut tell: impl FnMut(&'static str, Value<'_>)) {
+                $(tell(stringify!($field), Field::value(&self.$field));)*
             }
         }
 

@@ -19,4 +19,4 @@ pub mod text;
 pub mod write;
 
 pub use access::{Access, Extent};
-pub use layout::Bytes;
+pub use layout::{Bytes, Value};

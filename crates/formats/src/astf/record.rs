@@ -6,7 +6,7 @@
 //! Here no field is judged; that is the business of [`check`](super::check).
 //! Specification: Arm Architectural Structured Trace Format, issue 0.11, "Trace format".
 
-use super::layout::{Bytes, Field, record};
+use super::layout::{Bytes, Field, Value, record};
 
 /// Every record has this size.
 pub const RECORD_BYTES: usize = 32;
@@ -345,6 +345,21 @@ impl Record {
             Self::StringContinuation(record) => record.to_bytes(),
             Self::Timestamp(record) => record.to_bytes(),
             Self::Unknown(bytes) => *bytes,
+        }
+    }
+
+    /// Names every field behind the type, and what it says.
+    pub fn each_field(&self, mut tell: impl FnMut(&'static str, Value<'_>)) {
+        match self {
+            Self::Header(record) => record.each_field(tell),
+            Self::Instruction(record) => record.each_field(tell),
+            Self::Trap(record) => record.each_field(tell),
+            Self::ExtraEa(record) => record.each_field(tell),
+            Self::Context(record) => record.each_field(tell),
+            Self::StringStart(record) => record.each_field(tell),
+            Self::StringContinuation(record) => record.each_field(tell),
+            Self::Timestamp(record) => record.each_field(tell),
+            Self::Unknown(bytes) => tell("bytes", Value::Bytes(bytes)),
         }
     }
 }
