@@ -12,6 +12,7 @@ use unspool_coresight::etm4::element::Context;
 use unspool_isa::{Isa, Kind};
 
 use crate::code::within;
+use crate::flat::Flat;
 use crate::item::{FlowItem, FlowSink, Item, Range, Run, Transaction};
 
 /// Items that may wait behind an indirect branch. Real trace has a handful there.
@@ -24,9 +25,6 @@ pub trait InstructionSink {
 
     /// Something else happened, or what happened is not known.
     fn item(&mut self, item: FlowItem);
-
-    /// The instructions of this range come next.
-    fn range(&mut self, _range: &Range<'_>) {}
 }
 
 /// One instruction in the flow of the program.
@@ -40,6 +38,8 @@ pub struct Instruction {
     pub isa: Isa,
     /// How many bytes it has.
     pub length: u8,
+    /// It is the last of its range.
+    pub ends_range: bool,
     /// What became of it, if it ended its range and is of a kind that trace has an element for: branches, and those that
     /// wait, synchronise instructions or start a transaction.
     pub branch: Option<Outcome>,
@@ -89,16 +89,36 @@ impl Around {
 pub struct Instructions<S> {
     sink: S,
     around: Around,
-    /// An indirect branch that waits for its target.
-    held: Option<Instruction>,
+    waiting: Waiting,
+    flat: Flat,
+}
+
+/// An indirect branch that waits for its target.
+#[derive(Debug, Default)]
+struct Waiting {
+    branch: Option<Instruction>,
     /// What happened behind it.
     behind: Vec<Located<Item>>,
+}
+
+impl Waiting {
+    /// Tells the branch that waits, and then what happened behind it.
+    #[inline]
+    fn release(&mut self, target: Option<u64>, sink: &mut impl InstructionSink, around: &mut Around) {
+        let Some(mut instruction) = self.branch.take() else { return };
+        instruction.branch = Some(Outcome { taken: true, target });
+        sink.instruction(&instruction, around);
+        for item in self.behind.drain(..) {
+            around.update(&Ok(item));
+            sink.item(Ok(item));
+        }
+    }
 }
 
 impl<S: InstructionSink> Instructions<S> {
     /// Hands instructions to this sink.
     pub fn new(sink: S) -> Self {
-        Self { sink, around: Around::default(), held: None, behind: Vec::with_capacity(MOST_BEHIND) }
+        Self { sink, around: Around::default(), waiting: Waiting::default(), flat: Flat::default() }
     }
 
     /// Who takes the instructions.
@@ -111,33 +131,30 @@ impl<S: InstructionSink> Instructions<S> {
         self.sink
     }
 
-    #[inline]
+    /// A run whose instructions do not lie in a row.
+    #[inline(never)]
+    fn ranges(&mut self, run: &Run<'_>) {
+        for range in run.ranges() {
+            self.waiting.release(Some(range.start()), &mut self.sink, &mut self.around);
+            self.range(&range, run.offset());
+        }
+    }
+
     fn range(&mut self, range: &Range<'_>, offset: u64) {
-        self.sink.range(range);
         let isa = range.isa();
         let Some((&last, before)) = range.opcodes().split_last() else { return };
-        let mut instruction = Instruction { address: range.start(), opcode: 0, isa, length: 4, branch: None, offset };
-        if isa == Isa::A64 {
-            for &opcode in before {
-                instruction.opcode = opcode;
-                self.sink.instruction(&instruction, &self.around);
-                instruction.address = instruction.address.wrapping_add(4);
-            }
-        } else {
-            for &opcode in before {
-                instruction.opcode = opcode;
-                instruction.length = length(isa, opcode);
-                self.sink.instruction(&instruction, &self.around);
-                instruction.address = within(isa, instruction.address.wrapping_add(u64::from(instruction.length)));
-            }
+        let mut address = range.start();
+        for &opcode in before {
+            let length = length(isa, opcode);
+            let instruction = Instruction { address, opcode, isa, length, ends_range: false, branch: None, offset };
+            self.sink.instruction(&instruction, &self.around);
+            address = within(isa, address.wrapping_add(u64::from(length)));
         }
-        instruction.opcode = last;
-        instruction.length = length(isa, last);
-        self.last(instruction, range);
+        let length = length(isa, last);
+        self.last(Instruction { address, opcode: last, isa, length, ends_range: true, branch: None, offset }, range);
     }
 
     /// The last instruction of a range, which alone may branch.
-    #[inline]
     fn last(&mut self, mut instruction: Instruction, range: &Range<'_>) {
         let (facts, taken) = (range.last(), range.taken());
         if facts.kind != Kind::Other {
@@ -145,21 +162,9 @@ impl<S: InstructionSink> Instructions<S> {
             instruction.branch = Some(Outcome { taken, target });
         }
         if facts.kind == Kind::Indirect && taken {
-            self.held = Some(instruction);
+            self.waiting.branch = Some(instruction);
         } else {
             self.sink.instruction(&instruction, &self.around);
-        }
-    }
-
-    /// Tells the branch that waits, and then what happened behind it.
-    #[inline]
-    fn release(&mut self, target: Option<u64>) {
-        let Some(mut instruction) = self.held.take() else { return };
-        instruction.branch = Some(Outcome { taken: true, target });
-        self.sink.instruction(&instruction, &self.around);
-        for item in self.behind.drain(..) {
-            self.around.update(&Ok(item));
-            self.sink.item(Ok(item));
         }
     }
 }
@@ -167,22 +172,36 @@ impl<S: InstructionSink> Instructions<S> {
 impl<S: InstructionSink> FlowSink for Instructions<S> {
     #[inline]
     fn run(&mut self, run: Run<'_>) {
-        for range in run.ranges() {
-            self.release(Some(range.start()));
-            self.range(&range, run.offset());
+        let Self { sink, around, waiting, flat } = self;
+        let Some(entries) = flat.of(&run) else { return self.ranges(&run) };
+        let [before @ .., last, behind] = entries else { return };
+        let first = before.first().unwrap_or(last);
+        waiting.release(Some(first.address()), sink, around);
+        let offset = run.offset();
+        for pair in entries[..before.len() + 1].windows(2) {
+            sink.instruction(&pair[0].instruction(&pair[1], offset), around);
+        }
+        let instruction = last.instruction(behind, offset);
+        if last.waits() {
+            waiting.branch = Some(instruction);
+        } else {
+            sink.instruction(&instruction, around);
         }
     }
 
     fn item(&mut self, item: FlowItem) {
-        if self.held.is_some() {
+        let Self { sink, around, waiting, .. } = self;
+        if waiting.branch.is_some() {
             match item {
-                Ok(item) if goes_on(&item.value) && self.behind.len() < MOST_BEHIND => return self.behind.push(item),
-                Ok(item) => self.release(start_of(&item.value)),
-                Err(_) => self.release(None),
+                Ok(item) if goes_on(&item.value) && waiting.behind.len() < MOST_BEHIND => {
+                    return waiting.behind.push(item);
+                }
+                Ok(item) => waiting.release(start_of(&item.value), sink, around),
+                Err(_) => waiting.release(None, sink, around),
             }
         }
-        self.around.update(&item);
-        self.sink.item(item);
+        around.update(&item);
+        sink.item(item);
     }
 }
 
@@ -194,11 +213,6 @@ impl<S: InstructionSink + ?Sized> InstructionSink for &mut S {
 
     fn item(&mut self, item: FlowItem) {
         (**self).item(item);
-    }
-
-    #[inline]
-    fn range(&mut self, range: &Range<'_>) {
-        (**self).range(range);
     }
 }
 
@@ -237,7 +251,7 @@ fn start_of(item: &Item) -> Option<u64> {
 }
 
 #[inline]
-fn length(isa: Isa, opcode: u32) -> u8 {
+pub(crate) fn length(isa: Isa, opcode: u32) -> u8 {
     // The first halfword of a longer T32 instruction is never zero.
     if isa == Isa::T32 && opcode < 0x1_0000 { 2 } else { 4 }
 }
@@ -289,6 +303,7 @@ mod tests {
     impl InstructionSink for Lines {
         fn instruction(&mut self, instruction: &Instruction, around: &Around) {
             let Instruction { address, opcode, length, branch, offset, .. } = instruction;
+            self.ranges += usize::from(instruction.ends_range);
             let outcome = match branch {
                 None => String::new(),
                 Some(Outcome { taken: true, target: Some(target) }) => format!(" -> {target:x}"),
@@ -303,10 +318,6 @@ mod tests {
         fn item(&mut self, item: FlowItem) {
             let text = item.map_or_else(|error| error.to_string(), |item| format!("{:?}", item.value));
             self.lines.push(text.split([' ', '(']).next().unwrap_or_default().to_string());
-        }
-
-        fn range(&mut self, _: &Range<'_>) {
-            self.ranges += 1;
         }
     }
 

@@ -200,6 +200,8 @@ pub struct Run<'g> {
     pub(crate) length: u32,
     pub(crate) instructions: u64,
     pub(crate) offset: u64,
+    /// Which set of kept runs it is of; zero: it is not kept.
+    pub(crate) generation: u64,
 }
 
 impl<'g> Run<'g> {

@@ -7,6 +7,7 @@
 
 mod code;
 mod decode;
+mod flat;
 mod graph;
 mod instruction;
 mod item;

@@ -4,6 +4,8 @@
 //! behind them, in one look: what a packet can mean at one block stands together in one cache line. A run has no address
 //! of the trace in it, so it stays true for as long as the graph does.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use unspool_coresight::etm4::Atoms;
 
 use crate::graph::{FIRST, Graph, Id};
@@ -67,7 +69,11 @@ pub(crate) struct Runs {
     overflow: Table,
     more: Vec<Run>,
     steps: Vec<Step>,
+    /// No other set of runs has this number, and it is not zero.
+    pub(crate) generation: u64,
 }
+
+static GENERATIONS: AtomicU64 = AtomicU64::new(1);
 
 impl Runs {
     pub(crate) fn new() -> Self {
@@ -76,7 +82,9 @@ impl Runs {
         nodes.resize(FIRST as usize, Node::default());
         let mut blocks = Vec::with_capacity(1 << 15);
         blocks.extend(0..FIRST);
-        Self { nodes, blocks, overflow: Table::new(), more: Vec::new(), steps: Vec::with_capacity(1 << 17) }
+        let generation = GENERATIONS.fetch_add(1, Ordering::Relaxed);
+        let steps = Vec::with_capacity(1 << 17);
+        Self { nodes, blocks, overflow: Table::new(), more: Vec::new(), steps, generation }
     }
 
     pub(crate) fn is_full(&self) -> bool {

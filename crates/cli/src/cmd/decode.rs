@@ -250,6 +250,7 @@ impl InstructionSink for Printer<'_, '_, '_> {
             return;
         }
         self.summary.instructions += 1;
+        self.summary.ranges += u64::from(instruction.ends_range);
         if self.listing.window.next() && self.listing.output.is_open() {
             let line = match &mut self.form {
                 Form::Text(text) => text.instruction(instruction, around),
@@ -261,10 +262,6 @@ impl InstructionSink for Printer<'_, '_, '_> {
 
     fn item(&mut self, item: FlowItem) {
         self.print_item(&item);
-    }
-
-    fn range(&mut self, _: &Range<'_>) {
-        self.summary.ranges += u64::from(self.listing.window.is_open());
     }
 }
 

@@ -38,6 +38,7 @@ impl<M: CodeMemory> Walker<M> {
             length: u32::from(run.length),
             instructions: u64::from(run.instructions),
             offset,
+            generation: self.runs.generation,
         });
         if run.traits.eret() {
             self.tell_return(offset, sink);

@@ -128,7 +128,7 @@ impl<M: CodeMemory> Walker<M> {
     pub(super) fn tell_run(&self, steps: &[Step], offset: u64, sink: &mut impl FlowSink) {
         let length = steps.len() as u32;
         let (instructions, traits) = sum_up(&self.graph, steps);
-        sink.run(Run { graph: &self.graph, among: steps, start: 0, length, instructions, offset });
+        sink.run(Run { graph: &self.graph, among: steps, start: 0, length, instructions, offset, generation: 0 });
         if traits.eret() {
             self.tell_return(offset, sink);
         }

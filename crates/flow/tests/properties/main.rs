@@ -27,7 +27,7 @@ mod plain;
 use std::fmt;
 
 use machine::Machine;
-use plain::{Plain, Program, Told, told};
+use plain::{Plain, Program, Told, of_instructions, told};
 use proptest::prelude::*;
 use unspool_coresight::etm4::packet::{Address, Context, ExceptionAddress, FewAtoms, Security, SubIsa, TraceInfo};
 use unspool_coresight::etm4::{
@@ -236,6 +236,23 @@ proptest! {
     ) {
         let config = config(return_stack, depth);
         prop_assert_eq!(ranges(&told(&config, &program, &packets.0)), ranges(&plainly(&config, &program, &packets.0)));
+    }
+
+    /// Instructions are those of the ranges, whether their run was met before or not.
+    #[test]
+    fn instructions_are_those_of_the_ranges(
+        program in program(),
+        packets in any_packets(false),
+        return_stack in any::<bool>(),
+    ) {
+        let config = config(return_stack, 0);
+        let ranges = ranges(&told(&config, &program, &packets.0));
+        let joined = of_instructions(&config, &program, &packets.0);
+        prop_assert_eq!(joined.len(), ranges.len());
+        for (joined, range) in joined.iter().zip(&ranges) {
+            let &Told::Range { start, end, taken } = range else { continue };
+            prop_assert_eq!(*joined, (start, end, joined.2.map(|_| taken)));
+        }
     }
 
     /// A machine that traces itself executed what the walk says, and the walk complains about nothing.

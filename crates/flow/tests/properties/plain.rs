@@ -9,7 +9,10 @@ use std::fmt;
 use unspool_coresight::etm4::element::{Context, ElementItem};
 use unspool_coresight::etm4::packet::Security;
 use unspool_coresight::etm4::{Config, Element, PacketItem, Transactions};
-use unspool_flow::{CodeMemory, Finding, FlowDecoder, FlowItem, FlowSink, Item, Run, Space};
+use unspool_flow::{
+    Around, CodeMemory, Finding, FlowDecoder, FlowItem, FlowSink, Instruction, InstructionSink, Instructions, Item,
+    Run, Space,
+};
 use unspool_isa::{Facts, Isa, Kind, facts};
 
 /// No range is longer, nor is a way to a return or source address.
@@ -89,6 +92,45 @@ pub(crate) fn told(config: &Config, program: &Program, packets: &[PacketItem]) -
     packets.iter().for_each(|packet| decoder.push(*packet, &mut sink));
     decoder.finish(packets.len() as u64, &mut sink);
     sink.0
+}
+
+/// The ranges that the instructions make which our own walk tells, and whether the last of each was taken, where that is
+/// told.
+pub(crate) fn of_instructions(
+    config: &Config,
+    program: &Program,
+    packets: &[PacketItem],
+) -> Vec<(u64, u64, Option<bool>)> {
+    let mut decoder = FlowDecoder::new(config, Transactions::Show, program);
+    let mut sink = Instructions::new(Joiner::default());
+    packets.iter().for_each(|packet| decoder.push(*packet, &mut sink));
+    decoder.finish(packets.len() as u64, &mut sink);
+    sink.into_sink().ranges
+}
+
+#[derive(Default)]
+struct Joiner {
+    start: Option<u64>,
+    ranges: Vec<(u64, u64, Option<bool>)>,
+}
+
+impl InstructionSink for Joiner {
+    fn instruction(&mut self, instruction: &Instruction, _: &Around) {
+        let &Instruction { address, opcode, isa, branch, .. } = instruction;
+        let start = self.start.take().unwrap_or(address);
+        let facts = facts(isa, address, opcode);
+        assert!(instruction.ends_range || branch.is_none());
+        if let (Some(branch), Some(target)) = (branch, facts.target) {
+            assert_eq!(branch.target, branch.taken.then_some(target.address));
+        }
+        if instruction.ends_range {
+            self.ranges.push((start, address.wrapping_add(4), branch.map(|branch| branch.taken)));
+        } else {
+            self.start = Some(start);
+        }
+    }
+
+    fn item(&mut self, _: FlowItem) {}
 }
 
 struct Listener(Vec<Told>);

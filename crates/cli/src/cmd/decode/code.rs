@@ -171,8 +171,15 @@ mod tests {
     fn a_place_in_the_tables_is_taken_over() {
         let program = Program::new(vec![]);
         let mut known = Known::new(&program, false);
-        let nop =
-            |address| Instruction { address, opcode: 0xd503_201f, isa: Isa::A64, length: 4, branch: None, offset: 0 };
+        let nop = |address| Instruction {
+            address,
+            opcode: 0xd503_201f,
+            isa: Isa::A64,
+            length: 4,
+            ends_range: false,
+            branch: None,
+            offset: 0,
+        };
         for _ in 0..2 {
             for address in (0..20_u64).map(|index| index << 34 | 0x1000) {
                 assert_eq!(known.words(&nop(address)).text, format!("{address:#018x}  d503201f  nop"));

@@ -1,0 +1,145 @@
+//! Kept runs as instructions, one behind the other.
+//!
+//! a run of ranges ─▶ **its instructions** in a row
+//!
+//! Ranges are short, and how long each one is surprises the processor. Once the instructions of a whole run lie in a row,
+//! it is surprised once a run. This is a cache of kept runs, with a bound; runs that are not kept are not in it.
+
+use unspool_isa::{Isa, Kind};
+
+use crate::instruction::{Instruction, Outcome, length};
+use crate::item::Run;
+
+/// Runs with more instructions are taken apart range by range.
+const MOST_INSTRUCTIONS: u64 = 512;
+
+/// Entries that are kept at most, 16 bytes each.
+const MOST_ENTRIES: usize = 1 << 22;
+
+/// An instruction of a run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry {
+    address: u64,
+    opcode: u32,
+    isa: Isa,
+    length: u8,
+    traits: u8,
+}
+
+impl Entry {
+    /// Ends its range.
+    const LAST: u8 = 1;
+    /// Trace has an element for it.
+    const P0: u8 = 2;
+    const TAKEN: u8 = 4;
+    /// Branches to where the next entry is.
+    const BRANCHES: u8 = 8;
+    /// Branches to where only what follows tells.
+    const WAITS: u8 = 16;
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Is it an indirect branch that was taken? Where to is told by what follows.
+    #[inline(always)]
+    pub(crate) fn waits(&self) -> bool {
+        self.traits & Self::WAITS != 0
+    }
+
+    /// The instruction, if `next` is the entry behind it.
+    #[inline(always)]
+    pub(crate) fn instruction(&self, next: &Entry, offset: u64) -> Instruction {
+        let has = |what| self.traits & what != 0;
+        let target = has(Self::BRANCHES).then_some(next.address);
+        Instruction {
+            address: self.address,
+            opcode: self.opcode,
+            isa: self.isa,
+            length: self.length,
+            ends_range: has(Self::LAST),
+            branch: has(Self::P0).then_some(Outcome { taken: has(Self::TAKEN), target }),
+            offset,
+        }
+    }
+}
+
+/// The runs of one walker that were met so far.
+#[derive(Debug, Default)]
+pub(crate) struct Flat {
+    /// Which runs these are.
+    generation: u64,
+    /// Where the entries of a run start, by where its steps start; zero: nowhere yet.
+    starts: Vec<u32>,
+    entries: Vec<Entry>,
+}
+
+impl Flat {
+    /// The instructions of a run and one entry behind them, which is where the last one branched to.
+    #[inline(always)]
+    pub(crate) fn of(&mut self, run: &Run<'_>) -> Option<&[Entry]> {
+        let known = match self.starts.get(run.start as usize) {
+            Some(&start) if start != 0 && self.generation == run.generation => start,
+            _ => self.add(run)?,
+        };
+        Some(&self.entries[known as usize..][..run.instructions as usize + 1])
+    }
+
+    #[inline(never)]
+    fn add(&mut self, run: &Run<'_>) -> Option<u32> {
+        let is_kept = run.generation != 0;
+        if !is_kept || run.instructions > MOST_INSTRUCTIONS || run.instructions == 0 {
+            return None;
+        }
+        if self.generation != run.generation || self.entries.len() > MOST_ENTRIES {
+            self.generation = run.generation;
+            self.starts.clear();
+            self.entries.clear();
+        }
+        if self.entries.is_empty() {
+            // Room that is not used costs nothing; to move entries while they become more does.
+            self.entries.reserve(1 << 19);
+            self.entries.push(NOWHERE);
+        }
+        let place = run.start as usize;
+        if self.starts.len() <= place {
+            self.starts.resize(run.among.len().max(place + 1), 0);
+        }
+        let start = self.entries.len() as u32;
+        self.starts[place] = start;
+        self.push(run);
+        Some(start)
+    }
+
+    fn push(&mut self, run: &Run<'_>) {
+        let mut target = 0;
+        for range in run.ranges() {
+            let isa = range.isa();
+            let mut address = range.start();
+            for &opcode in range.opcodes() {
+                let length = length(isa, opcode);
+                self.entries.push(Entry { address, opcode, isa, length, traits: 0 });
+                address = crate::code::within(isa, address.wrapping_add(u64::from(length)));
+            }
+            let (facts, taken) = (range.last(), range.taken());
+            let branches = facts.target.filter(|_| taken);
+            target = branches.map_or(0, |target| target.address);
+            if let Some(last) = self.entries.last_mut() {
+                let is_p0 = facts.kind != Kind::Other;
+                let waits = facts.kind == Kind::Indirect && taken;
+                last.traits = Entry::LAST;
+                for (is_so, bit) in [
+                    (is_p0, Entry::P0),
+                    (taken, Entry::TAKEN),
+                    (branches.is_some(), Entry::BRANCHES),
+                    (waits, Entry::WAITS),
+                ] {
+                    last.traits |= u8::from(is_so) * bit;
+                }
+            }
+        }
+        self.entries.push(Entry { address: target, ..NOWHERE });
+    }
+}
+
+const NOWHERE: Entry = Entry { address: 0, opcode: 0, isa: Isa::A64, length: 4, traits: 0 };
