@@ -1,6 +1,7 @@
-//! Instructions: what each one does to the flow of control, and how it reads.
+//! Instructions: what each one does to the flow of control and to memory, and how it reads.
 //!
 //! (instruction set, address, opcode) ─▶ **facts** (and text)
+//! (A64 opcode) ─▶ **access**
 //!
 //! Knows nothing of traces or of files. What matters to a trace unit is whether an instruction is a P0 instruction (one
 //! that trace has an element for), where it can go, and whether it may go on instead.
@@ -24,12 +25,14 @@ extern crate std;
 
 mod a32;
 mod a64;
+mod access;
 mod facts;
 mod t32;
 #[cfg(feature = "text")]
 mod text;
 
 pub use a64::is_ordinary_a64;
+pub use access::{Access, Operation, Stage, a64_access, call_number};
 pub use facts::{Facts, Isa, Kind, Target, facts, t32_length};
 #[cfg(feature = "text")]
 pub use text::Disassembler;

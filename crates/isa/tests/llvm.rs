@@ -2,8 +2,10 @@
 //!
 //! opcodes ─▶ `llvm-mc --disassemble` ─▶ text ─▶ what a branch of that name does ─▶ compared with the **facts**
 //!
-//! Needs `llvm-mc`, for A64 version 20 or newer, which knows the compare-and-branch instructions. Without one the tests
-//! say so on the standard error and pass. `UNSPOOL_LLVM_MC` names another one, `UNSPOOL_LLVM_SAMPLES` sets how many
+//! What A64 does with memory is compared in the same way.
+//!
+//! Needs `llvm-mc`, for A64 version 20 or newer, which knows the compare-and-branch instructions, and for the memory
+//! version 22, which knows Armv9.7. Without one the tests say so on the standard error and pass. `UNSPOOL_LLVM_MC` names another one, `UNSPOOL_LLVM_SAMPLES` sets how many
 //! random words a sample takes (40,000 if unset; 400,000 were compared when this was written, with LLVM 22).
 //!
 //! Where the two may differ, and what is decided:
@@ -18,9 +20,15 @@
 //! | T32 LDM with the PC as base | `Other`: the same, and one half of it is CLRM on Armv8.1-M |
 //! | A32 RFE with other bits than 0x0a00 below | `Other`: the same |
 //! | branch futures (BF and its kin) | `Other`: they announce a branch and do not branch |
+//! | accesses: LLVM refuses the opcode | `None`, without exception |
+//! | accesses: SYS that is IC IALLU, TLBI VMALLE1 and such, but names a register | what it is without the register: LLVM gives it no name, the architecture may ignore the register |
+//! | accesses: SYSP that is TLBIP without XS | an invalidation: LLVM 22 gives it no name |
+//! | accesses: CPY and SET with the zero register as length | copies and fills of nothing, as LLVM reads them |
 
 #![allow(clippy::expect_used, reason = "what runs a test says what it expects, as tests do")]
 
+#[path = "llvm/access.rs"]
+mod access;
 #[path = "llvm/oracle.rs"]
 mod oracle;
 #[path = "llvm/reading.rs"]
@@ -43,6 +51,16 @@ fn a64_agrees_with_llvm() {
         return;
     }
     compare(Isa::A64, &[machine], &samples::a64(&mut Random::new(64)));
+}
+
+#[test]
+fn a64_access_agrees_with_llvm() {
+    let Some(machine) = Machine::find(&["-triple=aarch64", "-mattr=+all"]) else { return };
+    // LDAP, of Armv9.7
+    if !machine.knows(Isa::A64, 0xd940_5800) {
+        return;
+    }
+    access::compare(&machine, &samples::a64_memory(&mut Random::new(46)));
 }
 
 #[test]

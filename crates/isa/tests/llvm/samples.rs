@@ -61,6 +61,49 @@ pub(crate) fn a64(random: &mut Random) -> Vec<u32> {
     words
 }
 
+/// Where A64 has memory. The whole space; every system instruction, with a register and without; every exception; and
+/// all combinations of the bits that tell loads and stores apart, in the base set, in SVE and in SME.
+pub(crate) fn a64_memory(random: &mut Random) -> Vec<u32> {
+    let mut words = random.words(count(), 0, 0);
+    for system in [0xd508_0000, 0xd528_0000, 0xd548_0000] {
+        for name in 0..1 << 14 {
+            words.push(system | name << 5 | 0b11111);
+            words.extend(random.words(1, !0b11110, system | name << 5));
+        }
+    }
+    words.extend(random.words(count() / 10, 0xff00_ffe0, 0xd400_0000));
+    words.extend(random.words(count() / 10, 0xffff_0000, 0));
+    for top in 0..=0xff_u32 {
+        let more = match top >> 1 & 0b1111 {
+            0b0100 | 0b0110 | 0b1100 | 0b1110 => forms(random, top, &[21, 22, 23, 10, 11, 12, 13, 14, 15]),
+            0b0010 if top >> 7 == 1 => forms(random, top, &[13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23]),
+            0b0000 if top >> 7 == 1 => forms(random, top, &[13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23]),
+            0b0010 => random.words(count() / 10, 0xff00_0000, top << 24),
+            _ => random.words(count() / 100, 0xff00_0000, top << 24),
+        };
+        words.extend(more);
+    }
+    words
+}
+
+/// All combinations of the bits at these places under the first byte `top`. The others are random, and so that each
+/// register is now and then the last one, an even one, or the first; and offsets are often zero.
+fn forms(random: &mut Random, top: u32, places: &[u32]) -> Vec<u32> {
+    let chosen: u32 = places.iter().map(|place| 1 << place).sum();
+    let spread = |form: u32| places.iter().enumerate().map(|(bit, place)| (form >> bit & 1) << place).sum::<u32>();
+    let mut words = Vec::new();
+    for form in (0..1 << places.len()).map(spread) {
+        for rest in [0, 0x001f_0000, 0x0000_001f, 0x001f_7c1f].map(|rest| rest & !chosen) {
+            let registers = random.word() & 0x0000_03e0;
+            words.push(top << 24 | form | rest | registers & !chosen);
+        }
+        let fixed = 0xff00_0000 | chosen;
+        words.extend(random.words(1 + count() / 80_000, fixed, top << 24 | form));
+        words.extend(random.words(1 + count() / 80_000, fixed | 0x0001_0001 & !chosen, top << 24 | form));
+    }
+    words
+}
+
 /// The whole space; everything with the PC as destination; loads of many registers; and the neighbours of the rest.
 pub(crate) fn a32(random: &mut Random) -> Vec<u32> {
     let mut words = random.words(count(), 0, 0);
