@@ -12,6 +12,7 @@ use unspool_coresight::etm4::packet::{
 };
 use unspool_coresight::etm4::{Atoms, Config, Packet};
 use unspool_coresight::frame::{Formatter, HSYNC};
+use unspool_formats::astf::example;
 use unspool_fuzz::ini::SEPARATOR;
 use unspool_fuzz::{code, setup, zip};
 
@@ -27,6 +28,7 @@ fn main() -> io::Result<()> {
         ("ini", inis()),
         ("zip", zips()),
         ("code", codes()),
+        ("astf", astfs()),
     ];
     for (room, seeds) in rooms {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(room);
@@ -344,4 +346,14 @@ fn zips() -> Vec<Seed> {
         ("changed", vec![1, 5, 0, 1, 40, 0, 1, 60, 0, 0xff]),
         ("changed_package", vec![2, 30, 0, 1, 60, 0, 4]),
     ]
+}
+
+/// The example of the format: as a file, behind a header, and as records to be written in each way.
+fn astfs() -> Vec<Seed> {
+    let records = example::records();
+    let (file, body) = (records.as_flattened(), records[1..].as_flattened());
+    let with = |choice: u8, bytes: &[u8]| [&[choice][..], bytes].concat();
+    let mut seeds = vec![("file", with(0, file)), ("behind_header", with(1, body))];
+    seeds.extend([("raw", 96), ("lzma", 97), ("zlib", 98)].map(|(name, choice)| (name, with(choice, body))));
+    seeds
 }

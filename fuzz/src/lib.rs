@@ -4,6 +4,7 @@
 //! broken. The first bytes of an input choose how the room is set up, the rest is what the room reads. The targets in
 //! `fuzz_targets` hand bytes to these modules, and so does `replay`, which needs no fuzzer.
 
+pub mod astf;
 pub mod code;
 pub mod elements;
 pub mod flow;
@@ -18,7 +19,7 @@ pub mod zip;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them, in the order of the house.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     ("frames", frames::check),
     ("packets", packets::check),
     ("elements", elements::check),
@@ -26,4 +27,5 @@ pub const TARGETS: [Target; 7] = [
     ("ini", ini::check),
     ("zip", zip::check),
     ("code", code::check),
+    ("astf", astf::check),
 ];

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use unspool::capture::{BufferFormat, Capture, Code, ImageArgument, Register, Registers};
 use unspool::coresight::Protocol;
-use unspool::{Bare, Trace, open_bare};
+use unspool::{Bare, Trace, What, open_bare};
+
+use crate::astf::is_standard;
 
 /// Which capture.
 #[derive(Debug, clap::Args)]
@@ -62,6 +64,14 @@ impl CaptureArgs {
         }
     }
 
+    /// The path, if it is one and not said to be a bare buffer.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match (&self.protocol, &self.paths[..]) {
+            (None, [path]) => Some(path),
+            _ => None,
+        }
+    }
+
     fn open_bare(&self, protocol: &str, paths: &[PathBuf]) -> anyhow::Result<Capture> {
         let protocol = Protocol::from_name(protocol)
             .with_context(|| format!("'{protocol}' is no protocol that can be read; say --protocol ete or etm4"))?;
@@ -82,8 +92,11 @@ impl CaptureArgs {
 }
 
 fn open_package(path: &Path) -> anyhow::Result<Capture> {
-    if path == Path::new("-") {
+    if is_standard(path) {
         bail!("the standard input is a bare buffer: say --protocol ete or --protocol etm4");
+    }
+    if What::at(path).is_ok_and(|what| what == What::Astf) {
+        bail!("{}: an ASTF file is no capture; see 'unspool dump'", path.display());
     }
     Capture::open(path).map_err(|error| match error {
         unspool::capture::Error::NotACapture { .. } if path.is_file() => {

@@ -25,6 +25,13 @@ impl<'b> Object<'b> {
         self
     }
 
+    /// `true` or `false`.
+    pub(crate) fn flag(&mut self, key: &str, value: bool) -> &mut Self {
+        self.key(key);
+        self.text.push_str(if value { "true" } else { "false" });
+        self
+    }
+
     /// A number if there is one; otherwise the key is left out.
     pub(crate) fn optional(&mut self, key: &str, value: Option<impl Display>) -> &mut Self {
         match value {
@@ -65,15 +72,22 @@ impl<'b> Object<'b> {
 
     /// The end of the line.
     pub(crate) fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        self.text.push_str("}\n");
+        self.end();
         out.write_all(self.text.as_bytes())
+    }
+
+    /// The end of the line, which stays where it was made.
+    pub(crate) fn end(&mut self) {
+        self.text.push_str("}\n");
     }
 
     fn key(&mut self, key: &str) {
         if !self.text.ends_with('{') {
             self.text.push(',');
         }
-        let _ = write!(self.text, "\"{key}\":");
+        self.text.push('"');
+        self.text.push_str(key);
+        self.text.push_str("\":");
     }
 }
 
@@ -89,6 +103,10 @@ struct Escape<'t>(&'t mut String);
 
 impl std::fmt::Write for Escape<'_> {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+            self.0.push_str(text);
+            return Ok(());
+        }
         for character in text.chars() {
             match character {
                 '"' => self.0.push_str("\\\""),

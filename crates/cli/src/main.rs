@@ -4,6 +4,7 @@
 //! has problems, 2 unspool could not do it. Every verb is a file in `cmd`; everything it knows comes from the library.
 
 mod args;
+mod astf;
 mod cmd;
 mod json;
 mod output;
@@ -38,6 +39,9 @@ Examples:
   unspool elements snapshot/ --committed   what it means, speculation resolved
   unspool decode snapshot/                 what was executed, instruction by instruction
   unspool packets dump.bin --protocol ete  a bare buffer: trace bytes and no more
+  unspool dump trace.astf                  the records of an ASTF file, one a line
+  unspool check trace.astf                 does it keep to the rules of its format?
+  unspool convert trace.astf small.astf.xz the same records, compressed
 
 Exit codes: 0 all is well, 1 the trace has problems, 2 unspool could not do it.";
 
@@ -48,6 +52,9 @@ enum Verb {
     Packets(cmd::packets::Args),
     Elements(cmd::elements::Args),
     Decode(cmd::decode::Args),
+    Dump(cmd::dump::Args),
+    Check(cmd::check::Args),
+    Convert(cmd::convert::Args),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +64,9 @@ fn main() -> ExitCode {
         Verb::Packets(args) => cmd::packets::run(&args),
         Verb::Elements(args) => cmd::elements::run(&args),
         Verb::Decode(args) => cmd::decode::run(&args),
+        Verb::Dump(args) => cmd::dump::run(&args),
+        Verb::Check(args) => cmd::check::run(&args),
+        Verb::Convert(args) => cmd::convert::run(&args),
     };
     match done {
         Ok(Verdict::Clean) => ExitCode::SUCCESS,

@@ -29,19 +29,36 @@ impl Output {
     /// As [`open`](Self::open); the file must not be one of these either.
     pub(crate) fn open_beside(args: &OutputArgs, capture: &Capture, others: &[&Path]) -> anyhow::Result<Self> {
         match args.output.as_deref().filter(|path| *path != Path::new("-")) {
-            None => Ok(Self::to("the standard output".into(), Box::new(io::stdout()), io::stdout().is_terminal())),
+            None => Ok(Self::standard()),
             Some(path) if is_read_from(path, capture) => {
                 bail!("{}: the trace is read from this file; write to another one", path.display())
             }
             Some(path) if others.iter().any(|other| is_same(path, other)) => {
                 bail!("{}: code is read from this file; write to another one", path.display())
             }
-            Some(path) => {
-                let name = path.display().to_string();
-                let file = File::create(path).with_context(|| format!("cannot write {name}"))?;
-                Ok(Self::to(name, Box::new(file), false))
-            }
+            Some(path) => Self::create(path),
         }
+    }
+
+    /// The standard output, or the file that was asked for, which must not be the one that is read.
+    pub(crate) fn open_for(args: &OutputArgs, input: &Path) -> anyhow::Result<Self> {
+        match args.output.as_deref().filter(|path| *path != Path::new("-")) {
+            None => Ok(Self::standard()),
+            Some(path) if is_same(path, input) => {
+                bail!("{}: the trace is read from this file; write to another one", path.display())
+            }
+            Some(path) => Self::create(path),
+        }
+    }
+
+    fn standard() -> Self {
+        Self::to("the standard output".into(), Box::new(io::stdout()), io::stdout().is_terminal())
+    }
+
+    fn create(path: &Path) -> anyhow::Result<Self> {
+        let name = path.display().to_string();
+        let file = File::create(path).with_context(|| format!("cannot write {name}"))?;
+        Ok(Self::to(name, Box::new(file), false))
     }
 
     fn to(name: String, out: Box<dyn Write>, on_terminal: bool) -> Self {
@@ -81,6 +98,7 @@ fn is_read_from(path: &Path, capture: &Capture) -> bool {
     is_same(path, &capture.path) || files.any(|file| is_same(path, &folder.join(file)))
 }
 
-fn is_same(path: &Path, other: &Path) -> bool {
+/// Do both lead to the same file?
+pub(crate) fn is_same(path: &Path, other: &Path) -> bool {
     path.canonicalize().is_ok_and(|path| other.canonicalize().is_ok_and(|other| path == other))
 }

@@ -4,7 +4,8 @@
 //!
 //! This is what a program adds to read traces: [`Trace`] joins the rooms of [`capture`], [`coresight`] and [`flow`] into
 //! a pipeline over one source of a capture, in constant memory; [`Program`] is the code that ran; [`overview`] looks once
-//! at everything. It knows nothing of terminals. With the feature `text`, [`isa`] also has a `Disassembler`.
+//! at everything. [`formats`] has the files that people keep traces in, and [`What`] tells them from captures. It knows
+//! nothing of terminals. With the feature `text`, [`isa`] also has a `Disassembler`, and records have lines of text.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -27,6 +28,7 @@ mod error;
 mod overview;
 mod parallel;
 mod program;
+mod sniff;
 mod trace;
 mod window;
 
@@ -35,9 +37,11 @@ pub use error::Error;
 pub use overview::{BufferOverview, Overview, TraceOverview, overview};
 pub use parallel::{Parts, Progress};
 pub use program::Program;
+pub use sniff::{Peeked, What};
 pub use trace::{FlowReceiver, Frames, InstructionReceiver, Sink, Trace, go_through_frames};
 
 pub use unspool_capture as capture;
 pub use unspool_coresight as coresight;
 pub use unspool_flow as flow;
+pub use unspool_formats as formats;
 pub use unspool_isa as isa;

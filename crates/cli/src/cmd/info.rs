@@ -1,22 +1,28 @@
-//! `info`: one page that says what a capture is, what each source was configured for, and what is missing.
+//! `info`: one page that says what a capture is, what each source was configured for, and what is missing; or what is in
+//! an ASTF file.
+
+mod astf;
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
 
 use serde_json::{Value, json};
 use unspool::capture::{Buffer, Capture, Code, Format, Image, Loaded, Note, NoteKind, Spaces};
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::element::exception_name;
 use unspool::coresight::etm4::{PacketKind, explain};
-use unspool::{BufferOverview, Error, Overview, Trace, TraceOverview, overview};
+use unspool::{BufferOverview, Error, Overview, Trace, TraceOverview, What, overview};
 
 use super::{grouped, many};
 use crate::Verdict;
 use crate::args::{CaptureArgs, OutputArgs};
+use crate::astf::{Astf, is_standard};
 use crate::output::Output;
 use crate::progress::Progress;
 
-/// Say what a capture holds, what each source was configured for, and what is missing
+/// Say what a capture holds, what each source was configured for, and what is missing; or what is in an ASTF file
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -27,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long = "registers")]
     explain_registers: bool,
 
-    /// Do not read buffers and images, only the description
+    /// Do not read buffers, images and records, only the description
     #[arg(long)]
     quick: bool,
 
@@ -39,10 +45,17 @@ const EXAMPLES: &str = "\
 Examples:
   unspool info snapshot/
   unspool info capture.zip --registers
+  unspool info trace.astf
   unspool info dump.bin --protocol ete --reg TRCIDR8=6";
 
 /// Prints the page.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    if let Some(path) = args.capture.path()
+        && let Some(file) = open_astf(path)
+    {
+        let Some(file) = file? else { return Ok(Verdict::Problems) };
+        return astf::run(file, args.quick, &args.output, Output::open_for(&args.output, path)?);
+    }
     let capture = args.capture.open()?;
     let mut output = Output::open(&args.output, &capture)?;
     let looked = (!args.quick).then(|| {
@@ -58,6 +71,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     }
     output.finish()?;
     Ok(looked.as_ref().map_or(Verdict::Clean, verdict))
+}
+
+/// Opens the file if it is an ASTF file. Anything else, and what cannot be opened, is for others.
+fn open_astf(path: &Path) -> Option<anyhow::Result<Option<Astf>>> {
+    if is_standard(path) {
+        return open_pipe("standard input", io::stdin());
+    }
+    if path.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir()) {
+        return open_pipe(&path.display().to_string(), File::open(path).ok()?);
+    }
+    What::at(path).is_ok_and(|what| what == What::Astf).then(|| Astf::open(path, None))
+}
+
+/// As [`open_astf`]; what was read is not lost.
+fn open_pipe(name: &str, pipe: impl Read + Send + 'static) -> Option<anyhow::Result<Option<Astf>>> {
+    let (what, pipe) = What::peek(pipe).ok()?;
+    (what == What::Astf).then(|| Astf::of(name, Box::new(pipe), None, None))
 }
 
 /// Buffers that cannot be read and bytes that are no trace are problems; sources of other kinds are not.

@@ -1,6 +1,9 @@
 //! The verbs, one file each, and what the listing ones share.
 
+pub(crate) mod check;
+pub(crate) mod convert;
 pub(crate) mod decode;
+pub(crate) mod dump;
 pub(crate) mod elements;
 pub(crate) mod frames;
 pub(crate) mod info;

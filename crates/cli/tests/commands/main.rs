@@ -3,6 +3,7 @@
 //! Most of it runs on `examples/hello-ete`, whose program and packets are in `crates/unspool/tests/hello.rs`.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod astf;
 mod bad_input;
 mod damage;
 mod decode;

@@ -1,7 +1,7 @@
 //! ASTF, the Architectural Structured Trace Format of Arm: what one AArch64 PE executed, with the addresses it accessed.
 //!
 //! file ─▶ [`read`] ─▶ [`record`]s ─▶ [`lift`] (instructions), [`check`] (findings), `text` (lines)
-//! instructions ─▶ [`build`] ─▶ records ─▶ [`write`] ─▶ file
+//! instructions ─▶ [`build`] ─▶ records ─▶ [`mod@write`] ─▶ file
 //!
 //! A file is a header and records of 32 bytes, which may be compressed.
 

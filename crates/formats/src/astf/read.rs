@@ -1,1 +1,294 @@
-//! The container, read: a header, and the records behind it, however they are stored.
+//! Reading a file: its header is judged, what is behind it is unpacked, and records come out in batches.
+//!
+//! ```text
+//! input ─▶ header ─▶ unpack (raw, .xz, .lzma, zlib, gzip) ─▶ batches of records
+//!                      └── with several threads this runs ahead of the caller
+//! ```
+//!
+//! What the records say is of no interest here. A damaged file gives every record that can be had, then the error, with
+//! the place in the file and the number of the record that is missing. The input may be a pipe; memory stays constant.
+//! Specification: Arm Architectural Structured Trace Format, issue 0.11, "Header and file format".
+
+mod ahead;
+mod content;
+mod input;
+mod unpack;
+
+use std::io::{self, Read};
+
+pub use content::Content;
+
+use self::ahead::Ahead;
+use self::input::Input;
+use self::unpack::Unpacker;
+use super::layout::Bytes;
+use super::record::{Header, HeaderView, RECORD_BYTES, Storage};
+
+/// How to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ReadOptions {
+    /// How many threads decompress. With one, everything happens in the thread of the caller; with more, decompression
+    /// runs ahead of it, and an .xz file of several blocks is decompressed by as many at a time.
+    pub threads: usize,
+}
+
+impl Default for ReadOptions {
+    /// As many threads as there are processors.
+    fn default() -> Self {
+        Self { threads: std::thread::available_parallelism().map_or(1, usize::from) }
+    }
+}
+
+/// The records in memory, and the bytes of one that is cut short. Nothing is copied.
+pub fn records(bytes: &[u8]) -> (&[Bytes], &[u8]) {
+    bytes.as_chunks()
+}
+
+/// Reads the records of a file in batches.
+pub struct Reader<R> {
+    header: Header,
+    warnings: Vec<Warning>,
+    source: Source<R>,
+    batch: Batch,
+    first: u64,
+}
+
+impl<R: Read + Send + 'static> Reader<R> {
+    /// Reads and judges the header.
+    pub fn new(input: R, options: ReadOptions) -> Result<Self, ReadError> {
+        let (header, unpacker) = open(input, options.threads)?;
+        let runs_ahead = options.threads > 1 && header.storage() != Storage::Raw;
+        let source = if runs_ahead {
+            Source::Ahead(Ahead::new(unpacker).map_err(|error| Fault::new(ReadErrorKind::Io(error), 32).of_record(2))?)
+        } else {
+            Source::Here(Box::new(unpacker))
+        };
+        Ok(Self::with(header, source))
+    }
+}
+
+impl<R: Read> Reader<R> {
+    /// The same in the thread of the caller only, so that the input may be borrowed.
+    pub fn in_place(input: R) -> Result<Self, ReadError> {
+        let (header, unpacker) = open(input, 1)?;
+        Ok(Self::with(header, Source::Here(Box::new(unpacker))))
+    }
+
+    fn with(header: Header, source: Source<R>) -> Self {
+        Self { header, warnings: warnings(&header), source, batch: Batch::new(), first: FIRST }
+    }
+
+    /// The header as the file has it.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// What is odd about the header.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// The next records behind the header, as many as are at hand; none at the end, nor behind an error.
+    pub fn next_records(&mut self) -> Result<&[Bytes], ReadError> {
+        self.first += self.batch.whole as u64;
+        self.batch.whole = 0;
+        if self.batch.end.is_none() {
+            match &mut self.source {
+                Source::Here(unpacker) => unpacker.fill(&mut self.batch),
+                Source::Ahead(ahead) => ahead.swap(&mut self.batch),
+            }
+        }
+        if self.batch.whole == 0
+            && let Some(End::Fault(fault)) = self.batch.end.replace(End::Clean)
+        {
+            return Err(fault.of_record(self.first));
+        }
+        Ok(&self.batch.records[..self.batch.whole])
+    }
+
+    /// The number of the first record of the batch at hand. The header is number 1, so this starts with 2.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+}
+
+/// What is odd about a header, though the file can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum Warning {
+    /// Records may say things that are not known here.
+    #[error("version 0.{0} is newer than 0.11: records may be of unknown types")]
+    NewerMinor(u8),
+    /// There is no public document of this version.
+    #[error("version 0.{0} is older than any that is described: fields may have another meaning")]
+    OlderMinor(u8),
+    /// zlib is named, but nothing is compressed.
+    #[error("the header says zlib, but also that nothing is compressed")]
+    ZlibUncompressed,
+    /// The records may be stored in a way that is not known here.
+    #[error("the header has unknown format flags {0:#x}: the records may be stored in an unknown way")]
+    FormatFlags(u64),
+}
+
+/// Why reading ended, and where.
+#[derive(Debug, thiserror::Error)]
+#[error("byte {offset:#x}, record {record}: {kind}")]
+pub struct ReadError {
+    /// The place in the file. Damage of compressed data is noticed at its place or behind it: no later than where the
+    /// next check ends, and with several threads no later than where these were reading.
+    pub offset: u64,
+    /// The number of the record that could not be had; the header is number 1.
+    pub record: u64,
+    /// What was found.
+    #[source]
+    pub kind: ReadErrorKind,
+}
+
+/// Why reading ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadErrorKind {
+    /// There is not a single byte.
+    #[error("the file is empty")]
+    Empty,
+    /// The first characters are not `ASTF`.
+    #[error("not an ASTF file: it starts with \"{}\"", found.escape_ascii())]
+    NotAstf {
+        /// The first bytes; zero where there is none.
+        found: [u8; 4],
+    },
+    /// The layout of records is not known.
+    #[error("version {0} of the format is not known, only version 0")]
+    NewerMajor(u8),
+    /// The records end within one.
+    #[error("the last record is cut short: it has {bytes} of its 32 bytes")]
+    CutShort {
+        /// How many bytes of it there are.
+        bytes: usize,
+    },
+    /// The file ends within the compressed data.
+    #[error("the file ends before the compressed records do")]
+    CompressedCutShort,
+    /// The compressed data contradicts itself, or its check value.
+    #[error("the compressed records are damaged")]
+    Damaged,
+    /// A filter or a dictionary is asked for that the format does not have.
+    #[error("the records are compressed in a way that is not supported")]
+    Unsupported,
+    /// Decompression would take too much memory.
+    #[error("decompressing needs more than the {} MiB of memory that are allowed", limit >> 20)]
+    Memory {
+        /// How many bytes are allowed.
+        limit: u64,
+    },
+    /// There are bytes behind the compressed records.
+    #[error("the compressed records end here, but the file goes on")]
+    Trailing,
+    /// The header says one thing, and the file is another.
+    #[error("the header says that the records are {}, but {found}", stored(*.header))]
+    WrongStorage {
+        /// What the header says.
+        header: Storage,
+        /// What the bytes behind it look like.
+        found: Content,
+    },
+    /// The input could not be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// The number of the first record behind the header.
+const FIRST: u64 = 2;
+
+/// How many records a batch has at most: 256 KiB, which stay in the cache between unpacking and use.
+const BATCH: usize = 8192;
+
+enum Source<R> {
+    Here(Box<Unpacker<R>>),
+    Ahead(Ahead),
+}
+
+/// Records on their way from the unpacker to the caller.
+struct Batch {
+    records: Vec<Bytes>,
+    /// How many of them are filled.
+    whole: usize,
+    /// Nothing comes behind these.
+    end: Option<End>,
+}
+
+impl Batch {
+    fn new() -> Self {
+        Self { records: vec![[0; RECORD_BYTES]; BATCH], whole: 0, end: None }
+    }
+}
+
+enum End {
+    Clean,
+    Fault(Fault),
+}
+
+/// An error that does not know yet which record it hits.
+struct Fault {
+    offset: u64,
+    kind: ReadErrorKind,
+}
+
+impl Fault {
+    fn new(kind: ReadErrorKind, offset: u64) -> Self {
+        Self { offset, kind }
+    }
+
+    fn of_record(self, record: u64) -> ReadError {
+        ReadError { offset: self.offset, record, kind: self.kind }
+    }
+}
+
+fn open<R: Read>(input: R, threads: usize) -> Result<(Header, Unpacker<R>), ReadError> {
+    let mut input = Input::new(input);
+    let header = header(&mut input).map_err(|fault| fault.of_record(1))?;
+    let unpacker = Unpacker::new(input, header.storage(), threads).map_err(|fault| fault.of_record(FIRST))?;
+    Ok((header, unpacker))
+}
+
+fn header<R: Read>(input: &mut Input<R>) -> Result<Header, Fault> {
+    let found = input.peek(RECORD_BYTES);
+    let magic: [u8; 4] = std::array::from_fn(|at| found.get(at).copied().unwrap_or(0));
+    let is_astf = b"ASTF".starts_with(&found[..found.len().min(4)]);
+    let header = found.first_chunk().map(|bytes| HeaderView::new(bytes).get());
+    let bytes = found.len();
+    let kind = match header {
+        None if bytes == 0 => ReadErrorKind::Empty,
+        _ if !is_astf => ReadErrorKind::NotAstf { found: magic },
+        None => ReadErrorKind::CutShort { bytes },
+        Some(header) if header.version_major > Header::VERSION.0 => ReadErrorKind::NewerMajor(header.version_major),
+        Some(header) => {
+            input.consume(RECORD_BYTES);
+            return Ok(header);
+        }
+    };
+    // What could not be read explains what is missing.
+    Err(input.failure().unwrap_or(Fault::new(kind, 0)))
+}
+
+fn warnings(header: &Header) -> Vec<Warning> {
+    let minor = header.version_minor;
+    let all = [
+        (minor > Header::VERSION.1, Warning::NewerMinor(minor)),
+        (minor < OLDEST_MINOR, Warning::OlderMinor(minor)),
+        (header.use_zlib && !header.compressed, Warning::ZlibUncompressed),
+        (header.reserved62 != 0, Warning::FormatFlags(header.reserved62 << 2)),
+    ];
+    all.into_iter().filter_map(|(applies, warning)| applies.then_some(warning)).collect()
+}
+
+/// The oldest version that anything is known about.
+const OLDEST_MINOR: u8 = 10;
+
+fn stored(storage: Storage) -> &'static str {
+    match storage {
+        Storage::Raw => "not compressed",
+        Storage::Lzma => "compressed with LZMA",
+        Storage::Zlib => "compressed with zlib",
+    }
+}

@@ -458,7 +458,8 @@ impl Header {
     pub fn new(level: Level, timestamps: bool, storage: Storage) -> Self {
         let (version_major, version_minor) = Self::VERSION;
         let single_el = level == Level::Basic;
-        let header = Self { magic: Self::MAGIC, version_major, version_minor, single_el, timestamps, ..Self::default() };
+        let header =
+            Self { magic: Self::MAGIC, version_major, version_minor, single_el, timestamps, ..Self::default() };
         header.stored(storage)
     }
 
@@ -566,7 +567,8 @@ mod tests {
         ];
         for (record, expected) in rows {
             let bytes = record.to_bytes();
-            let found: Vec<(usize, u8)> = (1..).zip(bytes[1..].iter().copied()).filter(|(_, byte)| *byte != 0).collect();
+            let found: Vec<(usize, u8)> =
+                (1..).zip(bytes[1..].iter().copied()).filter(|(_, byte)| *byte != 0).collect();
             assert_eq!(&found, expected, "{record:?}");
         }
     }

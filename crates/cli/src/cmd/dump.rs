@@ -1,0 +1,144 @@
+//! `dump`: print the records of a trace file, one a line, as they are.
+
+mod json;
+
+use std::fmt::Write as _;
+
+use unspool::formats::astf::Bytes;
+use unspool::formats::astf::text::Lines;
+
+use self::json::Json;
+use crate::Verdict;
+use crate::args::OutputArgs;
+use crate::astf::{Astf, FileArgs, offset_of};
+use crate::output::Output;
+use crate::progress::Progress;
+
+/// Print the records of an ASTF file, one a line
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    file: FileArgs,
+
+    /// Show the offset and the bytes of each record too
+    #[arg(long)]
+    hex: bool,
+
+    /// Stop after N records
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+
+    /// Leave out the first N records; the header is one
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skip: u64,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unspool dump trace.astf
+  unspool dump trace.astf --skip 1000 --limit 50 --hex
+  unspool dump trace.astf --json | jq -r 'select(.type == \"trap\") | .target_pc'
+  ssh host cat trace.astf | unspool dump -
+
+A line has the number of the record, its type, and what it says:
+  el0t [0x..]      Exception level and mode, and the address of an instruction
+  T v<0x..>        a branch was taken, and where it went; NT: it was not taken
+  v[0x..]          the address of an access; with t behind it, tags were accessed too
+  v[0x..]..[0x..]  the start and the limit (exclusive) of a range
+  r w rw -         what an access did (-: nothing), where that is not what the opcode says
+  i{5}             the index into ZA
+  tr               the instruction raised an exception
+  reserved ...     values where the format wants zeros
+Offsets are those of the records when nothing is compressed.";
+
+/// Prints records.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    let Some(mut file) = Astf::open(&args.file.file, None)? else { return Ok(Verdict::Problems) };
+    file.tell_warnings();
+    let mut output = Output::open_for(&args.output, &args.file.file)?;
+    let mut progress = Progress::new(output.on_terminal);
+    let end = args.skip.saturating_add(args.limit.unwrap_or(u64::MAX));
+    let mut printer = Printer::new(args);
+    let end = file.each(&mut progress, |first, records| {
+        let mut text = std::mem::take(&mut printer.text);
+        text.clear();
+        for (number, record) in (first..).zip(records).take_while(|(number, _)| *number <= end) {
+            match number <= args.skip {
+                true => printer.form.pass(record),
+                false => printer.print(number, record, &mut text),
+            }
+        }
+        output.write(|out| out.write_all(text.as_bytes()));
+        printer.text = text;
+        Ok(output.is_open() && first + records.len() as u64 <= end)
+    });
+    output.finish()?;
+    Ok(end?.verdict())
+}
+
+/// Makes lines.
+struct Printer {
+    hex: bool,
+    form: Form,
+    /// Lines of a batch.
+    text: String,
+}
+
+/// How lines look.
+enum Form {
+    Text(Lines),
+    Json(Json),
+}
+
+impl Form {
+    /// Takes note of a record that is not printed.
+    fn pass(&mut self, record: &Bytes) {
+        match self {
+            Self::Text(lines) => lines.pass(record),
+            Self::Json(json) => json.pass(record),
+        }
+    }
+}
+
+impl Printer {
+    fn new(args: &Args) -> Self {
+        let form = if args.output.json { Form::Json(Json::new()) } else { Form::Text(Lines::new()) };
+        Self { hex: args.hex, form, text: String::new() }
+    }
+
+    fn print(&mut self, number: u64, record: &Bytes, text: &mut String) {
+        match &mut self.form {
+            Form::Json(json) => json.line(number, record, self.hex, text),
+            Form::Text(lines) => {
+                if self.hex {
+                    let _ = write!(text, "{:#010x} ", offset_of(number));
+                    let (words, _) = record.as_chunks::<8>();
+                    words.iter().for_each(|word| {
+                        text.push(' ');
+                        push_bytes(text, word);
+                    });
+                    text.push_str("  ");
+                }
+                lines.write(record, text);
+                text.push('\n');
+            }
+        }
+    }
+}
+
+/// Adds bytes, two digits each.
+fn push_bytes(text: &mut String, bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for chunk in bytes.chunks(8) {
+        let mut hex = [0; 16];
+        let (pairs, _) = hex.as_chunks_mut();
+        for (pair, byte) in pairs.iter_mut().zip(chunk) {
+            *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 0xf)]];
+        }
+        text.push_str(str::from_utf8(&hex[..chunk.len() * 2]).unwrap_or_default());
+    }
+}

@@ -1,1 +1,0 @@
-//! Records from instructions: a writer that knows the rules.

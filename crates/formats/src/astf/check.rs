@@ -1,1 +1,0 @@
-//! The rules of the format, and what breaks them.

@@ -1,0 +1,219 @@
+//! Contexts: the state that instructions are executed in, and what may change it.
+
+use super::super::record::{Context, Level, trap_type};
+use super::opcode::Sets;
+use super::{Out, RuleId};
+
+/// What is known of the state of the PE.
+#[derive(Debug)]
+pub(super) struct State {
+    /// The last Context.
+    context: Option<Context>,
+    /// The lowest Exception level that the next instruction may be in.
+    lowest: u8,
+    /// The highest.
+    highest: u8,
+    /// A Trap came behind the last instruction and the last Context.
+    is_redirected: bool,
+    /// It was an exception.
+    is_exception: bool,
+    /// A Context came behind the last instruction.
+    is_fresh: bool,
+    /// How many Timestamps came in an unsupported mode.
+    timestamps: u8,
+    /// What the last instruction set.
+    sets: Option<Sets>,
+    /// Something has to be looked at when the next instruction comes.
+    is_watched: bool,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            context: None,
+            lowest: 0,
+            highest: 3,
+            is_redirected: false,
+            is_exception: false,
+            is_fresh: false,
+            timestamps: 0,
+            sets: None,
+            is_watched: true,
+        }
+    }
+}
+
+impl State {
+    pub(super) fn is_unsupported(&self) -> bool {
+        self.context.is_some_and(|context| context.unsupported)
+    }
+
+    /// The PE is in an unsupported mode, and no Trap says where it goes on.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_unsupported() && !self.is_redirected
+    }
+
+    /// Nothing has to be looked at when the next instruction comes.
+    pub(super) fn is_calm(&self) -> bool {
+        !self.is_watched
+    }
+
+    /// The instruction set a field that a Context has.
+    #[inline]
+    pub(super) fn expect(&mut self, sets: Option<Sets>) {
+        if sets.is_some() {
+            self.sets = sets;
+            self.is_watched = true;
+        }
+    }
+
+    /// An Instruction comes.
+    #[inline]
+    pub(super) fn instruction(&mut self, level: Option<Level>, out: &mut Out<'_>) {
+        if self.is_watched {
+            self.look(level, out);
+            self.sets = None;
+            self.is_watched = false;
+            self.is_redirected = false;
+            self.is_exception = false;
+            self.is_fresh = false;
+        }
+    }
+
+    fn look(&mut self, level: Option<Level>, out: &mut Out<'_>) {
+        let Some(context) = self.context else {
+            out.add(RuleId::ContextBeforeInstruction, format_args!("an Instruction, and no Context before it"));
+            return self.resume(Context::default());
+        };
+        if context.unsupported {
+            let (what, behind) = ("an Instruction", if self.is_redirected { " behind a Trap" } else { "" });
+            out.add(RuleId::RecordInUnsupported, format_args!("{what} in an unsupported mode{behind}"));
+            return self.resume(Context { unsupported: false, ..context });
+        }
+        if level == Some(Level::BasicPlus) {
+            self.look_at_exception(context, out);
+        }
+        self.look_at_change(context, level, out);
+    }
+
+    /// Nothing is known of the level, and there is nothing more to say about what came before.
+    fn resume(&mut self, context: Context) {
+        self.context = Some(context);
+        (self.lowest, self.highest) = (0, 3);
+    }
+
+    fn look_at_exception(&mut self, context: Context, out: &mut Out<'_>) {
+        if !(self.lowest..=self.highest).contains(&context.el) {
+            let (lowest, highest) = (self.lowest, self.highest);
+            out.add(
+                RuleId::TrapLevel,
+                format_args!("no Context behind the Trap: in EL{}, not EL{lowest} to EL{highest}", context.el),
+            );
+            self.resume(context);
+        } else if self.is_exception && !context.handler {
+            out.add(RuleId::TrapHandler, format_args!("an exception, and the stack pointer is SP_EL0"));
+        }
+    }
+
+    /// In a Basic trace a Context may tell of what was not traced.
+    fn look_at_change(&mut self, context: Context, level: Option<Level>, out: &mut Out<'_>) {
+        let is_excused = self.is_redirected || (self.is_fresh && level != Some(Level::BasicPlus));
+        if let Some(sets) = self.sets.filter(|sets| !is_excused && !sets.holds(&context)) {
+            let (field, value) = (sets.field(), u8::from(sets.value));
+            out.add(RuleId::ContextAfterChange, format_args!("{field} became {value}, and no Context says so"));
+        }
+    }
+
+    /// A Trap of this type comes.
+    pub(super) fn trap(&mut self, kind: u8) {
+        self.is_redirected = true;
+        self.is_watched = true;
+        self.sets = None;
+        self.is_exception = kind <= trap_type::FIQ;
+        if self.is_unsupported() {
+            (self.lowest, self.highest) = (0, 3);
+            return;
+        }
+        (self.lowest, self.highest) = match kind {
+            trap_type::SYNCHRONOUS..=trap_type::FIQ => (self.lowest.max(1), 3),
+            trap_type::EXCEPTION_RETURN => (0, self.highest),
+            _ => (0, 3),
+        };
+    }
+
+    /// A Timestamp comes.
+    pub(super) fn timestamp(&mut self, out: &mut Out<'_>) {
+        if self.is_unsupported() && !self.is_redirected {
+            self.timestamps = self.timestamps.saturating_add(1);
+            if self.timestamps == 3 {
+                out.add(RuleId::RecordInUnsupported, format_args!("a third Timestamp in an unsupported mode"));
+            }
+        }
+    }
+
+    /// A Context comes; if it is `early`, the Trap that belongs before it is still to come.
+    pub(super) fn context(&mut self, context: Context, level: Option<Level>, early: bool, out: &mut Out<'_>) {
+        if context.unsupported {
+            self.enter_unsupported(context, level, out);
+        } else {
+            check_fields(&context, out);
+            self.check_level(context, level, early, out);
+            self.check_news(context, level, out);
+            (self.lowest, self.highest) = if early { (0, 3) } else { (context.el, context.el) };
+        }
+        self.context = Some(context);
+        self.is_redirected = false;
+        self.is_fresh = true;
+        self.is_watched = true;
+    }
+
+    fn enter_unsupported(&mut self, context: Context, level: Option<Level>, out: &mut Out<'_>) {
+        if level == Some(Level::Basic) {
+            out.add(RuleId::UnsupportedInBasic, format_args!("a Context in an unsupported mode, EL{}", context.el));
+        } else if self.is_unsupported() {
+            out.add(RuleId::RecordInUnsupported, format_args!("a Context from one unsupported mode to another"));
+        }
+        self.timestamps = 0;
+        self.sets = None;
+        self.is_exception = false;
+        (self.lowest, self.highest) = (0, 3);
+    }
+
+    fn check_level(&mut self, context: Context, level: Option<Level>, early: bool, out: &mut Out<'_>) {
+        let Some(before) = self.context.filter(|before| !before.unsupported && !early) else { return };
+        let (from, to) = (before.el, context.el);
+        match level {
+            Some(Level::Basic) if from != to => {
+                out.add(RuleId::BasicSingleEl, format_args!("from EL{from} to EL{to}"));
+            }
+            Some(Level::BasicPlus) if !(self.lowest..=self.highest).contains(&to) => {
+                let rule = if self.is_redirected { RuleId::TrapLevel } else { RuleId::LevelChange };
+                out.add(rule, format_args!("from EL{from} to EL{to}"));
+                self.is_exception = false;
+            }
+            _ => {}
+        }
+    }
+
+    fn check_news(&self, context: Context, level: Option<Level>, out: &mut Out<'_>) {
+        let is_same = self.context == Some(context) && level == Some(Level::BasicPlus);
+        if is_same && !self.is_redirected {
+            out.add(RuleId::ContextUnchanged, format_args!("the same as the Context before"));
+        }
+    }
+}
+
+fn check_fields(context: &Context, out: &mut Out<'_>) {
+    if context.tid_valid && !context.pid_valid {
+        out.add(RuleId::TidNeedsPid, format_args!("thread {}, and no process", context.tid));
+    }
+    if context.pstate_sm && !(u32::from(context.evl) + 1).is_power_of_two() {
+        out.add(RuleId::EvlStreaming, format_args!("{} bits in Streaming SVE mode", context.vector_bits()));
+    }
+    if context.el == 0 && context.handler {
+        out.add(RuleId::HandlerAtEl0, format_args!("the handler flag is set in EL0"));
+    }
+    if context.el == 3 && !context.secure {
+        out.add(RuleId::El3Secure, format_args!("EL3 in Non-secure state"));
+    }
+}

@@ -1,0 +1,249 @@
+//! Accesses: whether they are such as the instruction makes.
+//!
+//! An instruction that trapped made only a part of its accesses, so less is asked of it.
+
+use unspool_isa::Operation;
+
+use super::super::access::{Access, Extent};
+use super::super::record::{Instruction, InstructionView, xattr_mode};
+use super::chain::Sum;
+use super::opcode::Opcode;
+use super::{Out, RuleId, range};
+
+/// Which rule is broken, and how.
+pub(super) type Verdict = Result<(), (RuleId, &'static str)>;
+
+/// `Ok` if it `is_right`.
+pub(super) fn ensure(is_right: bool, rule: RuleId, otherwise: &'static str) -> Verdict {
+    if is_right { Ok(()) } else { Err((rule, otherwise)) }
+}
+
+/// The extended attribute: is it what the instruction has?
+#[inline]
+pub(super) fn attribute(record: InstructionView<'_>, opcode: &Opcode, out: &mut Out<'_>) {
+    let is_empty = record.xattr_mode() == xattr_mode::NONE && record.xattr() == 0;
+    if is_empty && !opcode.access.sme_index {
+        return;
+    }
+    if let Err((rule, what)) = judge_attribute(record, opcode) {
+        out.add(rule, format_args!("{:#010x} {what}: {:#x}", record.iword(), record.xattr()));
+    }
+}
+
+fn judge_attribute(record: InstructionView<'_>, opcode: &Opcode) -> Verdict {
+    let mode = record.xattr_mode();
+    let cannot_index = opcode.is_known() && !opcode.is_sme && !opcode.access.vector;
+    match mode {
+        xattr_mode::SME => ensure(!cannot_index, RuleId::SmeIndex, "has an index, and is no SME instruction"),
+        _ if opcode.access.sme_index && !record.trap() => Err((RuleId::SmeIndex, "computes an index, and has none")),
+        xattr_mode::RANGE => Ok(()),
+        _ => ensure(record.xattr() == 0, RuleId::XattrUnusedZero, "has no use for its extended attribute"),
+    }
+}
+
+/// The instruction has no access: may that be?
+pub(super) fn check_no_access(instruction: &Instruction, opcode: &Opcode, out: &mut Out<'_>) -> bool {
+    let verdict = judge_no_access(instruction, opcode);
+    if let Err((rule, what)) = verdict {
+        out.add(rule, format_args!("{:#010x} {what}", instruction.iword));
+    }
+    verdict.is_ok()
+}
+
+fn judge_no_access(instruction: &Instruction, opcode: &Opcode) -> Verdict {
+    let flags = [instruction.is_read, instruction.is_write, instruction.ea_tagged, instruction.extra_eas];
+    let is_zero = !flags.contains(&true) && instruction.ea == 0 && instruction.ea_size == 0;
+    let is_excused = is_zero || !opcode.is_known();
+    ensure(is_excused, RuleId::NoAccessFieldsZero, "has no valid address, and yet fields of an access")?;
+    if instruction.xattr_mode == xattr_mode::RANGE {
+        ensure(range::may_have(opcode, instruction.iword), RuleId::RangeInstruction, "has a range")?;
+    }
+    if instruction.trap || opcode.access.predicated { Ok(()) } else { need_not_access(instruction.iword, opcode) }
+}
+
+/// May it go without, where neither an exception nor a predicate keeps it from memory?
+///
+/// Allocation tags may be out of reach, and an exclusive store may fail before it gets to memory.
+fn need_not_access(word: u32, opcode: &Opcode) -> Verdict {
+    const NO_ADDRESS: &str = "accesses memory, and has no address";
+    match opcode.access.operation {
+        Operation::Store if opcode.access.may_not_write => Ok(()),
+        Operation::Load | Operation::Store | Operation::LoadStore | Operation::TagAndDataStore => {
+            Err((RuleId::MemoryEaValid, NO_ADDRESS))
+        }
+        Operation::Prefetch if !Opcode::is_range_prefetch(word) => Err((RuleId::Prefetch, "has no address")),
+        Operation::CacheMaintenance | Operation::AddressTranslation => {
+            Err((RuleId::CacheTlbAtOperation, "has no address"))
+        }
+        Operation::TlbInvalidate | Operation::TlbInvalidateRange if Opcode::is_stage_2_invalidate(word) => Ok(()),
+        Operation::TlbInvalidate => Err((RuleId::CacheTlbAtOperation, "has no address")),
+        Operation::TlbInvalidateRange => Err((RuleId::TlbRange, "has no range")),
+        Operation::Zero | Operation::TagAndDataZero => Err((RuleId::ZeroOperation, NO_ADDRESS)),
+        Operation::Set { .. } | Operation::Copy { .. } => Err((RuleId::MopsRange, "has no range")),
+        _ => Ok(()),
+    }
+}
+
+/// One access of an instruction.
+pub(super) fn check(access: &Access, word: u32, opcode: &Opcode, trap: bool, first: bool, out: &mut Out<'_>) -> bool {
+    let one = One { access, word, opcode, trap, first };
+    let verdict = one.judge();
+    if let Err((rule, what)) = verdict {
+        let (address, bytes) = (access.address, access.extent.bytes());
+        out.add(rule, format_args!("{word:#010x} {what}: {bytes} bytes at {address:#x}"));
+    }
+    verdict.is_ok()
+}
+
+/// An access, and what it belongs to.
+pub(super) struct One<'a> {
+    pub(super) access: &'a Access,
+    pub(super) word: u32,
+    pub(super) opcode: &'a Opcode,
+    /// The instruction trapped.
+    pub(super) trap: bool,
+    /// It is the first access.
+    first: bool,
+}
+
+impl One<'_> {
+    #[inline]
+    fn judge(&self) -> Verdict {
+        ensure(!self.opcode.is_memoryless, RuleId::MemoryEaValid, "accesses no memory, and has an address")?;
+        if let Extent::Range(size) = self.access.extent {
+            return range::judge(self, size);
+        }
+        match self.opcode.access.operation {
+            Operation::Load => self.load(),
+            Operation::Store | Operation::TagAndDataStore => self.store(),
+            Operation::LoadStore => self.modify(),
+            Operation::TagLoad | Operation::TagStore | Operation::TagZero => self.tags(),
+            Operation::Zero | Operation::TagAndDataZero => self.zero(),
+            Operation::Prefetch => self.prefetch(),
+            Operation::VectorPrefetch => self.has_no_direction(RuleId::Prefetch),
+            Operation::Set { .. } | Operation::Copy { .. } => {
+                ensure(self.trap, RuleId::MopsRange, "has an access that is no range")
+            }
+            Operation::TlbInvalidateRange => ensure(self.trap, RuleId::TlbRange, "has an access that is no range"),
+            _ => self.operation(),
+        }
+    }
+
+    fn load(&self) -> Verdict {
+        let Access { read, write, .. } = *self.access;
+        ensure(!write, RuleId::MemoryDirection, "is a load, and wrote")?;
+        if !read && !self.trap && self.opcode.access.suppresses_faults {
+            let element = self.opcode.access.element.map(u64::from);
+            let is_element = element.is_none_or(|element| element == self.access.extent.bytes());
+            return ensure(is_element, RuleId::SveFirstFault, "left out an access that is no element");
+        }
+        ensure(read || self.trap, RuleId::MemoryDirection, "is a load, and did not read")
+    }
+
+    fn store(&self) -> Verdict {
+        let Access { read, write, tagged, .. } = *self.access;
+        let is_excused = self.trap || self.opcode.access.may_not_write;
+        ensure(!read, RuleId::MemoryDirection, "is a store, and read")?;
+        ensure(write || is_excused, RuleId::MemoryDirection, "is a store, and did not write")?;
+        let is_tag_store = self.opcode.access.operation == Operation::TagAndDataStore;
+        if is_tag_store && tagged { self.starts_at_granule() } else { Ok(()) }
+    }
+
+    /// The first access has both flags; a later one may be the second half of either.
+    fn modify(&self) -> Verdict {
+        let Access { read, write, .. } = *self.access;
+        if self.trap {
+            return Ok(());
+        }
+        let must_write = self.first && !self.opcode.access.may_not_write;
+        ensure(read || (write && !self.first), RuleId::MemoryDirection, "modifies memory, and did not read")?;
+        ensure(write || !must_write, RuleId::MemoryDirection, "modifies memory, and did not write")
+    }
+
+    /// Without access to tags there is no access at all.
+    fn tags(&self) -> Verdict {
+        let Access { read, write, tagged, .. } = *self.access;
+        let is_load = self.opcode.access.operation == Operation::TagLoad;
+        let (wanted, other) = if is_load { (read, write) } else { (write, read) };
+        ensure(!other, RuleId::TagOperation, "has the wrong direction")?;
+        ensure(wanted || self.trap, RuleId::TagOperation, "has no direction")?;
+        ensure(tagged || self.trap, RuleId::TagOperation, "accesses tags, and is not tagged")?;
+        if self.trap || self.opcode.access.operation == Operation::TagZero { Ok(()) } else { self.starts_at_granule() }
+    }
+
+    fn starts_at_granule(&self) -> Verdict {
+        const GRANULE: u64 = 16;
+        let is_aligned = self.trap || !self.first || self.access.address.is_multiple_of(GRANULE);
+        ensure(is_aligned, RuleId::TagOperation, "accesses tags, and starts at no granule")
+    }
+
+    fn zero(&self) -> Verdict {
+        ensure(!self.access.read, RuleId::ZeroOperation, "read")?;
+        ensure(self.access.write || self.trap, RuleId::ZeroOperation, "did not write")
+    }
+
+    fn has_no_direction(&self, rule: RuleId) -> Verdict {
+        ensure(!self.access.read && !self.access.write, rule, "neither reads nor writes, and has a direction")
+    }
+
+    fn has_no_size(&self, rule: RuleId) -> Verdict {
+        ensure(self.access.extent == Extent::Bytes(1), rule, "has no size, and its field is not zero")
+    }
+
+    fn prefetch(&self) -> Verdict {
+        self.has_no_direction(RuleId::Prefetch)?;
+        ensure(!self.access.tagged, RuleId::Prefetch, "checks no tags, and is tagged")?;
+        if Opcode::is_range_prefetch(self.word) { Ok(()) } else { self.has_no_size(RuleId::Prefetch) }
+    }
+
+    /// Maintenance and translation.
+    fn operation(&self) -> Verdict {
+        use Operation::{AddressTranslation, CacheMaintenance, CacheMaintenanceAll, TlbInvalidate, TlbInvalidateAll};
+        let rule = RuleId::CacheTlbAtOperation;
+        match self.opcode.access.operation {
+            CacheMaintenanceAll | TlbInvalidateAll => self.has_no_direction(rule),
+            CacheMaintenance => self.has_no_direction(rule).and_then(|()| self.has_no_size(rule)),
+            TlbInvalidate | AddressTranslation => {
+                self.has_no_direction(rule)?;
+                ensure(!self.access.tagged, rule, "checks no tags, and is tagged")?;
+                self.has_no_size(rule)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// All accesses of an instruction, which is in `record`.
+pub(super) fn check_whole(sum: &Sum, word: u32, opcode: &Opcode, trap: bool, record: u64, out: &mut Out<'_>) {
+    let verdict = if trap { judge_trapped(sum, opcode) } else { judge_whole(sum, opcode) };
+    if let Err((rule, what)) = verdict {
+        let (count, bytes) = (sum.count, sum.bytes);
+        out.add_at(record, rule, format_args!("{word:#010x} {what}: {bytes} bytes in {count} accesses"));
+    }
+}
+
+/// The only access of an instruction that trapped is the one that faulted. Vectors and ranges may get further.
+fn judge_trapped(sum: &Sum, opcode: &Opcode) -> Verdict {
+    let is_range = matches!(opcode.access.operation, Operation::Set { .. } | Operation::Copy { .. });
+    let is_single = sum.count == 1 && opcode.access.is_memory_access() && !opcode.access.vector && !is_range;
+    ensure(!is_single || !(sum.has_read || sum.has_write), RuleId::TrapNoAccess, "trapped, and has a direction")
+}
+
+fn judge_whole(sum: &Sum, opcode: &Opcode) -> Verdict {
+    match opcode.access.operation {
+        Operation::Zero | Operation::TagZero | Operation::TagAndDataZero => {
+            let is_block = sum.bytes.is_power_of_two() && (4..=2048).contains(&sum.bytes);
+            ensure(is_block, RuleId::ZeroOperation, "writes no block")
+        }
+        Operation::Copy { .. } => range::judge_copy(sum),
+        operation if operation.is_memory_access() && !opcode.access.predicated => judge_size(sum, opcode),
+        _ => Ok(()),
+    }
+}
+
+/// What reads and writes may have an access for each.
+fn judge_size(sum: &Sum, opcode: &Opcode) -> Verdict {
+    let Some(bytes) = opcode.access.bytes.map(u64::from) else { return Ok(()) };
+    let is_twice = sum.count > 1 && opcode.access.operation == Operation::LoadStore && sum.bytes == 2 * bytes;
+    ensure(sum.bytes == bytes || is_twice, RuleId::MemorySize, "accesses another number of bytes")
+}

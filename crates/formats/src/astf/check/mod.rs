@@ -1,0 +1,420 @@
+//! The rules of the format, and what breaks them.
+//!
+//! records ─▶ **check** ─▶ findings
+//!
+//! Every sentence of the document that a trace can be held to is a [`Rule`]. The checker remembers the last instruction,
+//! the last Context and what is still owed, and little else, so its memory does not grow. Where the document leaves
+//! room, and of opcodes that are unknown here, nothing is found; after a mistake it goes on from what is there.
+//! Specification: Arm Architectural Structured Trace Format, issue 0.11, "Trace levels" and "Trace format".
+
+mod chain;
+mod context;
+mod flow;
+mod header;
+mod memory;
+mod opcode;
+mod range;
+mod reserved;
+mod rules;
+mod strings;
+mod time;
+mod trap;
+
+use std::fmt;
+
+use super::layout::Bytes;
+use super::record::{ContextView, ExtraEaView, InstructionView, Level, RECORD_BYTES, TimestampView, TrapView, View};
+use chain::Chain;
+use context::State;
+use flow::Flow;
+use opcode::{Course, Opcode, Opcodes};
+pub use rules::RULES;
+use rules::RuleId;
+use strings::Strings;
+use time::Time;
+use trap::{Before, Last, Owed};
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// The document forbids it.
+    Error,
+    /// The document advises against it, or it cannot be what was meant.
+    Warning,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        })
+    }
+}
+
+/// Something that traces are held to.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Its name, which stays.
+    pub name: &'static str,
+    /// How bad it is to break it.
+    pub severity: Severity,
+    /// Where the document says so: number and heading.
+    pub section: &'static str,
+    /// What it says, in one sentence.
+    pub says: &'static str,
+}
+
+/// A rule is broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Which one.
+    pub rule: &'static Rule,
+    /// The number of the record that breaks it; the Header is 1.
+    pub record: u64,
+    /// Where the record starts in the uncompressed trace.
+    pub offset: u64,
+    /// What was found, in one sentence.
+    pub detail: String,
+}
+
+/// Holds a trace to the rules, record by record.
+///
+/// A finding is told as soon as it is certain, so it may be about a record before the last one: what an instruction
+/// owes is found missing only when the next one comes.
+///
+/// ```
+/// use unspool_formats::astf::check::Checker;
+/// use unspool_formats::astf::record::{Header, Level, Storage};
+///
+/// let mut checker = Checker::new();
+/// let mut findings = Vec::new();
+/// checker.push(&Header::new(Level::Basic, false, Storage::Raw).to_bytes(), &mut |finding| findings.push(finding));
+/// checker.finish(&mut |finding| findings.push(finding));
+/// assert_eq!(findings[0].rule.name, "astf-level-records");
+/// ```
+#[derive(Debug)]
+pub struct Checker {
+    /// How many records there were.
+    records: u64,
+    /// `None` without a Header; then what depends on it is not checked.
+    level: Option<Level>,
+    has_instruction: bool,
+    opcodes: Opcodes,
+    flow: Flow,
+    chain: Chain,
+    owed: Owed,
+    last: Last,
+    state: State,
+    strings: Strings,
+    time: Time,
+}
+
+impl Default for Checker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Checker {
+    /// Before the first record.
+    pub fn new() -> Self {
+        Self {
+            records: 0,
+            level: None,
+            has_instruction: false,
+            opcodes: Opcodes::new(),
+            flow: Flow::default(),
+            chain: Chain::default(),
+            owed: Owed::Nothing,
+            last: Last::default(),
+            state: State::default(),
+            strings: Strings::default(),
+            time: Time::default(),
+        }
+    }
+
+    /// The next record; the Header is the first.
+    pub fn push(&mut self, record: &Bytes, found: &mut impl FnMut(Finding)) {
+        self.records += 1;
+        self.step(View::new(record), &mut Out { record: self.records, found });
+    }
+
+    /// The trace ends.
+    pub fn finish(&mut self, found: &mut impl FnMut(Finding)) {
+        let out = &mut Out { record: self.records.max(1), found };
+        if self.records == 0 {
+            return out.add(RuleId::HeaderFirst, format_args!("the trace is empty"));
+        }
+        // A Context is owed only to a next instruction.
+        self.owed = if self.owed == Owed::Context { Owed::Nothing } else { self.owed };
+        self.settle(out);
+        self.strings.end(out);
+        if !self.has_instruction {
+            out.add(RuleId::LevelRecords, format_args!("{} records, and no Instruction", self.records));
+        }
+    }
+
+    fn step(&mut self, view: View<'_>, out: &mut Out<'_>) {
+        if let View::Instruction(record) = view
+            && self.is_usual(record)
+        {
+            return self.go_on(record);
+        }
+        self.look(view, out);
+    }
+
+    /// Nothing is owed, and the instruction is where it should be and did what it always does.
+    ///
+    /// Nearly all records of a trace are such, so they are told apart from the others by a few comparisons.
+    #[inline]
+    fn is_usual(&mut self, record: InstructionView<'_>) -> bool {
+        let is_calm = self.state.is_calm() && self.time.is_started() && self.owed == Owed::Nothing;
+        let is_between = !self.chain.is_open() && !self.strings.is_open();
+        is_calm && is_between && self.flow.leads_to(record.pc()) && self.opcodes.of(record.iword()).is_usual(record)
+    }
+
+    /// What remains to be done of a usual instruction.
+    #[inline]
+    fn go_on(&mut self, record: InstructionView<'_>) {
+        self.flow.leave(record.pc(), Some(record.pc().wrapping_add(4)));
+        self.chain.none();
+        self.time.other();
+        self.last = Last::new(record, self.records);
+    }
+
+    fn look(&mut self, view: View<'_>, out: &mut Out<'_>) {
+        if self.records == 1 && !matches!(view, View::Header(_)) {
+            out.add(RuleId::HeaderFirst, format_args!("the first record is {}", name(view)));
+        }
+        reserved::check(view, out);
+        if self.strings.is_open() {
+            self.strings.meet(view, out);
+        }
+        match view {
+            View::Instruction(record) => self.instruction(record, out),
+            View::ExtraEa(record) => self.extra_ea(record, out),
+            View::Trap(record) => self.trap(record, out),
+            View::Context(record) => self.context(record, out),
+            View::Timestamp(record) => self.timestamp(record, out),
+            View::Header(record) => self.header(record, out),
+            View::StringStart(record) => {
+                self.chain.settle(out);
+                self.strings.start(record, out);
+            }
+            View::StringContinuation(record) => {
+                self.chain.settle(out);
+                self.strings.go_on(record, out);
+            }
+            View::Unknown(bytes) => out.add(RuleId::UnknownRecord, format_args!("the type is {:#04x}", bytes[0])),
+        }
+    }
+
+    fn instruction(&mut self, record: InstructionView<'_>, out: &mut Out<'_>) {
+        self.settle(out);
+        self.time.execution(out);
+        self.state.instruction(self.level, out);
+        let opcode = *self.opcodes.of(record.iword());
+        let is_clean = self.flow.arrive(record.pc(), out);
+        let next = if flow::is_branch_flag_right(record, &opcode, out) {
+            self.execute(record, &opcode, out)
+        } else {
+            self.chain.start_unchecked(record, out);
+            None
+        };
+        self.flow.leave(record.pc(), next.filter(|_| is_clean));
+        self.last = Last::new(record, out.record);
+        self.owe(record, &opcode, out);
+    }
+
+    /// Where the instruction leads to, if it tells.
+    fn execute(&mut self, record: InstructionView<'_>, opcode: &Opcode, out: &mut Out<'_>) -> Option<u64> {
+        memory::attribute(record, opcode, out);
+        if record.is_branch() {
+            self.chain.start_unchecked(record, out);
+            return flow::branch(record, opcode, out);
+        }
+        self.chain.start(record, opcode, out);
+        let stays = record.trap() || (opcode.course == Course::Return && self.level == Some(Level::BasicPlus));
+        (!stays).then(|| record.pc().wrapping_add(4))
+    }
+
+    /// What has to come before the next instruction.
+    fn owe(&mut self, record: InstructionView<'_>, opcode: &Opcode, out: &mut Out<'_>) {
+        self.has_instruction = true;
+        if !record.trap() {
+            flow::must_trap(self.level, record, opcode, out);
+            self.state.expect(opcode.sets);
+        }
+        self.owed = Owed::by(self.level, record.trap(), opcode);
+    }
+
+    fn extra_ea(&mut self, record: ExtraEaView<'_>, out: &mut Out<'_>) {
+        let opcode = self.opcodes.of(self.last.word);
+        self.chain.extra(record, &self.last, opcode, out);
+    }
+
+    fn trap(&mut self, record: TrapView<'_>, out: &mut Out<'_>) {
+        self.chain.settle(out);
+        self.time.other();
+        match self.level {
+            Some(Level::Basic) => out.add(RuleId::TrapInBasic, format_args!("the trace is Basic")),
+            _ => self.redirect(record, out),
+        }
+    }
+
+    fn redirect(&mut self, record: TrapView<'_>, out: &mut Out<'_>) {
+        let before = Before {
+            owed: self.owed,
+            last: &self.last,
+            opcode: self.opcodes.of(self.last.word),
+            is_leaving: self.state.is_unsupported(),
+        };
+        trap::check(record, &before, out);
+        trap::check_abort(record, &before, &self.chain, out);
+        self.owed = Owed::Nothing;
+        self.state.trap(record.trap_type());
+        let target = record.target_pc();
+        let is_clean = flow::check_address("target", target, out);
+        self.flow.leave(target, is_clean.then_some(target));
+    }
+
+    fn context(&mut self, record: ContextView<'_>, out: &mut Out<'_>) {
+        self.chain.settle(out);
+        self.time.execution(out);
+        let is_early = self.owed.is_trap() && !record.unsupported();
+        if is_early {
+            out.add(RuleId::TrapOrder, format_args!("the Trap of record {} is still to come", self.last.record));
+        }
+        if self.level != Some(Level::BasicPlus) || record.unsupported() || self.state.is_lost() {
+            self.flow.lose();
+        }
+        if is_early || record.unsupported() || self.owed == Owed::Context {
+            self.owed = Owed::Nothing;
+        }
+        self.state.context(record.get(), self.level, is_early, out);
+    }
+
+    fn timestamp(&mut self, record: TimestampView<'_>, out: &mut Out<'_>) {
+        if self.chain.is_open() {
+            out.add(RuleId::TimestampInterleaves, format_args!("an Extra EA is still to come"));
+        }
+        self.state.timestamp(out);
+        let level = self.level.filter(|_| !self.state.is_unsupported());
+        self.time.timestamp(record.get(), level, out);
+    }
+
+    /// The last instruction is over: what was owed came, or does not come.
+    #[inline]
+    fn settle(&mut self, out: &mut Out<'_>) {
+        self.chain.settle(out);
+        if self.owed != Owed::Nothing {
+            self.owed.settle(&self.last, out);
+            self.owed = Owed::Nothing;
+        }
+    }
+}
+
+/// Where findings go.
+struct Out<'f> {
+    /// The number of the record that is looked at.
+    record: u64,
+    found: &'f mut dyn FnMut(Finding),
+}
+
+impl Out<'_> {
+    /// The record breaks a rule.
+    #[cold]
+    fn add(&mut self, rule: RuleId, detail: fmt::Arguments<'_>) {
+        self.add_at(self.record, rule, detail);
+    }
+
+    /// An earlier record breaks a rule.
+    #[cold]
+    fn add_at(&mut self, record: u64, rule: RuleId, detail: fmt::Arguments<'_>) {
+        let offset = record.saturating_sub(1) * RECORD_BYTES as u64;
+        (self.found)(Finding { rule: rule.rule(), record, offset, detail: detail.to_string() });
+    }
+}
+
+/// What a record is called.
+fn name(view: View<'_>) -> &'static str {
+    match view {
+        View::Header(_) => "a Header",
+        View::Instruction(_) => "an Instruction",
+        View::Trap(_) => "a Trap",
+        View::ExtraEa(_) => "an Extra EA",
+        View::Context(_) => "a Context",
+        View::StringStart(_) => "a String",
+        View::StringContinuation(_) => "a String continuation",
+        View::Timestamp(_) => "a Timestamp",
+        View::Unknown(_) => "of an unknown type",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::record::{Context, Header, Instruction, Storage};
+    use super::*;
+
+    /// ADD, LDR, STR, LDADD, STXR, LDP, B.NE, B, RET, SVC, ERET, STG, SMSTART, NOP, and one that is unknown.
+    const WORDS: [u32; 15] = [
+        0x9100_0400,
+        0xf940_0020,
+        0xf900_0020,
+        0xf820_0041,
+        0xc800_7c41,
+        0xa941_53f3,
+        0x5400_0041,
+        0x1400_0001,
+        0xd65f_03c0,
+        0xd400_0001,
+        0xd69f_03e0,
+        0xd920_0820,
+        0xd503_437f,
+        0xd503_201f,
+        0x5600_0000,
+    ];
+
+    fn instruction(index: u64, (word, start, ea, odd): (u32, u32, u64, u8)) -> Bytes {
+        let pc = 0x40_0000 + 4 * index + if odd == 0 { 4 } else { 0 };
+        let xattr = u64::from(odd == 1);
+        let mut bytes = Instruction { iword: word, pc, ea, xattr, ..Instruction::default() }.to_bytes();
+        bytes[1..4].copy_from_slice(&start.to_le_bytes()[1..]);
+        bytes
+    }
+
+    fn any_instruction() -> impl Strategy<Value = (u32, u32, u64, u8)> {
+        // Nothing, a branch, a branch that is taken, reads and writes of 8 and 16 bytes, and anything.
+        let starts = [0, 0x0008_0000, 0x0048_0000, 0x0750_0000, 0x0760_0000, 0x0770_0000, 0x0f50_0000];
+        let start =
+            prop_oneof![prop::sample::select(starts.to_vec()), any::<u32>().prop_map(|bits| bits & 0x07fe_0300)];
+        (prop::sample::select(WORDS.to_vec()), start, prop::sample::select(vec![0, 0x1000, 1 << 60]), 0_u8..40)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        #[test]
+        fn nothing_is_missed_on_the_short_way(
+            instructions in prop::collection::vec(any_instruction(), 1..12),
+            is_basic: bool,
+        ) {
+            let level = if is_basic { Level::Basic } else { Level::BasicPlus };
+            let context = Context { el: 1, handler: true, ..Context::default() };
+            let mut records = vec![Header::new(level, false, Storage::Raw).to_bytes(), context.to_bytes()];
+            records.extend((0..).zip(instructions).map(|(index, row)| instruction(index, row)));
+            let (mut short, mut long) = (Checker::new(), Checker::new());
+            let (mut found, mut expected) = (Vec::new(), Vec::new());
+            for record in &records {
+                short.push(record, &mut |finding| found.push(finding));
+                long.records += 1;
+                let number = long.records;
+                long.look(View::new(record), &mut Out { record: number, found: &mut |finding| expected.push(finding) });
+            }
+            prop_assert_eq!(found, expected);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Opcodes: what the rules ask of them, remembered for those seen lately.
+//!
+//! Words that are unknown here are of no class, so that nothing is asked of instructions that are newer than this.
+
+use unspool_isa::{Access, Facts, Isa, Kind, Operation, a64_access, facts, is_ordinary_a64};
+
+use super::super::record::{Context, Instruction, InstructionView};
+use super::flow::is_sanitized;
+
+/// What is known of an opcode.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Opcode {
+    /// What it does with memory.
+    pub(super) access: Access,
+    /// Where execution goes on.
+    pub(super) course: Course,
+    /// From a direct branch to its target.
+    offset: i32,
+    /// It is certain that it accesses no memory.
+    pub(super) is_memoryless: bool,
+    /// It is in the part of the encoding that SME has for itself.
+    pub(super) is_sme: bool,
+    /// What it sets in the state of the PE.
+    pub(super) sets: Option<Sets>,
+    /// The flags and the size that it has nearly always.
+    usual: Usual,
+}
+
+/// The first four bytes of an Instruction that has nothing special, without its type.
+#[derive(Debug, Clone, Copy)]
+enum Usual {
+    /// Every one is special.
+    None,
+    /// It has no address.
+    WithoutAddress(u32),
+    /// It has one, be it tagged or not.
+    WithAddress(u32),
+}
+
+/// Where execution goes on behind an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Course {
+    /// Not known.
+    Unknown,
+    /// Behind it: it is certainly no branch.
+    Behind,
+    /// At a target in the opcode, or behind it.
+    Conditional,
+    /// At a target in the opcode.
+    Direct,
+    /// At a target in a register.
+    Indirect,
+    /// It returns from an exception, which is no branch.
+    Return,
+    /// It raises an exception whatever happens, which is no branch.
+    Exception,
+}
+
+/// A field of PSTATE that an instruction sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sets {
+    field: Field,
+    pub(super) value: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Sp,
+    Sm,
+    Dit,
+    Ssbs,
+}
+
+/// The opcodes seen lately.
+#[derive(Debug)]
+pub(super) struct Opcodes {
+    entries: Box<[(u32, Opcode); ENTRIES]>,
+}
+
+/// Enough for the loops of most programs, and small enough for the first level of a data cache.
+const ENTRIES: usize = 1 << INDEX_BITS;
+const INDEX_BITS: u32 = 10;
+
+impl Opcodes {
+    pub(super) fn new() -> Self {
+        // An entry for the word 0 is right in every place.
+        Self { entries: Box::new([(0, Opcode::new(0)); ENTRIES]) }
+    }
+
+    #[inline]
+    pub(super) fn of(&mut self, word: u32) -> &Opcode {
+        // The golden ratio spreads words that differ in a few bits.
+        let index = word.wrapping_mul(0x9e37_79b1) >> (u32::BITS - INDEX_BITS);
+        let entry = &mut self.entries[index as usize];
+        if entry.0 != word {
+            *entry = (word, Opcode::new(word));
+        }
+        &entry.1
+    }
+}
+
+impl Opcode {
+    pub(super) fn new(word: u32) -> Self {
+        let (access, facts) = (a64_access(word), facts(Isa::A64, 0, word));
+        let course = course(word, &facts, access.operation);
+        Self {
+            access,
+            course,
+            offset: facts.target.map_or(0, |target| target.address as i32),
+            is_memoryless: is_data_processing(word) || matches!(course, Course::Return | Course::Exception),
+            is_sme: word >> 25 & 0b1111 == 0 && word >> 31 != 0,
+            sets: sets(word),
+            usual: if sets(word).is_some() { Usual::None } else { usual(&access, course) },
+        }
+    }
+
+    /// Did it do what it always does? Then there is nothing to find in its record.
+    #[inline]
+    pub(super) fn is_usual(&self, record: InstructionView<'_>) -> bool {
+        const TYPE: u32 = 0xff;
+        const TAGGED: u32 = 1 << 17;
+        let (words, _) = record.bytes().as_chunks::<4>();
+        let start = u32::from_le_bytes(words[0]);
+        let is_usual = match self.usual {
+            Usual::None => false,
+            Usual::WithoutAddress(usual) => start & !TYPE == usual && record.ea() == 0,
+            Usual::WithAddress(usual) => start & !TYPE & !TAGGED == usual && is_sanitized(record.ea()),
+        };
+        is_usual && record.xattr() == 0
+    }
+
+    /// It is known what it does with memory.
+    pub(super) fn is_known(&self) -> bool {
+        self.is_memoryless || self.access.operation != Operation::None
+    }
+
+    /// Where a direct branch at `pc` goes.
+    pub(super) fn target(&self, pc: u64) -> Option<u64> {
+        let is_direct = matches!(self.course, Course::Conditional | Course::Direct);
+        is_direct.then(|| pc.wrapping_add_signed(i64::from(self.offset)))
+    }
+
+    /// A range prefetch, which has a register for the size; the document does not mention it.
+    pub(super) fn is_range_prefetch(word: u32) -> bool {
+        word & 0xffe0_0c18 == 0xf8a0_0818
+    }
+
+    /// A TLBI by intermediate physical address, which is no virtual one.
+    pub(super) fn is_stage_2_invalidate(word: u32) -> bool {
+        word >> 16 & 0b111 == 4 && matches!(word >> 8 & 0b1111, 0 | 4)
+    }
+}
+
+/// Nothing is usual about vectors, tags, ranges and whatever is conditional.
+fn usual(access: &Access, course: Course) -> Usual {
+    let is_access = matches!(access.operation, Operation::Load | Operation::Store | Operation::LoadStore);
+    let is_certain = is_access && !access.predicated && !access.vector && !access.may_not_write;
+    match (course, access.bytes) {
+        (Course::Conditional, _) => {
+            Usual::WithoutAddress(start(&Instruction { is_branch: true, ..Instruction::default() }))
+        }
+        (Course::Behind, Some(bytes @ 1..=256)) if is_certain => {
+            let (is_read, is_write, ea_size) = (access.reads(), access.writes(), (bytes - 1) as u8);
+            let record = Instruction { is_read, is_write, ea_size, ea_valid: true, ..Instruction::default() };
+            Usual::WithAddress(start(&record))
+        }
+        (Course::Behind | Course::Unknown, _) if access.operation == Operation::None && !access.sme_index => {
+            Usual::WithoutAddress(0)
+        }
+        _ => Usual::None,
+    }
+}
+
+/// The first bytes of such a record.
+fn start(record: &Instruction) -> u32 {
+    let bytes = record.to_bytes();
+    u32::from_le_bytes([0, bytes[1], bytes[2], bytes[3]])
+}
+
+/// The parts of the encoding for work on registers alone: with immediates, general registers, or SIMD registers.
+fn is_data_processing(word: u32) -> bool {
+    matches!(word >> 25 & 0b1111, 0b1000 | 0b1001 | 0b0101 | 0b1101 | 0b0111 | 0b1111)
+}
+
+fn course(word: u32, facts: &Facts, operation: Operation) -> Course {
+    use Operation::{Breakpoint, HypervisorCall, SecureMonitorCall, SupervisorCall, Undefined};
+    match (facts.kind, operation) {
+        (_, SupervisorCall | HypervisorCall | SecureMonitorCall | Breakpoint | Undefined) => Course::Exception,
+        (Kind::Direct, _) if facts.conditional => Course::Conditional,
+        (Kind::Direct, _) => Course::Direct,
+        (Kind::Indirect, _) if facts.eret => Course::Return,
+        (Kind::Indirect, _) => Course::Indirect,
+        (Kind::Isb | Kind::Wfx, _) => Course::Behind,
+        _ if is_ordinary_a64(word) => Course::Behind,
+        _ => Course::Unknown,
+    }
+}
+
+/// MSR of an immediate, SMSTART and SMSTOP.
+fn sets(word: u32) -> Option<Sets> {
+    let immediate = word >> 8 & 0b1111;
+    let field = match (word & 0xffff_f0ff, immediate >> 1) {
+        (0xd500_40bf, _) => Field::Sp,
+        (0xd503_405f, _) => Field::Dit,
+        (0xd503_403f, _) => Field::Ssbs,
+        (0xd503_407f, 0b001 | 0b011) => Field::Sm,
+        _ => return None,
+    };
+    Some(Sets { field, value: immediate & 1 != 0 })
+}
+
+impl Sets {
+    /// Does the Context say so?
+    pub(super) fn holds(self, context: &Context) -> bool {
+        let value = match self.field {
+            Field::Sp => context.handler,
+            Field::Sm => context.pstate_sm,
+            Field::Dit => context.pstate_dit,
+            Field::Ssbs => context.pstate_ssbs,
+        };
+        value == self.value
+    }
+
+    /// What the field is called.
+    pub(super) fn field(self) -> &'static str {
+        match self.field {
+            Field::Sp => "PSTATE.SP",
+            Field::Sm => "PSTATE.SM",
+            Field::Dit => "PSTATE.DIT",
+            Field::Ssbs => "PSTATE.SSBS",
+        }
+    }
+}

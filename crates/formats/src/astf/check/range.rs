@@ -1,0 +1,41 @@
+//! Ranges: accesses whose size is in a register.
+
+use unspool_isa::Operation;
+
+use super::RuleId;
+use super::chain::Sum;
+use super::memory::{One, Verdict, ensure};
+use super::opcode::{Course, Opcode};
+
+/// May the instruction have a range? Of what is unknown nothing is said.
+pub(super) fn may_have(opcode: &Opcode, word: u32) -> bool {
+    match opcode.access.operation {
+        Operation::Set { .. } | Operation::Copy { .. } | Operation::TlbInvalidateRange => true,
+        Operation::Prefetch => Opcode::is_range_prefetch(word),
+        Operation::None => !opcode.is_memoryless && matches!(opcode.course, Course::Unknown | Course::Behind),
+        _ => false,
+    }
+}
+
+/// A range of so many bytes.
+pub(super) fn judge(one: &One<'_>, size: u64) -> Verdict {
+    let access = one.access;
+    ensure(may_have(one.opcode, one.word), RuleId::RangeInstruction, "has a range")?;
+    ensure(!(access.read && access.write), RuleId::RangeOneDirection, "has a range that is read and written")?;
+    match one.opcode.access.operation {
+        Operation::TlbInvalidateRange => ensure(!access.tagged, RuleId::TlbRange, "checks no tags, and is tagged"),
+        operation @ (Operation::Set { .. } | Operation::Copy { .. }) => {
+            ensure(access.read || access.write, RuleId::RangeOneDirection, "has a range without direction")?;
+            ensure(access.write || operation.reads(), RuleId::MopsRange, "is a memory set, and reads")?;
+            let is_excused = size != 0 || one.trap;
+            ensure(!access.tagged || is_excused, RuleId::RangeZeroUntagged, "has an empty range that is tagged")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// All ranges of a copy that did not trap.
+pub(super) fn judge_copy(sum: &Sum) -> Verdict {
+    ensure(sum.has_read && sum.has_write, RuleId::MopsRange, "is a memory copy, and does not read and write")?;
+    ensure(!sum.starts_with_write, RuleId::RangeReadFirst, "writes before it reads")
+}

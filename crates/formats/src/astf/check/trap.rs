@@ -1,0 +1,264 @@
+//! Traps: what an instruction owes, and whether the Trap that comes is the one.
+
+use unspool_isa::Operation;
+
+use super::super::access::{Access, Extent};
+use super::super::record::{InstructionView, Level, Trap, TrapView, trap_type};
+use super::chain::Chain;
+use super::flow::is_sanitized;
+use super::opcode::{Course, Opcode};
+use super::{Out, RuleId};
+
+/// The instruction that came last.
+#[derive(Debug, Default)]
+pub(super) struct Last {
+    /// The number of its record; 0 before the first.
+    pub(super) record: u64,
+    pub(super) word: u32,
+    /// It raised an exception.
+    pub(super) is_trapped: bool,
+    has_address: bool,
+}
+
+impl Last {
+    #[inline]
+    pub(super) fn new(view: InstructionView<'_>, record: u64) -> Self {
+        let has_address = view.ea_valid() && !view.is_branch();
+        Self { record, word: view.iword(), is_trapped: view.trap(), has_address }
+    }
+}
+
+/// What has to come before the next Instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owed {
+    Nothing,
+    /// The Trap of an instruction that raised an exception.
+    Trap,
+    /// The Trap of an exception return.
+    Return,
+    /// The Context behind a system call that is not traced.
+    Context,
+}
+
+impl Owed {
+    /// What the instruction owes.
+    #[inline]
+    pub(super) fn by(level: Option<Level>, is_trapped: bool, opcode: &Opcode) -> Self {
+        let is_call = opcode.access.operation == Operation::SupervisorCall;
+        match level {
+            Some(Level::BasicPlus) if is_trapped => Self::Trap,
+            Some(Level::BasicPlus) if opcode.course == Course::Return => Self::Return,
+            Some(Level::Basic) if is_trapped && is_call => Self::Context,
+            _ => Self::Nothing,
+        }
+    }
+
+    pub(super) fn is_trap(self) -> bool {
+        matches!(self, Self::Trap | Self::Return)
+    }
+
+    /// It did not come.
+    pub(super) fn settle(self, last: &Last, out: &mut Out<'_>) {
+        let (record, word) = (last.record, last.word);
+        match self {
+            Self::Nothing => {}
+            Self::Trap => out.add_at(record, RuleId::TrapFlagNeedsTrap, format_args!("{word:#010x} has no Trap")),
+            Self::Return => out.add_at(record, RuleId::ExceptionReturn, format_args!("{word:#010x} has no Trap")),
+            Self::Context => {
+                out.add(RuleId::BasicSvcContext, format_args!("no Context behind the SVC of record {record}"));
+            }
+        }
+    }
+}
+
+/// What comes before a Trap.
+pub(super) struct Before<'a> {
+    pub(super) owed: Owed,
+    pub(super) last: &'a Last,
+    /// The opcode of the last instruction.
+    pub(super) opcode: &'a Opcode,
+    /// The last Context is in an unsupported mode, which the Trap may leave.
+    pub(super) is_leaving: bool,
+}
+
+impl Before<'_> {
+    /// What the instruction does that trapped, if one did.
+    fn operation(&self) -> Option<Operation> {
+        (self.owed == Owed::Trap).then_some(self.opcode.access.operation)
+    }
+}
+
+/// Exception classes.
+mod class {
+    /// SVC has this, HVC and SMC the next ones.
+    pub(super) const SUPERVISOR_CALL: u8 = 0x15;
+    pub(super) const HYPERVISOR_CALL: u8 = 0x16;
+    pub(super) const SECURE_MONITOR_CALL: u8 = 0x17;
+    pub(super) const GRANULE_PROTECTION: u8 = 0x1e;
+    pub(super) const INSTRUCTION_ABORT_LOWER: u8 = 0x20;
+    pub(super) const PC_ALIGNMENT: u8 = 0x22;
+    pub(super) const DATA_ABORT_LOWER: u8 = 0x24;
+    pub(super) const DATA_ABORT: u8 = 0x25;
+    pub(super) const SERROR: u8 = 0x2f;
+    pub(super) const BREAKPOINT_LOWER: u8 = 0x30;
+    pub(super) const BRK: u8 = 0x3c;
+}
+
+/// Is the Trap right in itself and behind the last instruction?
+pub(super) fn check(view: TrapView<'_>, before: &Before<'_>, out: &mut Out<'_>) {
+    let trap = view.get();
+    check_fields(&trap, out);
+    if !is_placed(&trap, before, out) {
+        return;
+    }
+    match trap.trap_type {
+        trap_type::SYNCHRONOUS => {
+            check_class(&trap, before.operation(), out);
+            check_syscall(&trap, before.operation(), out);
+        }
+        trap_type::SERROR..=trap_type::FIQ => check_asynchronous(&trap, out),
+        _ => return,
+    }
+    check_vector(&trap, out);
+}
+
+/// May a Trap of this type stand here?
+fn is_placed(trap: &Trap, before: &Before<'_>, out: &mut Out<'_>) -> bool {
+    let last = before.last;
+    let is_elsewhere = !matches!(before.opcode.course, Course::Unknown | Course::Return) && last.record != 0;
+    match (trap.trap_type, before.owed) {
+        (6.., _) => out.add(RuleId::TrapType, format_args!("the type is {}", trap.trap_type)),
+        (trap_type::RESET, _) => return true,
+        (1.., Owed::Trap) => {
+            let (kind, record) = (trap.trap_type, last.record);
+            out.add(RuleId::TrapType, format_args!("the type is {kind} behind record {record}, which trapped"));
+        }
+        (0..=3, Owed::Return) => {
+            let kind = trap.trap_type;
+            out.add_at(last.record, RuleId::ExceptionReturn, format_args!("the Trap behind it is of type {kind}"));
+        }
+        (trap_type::EXCEPTION_RETURN, Owed::Nothing) if is_elsewhere && !before.is_leaving => {
+            out.add(RuleId::ExceptionReturn, format_args!("{:#010x} before it is no ERET", last.word));
+        }
+        _ => return true,
+    }
+    false
+}
+
+fn check_fields(trap: &Trap, out: &mut Out<'_>) {
+    let has_call = trap.syscall_type != 0 || trap.syscall_index != 0;
+    let is_wrong = match trap.trap_type {
+        trap_type::EXCEPTION_RETURN | trap_type::RESET => trap.is_virtual || trap.ec != 0 || has_call,
+        trap_type::SYNCHRONOUS => trap.is_virtual,
+        _ => false,
+    };
+    if is_wrong {
+        out.add(RuleId::TrapFields, format_args!("a Trap of type {} has more than that type has", trap.trap_type));
+    }
+}
+
+/// Classes that belong to one instruction, and those that belong to none.
+fn check_class(trap: &Trap, operation: Option<Operation>, out: &mut Out<'_>) {
+    let is_by = |expected| operation.is_none_or(|operation| operation == expected);
+    let is_right = match trap.ec {
+        class::SERROR => false,
+        class::SUPERVISOR_CALL => is_by(Operation::SupervisorCall),
+        class::HYPERVISOR_CALL => is_by(Operation::HypervisorCall),
+        class::SECURE_MONITOR_CALL => is_by(Operation::SecureMonitorCall),
+        class::BRK => is_by(Operation::Breakpoint),
+        class::INSTRUCTION_ABORT_LOWER..=class::PC_ALIGNMENT => operation.is_none(),
+        _ => true,
+    };
+    if !is_right {
+        out.add(RuleId::TrapClass, format_args!("a synchronous exception of class {:#04x}", trap.ec));
+    }
+}
+
+/// A call that is not in the trace as an instruction is told by its class.
+fn check_syscall(trap: &Trap, operation: Option<Operation>, out: &mut Out<'_>) {
+    let by_class = match trap.ec {
+        class::SUPERVISOR_CALL..=class::SECURE_MONITOR_CALL => trap.ec - class::SUPERVISOR_CALL + 1,
+        _ => 0,
+    };
+    let by_instruction = match operation {
+        Some(Operation::SupervisorCall) => 1,
+        Some(Operation::HypervisorCall) => 2,
+        Some(Operation::SecureMonitorCall) => 3,
+        Some(_) => 0,
+        None => by_class,
+    };
+    let is_missing = operation.is_some() && by_instruction != 0 && by_class == by_instruction;
+    let is_right = match trap.syscall_type {
+        0 => trap.syscall_index == 0 && !is_missing,
+        kind => kind == by_instruction,
+    };
+    if !is_right {
+        let (kind, index) = (trap.syscall_type, trap.syscall_index);
+        out.add(RuleId::Syscall, format_args!("type {kind} and index {index}, the call is of type {by_instruction}"));
+    }
+}
+
+fn check_asynchronous(trap: &Trap, out: &mut Out<'_>) {
+    let is_serror = trap.trap_type == trap_type::SERROR;
+    if is_serror && trap.ec != class::SERROR {
+        out.add(RuleId::TrapClass, format_args!("an SError of class {:#04x}", trap.ec));
+    }
+    if !is_serror && trap.ec != 0 {
+        out.add(RuleId::InterruptClass, format_args!("an interrupt of class {:#04x}", trap.ec));
+    }
+    if trap.syscall_type != 0 || trap.syscall_index != 0 {
+        let (kind, index) = (trap.syscall_type, trap.syscall_index);
+        out.add(RuleId::Syscall, format_args!("type {kind} and index {index} of an asynchronous exception"));
+    }
+}
+
+/// A vector table has four groups of four entries, of 128 bytes each.
+fn check_vector(trap: &Trap, out: &mut Out<'_>) {
+    let target = trap.target_pc;
+    let entry = target >> 7 & 0b11;
+    let is_right = match trap.trap_type {
+        // External aborts may go where SErrors go.
+        trap_type::SYNCHRONOUS => matches!(entry, 0 | 3),
+        trap_type::SERROR => entry == 3,
+        trap_type::IRQ => entry == 1,
+        _ => entry == 2,
+    };
+    if is_sanitized(target) && (!is_right || target & 0x7f != 0) {
+        out.add(RuleId::TrapVector, format_args!("a Trap of type {} goes to {target:#x}", trap.trap_type));
+    }
+}
+
+/// Do the accesses of the instruction go with the exception that it took?
+pub(super) fn check_abort(view: TrapView<'_>, before: &Before<'_>, chain: &Chain, out: &mut Out<'_>) {
+    let Some(operation) = before.operation() else { return };
+    if view.trap_type() != trap_type::SYNCHRONOUS || chain.is_wrong() {
+        return;
+    }
+    let is_abort = matches!(view.ec(), class::DATA_ABORT_LOWER | class::DATA_ABORT);
+    if matches!(operation, Operation::Set { .. } | Operation::Copy { .. }) {
+        check_range_abort(is_abort, before.last, chain, out);
+    } else if operation.is_memory_access() {
+        check_access_abort(view.ec(), is_abort, before.last, out);
+    }
+}
+
+fn check_range_abort(is_abort: bool, last: &Last, chain: &Chain, out: &mut Out<'_>) {
+    let is_final = |access: &Access| matches!(access.extent, Extent::Bytes(_)) && !access.read && !access.write;
+    if is_abort && !chain.last_access().is_some_and(is_final) {
+        let word = last.word;
+        out.add_at(last.record, RuleId::MopsAbortAddress, format_args!("{word:#010x} has no address that faulted"));
+    }
+}
+
+/// What debuggers and granule protection cause has an address too.
+fn check_access_abort(ec: u8, is_abort: bool, last: &Last, out: &mut Out<'_>) {
+    let is_alike = matches!(ec, class::GRANULE_PROTECTION | class::BREAKPOINT_LOWER..=class::BRK);
+    let (record, word) = (last.record, last.word);
+    if last.has_address && !is_abort && !is_alike {
+        let detail = format_args!("{word:#010x} has an address, and took an exception of class {ec:#04x}");
+        out.add_at(record, RuleId::DataAbortAddress, detail);
+    }
+    if !last.has_address && is_abort {
+        out.add_at(record, RuleId::DataAbortWithoutAddress, format_args!("{word:#010x} took a Data Abort"));
+    }
+}

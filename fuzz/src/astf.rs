@@ -1,0 +1,101 @@
+//! ASTF files, any bytes and damaged files: every one is records, then an end or an error.
+//!
+//! Input: byte 0 chooses. 0: the rest is the file. 1 to 4: the rest stands behind a good header with these flags. 5 and
+//! more: the rest is records, which are written in one of the three ways and then changed where its last bytes say.
+//!
+//! Held against it: readers of one thread and of two give the same records; so do inputs that come in drops; an error
+//! tells the record that is missing and a place in the file; every record comes back from its fields; a file that was
+//! not changed comes back.
+
+use std::io::{Cursor, Read};
+
+use unspool_formats::astf::Bytes;
+use unspool_formats::astf::read::{ReadError, ReadOptions, Reader};
+use unspool_formats::astf::record::{Header, Level, Record, Storage};
+use unspool_formats::astf::write::{WriteOptions, Writer};
+
+/// More records than this are not read: a few bytes may be gigabytes.
+const MOST: usize = 1 << 19;
+
+/// Holds the promises against these bytes.
+pub fn check(data: &[u8]) {
+    let Some((choice, rest)) = data.split_first() else { return };
+    match choice {
+        0 => agree(rest),
+        1..=4 => {
+            let mut header = Header::new(Level::Basic, false, Storage::Raw).to_bytes();
+            header[8] = choice - 1;
+            agree(&[&header, rest].concat());
+        }
+        _ => damaged(*choice, rest),
+    }
+}
+
+/// Writes records, reads them, and does so again with bytes changed.
+fn damaged(choice: u8, rest: &[u8]) {
+    let (changes, rest) = rest.split_at(rest.len().min(usize::from(choice / 3 % 8) * 3));
+    let (records, _) = rest.as_chunks();
+    let storage = [Storage::Raw, Storage::Lzma, Storage::Zlib][usize::from(choice % 3)];
+    let options = WriteOptions { threads: 1 + usize::from(choice & 1), level: 1, block_bytes: 256 };
+    let mut writer = Writer::new(Vec::new(), &Header::new(Level::Basic, false, storage), options).expect("memory");
+    writer.write(records).expect("memory");
+    let mut file = writer.finish().expect("memory");
+    let first = records.first().map_or(1, |record| record[0]);
+    let (read, error) = all(Reader::in_place(&file[..]));
+    // A first record of an unknown type may look like a container.
+    if storage != Storage::Raw || [1, 5, 7, 8, 0x43, 0x44, 0x45].contains(&first) {
+        assert!(error.is_none() && read == records, "{error:?}");
+    }
+    for change in changes.chunks_exact(3) {
+        let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % file.len();
+        file[at] = file[at].wrapping_add(change[2]);
+    }
+    agree(&file);
+}
+
+fn agree(file: &[u8]) {
+    let (records, error) = all(Reader::in_place(file));
+    let (ahead, other) = all(Reader::new(Cursor::new(file.to_vec()), ReadOptions { threads: 2 }));
+    assert!(records == ahead, "{} records or {}: {error:?} or {other:?}", records.len(), ahead.len());
+    assert_eq!(error.is_some(), other.is_some(), "{error:?} or {other:?}");
+    if file.len() < 1000 {
+        let (drops, other) = all(Reader::in_place(Drops(file)));
+        assert!(records == drops, "{error:?} or {other:?}");
+        assert_eq!(error.as_ref().map(ToString::to_string), other.map(|other| other.to_string()));
+    }
+    for error in [&error, &other].into_iter().flatten() {
+        assert!(error.offset <= file.len() as u64, "{error}");
+    }
+    for record in records.iter().take(1000) {
+        assert_eq!(Record::from_bytes(record).to_bytes(), *record);
+    }
+}
+
+fn all<R: Read>(reader: Result<Reader<R>, ReadError>) -> (Vec<Bytes>, Option<ReadError>) {
+    let mut reader = match reader {
+        Ok(reader) => reader,
+        Err(error) => return (Vec::new(), Some(error)),
+    };
+    let mut records = Vec::new();
+    while records.len() < MOST {
+        match reader.next_records() {
+            Ok([]) => break,
+            Ok(batch) => records.extend_from_slice(batch),
+            Err(error) => {
+                assert_eq!(error.record, records.len() as u64 + 2, "{error}");
+                return (records, Some(error));
+            }
+        }
+    }
+    records.truncate(MOST);
+    (records, None)
+}
+
+struct Drops<'f>(&'f [u8]);
+
+impl Read for Drops<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let bytes = buffer.len().min(3);
+        self.0.read(&mut buffer[..bytes])
+    }
+}
