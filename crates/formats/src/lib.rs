@@ -7,3 +7,4 @@
 //! truth: reading a file and writing it back changes no byte. Knows nothing of CoreSight, and opens no file.
 
 pub mod astf;
+pub mod stf;

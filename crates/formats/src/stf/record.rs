@@ -1,0 +1,539 @@
+//! Records: what each says, and its bytes, both ways.
+//!
+//! bytes ◀─▶ **records**
+//!
+//! A record is a descriptor byte and its data; nothing says how long it is but the descriptor, so an unknown one ends
+//! what can be read. Two things depend on the header: how wide event numbers are, and how long vector registers are.
+//! [`Layout`] knows them. Here no record is judged.
+//! Specification: STF 1.3, "Specification of Records", and what files of versions 1.2 to 1.6 hold.
+
+use super::bytes::{Cursor, Output};
+use super::layout::{Layout, Malformed};
+
+/// The byte that starts a record.
+pub mod descriptor {
+    /// Never starts a record.
+    pub const RESERVED: u8 = 0;
+    /// `STF`, the first record.
+    pub const IDENTIFIER: u8 = 1;
+    /// The version, the second record.
+    pub const VERSION: u8 = 2;
+    /// Text for people.
+    pub const COMMENT: u8 = 3;
+    /// The instruction set.
+    pub const ISA: u8 = 4;
+    /// The instruction encoding mode.
+    pub const INST_IEM: u8 = 5;
+    /// Who made the trace.
+    pub const TRACE_INFO: u8 = 6;
+    /// What the trace has.
+    pub const TRACE_INFO_FEATURE: u8 = 7;
+    /// Which process is executed.
+    pub const PROCESS_ID_EXT: u8 = 8;
+    /// Where execution goes on.
+    pub const FORCE_PC: u8 = 9;
+    /// The length of vector registers.
+    pub const VLEN_CONFIG: u8 = 10;
+    /// The protocol of transactions.
+    pub const PROTOCOL_ID: u8 = 11;
+    /// A clock.
+    pub const CLOCK_ID: u8 = 12;
+    /// The extensions of the instruction set.
+    pub const ISA_EXTENDED: u8 = 13;
+    /// The end of the header.
+    pub const END_HEADER: u8 = 19;
+    /// Where a branch went.
+    pub const INST_PC_TARGET: u8 = 31;
+    /// A register.
+    pub const INST_REG: u8 = 40;
+    /// A register that is ready.
+    pub const INST_READY_REG: u8 = 41;
+    /// A page table walk.
+    pub const PAGE_TABLE_WALK: u8 = 50;
+    /// An access to memory.
+    pub const INST_MEM_ACCESS: u8 = 60;
+    /// What was read or written.
+    pub const INST_MEM_CONTENT: u8 = 61;
+    /// An access by another master of the bus.
+    pub const BUS_MASTER_ACCESS: u8 = 62;
+    /// What it read or wrote.
+    pub const BUS_MASTER_CONTENT: u8 = 63;
+    /// An exception, an interrupt or a change of mode.
+    pub const EVENT: u8 = 100;
+    /// Where an event led.
+    pub const EVENT_PC_TARGET: u8 = 101;
+    /// A micro-operation.
+    pub const INST_MICROOP: u8 = 230;
+    /// An instruction of four bytes.
+    pub const INST_OPCODE32: u8 = 240;
+    /// An instruction of two bytes.
+    pub const INST_OPCODE16: u8 = 241;
+    /// A transaction.
+    pub const TRANSACTION: u8 = 250;
+    /// What a transaction depends on.
+    pub const TRANSACTION_DEPENDENCY: u8 = 251;
+    /// The end, as the text has it; no tool writes it.
+    pub const RESERVE_END: u8 = 255;
+}
+
+/// A record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Record<'b> {
+    /// The letters `STF`.
+    Identifier([u8; 3]),
+    /// The version of the format.
+    Version {
+        /// Before the dot.
+        major: u32,
+        /// Behind the dot.
+        minor: u32,
+    },
+    /// Text for people.
+    Comment(&'b [u8]),
+    /// The instruction set: 1 RISC-V, 2 Arm, 3 x86, 4 Power.
+    Isa(u16),
+    /// The instruction encoding mode: 1 RV32, 2 RV64.
+    InstIem(u16),
+    /// Who made the trace, or changed it.
+    TraceInfo(TraceInfo<'b>),
+    /// What the trace has, a bit each.
+    TraceInfoFeature(u64),
+    /// Which process is executed. What the three numbers are has changed without a new version: hardware thread, process,
+    /// thread; before 2024 process, thread, address space.
+    ProcessIdExt([u32; 3]),
+    /// Where the instruction is that this record belongs to.
+    ForcePc(u64),
+    /// Bits of a vector register.
+    VlenConfig(u32),
+    /// The protocol of transactions: 1 TileLink.
+    ProtocolId(u8),
+    /// A clock.
+    ClockId {
+        /// Its number.
+        id: u8,
+        /// Its name.
+        name: &'b [u8],
+    },
+    /// The extensions of the instruction set, such as `rv64gcv`.
+    IsaExtended(&'b [u8]),
+    /// The header ends.
+    EndHeader,
+    /// Where the instruction went on.
+    InstPcTarget(u64),
+    /// A register.
+    InstReg(Register<'b>),
+    /// A register that is ready.
+    InstReadyReg(u16),
+    /// A page table walk.
+    PageTableWalk(PageTableWalk<'b>),
+    /// An access to memory.
+    InstMemAccess(MemAccess),
+    /// Eight bytes that were read or written, or fewer, right-justified.
+    InstMemContent(u64),
+    /// An access by another master of the bus.
+    BusMasterAccess(BusAccess),
+    /// Eight bytes of it.
+    BusMasterContent(u64),
+    /// An exception, an interrupt or a change of mode.
+    Event(Event<'b>),
+    /// Where an event led.
+    EventPcTarget(u64),
+    /// A micro-operation.
+    InstMicroop {
+        /// Its size in bytes.
+        size: u8,
+        /// Its encoding.
+        encoding: u32,
+    },
+    /// An instruction of four bytes.
+    InstOpcode32(u32),
+    /// An instruction of two bytes.
+    InstOpcode16(u16),
+    /// A transaction.
+    Transaction(Transaction<'b>),
+    /// What the next transaction depends on.
+    TransactionDependency {
+        /// The other transaction.
+        id: u64,
+        /// Cycles since it.
+        cycles: u64,
+        /// Of this clock.
+        clock: u8,
+    },
+    /// The end, as the text has it.
+    ReserveEnd,
+}
+
+/// Who made a trace, or changed it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TraceInfo<'b> {
+    /// The number of the tool.
+    pub generator: u8,
+    /// Its version.
+    pub version: [u8; 3],
+    /// What it says.
+    pub comment: &'b [u8],
+}
+
+/// A register and its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Register<'b> {
+    /// Its number, of those of its type.
+    pub number: u16,
+    /// The type in the low half (1 integer, 2 floating-point, 3 vector, 4 CSR), and in the high half what it is to the
+    /// instruction (1 state, 2 source, 3 destination).
+    pub meta: u8,
+    /// Its value in words of eight bytes, the least significant first.
+    pub value: &'b [u8],
+}
+
+impl Register<'_> {
+    /// The type of vector registers.
+    pub const VECTOR: u8 = 3;
+
+    /// 1 integer, 2 floating-point, 3 vector, 4 CSR.
+    pub fn kind(&self) -> u8 {
+        self.meta & 0xf
+    }
+
+    /// 1 state, 2 source, 3 destination.
+    pub fn operand(&self) -> u8 {
+        self.meta >> 4
+    }
+
+    /// Its words, the least significant first.
+    pub fn words(&self) -> impl ExactSizeIterator<Item = u64> + use<'_> {
+        words(self.value)
+    }
+}
+
+/// A page table walk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageTableWalk<'b> {
+    /// An address in the page.
+    pub address: u64,
+    /// The number of the instruction that used it first.
+    pub first_use: u64,
+    /// Bytes of the page.
+    pub page_size: u32,
+    /// Pairs of words: the address of an entry, and the entry. The leaf is the last.
+    pub entries: &'b [u8],
+}
+
+impl PageTableWalk<'_> {
+    /// The address of each entry, and the entry.
+    pub fn pairs(&self) -> impl ExactSizeIterator<Item = (u64, u64)> + use<'_> {
+        let (pairs, _) = self.entries.as_chunks::<16>();
+        pairs.iter().map(|pair| {
+            let mut both = words(pair);
+            (both.next().unwrap_or(0), both.next().unwrap_or(0))
+        })
+    }
+}
+
+/// An access to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemAccess {
+    /// Where.
+    pub address: u64,
+    /// Bytes; old traces of Dromajo have bits here.
+    pub size: u16,
+    /// Attributes, which no text lists.
+    pub attributes: u16,
+    /// 1 read, 2 write.
+    pub kind: u8,
+}
+
+/// An access by another master of the bus.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BusAccess {
+    /// Where.
+    pub address: u64,
+    /// Bytes.
+    pub size: u16,
+    /// What kind of master. The text and the library number them differently.
+    pub initiator: u8,
+    /// Which of them.
+    pub index: u8,
+    /// Attributes.
+    pub attributes: u32,
+    /// 1 read, 2 write.
+    pub kind: u8,
+}
+
+/// An exception, an interrupt or a change of mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event<'b> {
+    /// Its number as the file has it, 32 or 64 bits wide.
+    pub raw: u64,
+    /// Is the number 64 bits wide?
+    pub is_wide: bool,
+    /// Words that tell more.
+    pub data: &'b [u8],
+}
+
+impl Event<'_> {
+    /// The number alone.
+    pub fn code(&self) -> u64 {
+        self.raw & if self.is_wide { u64::MAX >> 2 } else { 0x3fff_ffff }
+    }
+
+    /// It is an interrupt.
+    pub fn is_interrupt(&self) -> bool {
+        self.raw >> if self.is_wide { 63 } else { 31 } & 1 == 1
+    }
+
+    /// It is neither exception nor interrupt: a change of mode.
+    pub fn is_special(&self) -> bool {
+        self.raw >> if self.is_wide { 62 } else { 30 } & 1 == 1
+    }
+
+    /// The mode that it changes to: 0 user, 1 supervisor, 2 hypervisor, 3 machine.
+    pub fn mode(&self) -> Option<u64> {
+        let is_change = self.is_special() && !self.is_interrupt() && self.code() == 0;
+        if is_change { self.words().next() } else { None }
+    }
+
+    /// The words that tell more.
+    pub fn words(&self) -> impl ExactSizeIterator<Item = u64> + use<'_> {
+        words(self.data)
+    }
+}
+
+/// A transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transaction<'b> {
+    /// Its number.
+    pub id: u64,
+    /// Cycles since the one before.
+    pub cycles: u64,
+    /// Of this clock.
+    pub clock: u8,
+    /// How many values the metadata has.
+    pub count: u16,
+    /// The metadata: a byte with the size (0 to 3: 1, 2, 4, 8 bytes) before each value.
+    pub metadata: &'b [u8],
+    /// What the protocol says.
+    pub data: &'b [u8],
+}
+
+fn words(bytes: &[u8]) -> impl ExactSizeIterator<Item = u64> + use<'_> {
+    let (words, _) = bytes.as_chunks::<8>();
+    words.iter().map(|word| u64::from_le_bytes(*word))
+}
+
+impl<'b> Record<'b> {
+    /// The record that the bytes start with, and how many bytes it has.
+    #[inline(always)]
+    pub fn parse(bytes: &'b [u8], layout: &Layout) -> Result<(Self, usize), Malformed> {
+        let mut input = Cursor::new(bytes);
+        let record = Self::read(&mut input, layout)?;
+        Ok((record, input.position()))
+    }
+
+    #[inline(always)]
+    fn read(input: &mut Cursor<'b>, layout: &Layout) -> Result<Self, Malformed> {
+        Ok(match input.u8()? {
+            descriptor::IDENTIFIER => Self::Identifier(input.array()?),
+            descriptor::VERSION => Self::Version { major: input.u32()?, minor: input.u32()? },
+            descriptor::COMMENT => Self::Comment(input.counted_u32()?),
+            descriptor::ISA => Self::Isa(input.u16()?),
+            descriptor::INST_IEM => Self::InstIem(input.u16()?),
+            descriptor::TRACE_INFO => Self::TraceInfo(trace_info(input)?),
+            descriptor::TRACE_INFO_FEATURE => Self::TraceInfoFeature(input.u64()?),
+            descriptor::PROCESS_ID_EXT => Self::ProcessIdExt([input.u32()?, input.u32()?, input.u32()?]),
+            descriptor::FORCE_PC => Self::ForcePc(input.u64()?),
+            descriptor::VLEN_CONFIG => Self::VlenConfig(input.u32()?),
+            descriptor::PROTOCOL_ID => Self::ProtocolId(input.u8()?),
+            descriptor::CLOCK_ID => Self::ClockId { id: input.u8()?, name: input.counted_u16()? },
+            descriptor::ISA_EXTENDED => Self::IsaExtended(input.counted_u32()?),
+            descriptor::END_HEADER => Self::EndHeader,
+            descriptor::INST_PC_TARGET => Self::InstPcTarget(input.u64()?),
+            descriptor::INST_REG => Self::InstReg(register(input, layout)?),
+            descriptor::INST_READY_REG => Self::InstReadyReg(input.u16()?),
+            descriptor::PAGE_TABLE_WALK => Self::PageTableWalk(page_table_walk(input)?),
+            descriptor::INST_MEM_ACCESS => Self::InstMemAccess(mem_access(input)?),
+            descriptor::INST_MEM_CONTENT => Self::InstMemContent(input.u64()?),
+            descriptor::BUS_MASTER_ACCESS => Self::BusMasterAccess(bus_access(input)?),
+            descriptor::BUS_MASTER_CONTENT => Self::BusMasterContent(input.u64()?),
+            descriptor::EVENT => Self::Event(event(input, layout)?),
+            descriptor::EVENT_PC_TARGET => Self::EventPcTarget(input.u64()?),
+            descriptor::INST_MICROOP => Self::InstMicroop { size: input.u8()?, encoding: input.u32()? },
+            descriptor::INST_OPCODE32 => Self::InstOpcode32(input.u32()?),
+            descriptor::INST_OPCODE16 => Self::InstOpcode16(input.u16()?),
+            descriptor::TRANSACTION => Self::Transaction(transaction(input, layout)?),
+            descriptor::TRANSACTION_DEPENDENCY => {
+                Self::TransactionDependency { id: input.u64()?, cycles: input.u64()?, clock: input.u8()? }
+            }
+            descriptor::RESERVE_END => Self::ReserveEnd,
+            unknown => return Err(Malformed::UnknownDescriptor(unknown)),
+        })
+    }
+
+    /// Its descriptor.
+    #[inline]
+    pub fn descriptor(&self) -> u8 {
+        match self {
+            Self::Identifier(_) => descriptor::IDENTIFIER,
+            Self::Version { .. } => descriptor::VERSION,
+            Self::Comment(_) => descriptor::COMMENT,
+            Self::Isa(_) => descriptor::ISA,
+            Self::InstIem(_) => descriptor::INST_IEM,
+            Self::TraceInfo(_) => descriptor::TRACE_INFO,
+            Self::TraceInfoFeature(_) => descriptor::TRACE_INFO_FEATURE,
+            Self::ProcessIdExt(_) => descriptor::PROCESS_ID_EXT,
+            Self::ForcePc(_) => descriptor::FORCE_PC,
+            Self::VlenConfig(_) => descriptor::VLEN_CONFIG,
+            Self::ProtocolId(_) => descriptor::PROTOCOL_ID,
+            Self::ClockId { .. } => descriptor::CLOCK_ID,
+            Self::IsaExtended(_) => descriptor::ISA_EXTENDED,
+            Self::EndHeader => descriptor::END_HEADER,
+            Self::InstPcTarget(_) => descriptor::INST_PC_TARGET,
+            Self::InstReg(_) => descriptor::INST_REG,
+            Self::InstReadyReg(_) => descriptor::INST_READY_REG,
+            Self::PageTableWalk(_) => descriptor::PAGE_TABLE_WALK,
+            Self::InstMemAccess(_) => descriptor::INST_MEM_ACCESS,
+            Self::InstMemContent(_) => descriptor::INST_MEM_CONTENT,
+            Self::BusMasterAccess(_) => descriptor::BUS_MASTER_ACCESS,
+            Self::BusMasterContent(_) => descriptor::BUS_MASTER_CONTENT,
+            Self::Event(_) => descriptor::EVENT,
+            Self::EventPcTarget(_) => descriptor::EVENT_PC_TARGET,
+            Self::InstMicroop { .. } => descriptor::INST_MICROOP,
+            Self::InstOpcode32(_) => descriptor::INST_OPCODE32,
+            Self::InstOpcode16(_) => descriptor::INST_OPCODE16,
+            Self::Transaction(_) => descriptor::TRANSACTION,
+            Self::TransactionDependency { .. } => descriptor::TRANSACTION_DEPENDENCY,
+            Self::ReserveEnd => descriptor::RESERVE_END,
+        }
+    }
+
+    /// Appends its bytes.
+    pub fn encode(&self, bytes: &mut Vec<u8>) {
+        let mut out = Output::new(bytes, self.descriptor());
+        match self {
+            Self::Identifier(letters) => out.bytes(letters),
+            Self::Version { major, minor } => out.u32(*major).u32(*minor),
+            Self::Comment(text) | Self::IsaExtended(text) => out.u32(text.len() as u32).bytes(text),
+            Self::Isa(value) | Self::InstIem(value) | Self::InstReadyReg(value) | Self::InstOpcode16(value) => {
+                out.u16(*value)
+            }
+            Self::TraceInfo(TraceInfo { generator, version, comment }) => {
+                out.u8(*generator).bytes(version).u16(comment.len() as u16).bytes(comment)
+            }
+            Self::TraceInfoFeature(value)
+            | Self::ForcePc(value)
+            | Self::InstPcTarget(value)
+            | Self::InstMemContent(value)
+            | Self::BusMasterContent(value)
+            | Self::EventPcTarget(value) => out.u64(*value),
+            Self::ProcessIdExt([first, second, third]) => out.u32(*first).u32(*second).u32(*third),
+            Self::VlenConfig(value) | Self::InstOpcode32(value) => out.u32(*value),
+            Self::ProtocolId(id) => out.u8(*id),
+            Self::ClockId { id, name } => out.u8(*id).u16(name.len() as u16).bytes(name),
+            Self::EndHeader | Self::ReserveEnd => &mut out,
+            Self::InstReg(Register { number, meta, value }) => out.u16(*number).u8(*meta).bytes(value),
+            Self::PageTableWalk(PageTableWalk { address, first_use, page_size, entries }) => {
+                out.u64(*address).u64(*first_use).u32(*page_size).u8((entries.len() / 16) as u8).bytes(entries)
+            }
+            Self::InstMemAccess(MemAccess { address, size, attributes, kind }) => {
+                out.u64(*address).u16(*size).u16(*attributes).u8(*kind)
+            }
+            Self::BusMasterAccess(BusAccess { address, size, initiator, index, attributes, kind }) => {
+                out.u64(*address).u16(*size).u8(*initiator).u8(*index).u32(*attributes).u8(*kind)
+            }
+            Self::Event(Event { raw, is_wide, data }) => {
+                if *is_wide { out.u64(*raw) } else { out.u32(*raw as u32) }.u8((data.len() / 8) as u8).bytes(data)
+            }
+            Self::InstMicroop { size, encoding } => out.u8(*size).u32(*encoding),
+            Self::Transaction(Transaction { id, cycles, clock, count, metadata, data }) => {
+                out.u64(*id).u64(*cycles).u8(*clock).u16(*count).bytes(metadata).bytes(data)
+            }
+            Self::TransactionDependency { id, cycles, clock } => out.u64(*id).u64(*cycles).u8(*clock),
+        };
+    }
+}
+
+#[inline]
+fn trace_info<'b>(input: &mut Cursor<'b>) -> Result<TraceInfo<'b>, Malformed> {
+    Ok(TraceInfo { generator: input.u8()?, version: input.array()?, comment: input.counted_u16()? })
+}
+
+#[inline]
+fn register<'b>(input: &mut Cursor<'b>, layout: &Layout) -> Result<Register<'b>, Malformed> {
+    let (number, meta) = (input.u16()?, input.u8()?);
+    let is_vector = meta & 0xf == Register::VECTOR;
+    let length = if is_vector { layout.vector_bytes().ok_or(Malformed::NoVectorLength)? } else { 8 };
+    Ok(Register { number, meta, value: input.take(length)? })
+}
+
+#[inline]
+fn page_table_walk<'b>(input: &mut Cursor<'b>) -> Result<PageTableWalk<'b>, Malformed> {
+    let (address, first_use, page_size, count) = (input.u64()?, input.u64()?, input.u32()?, input.u8()?);
+    Ok(PageTableWalk { address, first_use, page_size, entries: input.take(usize::from(count) * 16)? })
+}
+
+#[inline]
+fn mem_access(input: &mut Cursor<'_>) -> Result<MemAccess, Malformed> {
+    Ok(MemAccess { address: input.u64()?, size: input.u16()?, attributes: input.u16()?, kind: input.u8()? })
+}
+
+#[inline]
+fn bus_access(input: &mut Cursor<'_>) -> Result<BusAccess, Malformed> {
+    Ok(BusAccess {
+        address: input.u64()?,
+        size: input.u16()?,
+        initiator: input.u8()?,
+        index: input.u8()?,
+        attributes: input.u32()?,
+        kind: input.u8()?,
+    })
+}
+
+#[inline]
+fn event<'b>(input: &mut Cursor<'b>, layout: &Layout) -> Result<Event<'b>, Malformed> {
+    let is_wide = layout.has_wide_events();
+    let raw = if is_wide { input.u64()? } else { u64::from(input.u32()?) };
+    let count = usize::from(input.u8()?);
+    Ok(Event { raw, is_wide, data: input.take(count * 8)? })
+}
+
+fn transaction<'b>(input: &mut Cursor<'b>, layout: &Layout) -> Result<Transaction<'b>, Malformed> {
+    let (id, cycles, clock, count) = (input.u64()?, input.u64()?, input.u8()?, input.u16()?);
+    let metadata = input.measured(|input| {
+        for _ in 0..count {
+            match input.u8()? {
+                size @ 0..=3 => input.take(1 << size)?,
+                size => return Err(Malformed::MetadataSize(size)),
+            };
+        }
+        Ok(())
+    })?;
+    let data = match layout.protocol() {
+        Some(super::layout::TILELINK) => input.measured(tilelink)?,
+        other => return Err(Malformed::UnknownProtocol(other)),
+    };
+    Ok(Transaction { id, cycles, clock, count, metadata, data })
+}
+
+/// Passes over the protocol data of TileLink.
+fn tilelink(input: &mut Cursor<'_>) -> Result<(), Malformed> {
+    let channel = input.u8()?;
+    match channel {
+        // A and B, C, D: code, parameter, size, source, data; then address and mask, address, sink.
+        1..=4 => {
+            input.take(3 + 8)?;
+            input.counted_u16()?;
+            input.u64()?;
+            if channel <= 2 {
+                let bits = usize::from(input.u16()?);
+                input.take(bits.div_ceil(8))?;
+            }
+        }
+        // E: sink.
+        5 => {
+            input.u64()?;
+        }
+        other => return Err(Malformed::UnknownChannel(other)),
+    }
+    Ok(())
+}
