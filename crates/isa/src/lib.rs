@@ -2,6 +2,7 @@
 //!
 //! (instruction set, address, opcode) ─▶ **facts** (and text)
 //! (A64 opcode) ─▶ **access**
+//! (RISC-V width, address, opcode) ─▶ **facts**, with access and classes (and text)
 //!
 //! Knows nothing of traces or of files. What matters to a trace unit is whether an instruction is a P0 instruction (one
 //! that trace has an element for), where it can go, and whether it may go on instead.
@@ -27,6 +28,7 @@ mod a32;
 mod a64;
 mod access;
 mod facts;
+mod riscv;
 mod t32;
 #[cfg(feature = "text")]
 mod text;
@@ -34,5 +36,6 @@ mod text;
 pub use a64::is_ordinary_a64;
 pub use access::{Access, Operation, Stage, a64_access, call_number};
 pub use facts::{Facts, Isa, Kind, Target, facts, t32_length};
+pub use riscv::{Class, Classes, RiscvAccess, RiscvFacts, RiscvFlow, Xlen, riscv_facts, riscv_length};
 #[cfg(feature = "text")]
-pub use text::Disassembler;
+pub use text::{Disassembler, riscv_mnemonic};

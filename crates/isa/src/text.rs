@@ -2,7 +2,7 @@
 //!
 //! (instruction set, address, opcode) ─▶ **text**
 //!
-//! Two libraries know the names; this room makes them speak alike: lower case, one blank behind the mnemonic, the
+//! Three libraries know the names; this room makes them speak alike: lower case, one blank behind the mnemonic, the
 //! targets of branches as addresses, and `.inst` for what is no instruction. It knows no state: what follows an IT
 //! instruction reads as if it stood alone.
 
@@ -16,7 +16,11 @@ use capstone::arch::{BuildsCapstone, BuildsCapstoneExtraMode, BuildsCapstoneSynt
 use fARM64::format::{FmtFormatter, Formatter};
 use fARM64::{Decoder, DecoderOptions};
 
-use crate::{Isa, facts, t32_length};
+use crate::{Isa, Xlen, facts, t32_length};
+
+mod riscv;
+
+pub use riscv::riscv_mnemonic;
 
 /// Writes instructions as text.
 ///
@@ -45,6 +49,12 @@ impl Disassembler {
             Some(text) => text,
             None => unknown(isa, opcode),
         }
+    }
+
+    /// The text of the RISC-V instruction `opcode` at `address`; the opcode is laid out as for
+    /// [`riscv_facts`](crate::riscv_facts()).
+    pub fn riscv(&mut self, xlen: Xlen, address: u64, opcode: u32) -> String {
+        riscv::text(xlen, address, opcode)
     }
 
     fn a64(&self, address: u64, word: u32) -> Option<String> {

@@ -1,8 +1,9 @@
-//! How instructions read, at address 0x8000: the words of two libraries in one manner.
+//! How instructions read, at address 0x8000: the words of three libraries in one manner.
 
 #![cfg(feature = "text")]
 
-use unspool_isa::{Disassembler, Isa, facts};
+use unspool_isa::Xlen::{self, Rv32, Rv64};
+use unspool_isa::{Disassembler, Isa, facts, riscv_facts, riscv_mnemonic};
 
 #[test]
 fn texts() {
@@ -41,6 +42,77 @@ fn texts() {
     for &(isa, opcode, expected) in rows {
         assert_eq!(disassembler.text(isa, 0x8000, opcode), expected, "{isa:?} {opcode:#010x}");
     }
+}
+
+/// What RISC-V instructions read as, and what they are called.
+#[test]
+fn riscv_texts() {
+    let rows: &[(Xlen, u32, &str, &str)] = &[
+        (Rv64, 0x00b5_0863, "beq a0, a1, 0x8010", "beq"),
+        (Rv64, 0x0080_00ef, "jal 0x8008", "jal"),
+        (Rv64, 0x0000_8067, "ret", "jalr"),
+        (Rv64, 0x8082, "ret", "c.jr"),
+        (Rv64, 0x9082, "jalr ra", "c.jalr"),
+        (Rv64, 0xbffd, "j 0x7ffe", "c.j"),
+        (Rv32, 0x2ffd, "jal 0x87fe", "c.jal"),
+        (Rv64, 0x2ffd, "addiw t6, t6, 31", "c.addiw"),
+        (Rv64, 0x60a2, "ld ra, 8(sp)", "c.ldsp"),
+        (Rv32, 0x60a2, "flw ft1, 8(sp)", "c.flwsp"),
+        (Rv64, 0x7139, "addi sp, sp, -64", "c.addi16sp"),
+        (Rv64, 0x0808, "addi a0, sp, 16", "c.addi4spn"),
+        (Rv64, 0x0000_0013, "nop", "nop"),
+        (Rv64, 0x0001, "nop", "c.nop"),
+        (Rv64, 0x1f40_0793, "li a5, 500", "li"),
+        (Rv64, 0x0005_0593, "mv a1, a0", "mv"),
+        (Rv64, 0x0015_0593, "addi a1, a0, 1", "addi"),
+        (Rv64, 0x85d6, "mv a1, s5", "c.mv"),
+        (Rv64, 0x3002_a073, "csrs mstatus, t0", "csrrs"),
+        (Rv64, 0x0206_6013, "prefetch.i 32(a2)", "prefetch.i"),
+        (Rv64, 0x0100_000f, "pause", "pause"),
+        (Rv64, 0x0050_0033, "ntl.all", "ntl.all"),
+        (Rv64, 0x900a, "ntl.p1", "c.ntl.p1"),
+        (Rv64, 0x0ff0_000f, "fence iorw, iorw", "fence"),
+        (Rv64, 0x06c5_b52f, "amoadd.d.aqrl a0, a2, (a1)", "amoadd.d"),
+        (Rv64, 0x0d10_7057, "vsetvli zero, zero, e32, m2, ta, ma", "vsetvli"),
+        (Rv64, 0x0005_7087, "vle64.v v1, (a0), v0.t", "vle64.v"),
+        (Rv64, 0x0020_0073, "uret", "uret"),
+        // What stands above two bytes is not looked at.
+        (Rv64, 0xdead_8082, "ret", "c.jr"),
+    ];
+    let mut disassembler = Disassembler::new();
+    for &(xlen, opcode, text, mnemonic) in rows {
+        assert_eq!(disassembler.riscv(xlen, 0x8000, opcode), text, "{xlen:?} {opcode:#010x}");
+        assert_eq!(riscv_mnemonic(xlen, opcode), Some(mnemonic), "{xlen:?} {opcode:#010x}");
+    }
+    let none = [(0xdead_0000, ".insn 0x0000"), (0x8002, ".insn 0x8002"), (0x00c5_d553, ".insn 0x00c5d553")];
+    for (opcode, text) in none {
+        assert_eq!(disassembler.riscv(Rv64, 0x8000, opcode), text);
+        assert_eq!(riscv_mnemonic(Rv64, opcode), None, "{opcode:#010x}");
+    }
+}
+
+/// What has a class has a name, what has a target ends with it, and all is in one manner.
+#[test]
+fn riscv_texts_agree_with_the_facts() {
+    let mut disassembler = Disassembler::new();
+    let (mut instructions, mut targets) = (0, 0);
+    for round in 0..400_000_u32 {
+        let opcode = if round < 0x1_0000 { round } else { round.wrapping_mul(0x9e37_79b1) | 0b11 };
+        let address = u64::from(round) << 1;
+        for xlen in [Rv32, Rv64] {
+            let (facts, place) = (riscv_facts(xlen, address, opcode), format!("{xlen:?} {opcode:08x}"));
+            let text = disassembler.riscv(xlen, address, opcode);
+            let is_instruction = !facts.classes.is_empty();
+            assert_eq!(is_instruction, !text.starts_with(".insn"), "{place}: {text}");
+            assert_eq!(is_instruction, riscv_mnemonic(xlen, opcode).is_some(), "{place}: {text}");
+            assert!(!text.contains("  ") && text.trim() == text && text == text.to_lowercase(), "{place}: {text:?}");
+            instructions += usize::from(is_instruction);
+            let Some(target) = facts.target else { continue };
+            targets += 1;
+            assert!(text.ends_with(&format!("{target:#x}")), "{place} at {address:#x}: {text}");
+        }
+    }
+    assert!(instructions > 200_000 && targets > 40_000, "{instructions} instructions, {targets} targets");
 }
 
 /// A third opinion on targets: the libraries print addresses, not offsets.

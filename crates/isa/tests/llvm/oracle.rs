@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-use unspool_isa::{Isa, t32_length};
+use unspool_isa::{Isa, riscv_length, t32_length};
 
 /// What LLVM makes of an opcode.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,23 +38,43 @@ impl Machine {
 
     /// Whether it is new enough for this opcode.
     pub(crate) fn knows(&self, isa: Isa, opcode: u32) -> bool {
-        let knows = self.disassemble(isa, &[opcode]) != [Text::Invalid];
-        if !knows {
-            say(&format!(
-                "SKIPPED: {} does not know {opcode:08x}, so {isa:?} was not compared with LLVM",
-                self.program
-            ));
+        self.is_known(opcode, &format!("{isa:?}"), &self.disassemble(isa, &[opcode]))
+    }
+
+    /// The same for an opcode of RISC-V.
+    pub(crate) fn knows_riscv(&self, opcode: u32) -> bool {
+        self.is_known(opcode, "RISC-V", &self.disassemble_riscv(&[opcode]))
+    }
+
+    fn is_known(&self, opcode: u32, isa: &str, texts: &[Text]) -> bool {
+        let is_known = texts != [Text::Invalid];
+        if !is_known {
+            say(&format!("SKIPPED: {} does not know {opcode:08x}, so {isa} was not compared with LLVM", self.program));
         }
-        knows
+        is_known
     }
 
     /// The text of every opcode.
     pub(crate) fn disassemble(&self, isa: Isa, opcodes: &[u32]) -> Vec<Text> {
         let (input, lines) = spell(isa, opcodes);
+        self.texts(input, lines)
+    }
+
+    /// The text of every opcode of RISC-V.
+    pub(crate) fn disassemble_riscv(&self, opcodes: &[u32]) -> Vec<Text> {
+        let spelled = opcodes.iter().map(|opcode| {
+            let length = usize::from(riscv_length(*opcode as u16));
+            in_brackets(&opcode.to_le_bytes()[..length])
+        });
+        self.texts(spelled.collect(), vec![false; opcodes.len()])
+    }
+
+    /// The text of every line that is no padding.
+    fn texts(&self, input: String, lines: Vec<bool>) -> Vec<Text> {
         let (texts, warnings) = self.run(input);
         let warnings = by_line(&warnings);
         let mut texts = texts.lines().filter(|line| !line.trim().is_empty() && !line.trim().starts_with('.'));
-        let mut found = Vec::with_capacity(opcodes.len());
+        let mut found = Vec::with_capacity(lines.len());
         for (number, is_padding) in lines.into_iter().enumerate() {
             let warning = warnings.get(&(number + 1)).copied();
             let mut next = || texts.next().expect("a text for every opcode that is not refused").trim().to_owned();
@@ -128,7 +148,11 @@ fn bytes(isa: Isa, opcode: u32) -> String {
         Isa::T32 if t32_length((opcode >> 16) as u16) == 4 => vec![first, second],
         Isa::T32 => vec![second],
     };
-    let bytes: Vec<String> = halves.as_flattened().iter().map(|byte| format!("{byte:#04x}")).collect();
+    in_brackets(halves.as_flattened())
+}
+
+fn in_brackets(bytes: &[u8]) -> String {
+    let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:#04x}")).collect();
     format!("[{}]\n", bytes.join(" "))
 }
 

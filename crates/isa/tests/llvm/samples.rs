@@ -182,6 +182,38 @@ pub(crate) fn t32(random: &mut Random) -> Vec<u32> {
     words
 }
 
+/// All halfwords; the whole space of words; and of every family all that tells its instructions apart, which is the third
+/// and the highest seven bits, and where there are many, the registers too.
+pub(crate) fn riscv(random: &mut Random) -> Vec<u32> {
+    let mut words: Vec<u32> = (0..1 << 16).filter(|half| half & 0b11 != 0b11).collect();
+    words.extend(random.words(count(), 0b11, 0b11));
+    for family in 0..32_u32 {
+        let family = family << 2 | 0b11;
+        for form in 0..1 << 10_u32 {
+            let form = family | (form & 0b111) << 12 | (form >> 3) << 25;
+            words.extend(random.words(1 + count() / 40_000, 0xfe00_707f, form));
+            for register in 0..32_u32 {
+                match family {
+                    // Numbers, conversions, vectors in memory, the system: the second register tells more.
+                    0x07 | 0x0f | 0x13 | 0x1b | 0x27 | 0x2f | 0x33 | 0x53 | 0x73 => {
+                        words.extend(random.words(1, 0xfff0_707f, form | register << 20));
+                        words.push(form | register << 20);
+                        words.push(form | register << 20 | random.word() & 0x000f_8000);
+                    }
+                    // Vectors: the first register does, and the second may have to be none.
+                    0x57 | 0x77 => {
+                        words.extend(random.words(1, 0xfe0f_f07f, form | register << 15));
+                        words.push(form | register << 15);
+                        words.push(form | register << 15 | random.word() & 0x0180_0f00);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    words
+}
+
 /// Words that differ from each seed in no bit, in one, in two, and in some random few.
 fn neighbours(random: &mut Random, seeds: &[u32]) -> Vec<u32> {
     let mut words = Vec::new();

@@ -1,0 +1,195 @@
+//! Compares mnemonics and classes with what the tools that came with STF make of whole traces.
+//!
+//! listing (`dump_mavis*`) ─▶ opcodes ─▶ mnemonics and classes ─▶ compared with the **listing** and the **mix** (`imix*`)
+//!
+//! Needs the corpus: `UNSPOOL_CORPUS` names its folder. Without it the test says so on the standard error and passes.
+//! Where the listing is of the first thousand instructions only, it is compared line by line and the mix is taken by
+//! its mnemonics: each has the classes of the opcodes that were seen under its name in any listing. Instructions that
+//! faulted are in the listings and not in the mix.
+
+#![cfg(feature = "text")]
+#![allow(clippy::expect_used, reason = "what runs a test says what it expects, as tests do")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use unspool_isa::{Classes, Xlen, riscv_facts, riscv_length, riscv_mnemonic};
+
+type Mix = BTreeMap<String, u64>;
+
+/// One line of a listing.
+struct Line {
+    xlen: Xlen,
+    opcode: u32,
+    length: u8,
+    mnemonic: String,
+    target: Option<u64>,
+    address: u64,
+    faulted: bool,
+}
+
+#[test]
+fn mnemonics_and_classes_are_those_of_the_reference() {
+    let Some(folders) = folders() else { return };
+    let (mut lines, mut whole, mut known) = (0, 0, BTreeMap::new());
+    for folder in &folders {
+        let listing = listing(folder);
+        lines += listing.len();
+        for line in &listing {
+            check(folder, line);
+            known.insert(line.mnemonic.clone(), riscv_facts(line.xlen, 0, line.opcode).classes);
+        }
+        if is_whole(folder) {
+            whole += 1;
+            compare_mix(folder, &listing);
+        }
+    }
+    let (by_name, unseen) = compare_by_name(&folders, &known);
+    say(&format!(
+        "corpus: {} folders, {lines} lines compared, {whole} mixes counted from whole listings, {by_name} from mnemonics, \
+         {} mnemonics seen, not seen in any listing: {unseen:?}",
+        folders.len(),
+        known.len(),
+    ));
+    assert!(lines > 20_000 && whole > 10 && by_name > 20, "the corpus is not all there");
+}
+
+fn folders() -> Option<Vec<PathBuf>> {
+    let Some(corpus) = std::env::var_os("UNSPOOL_CORPUS") else {
+        say("SKIPPED: UNSPOOL_CORPUS is not set, so nothing was compared with the reference's mix");
+        return None;
+    };
+    let expected = Path::new(&corpus).join("stf/expected");
+    let Ok(entries) = fs::read_dir(&expected) else {
+        say(&format!("SKIPPED: there is no {}, so nothing was compared with the reference's mix", expected.display()));
+        return None;
+    };
+    let mut folders: Vec<PathBuf> = entries.map(|entry| entry.expect("a folder").path()).collect();
+    folders.sort();
+    Some(folders)
+}
+
+/// Whether the listing is of the whole trace. That of one trace ends where the tool that wrote it broke down.
+fn is_whole(folder: &Path) -> bool {
+    let paths = ["dump_mavis.txt", "dump_mavis.txt.gz"].map(|name| folder.join(name));
+    paths.iter().any(|path| path.exists() && !read(path).contains("terminate called"))
+}
+
+fn listing(folder: &Path) -> Vec<Line> {
+    let names =
+        ["dump_mavis.txt", "dump_mavis.txt.gz", "dump_mavis.first1000inst.txt.gz", "dump_mavis.first1000inst.txt"];
+    let path = names.iter().map(|name| folder.join(name)).find(|path| path.exists()).expect("a listing");
+    let (mut lines, mut xlen) = (Vec::<Line>::new(), Xlen::Rv64);
+    for text in read(&path).lines() {
+        let mut words = text.split_whitespace();
+        match words.next() {
+            Some("INST_IEM") => xlen = if words.next() == Some("RV32") { Xlen::Rv32 } else { Xlen::Rv64 },
+            Some("INST16") => lines.push(parse(xlen, 2, text)),
+            Some("INST32") => lines.push(parse(xlen, 4, text)),
+            Some("FAULT") => lines.last_mut().expect("an instruction that faulted").faulted = true,
+            _ => {}
+        }
+    }
+    lines
+}
+
+/// The number, the address, where it went if it branched, the opcode and the text.
+fn parse(xlen: Xlen, length: u8, text: &str) -> Line {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let hexadecimal = |word: &str| u64::from_str_radix(word, 16).expect("a hexadecimal number");
+    let target = (words[3] == "PC").then(|| hexadecimal(words[4]));
+    let rest = if target.is_some() { 5 } else { 3 };
+    Line {
+        xlen,
+        opcode: hexadecimal(words[rest]) as u32,
+        length,
+        mnemonic: words[rest + 1].to_owned(),
+        target,
+        address: hexadecimal(words[2]),
+        faulted: false,
+    }
+}
+
+fn check(folder: &Path, line: &Line) {
+    let place = format!("{}: {:08x} at {:x}", folder.display(), line.opcode, line.address);
+    assert_eq!(riscv_mnemonic(line.xlen, line.opcode), Some(line.mnemonic.as_str()), "{place}");
+    assert_eq!(riscv_length(line.opcode as u16), line.length, "{place}");
+    let facts = riscv_facts(line.xlen, line.address, line.opcode);
+    // One tool writes where a branch went though it went on behind itself.
+    let behind = line.address + u64::from(line.length);
+    if let (Some(ours), Some(theirs)) = (facts.target, line.target.filter(|&target| target != behind)) {
+        assert_eq!(ours, theirs, "{place}");
+    }
+}
+
+/// Counts the mix of the listing and compares it.
+fn compare_mix(folder: &Path, listing: &[Line]) {
+    let (mut mnemonics, mut classes) = (Mix::new(), Mix::new());
+    for line in listing.iter().filter(|line| !line.faulted) {
+        *mnemonics.entry(line.mnemonic.clone()).or_default() += 1;
+        count(&mut classes, riscv_facts(line.xlen, 0, line.opcode).classes, 1);
+    }
+    assert_eq!(mnemonics, mix(folder, "imix_mnemonic.txt"), "{}", folder.display());
+    assert_eq!(classes, mix(folder, "imix.txt"), "{}", folder.display());
+}
+
+/// Takes the classes of every mnemonic from the listings, and the counts from the mix by mnemonics. Says how many mixes
+/// were so compared, and which mnemonics no listing has.
+fn compare_by_name(folders: &[PathBuf], known: &BTreeMap<String, Classes>) -> (usize, BTreeSet<String>) {
+    let (mut compared, mut unseen) = (0, BTreeSet::new());
+    for folder in folders {
+        let mut classes = Mix::new();
+        for (mnemonic, number) in mix(folder, "imix_mnemonic.txt") {
+            let of_mnemonic = known.get(&mnemonic).copied().unwrap_or_else(|| {
+                unseen.insert(mnemonic.clone());
+                classes_of_example(&mnemonic)
+            });
+            count(&mut classes, of_mnemonic, number);
+        }
+        compared += 1;
+        assert_eq!(classes, mix(folder, "imix.txt"), "{}", folder.display());
+    }
+    (compared, unseen)
+}
+
+/// What occurs behind the first thousand instructions only, by an opcode of that name.
+fn classes_of_example(mnemonic: &str) -> Classes {
+    let examples = [("c.jalr", 0x9082), ("lb", 0x0005_0503), ("slt", 0x00b5_2533), ("srliw", 0x0015_551b)];
+    let (_, opcode) = examples.into_iter().find(|(name, _)| *name == mnemonic).expect("an example of every mnemonic");
+    assert_eq!(riscv_mnemonic(Xlen::Rv64, opcode), Some(mnemonic));
+    riscv_facts(Xlen::Rv64, 0, opcode).classes
+}
+
+fn count(mix: &mut Mix, classes: Classes, number: u64) {
+    for class in classes.iter() {
+        *mix.entry(class.name().to_owned()).or_default() += number;
+    }
+}
+
+/// A table of names and counts.
+fn mix(folder: &Path, name: &str) -> Mix {
+    let text = read(&folder.join(name));
+    let rows = text.lines().skip(1).map(|line| {
+        let mut words = line.split_whitespace();
+        let name = words.next().expect("a name").to_owned();
+        (name, words.next().expect("a count").parse().expect("a number"))
+    });
+    rows.collect()
+}
+
+fn read(path: &Path) -> String {
+    let bytes = fs::read(path).expect("the corpus can be read");
+    if path.extension().is_none_or(|extension| extension != "gz") {
+        return String::from_utf8_lossy(&bytes).into_owned();
+    }
+    let mut text = Vec::new();
+    flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut text).expect("gzip");
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Says it aloud: what the macros print is swallowed when a test passes.
+fn say(line: &str) {
+    writeln!(std::io::stderr(), "{line}").expect("standard error is open");
+}

@@ -1,0 +1,65 @@
+//! The classes that the name of a RISC-V instruction tells.
+
+use unspool_isa::{Class, RiscvAccess, RiscvFacts, RiscvFlow};
+
+/// Whether those that the name tells are there, and no others of their kind.
+pub(crate) fn fit(ours: &RiscvFacts, name: &str, operands: &str) -> bool {
+    let rows = of_names(name).into_iter().chain(of_memory(ours, name)).chain(of_flow(ours.flow));
+    // A mask in v0 can only be where an instruction is maskable.
+    let is_maskable = !operands.ends_with("v0.t") || ours.classes.contains(Class::Maskable);
+    let are_all = rows.into_iter().all(|(class, is_in)| ours.classes.contains(class) == is_in);
+    is_maskable && are_all && !ours.classes.is_empty()
+}
+
+fn of_names(name: &str) -> [(Class, bool); 14] {
+    let plain = name.strip_prefix("c.").unwrap_or(name);
+    let starts = |starts: &[&str]| starts.iter().any(|start| plain.starts_with(start));
+    let is_ordered = [".aq", ".rl", ".aqrl"].iter().any(|end| name.ends_with(end));
+    [
+        (Class::Vector, starts(&["v"])),
+        (Class::Float, starts(&["f", "vf", "vmf"]) && !starts(&["fence", "vfirst"])),
+        // unimp writes to a register that cannot be written.
+        (Class::Csr, starts(&["csr", "unimp"])),
+        (Class::Atomic, starts(&["amo", "lr.", "sc."]) || is_ordered),
+        (Class::Multiply, starts(&["mul", "fmul"])),
+        (Class::Divide, starts(&["div", "rem", "fdiv", "vdiv", "vrem", "vfdiv", "vfrdiv"])),
+        (Class::MultiplyAdd, starts(&MULTIPLY_ADD)),
+        (Class::SquareRoot, plain.contains("sqrt")),
+        (Class::Compare, starts(&["feq", "fle", "flt"])),
+        (Class::Classify, starts(&["fclass"])),
+        (Class::Pc, name == "auipc"),
+        (Class::FaultFirst, name.ends_with("ff.v")),
+        (Class::Hypervisor, starts(&["hlv", "hsv", "hfence", "hinval"])),
+        (Class::Prefetch, starts(&["prefetch"])),
+    ]
+}
+
+const MULTIPLY_ADD: [&str; 21] = [
+    "fmadd", "fmsub", "fnmadd", "fnmsub", "vmadd", "vnmsub", "vmacc", "vnmsac", "vwmacc", "vfmadd", "vfnmadd",
+    "vfmsub", "vfnmsub", "vfmacc", "vfnmacc", "vfmsac", "vfnmsac", "vfwmacc", "vfwnmacc", "vfwmsac", "vfwnmsac",
+];
+
+/// What the name of a load or store tells behind its first two letters.
+fn of_memory(ours: &RiscvFacts, name: &str) -> [(Class, bool); 5] {
+    let is_vector = ours.vector && ours.access.is_memory_access();
+    let kind = name.get(2..).filter(|_| is_vector).unwrap_or_default();
+    let is_whole = kind == "m.v" || kind.starts_with(|first: char| first.is_ascii_digit());
+    let is_strided = kind.starts_with("sseg") || kind.starts_with("se") && !kind.starts_with("seg");
+    [
+        (Class::Load, ours.access.reads()),
+        (Class::Store, matches!(ours.access, RiscvAccess::Store | RiscvAccess::StoreConditional) && name != "cbo.zero"),
+        (Class::Indexed, kind.contains('x')),
+        (Class::Segment, is_vector && !is_whole),
+        (Class::Stride, is_strided),
+    ]
+}
+
+fn of_flow(flow: RiscvFlow) -> [(Class, bool); 4] {
+    let is_branch = matches!(flow, RiscvFlow::Branch | RiscvFlow::Jump | RiscvFlow::IndirectJump);
+    [
+        (Class::Branch, is_branch),
+        (Class::Conditional, flow == RiscvFlow::Branch),
+        (Class::Jal, flow == RiscvFlow::Jump),
+        (Class::Jalr, flow == RiscvFlow::IndirectJump),
+    ]
+}
