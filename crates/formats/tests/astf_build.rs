@@ -19,8 +19,12 @@ const ERET: u32 = 0xd69f_03e0;
 const B: u32 = 0x1400_0002;
 /// ldr x0, [x1]
 const LDR: u32 = 0xf940_0020;
-/// ld1 {v0.16b-v3.16b}, [x0]
-const LD1: u32 = 0x4c40_2000;
+/// ld1b {z0.b}, p0/z, [x0, x0]
+const LD1: u32 = 0xa400_4000;
+/// add x0, x0, x0
+const ADD: u32 = 0x8b00_0000;
+/// smstart sm
+const SMSTART: u32 = 0xd503_437f;
 
 type Trace = Builder<Vec<Bytes>>;
 
@@ -76,6 +80,14 @@ fn wrong_traces_are_refused_and_leave_nothing() {
             |trace| trace.timestamp(7),
             "7 does not come after 7",
         ),
+        (
+            "waiting backwards",
+            || begun(Level::Basic, true),
+            |trace| trace.suspended(100, 50),
+            "50 does not come after 100",
+        ),
+        ("waiting for ever", || begun(Level::Basic, true), |trace| trace.suspended(100, u64::MAX), "reserved"),
+        ("class 64", at_el0, |trace| trace.redirected(Redirection::Synchronous(64), 0), "does not fit"),
         ("long string", at_el0, |trace| trace.string(&[b'x'; 65536]), "at most 65535"),
         (
             "no context",
@@ -174,6 +186,61 @@ fn wrong_traces_are_refused_and_leave_nothing() {
             },
             |trace| trace.context(&State { el: 2, ..State::default() }),
             "does not lead to EL2",
+        ),
+        // What only the rules of the format know.
+        (
+            "add that branches",
+            at_el0,
+            |trace| trace.instruction(&Step { effect: Effect::Taken(8), ..Step::plain(0, ADD) }),
+            "astf-branch-flag",
+        ),
+        ("load without access", at_el0, |trace| trace.instruction(&Step::plain(0, LDR)), "astf-memory-ea-valid"),
+        (
+            "load that writes",
+            at_el0,
+            |trace| {
+                let written = [Access { read: false, write: true, ..read(0x1000, 8) }];
+                trace.instruction(&Step { effect: Effect::Accesses(&written), ..Step::plain(0, LDR) })
+            },
+            "astf-memory-direction",
+        ),
+        (
+            "load of three bytes",
+            at_el0,
+            |trace| trace.instruction(&Step { effect: Effect::Accesses(&[read(0x1000, 3)]), ..Step::plain(0, LDR) }),
+            "astf-memory-size",
+        ),
+        (
+            "add with an access",
+            at_el0,
+            |trace| trace.instruction(&Step { effect: Effect::Accesses(&[read(0x1000, 8)]), ..Step::plain(0, ADD) }),
+            "astf-",
+        ),
+        ("call without exception", at_el0, |trace| trace.instruction(&Step::plain(0, SVC)), "astf-exception-flag"),
+        (
+            "index of an add",
+            at_el0,
+            |trace| trace.instruction(&Step { sme_index: Some(1), ..Step::plain(0, ADD) }),
+            "astf-sme-index",
+        ),
+        (
+            "streaming mode without its context",
+            || {
+                let mut trace = at_el0();
+                trace.instruction(&Step::plain(0, SMSTART)).unwrap();
+                trace
+            },
+            |trace| trace.instruction(&Step::plain(4, NOP)),
+            "astf-context-after-change",
+        ),
+        (
+            "a tagged address",
+            at_el0,
+            |trace| {
+                let tagged = [read(0x0f00_0000_0000_1000, 8)];
+                trace.instruction(&Step { effect: Effect::Accesses(&tagged), ..Step::plain(0, LDR) })
+            },
+            "astf-address-sanitized",
         ),
         ("silent branch", at_el0, |trace| trace.instruction(&Step::plain(0, B)), "is a branch"),
         (
@@ -416,11 +483,9 @@ fn run(program: &[Next]) -> (Vec<Bytes>, Vec<Told>) {
                 let each =
                     |&(address, bytes, tagged): &(u32, u16, bool)| Access { tagged, ..read(address.into(), bytes) };
                 let accesses: Vec<Access> = places.iter().map(each).collect();
-                trace
-                    .instruction(&Step { effect: Effect::Accesses(&accesses), ..Step::plain(pc, 0xa400_4000) })
-                    .unwrap();
+                trace.instruction(&Step { effect: Effect::Accesses(&accesses), ..Step::plain(pc, LD1) }).unwrap();
                 let accesses = pieces(&accesses);
-                told.push(Told::Executed { pc, opcode: 0xa400_4000, target: None, accesses, trap: None, time, el });
+                told.push(Told::Executed { pc, opcode: LD1, target: None, accesses, trap: None, time, el });
                 pc += 4;
             }
             Next::Call => {

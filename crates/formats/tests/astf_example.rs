@@ -175,7 +175,7 @@ fn the_shipped_file_is_the_example() {
         let file = std::fs::File::create(path).unwrap();
         let mut trace = Builder::create(file, &example::header(), WriteOptions::default()).unwrap();
         example::build(&mut trace).unwrap();
-        trace.finish().finish().unwrap();
+        trace.close().unwrap();
     }
     let file = std::fs::File::open(path).unwrap();
     let mut reader = Reader::new(file, ReadOptions::default()).unwrap();
@@ -188,4 +188,30 @@ fn the_shipped_file_is_the_example() {
         }
     }
     assert_eq!(records, expected()[1..]);
+}
+
+#[test]
+fn a_timestamp_does_not_part_an_instruction_from_its_trap() {
+    let records = [
+        Record::Instruction(Instruction { trap: true, ..instruction(0x1000, 0xf940_0020) }),
+        Record::Timestamp(Timestamp { unit: 1, value: 7, ..Default::default() }),
+        Record::Trap(Trap { ec: 0x25, target_pc: 0x200, ..Default::default() }),
+        Record::Instruction(instruction(0x200, 0xd69f_03e0)),
+        Record::Timestamp(Timestamp { unit: 1, value: 8, ..Default::default() }),
+        Record::Trap(Trap { trap_type: 4, target_pc: 0x1000, ..Default::default() }),
+        Record::Timestamp(Timestamp { unit: 1, value: 9, ..Default::default() }),
+    ];
+    let mut lines = Vec::new();
+    let mut tell = |number: u64, item: Item<'_>| {
+        lines.push(match item {
+            Item::Instruction(executed) => format!("{number} trap {:x?}", executed.trap.map(|trap| trap.target_pc)),
+            Item::Timestamp(timestamp) => format!("{number} time {}", timestamp.value),
+            other => format!("{number} {other:?}"),
+        });
+    };
+    let mut lifter = Lifter::new();
+    records.iter().for_each(|record| lifter.push(&record.to_bytes(), &mut tell));
+    lifter.finish(&mut tell);
+    let expected = ["1 trap Some(200)", "2 time 7", "4 trap Some(1000)", "5 time 8", "7 time 9"];
+    assert_eq!(lines, expected);
 }

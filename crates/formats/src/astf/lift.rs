@@ -4,12 +4,17 @@
 //!
 //! Nothing is judged and nothing is dropped: a record that does not belong to what stands before it is told as it is.
 
+use unspool_isa::{Isa, facts};
+
 use super::access::Access;
 use super::layout::Bytes;
 use super::record::{Context, ExtraEa, Instruction, Record, StringStart, Timestamp, Trap, trap_type};
 
 /// More accesses than any instruction can make: four vectors of 256 bytes, byte by byte, and as many again.
 const MOST_ACCESSES: usize = 1 << 12;
+
+/// Timestamps that may stand between an instruction and its trap; real traces have one there, if any.
+const MOST_BEHIND: usize = 16;
 
 /// An instruction, and all that is known of its execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +75,8 @@ pub struct Lifter {
     time: Option<u64>,
     /// The last instruction, which may not be complete yet.
     open: Option<Open>,
+    /// Timestamps behind it, while it waits for its trap.
+    behind: Vec<(u64, Timestamp)>,
     accesses: Vec<Access>,
     string: Vec<u8>,
     /// The record that it starts with.
@@ -105,6 +112,10 @@ impl Lifter {
         match record {
             Record::ExtraEa(extra) if self.wants_accesses() => self.extra(&extra),
             Record::Trap(trap) if self.belongs(&trap) => self.close(Some(trap), tell),
+            Record::Timestamp(timestamp) if self.waits_for_trap() => {
+                self.time = Some(timestamp.value);
+                self.behind.push((self.record, timestamp));
+            }
             other => {
                 self.close(None, tell);
                 self.other(other, tell);
@@ -171,11 +182,15 @@ impl Lifter {
         let Some(Open { instruction, .. }) = &self.open else { return false };
         match trap.trap_type {
             trap_type::SYNCHRONOUS => instruction.trap,
-            trap_type::EXCEPTION_RETURN => {
-                unspool_isa::facts(unspool_isa::Isa::A64, instruction.pc, instruction.iword).eret
-            }
+            trap_type::EXCEPTION_RETURN => returns(instruction),
             _ => false,
         }
+    }
+
+    /// May the trap of the last instruction still come?
+    fn waits_for_trap(&self) -> bool {
+        let waits = self.open.is_some_and(|open| open.instruction.trap || returns(&open.instruction));
+        waits && self.behind.len() < MOST_BEHIND
     }
 
     /// Nothing more belongs to the last instruction.
@@ -184,6 +199,7 @@ impl Lifter {
             let accesses = &self.accesses[..];
             tell(record, Item::Instruction(Executed { record, instruction, accesses, context, trap, time }));
         }
+        self.behind.drain(..).for_each(|(record, timestamp)| tell(record, Item::Timestamp(timestamp)));
     }
 
     fn start_string(&mut self, start: &StringStart, tell: &mut impl FnMut(u64, Item<'_>)) {
@@ -207,4 +223,9 @@ impl Lifter {
         self.missing = 0;
         tell(self.string_record, Item::String(&self.string));
     }
+}
+
+/// Does it return from an exception?
+fn returns(instruction: &Instruction) -> bool {
+    facts(Isa::A64, instruction.pc, instruction.iword).eret
 }

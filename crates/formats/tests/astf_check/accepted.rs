@@ -62,6 +62,10 @@ fn levels() -> Vec<Row> {
         ("Basic with a context where nothing changed", basic(records![add(PC), el0(), add(PC + 4)])),
         ("Basic of bare metal", records![Header::new(Level::Basic, false, Storage::Zlib), bare, add(PC)]),
         ("Basic that resumes a load that faulted", basic(records![trapped(op(PC, LDR)), read(PC, LDR, 8)])),
+        ("Basic that goes on behind a load that faulted", basic(records![trapped(op(PC, LDR)), add(PC + 4)])),
+        ("Basic that goes on behind a breakpoint", basic(records![trapped(op(PC, 0xd420_0000)), add(PC + 4)])),
+        ("Basic that goes on elsewhere", basic(records![trapped(op(PC, LDR)), el0(), add(MEM)])),
+        ("Basic with a branch that faulted", basic(records![trapped(pass(PC, B)), jump(PC, B, PC + 8), add(PC + 8)])),
         ("Basic with a system call", basic(records![trapped(op(PC, SVC)), el0(), add(PC + 4)])),
         ("Basic that ends with a system call", basic(records![trapped(op(PC, SVC))])),
         ("version 0.10", {
@@ -72,6 +76,8 @@ fn levels() -> Vec<Row> {
 }
 
 fn contexts() -> Vec<Row> {
+    let call = |kind, ec| Trap { syscall_type: kind, syscall_index: 64, ..exception(ec) };
+    let from_unsupported = |trap: Trap| plus(records![add(PC), unsupported(), trap, el1(), add(VECTOR)]);
     let sp_el0 = Context { handler: false, ..el1() };
     vec![
         ("SMSTART that trapped", plus(records![trapped(op(PC, SMSTART_SM)), exception(0x1d), add(VECTOR)])),
@@ -95,6 +101,25 @@ fn contexts() -> Vec<Row> {
         (
             "unsupported mode with two timestamps",
             timed(records![add(PC), unsupported(), time(101), time(102), el1(), add(PC + 4)]),
+        ),
+        (
+            "a string where the unsupported mode was left",
+            plus(records![add(PC), unsupported(), irq(), text(1, b"x"), el1(), add(VECTOR + 0x80)]),
+        ),
+        ("SVC of AArch32", from_unsupported(call(1, 0x11))),
+        ("HVC of AArch32", from_unsupported(call(2, 0x12))),
+        ("SMC of AArch32", from_unsupported(call(3, 0x13))),
+        ("SVC of AArch32 without its number", from_unsupported(exception(0x11))),
+        (
+            "an exception stays in its level",
+            plus(records![
+                add(PC),
+                irq(),
+                add(VECTOR + 0x80),
+                op(VECTOR + 0x84, ERET),
+                exception_return(PC + 4),
+                add(PC + 4)
+            ]),
         ),
         ("the trace ends in an unsupported mode", plus(records![add(PC), unsupported()])),
         (
@@ -159,11 +184,30 @@ fn accesses() -> Vec<Row> {
             "LDP whose second half faulted",
             plus(records![trapped(more(read(PC, LDP, 8))), extra(MEM + 8, 8), exception(0x25), add(VECTOR)]),
         ),
+        (
+            "LDP whose first half faulted",
+            plus(records![trapped(more(touch(PC, LDP, 8))), extra_read(MEM + 8, 8), exception(0x25), add(VECTOR)]),
+        ),
+        (
+            "LDP that trapped between its halves",
+            plus(records![trapped(more(read(PC, LDP, 8))), extra(MEM + 8, 8), exception(0x35), add(VECTOR)]),
+        ),
+        ("a system register in memory", plus(records![touch(PC, MRS_EL1, 8)])),
+        (
+            "a system register in memory that faulted",
+            plus(records![trapped(op(PC, MRS_EL1)), exception(0x25), Context { el: 2, ..el1() }, add(VECTOR)]),
+        ),
+        ("RET whose guarded stack faulted", plus(records![trapped(pass(PC, RET)), exception(0x25), add(VECTOR)])),
         ("a watchpoint", plus(records![trapped(touch(PC, STR, 8)), exception(0x35), add(VECTOR)])),
     ]
 }
 
 fn vectors() -> Vec<Row> {
+    // 256 bits
+    let long = |body: Vec<Record>| {
+        let header = Header::new(Level::BasicPlus, false, Storage::Raw);
+        [records![header, Context { evl: 1, ..el1() }], body].concat()
+    };
     let lanes = |extra: ExtraEa| ExtraEa { extra_eas: true, ..extra };
     let left_out = |extra: ExtraEa| ExtraEa { mem0_is_read: false, ..extra };
     vec![
@@ -194,6 +238,23 @@ fn vectors() -> Vec<Row> {
                 add(VECTOR),
             ]),
         ),
+        (
+            "a vector load without lanes that trapped",
+            plus(records![trapped(op(PC, LD1D)), exception(0x19), add(VECTOR)]),
+        ),
+        ("LDR of a vector", long(records![read(PC, LDR_Z, 32)])),
+        (
+            "LDR of a vector in two pages",
+            long(records![more(Instruction { ea: MEM + 0xff0, ..read(PC, LDR_Z, 16) }), extra_read(MEM + 0x1000, 16)]),
+        ),
+        ("STR of a predicate", long(records![write(PC, STR_P, 4)])),
+        ("LDR of ZA out of Streaming SVE mode", long(records![indexed(read(PC, LDR_ZA, 64))])),
+        ("LDR of ZT0", long(records![read(PC, LDR_ZT0, 64)])),
+        (
+            "SME without an index",
+            plus(records![op(PC, SMOPA), op(PC + 4, ZERO_ZA), op(PC + 8, ADDHA), op(PC + 12, MOVT)]),
+        ),
+        ("an unknown word of SME with an index", plus(records![indexed(touch(PC, 0xe110_0000, 16))])),
         ("a vector prefetch", plus(records![more(touch(PC, PRFB, 8)), extra(MEM + 0x100, 8)])),
         ("an SME load that trapped", plus(records![trapped(op(PC, LDR_ZA)), exception(0x1d), add(VECTOR)])),
     ]
@@ -204,6 +265,9 @@ fn operations() -> Vec<Row> {
         ("PRFM", plus(records![touch(PC, PRFM, 1)])),
         ("RPRFM", plus(records![op(PC, 0xf8a2_4838), ranged(touch(PC + 4, 0xf8a2_4838, 1), 4096)])),
         ("DC CVAC", plus(records![tagged(touch(PC, DC_CVAC, 1)), touch(PC + 4, DC_CVAC, 1)])),
+        ("DC CVAC that trapped", plus(records![trapped(op(PC, DC_CVAC)), exception(0x18), add(VECTOR)])),
+        ("DC CVAC that faulted", plus(records![trapped(touch(PC, DC_CVAC, 1)), exception(0x25), add(VECTOR)])),
+        ("AT that faulted", plus(records![trapped(op(PC, AT_S1E1R)), exception(0x25), add(VECTOR)])),
         ("DC ISW", plus(records![op(PC, 0xd508_7640)])),
         ("DC ZVA", plus(records![write(PC, DC_ZVA, 64)])),
         ("DC ZVA of 512 bytes", plus(records![more(write(PC, DC_ZVA, 256)), extra_write(MEM + 256, 256)])),
@@ -289,6 +353,7 @@ fn traps() -> Vec<Row> {
         ("ERET that trapped", {
             plus(records![trapped(op(PC, ERET)), exception(0x1a), Context { el: 2, ..el1() }, add(VECTOR)])
         }),
+        ("a reset without a context", plus(records![add(PC), reset(0), add(0)])),
         ("a reset", plus(records![add(PC), reset(0), Context { el: 3, secure: true, ..el1() }, add(0)])),
         ("a reset at the start", {
             let header = Header::new(Level::BasicPlus, false, Storage::Raw);

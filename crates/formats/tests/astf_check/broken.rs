@@ -39,7 +39,35 @@ fn levels() -> Vec<Row> {
             7,
             plus(records![add(PC), unsupported(), irq(), el1(), add(PC)]),
         ),
+        (
+            "astf-pc-continuity",
+            "elsewhere behind a load that faulted in Basic",
+            4,
+            basic(records![trapped(op(PC, LDR)), add(PC + 8), add(PC + 12)]),
+        ),
+        (
+            "astf-pc-continuity",
+            "the target of a branch that faulted in Basic",
+            4,
+            basic(records![trapped(pass(PC, B)), add(PC + 8)]),
+        ),
+        ("astf-pc-alignment", "a jump between instructions", 4, {
+            plus(records![jump(PC, RET, MEM + 2), add(MEM + 2), add(MEM + 6)])
+        }),
+        ("astf-pc-alignment", "a return between instructions", 5, {
+            plus(records![op(PC, ERET), exception_return(MEM + 1), add(MEM + 1)])
+        }),
+        ("astf-pc-alignment", "again", 3, {
+            let body = records![add(PC + 1), jump(PC + 5, RET, MEM), add(MEM), add(MEM + 4)];
+            plus(body)
+        }),
         ("astf-basic-single-el", "another level in Basic", 4, basic(records![add(PC), el1(), add(PC + 4)])),
+        (
+            "astf-level-change",
+            "another level behind the start of a handler",
+            6,
+            plus(records![add(PC), irq(), add(VECTOR + 0x80), Context { el: 2, ..el1() }, add(VECTOR + 0x84)]),
+        ),
         ("astf-level-change", "another level without a trap", 4, plus(records![add(PC), el0(), add(PC + 4)])),
         ("astf-unknown-record", "type 0x77", 4, plus(records![add(PC), unknown, add(PC + 4)])),
         ("astf-address-sanitized", "a tag in pc", 4, plus(records![add(PC), add((PC + 4) | (0xb << 56)), add(PC + 8)])),
@@ -100,6 +128,8 @@ fn header() -> Vec<Row> {
         ("astf-header-once", "two headers", 4, plus(records![add(PC), good, add(PC + 4)])),
         ("astf-header-magic", "ASTG", 1, with(Header { magic: *b"STG", ..good })),
         ("astf-version", "9.9", 1, with(Header { version_major: 9, version_minor: 9, ..good })),
+        ("astf-reserved-zero", "format flags", 1, with(Header { reserved62: 1, ..good })),
+        ("astf-storage-flags", "zlib, and not compressed", 1, with(Header { use_zlib: true, ..good })),
         ("astf-future-flag-zero", "registers", 1, with(Header { reginfo: true, ..good })),
         ("astf-future-flag-zero", "pseudo", 1, with(Header { pseudo: true, ..good })),
     ]
@@ -108,6 +138,9 @@ fn header() -> Vec<Row> {
 fn contexts() -> Vec<Row> {
     let plus_header = Header::new(Level::BasicPlus, false, Storage::Raw);
     let then = |context: Context| records![plus_header, context, add(PC)];
+    let user = |body: Vec<Record>| [records![plus_header, el0()], body].concat();
+    let el0_svc = trapped(op(PC, SVC));
+    let call = Trap { syscall_type: 1, syscall_index: 64, target_pc: VECTOR, ..exception(0x15) };
     vec![
         ("astf-context-before-instruction", "no context", 2, records![plus_header, add(PC), add(PC + 4)]),
         ("astf-context-unchanged", "the same again", 4, plus(records![add(PC), el1(), add(PC + 4)])),
@@ -147,6 +180,26 @@ fn contexts() -> Vec<Row> {
             5,
             plus(records![add(PC), unsupported(), Context { el: 1, ..unsupported() }, el1(), add(PC)]),
         ),
+        (
+            "astf-record-in-unsupported",
+            "a string",
+            5,
+            plus(records![add(PC), unsupported(), text(30, &[b'x'; 28]), more_text(b"xy"), el1(), add(PC)]),
+        ),
+        (
+            "astf-record-in-unsupported",
+            "two traps",
+            6,
+            plus(records![add(PC), unsupported(), irq(), exception(0x21), el1(), add(VECTOR)]),
+        ),
+        ("astf-context-behind-trap", "SVC from EL0", 5, user(records![el0_svc, call, add(VECTOR), add(VECTOR + 4)])),
+        (
+            "astf-context-behind-trap",
+            "an interrupt from EL0",
+            5,
+            user(records![add(PC), irq(), add(VECTOR + 0x80), add(VECTOR + 0x84)]),
+        ),
+        ("astf-context-behind-trap", "a reset from EL0", 5, user(records![add(PC), reset(0), add(0), add(4)])),
         (
             "astf-record-in-unsupported",
             "three timestamps",
@@ -225,6 +278,30 @@ fn traps() -> Vec<Row> {
             plus(records![trapped(touch(PC, LDR, 8)), exception(0x18), add(VECTOR)]),
         ),
         (
+            "astf-data-abort-address",
+            "a cache operation that trapped",
+            3,
+            plus(records![trapped(touch(PC, DC_CVAC, 1)), exception(0x18), add(VECTOR)]),
+        ),
+        (
+            "astf-data-abort-address",
+            "a TLBI that trapped",
+            3,
+            plus(records![trapped(touch(PC, TLBI_VAE1, 1)), exception(0x18), add(VECTOR)]),
+        ),
+        (
+            "astf-data-abort-address",
+            "an AT that trapped",
+            3,
+            plus(records![trapped(touch(PC, AT_S1E1R, 1)), exception(0x18), add(VECTOR)]),
+        ),
+        (
+            "astf-data-abort-without-address",
+            "a cache operation",
+            3,
+            plus(records![trapped(op(PC, DC_CVAC)), exception(0x25), add(VECTOR)]),
+        ),
+        (
             "astf-data-abort-without-address",
             "a load",
             3,
@@ -247,11 +324,12 @@ fn traps() -> Vec<Row> {
             plus(records![svc, Context { pstate_dit: true, ..el1() }, call, add(VECTOR)]),
         ),
         ("astf-trap-level", "an exception goes down", 5, plus(records![add(PC), irq(), el0(), add(VECTOR + 0x80)])),
+        ("astf-trap-level", "a reset to EL0", 5, plus(records![add(PC), reset(0), el0(), add(0)])),
         (
             "astf-trap-level",
-            "an exception stays in EL0",
-            7,
-            plus(records![eret, exception_return(MEM), el0(), irq(), add(VECTOR + 0x80), add(VECTOR + 0x84),]),
+            "a return out of a handler goes up",
+            6,
+            plus(records![irq(), op(VECTOR + 0x80, ERET), exception_return(MEM), Context { el: 2, ..el1() }, add(MEM)]),
         ),
         (
             "astf-trap-level",
@@ -270,10 +348,15 @@ fn traps() -> Vec<Row> {
         ("astf-trap-class", "SError of class 0", 4, behind(Trap { ec: 0, ..serror() })),
         ("astf-trap-class", "a synchronous SError", 4, behind(exception(0x2f))),
         ("astf-trap-class", "a store that failed to fetch", 4, plus(records![trapped(op(PC, STR)), exception(0x21)])),
+        ("astf-trap-class", "an ADD that took a Data Abort", 4, plus(records![trapped(add(PC)), exception(0x25)])),
+        ("astf-trap-class", "an SVE ADD that took a Data Abort", 4, {
+            plus(records![trapped(op(PC, SVE_ADD)), exception(0x25)])
+        }),
         ("astf-trap-class", "a store as a BRK", 4, plus(records![trapped(op(PC, STR)), exception(0x3c)])),
         ("astf-syscall", "an SVC that is no call", 4, plus(records![svc, exception(0x15), add(VECTOR)])),
         ("astf-syscall", "an SVC as HVC", 4, plus(records![svc, Trap { syscall_type: 2, ..call }, add(VECTOR)])),
         ("astf-syscall", "a call without an instruction", 4, behind(Trap { ec: 0, ..call })),
+        ("astf-syscall", "an SVC of AArch32 as HVC", 4, behind(Trap { syscall_type: 2, ..exception(0x11) })),
         ("astf-syscall", "an index of nothing", 4, behind(Trap { syscall_index: 1, ..exception(0x21) })),
         ("astf-syscall", "an interrupt as a call", 4, behind(Trap { syscall_type: 1, ..irq() })),
         ("astf-interrupt-class", "IRQ of class 1", 4, behind(Trap { ec: 1, ..irq() })),

@@ -11,6 +11,7 @@ fn accesses() -> Vec<Row> {
     let mut both = read(PC, LDADD, 8);
     both.is_write = true;
     let trap = exception(0x25);
+    let long = |body: Vec<Record>| plus([records![Context { evl: 1, ..el1() }], body].concat());
     vec![
         ("astf-sme-index", "no index", 4, plus(records![Context { pstate_sm: true, ..el1() }, read(PC, LDR_ZA, 16)])),
         (
@@ -19,9 +20,23 @@ fn accesses() -> Vec<Row> {
             3,
             plus(records![Instruction { xattr_mode: xattr_mode::SME, ..add(PC) }]),
         ),
+        ("astf-sme-index", "SMOPA with an index", 3, plus(records![indexed(op(PC, SMOPA))])),
+        ("astf-sme-index", "ZERO of ZA with an index", 3, plus(records![indexed(op(PC, ZERO_ZA))])),
+        ("astf-sme-index", "ADDHA with an index", 3, plus(records![indexed(op(PC, ADDHA))])),
+        ("astf-sme-index", "MOVT with an index", 3, plus(records![indexed(op(PC, MOVT))])),
+        ("astf-sme-index", "LDR of ZT0 with an index", 3, plus(records![indexed(read(PC, LDR_ZT0, 64))])),
+        ("astf-sme-index", "an SVE ADD with an index", 3, plus(records![indexed(op(PC, SVE_ADD))])),
+        ("astf-sme-index", "LD1D with an index", 3, plus(records![indexed(read(PC, LD1D, 16))])),
         ("astf-xattr-unused-zero", "an attribute of nothing", 3, plus(records![Instruction { xattr: 1, ..add(PC) }])),
         ("astf-memory-ea-valid", "a load without an address", 3, plus(records![op(PC, LDR)])),
         ("astf-memory-ea-valid", "an ADD with an address", 3, plus(records![touch(PC, ADD, 1)])),
+        ("astf-memory-ea-valid", "an SVE ADD with an address", 3, plus(records![read(PC, SVE_ADD, 16)])),
+        ("astf-memory-ea-valid", "SMOPA with an address", 3, plus(records![read(PC, SMOPA, 16)])),
+        ("astf-memory-ea-valid", "NOP with an address", 3, plus(records![touch(PC, NOP, 1)])),
+        ("astf-memory-ea-valid", "WFI with an address", 3, plus(records![touch(PC, WFI, 1)])),
+        ("astf-memory-ea-valid", "ISB with an address", 3, plus(records![touch(PC, ISB, 1)])),
+        ("astf-memory-ea-valid", "DSB with an address", 3, plus(records![write(PC, DSB, 1)])),
+        ("astf-memory-ea-valid", "MRS with an address", 3, plus(records![read(PC, MRS_EL0, 8)])),
         ("astf-memory-ea-valid", "a CAS without an address", 3, plus(records![op(PC, CAS)])),
         ("astf-no-access-fields-zero", "an ADD that read", 3, plus(records![Instruction { is_read: true, ..add(PC) }])),
         (
@@ -71,6 +86,24 @@ fn accesses() -> Vec<Row> {
             3,
             plus(records![trapped(write(PC, STR, 8)), trap, add(VECTOR)]),
         ),
+        ("astf-vector-size", "LDR of a vector", 4, long(records![read(PC, LDR_Z, 16)])),
+        ("astf-vector-size", "STR of a predicate", 4, long(records![write(PC, STR_P, 32)])),
+        ("astf-vector-size", "LDR of ZA", 4, {
+            plus(records![Context { pstate_sm: true, evl: 3, ..el1() }, indexed(read(PC, LDR_ZA, 32))])
+        }),
+        ("astf-abort-final-access", "a vector load", 3, plus(records![trapped(read(PC, LD1D, 16)), trap, add(VECTOR)])),
+        (
+            "astf-abort-final-access",
+            "a vector store whose last access is written",
+            3,
+            plus(records![trapped(more(touch(PC, ST1D, 8))), extra_write(MEM + 8, 8), trap, add(VECTOR)]),
+        ),
+        (
+            "astf-abort-final-access",
+            "LDP with both halves",
+            3,
+            plus(records![trapped(more(read(PC, LDP, 8))), extra_read(MEM + 8, 8), trap, add(VECTOR)]),
+        ),
         (
             "astf-sve-first-fault",
             "left out half an element",
@@ -109,6 +142,8 @@ fn ranges() -> Vec<Row> {
     let copy = more(ranged(read(PC, CPYFP, 1), 16));
     let set = ranged(write(PC, SETP, 1), 16);
     let abort = exception(0x25);
+    let turn = |extra: ExtraEa| ExtraEa { extra_eas: true, ..extra };
+    let reading = ExtraEa { mem0_is_read: true, mem0_is_write: false, ..extra_range(MEM + 8, 8) };
     vec![
         ("astf-range-instruction", "LDR with a range", 3, plus(records![ranged(read(PC, LDR, 1), 8)])),
         (
@@ -134,6 +169,18 @@ fn ranges() -> Vec<Row> {
                 Instruction { is_read: false, is_write: true, ..copy },
                 ExtraEa { mem0_is_read: true, mem0_is_write: false, ..extra_range(PC, 16) },
             ]),
+        ),
+        (
+            "astf-range-read-first",
+            "a copy in turns",
+            3,
+            plus(records![copy, turn(extra_range(PC, 8)), turn(reading), extra_range(PC + 8, 8)]),
+        ),
+        (
+            "astf-range-read-first",
+            "a copy in turns that faulted",
+            3,
+            plus(records![trapped(copy), turn(extra_range(PC, 8)), turn(reading), extra(MEM, 1), abort, add(VECTOR)]),
         ),
         ("astf-tlb-range", "no range", 3, plus(records![touch(PC, TLBI_RVAE1, 1)])),
         ("astf-tlb-range", "no address", 3, plus(records![op(PC, TLBI_RVAE1)])),

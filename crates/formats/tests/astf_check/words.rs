@@ -40,6 +40,21 @@ pub(crate) const LDFF1D: u32 = 0xa5e0_6000;
 pub(crate) const SETP: u32 = 0x19c2_0420;
 pub(crate) const CPYFP: u32 = 0x1901_0440;
 pub(crate) const LDR_ZA: u32 = 0xe100_0004;
+pub(crate) const LDR_ZT0: u32 = 0xe11f_8000;
+pub(crate) const LDR_Z: u32 = 0x8580_4000;
+pub(crate) const STR_P: u32 = 0xe580_0000;
+pub(crate) const SVE_ADD: u32 = 0x0420_0000;
+pub(crate) const SMOPA: u32 = 0xa080_0000;
+pub(crate) const ZERO_ZA: u32 = 0xc008_00ff;
+pub(crate) const ADDHA: u32 = 0xc090_0000;
+pub(crate) const MOVT: u32 = 0xc04c_03e0;
+pub(crate) const NOP: u32 = 0xd503_201f;
+pub(crate) const ISB: u32 = 0xd503_3fdf;
+pub(crate) const DSB: u32 = 0xd503_3f9f;
+/// `mrs x0, tpidr_el0`
+pub(crate) const MRS_EL0: u32 = 0xd53b_d040;
+/// `mrs x0, sctlr_el1`
+pub(crate) const MRS_EL1: u32 = 0xd538_1000;
 pub(crate) const SMSTART_SM: u32 = 0xd503_437f;
 pub(crate) const MSR_DIT_1: u32 = 0xd503_415f;
 /// In the group of branches, and unallocated.
@@ -150,6 +165,11 @@ pub(crate) fn more(instruction: Instruction) -> Instruction {
 
 pub(crate) fn tagged(instruction: Instruction) -> Instruction {
     Instruction { ea_tagged: true, ..instruction }
+}
+
+/// An instruction with an index into ZA.
+pub(crate) fn indexed(instruction: Instruction) -> Instruction {
+    Instruction { xattr_mode: xattr_mode::SME, ..instruction }
 }
 
 pub(crate) fn trapped(instruction: Instruction) -> Instruction {

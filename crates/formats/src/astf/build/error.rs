@@ -2,6 +2,8 @@
 
 use std::io;
 
+use super::super::check::Rule;
+
 /// Why something was not written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -32,7 +34,7 @@ pub enum BuildError {
     /// No context yet.
     #[error("a context comes before the first instruction, and behind what leads out of EL0")]
     ContextMissing,
-    /// A field of the context has too few bits for this.
+    /// A field has too few bits for this.
     #[error("the {field} {value} does not fit into its field")]
     TooLarge {
         /// Which.
@@ -87,6 +89,14 @@ pub enum BuildError {
         pc: u64,
         /// What is wrong.
         what: &'static str,
+    },
+    /// A rule of the format would be broken.
+    #[error("{}: {detail}", .rule.name)]
+    Rule {
+        /// Which one.
+        rule: &'static Rule,
+        /// What was found.
+        detail: String,
     },
     /// The access cannot be.
     #[error("an access {0}")]

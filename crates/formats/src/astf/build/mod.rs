@@ -3,7 +3,8 @@
 //! what a PE does ─▶ **records**, header first, in the order and shape that the format asks for
 //!
 //! Accesses are split, paired and chained here, strings are cut, addresses lose their tags. What would make a wrong trace
-//! is refused and leaves no record behind, so that the caller can mend it and go on.
+//! is refused, by the same rules that [`check`](super::check) holds a file to, and leaves no record behind, so that the
+//! caller can mend it and go on.
 //! Specification: Arm Architectural Structured Trace Format, "Trace levels" and "Trace format".
 
 mod error;
@@ -16,13 +17,17 @@ use unspool_isa::{Isa, Kind, facts};
 pub use self::error::BuildError;
 pub use self::step::{Call, CallKind, Effect, Exception, Process, Redirection, State, Step};
 use super::access::{Access, Extent};
+use super::check::{Checker, Finding, Severity};
 use super::layout::Bytes;
 use super::record::{
-    Context, ExtraEa, Header, Instruction, Level, MICROSECONDS, StringContinuation, StringStart, Timestamp, Trap,
-    trap_type, xattr_mode,
+    Context, ExtraEa, Header, Instruction, Level, MICROSECONDS, Storage, StringContinuation, StringStart, Timestamp,
+    Trap, trap_type, xattr_mode,
 };
 use super::sanitize::Regime;
 use super::write::{WriteOptions, Writer};
+
+/// The largest exception class.
+const MOST_CLASS: u8 = 0x3f;
 
 /// Bytes that one access of a record can have.
 const MOST_BYTES: u16 = 256;
@@ -52,10 +57,24 @@ impl<S: RecordSink + ?Sized> RecordSink for &mut S {
     }
 }
 
+/// How far the trace has come.
+#[derive(Debug, Clone, Copy, Default)]
+struct Course {
+    time: Option<u64>,
+    state: Option<State>,
+    /// Where execution goes on, if that is known.
+    next: Option<u64>,
+    /// Execution goes on elsewhere, and only a context says where, or at which Exception level.
+    left: bool,
+    /// What leads to another Exception level.
+    turn: Turn,
+}
+
 /// What leads to another Exception level than that of the last context.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Turn {
     /// Nothing, or what may lead anywhere.
+    #[default]
     None,
     /// An exception: not to a lower one, and not to EL0.
     Up,
@@ -87,25 +106,25 @@ pub struct Builder<S> {
     level: Level,
     timestamps: bool,
     regime: Option<Regime>,
-    time: Option<u64>,
-    state: Option<State>,
-    /// Where execution goes on, if that is known.
-    next: Option<u64>,
-    /// Execution goes on elsewhere, and only a context says where, or at which Exception level.
-    left: bool,
-    /// What leads to another Exception level.
-    turn: Turn,
+    course: Course,
     /// The records of one thing that happened.
     records: Vec<Bytes>,
+    /// Holds the trace to all rules of the format.
+    checker: Checker,
 }
 
 impl<W: Write> Builder<Writer<W>> {
     /// Begins a file: its header, and the records behind it stored as the header says. Of the header, only level,
-    /// timestamps and storage are taken. Behind [`finish`](Self::finish), the writer wants to be finished too.
+    /// timestamps and storage are taken. End it with [`close`](Self::close).
     pub fn create(output: W, header: &Header, options: WriteOptions) -> io::Result<Self> {
         let (level, timestamps) = (header.level(), header.timestamps);
         let header = Header::new(level, timestamps, header.storage());
         Ok(Self::behind_header(Writer::new(output, &header, options)?, level, timestamps))
+    }
+
+    /// Ends the trace and the file, and gives the output back.
+    pub fn close(self) -> io::Result<W> {
+        self.finish().finish()
     }
 }
 
@@ -119,18 +138,10 @@ impl<S: RecordSink> Builder<S> {
 
     /// Goes on behind a header that the sink has got already.
     pub fn behind_header(sink: S, level: Level, timestamps: bool) -> Self {
-        Self {
-            sink,
-            level,
-            timestamps,
-            regime: None,
-            time: None,
-            state: None,
-            next: None,
-            left: false,
-            turn: Turn::None,
-            records: Vec::new(),
-        }
+        let mut checker = Checker::new();
+        // How the records are stored breaks no rule, nor does anything else in a header that is made here.
+        checker.push(&Header::new(level, timestamps, Storage::Raw).to_bytes(), &mut |_| {});
+        Self { sink, level, timestamps, regime: None, course: Course::default(), records: Vec::new(), checker }
     }
 
     /// From here on, addresses lose what is no address in this regime.
@@ -140,45 +151,54 @@ impl<S: RecordSink> Builder<S> {
 
     /// A string for the reader of the trace.
     pub fn string(&mut self, text: &[u8]) -> Result<(), BuildError> {
+        let before = self.course;
         let size = u16::try_from(text.len()).map_err(|_| BuildError::StringTooLong(text.len()))?;
         self.needs_supported()?;
         let (first, rest) = text.split_at(text.len().min(28));
         self.records.push(StringStart { reserved8: 0, size, string: padded(first) }.to_bytes());
         self.records.extend(rest.chunks(31).map(|part| StringContinuation { string: padded(part) }.to_bytes()));
-        self.write()
+        self.write(before)
     }
 
     /// The time in microseconds, for what follows.
     pub fn timestamp(&mut self, value: u64) -> Result<(), BuildError> {
+        let before = self.course;
         if !self.timestamps {
             return Err(BuildError::NoTimestamps);
         }
         if value == u64::MAX {
             return Err(BuildError::TimestampReserved);
         }
-        if let Some(last) = self.time.filter(|&last| last >= value) {
+        if let Some(last) = self.course.time.filter(|&last| last >= value) {
             return Err(BuildError::TimestampOrder { value, last });
         }
-        self.time = Some(value);
+        self.course.time = Some(value);
         self.records.push(Timestamp { unit: MICROSECONDS, value, ..Default::default() }.to_bytes());
-        self.write()
+        self.write(before)
     }
 
     /// The PE waited from one time to another. As many timestamps are written as there are different times.
     pub fn suspended(&mut self, from: u64, to: u64) -> Result<(), BuildError> {
-        let from = match self.time {
+        if to == u64::MAX {
+            return Err(BuildError::TimestampReserved);
+        }
+        if from > to {
+            return Err(BuildError::TimestampOrder { value: to, last: from });
+        }
+        let from = match self.course.time {
             Some(last) if last >= from => last.saturating_add(1),
             _ => from,
         };
         if from <= to {
             self.timestamp(from)?;
         }
-        if self.time.is_none_or(|last| last < to) { self.timestamp(to) } else { Ok(()) }
+        if self.course.time.is_none_or(|last| last < to) { self.timestamp(to) } else { Ok(()) }
     }
 
     /// The state of what follows.
     pub fn context(&mut self, state: &State) -> Result<(), BuildError> {
-        if self.timestamps && self.time.is_none() {
+        let before = self.course;
+        if self.timestamps && self.course.time.is_none() {
             return Err(BuildError::TimestampMissing);
         }
         for (field, value, most) in [
@@ -186,31 +206,29 @@ impl<S: RecordSink> Builder<S> {
             ("vector length", state.evl, 15),
             ("mode of Tag Check Faults", state.tag_check_fault, 3),
         ] {
-            if value > most {
-                return Err(BuildError::TooLarge { field, value: value.into() });
-            }
+            fits(field, value, most)?;
         }
         if self.level == Level::Basic {
             self.basic_context(state)?;
         }
         self.check_turn(state)?;
-        if state.unsupported || self.state.is_some_and(|state| state.unsupported) {
-            self.next = None;
+        if state.unsupported || self.course.state.is_some_and(|state| state.unsupported) {
+            self.course.next = None;
         }
-        self.state = Some(*state);
-        self.left = false;
-        self.turn = Turn::None;
+        self.course.state = Some(*state);
+        self.course.left = false;
+        self.course.turn = Turn::None;
         if self.level == Level::Basic {
             // What happened elsewhere is not in the trace.
-            self.next = None;
+            self.course.next = None;
         }
         self.records.push(context(state).to_bytes());
-        self.write()
+        self.write(before)
     }
 
     fn check_turn(&self, state: &State) -> Result<(), BuildError> {
-        let from = self.state.map_or(state.el, |from| from.el);
-        match self.turn {
+        let from = self.course.state.map_or(state.el, |from| from.el);
+        match self.course.turn {
             Turn::Up if state.el == 0 || state.el < from => Err(BuildError::Down { from, to: state.el }),
             Turn::Down if state.el > from => Err(BuildError::Up { from, to: state.el }),
             _ => Ok(()),
@@ -219,16 +237,16 @@ impl<S: RecordSink> Builder<S> {
 
     /// An exception was taken, or returned from.
     fn turn(&mut self, turn: Turn) {
-        self.turn = turn;
+        self.course.turn = turn;
         // EL0 takes no exception: a context has to tell who does.
-        self.left = turn == Turn::Up && self.state.is_some_and(|state| state.el == 0);
+        self.course.left = turn == Turn::Up && self.course.state.is_some_and(|state| state.el == 0);
     }
 
     fn basic_context(&self, state: &State) -> Result<(), BuildError> {
         if state.unsupported {
             return Err(BuildError::NotInBasic("an unsupported mode"));
         }
-        match self.state.filter(|first| first.el != state.el) {
+        match self.course.state.filter(|first| first.el != state.el) {
             Some(first) => Err(BuildError::OtherLevel { first: first.el, found: state.el }),
             None => Ok(()),
         }
@@ -236,30 +254,32 @@ impl<S: RecordSink> Builder<S> {
 
     /// An instruction was executed, or was tried.
     pub fn instruction(&mut self, step: &Step<'_>) -> Result<(), BuildError> {
+        let before = self.course;
         self.needs_supported()?;
-        if self.state.is_none() || self.left {
+        if self.course.state.is_none() || self.course.left {
             return Err(BuildError::ContextMissing);
         }
         let pc = self.sanitized(step.pc);
-        if let Some(expected) = self.next.filter(|&next| next != pc) {
+        if let Some(expected) = self.course.next.filter(|&next| next != pc) {
             return Err(BuildError::Discontinuity { expected, found: pc });
         }
         if let Some(what) = wrong_effect(step, |address| self.sanitized(address)) {
             return Err(BuildError::Effect { opcode: step.opcode, pc, what });
         }
         self.basic_step(step)?;
+        step.exception.map_or(Ok(()), |exception| fits("exception class", exception.class, MOST_CLASS))?;
         let (record, accesses) = self.first_record(step)?;
         self.records.push(record.to_bytes());
         self.push_extra(&accesses);
         let next = self.push_trap(step);
         match (step.exception, step.effect) {
-            (Some(_), _) if self.level == Level::Basic => self.left = true,
+            (Some(_), _) if self.level == Level::Basic => self.course.left = true,
             (Some(_), _) => self.turn(Turn::Up),
             (None, Effect::ExceptionReturn(_)) => self.turn(Turn::Down),
             _ => {}
         }
-        self.next = if self.level == Level::Basic && self.left { None } else { Some(next) };
-        self.write()
+        self.course.next = if self.level == Level::Basic && self.course.left { None } else { Some(next) };
+        self.write(before)
     }
 
     fn basic_step(&self, step: &Step<'_>) -> Result<(), BuildError> {
@@ -367,7 +387,7 @@ impl<S: RecordSink> Builder<S> {
             let target_pc = self.sanitized(target);
             if self.level == Level::BasicPlus {
                 let (syscall_type, syscall_index) = call.map_or((0, 0), |call| (call.kind as u8, call.index));
-                let trap = Trap { ec: class & 0x3f, syscall_type, syscall_index, target_pc, ..Default::default() };
+                let trap = Trap { ec: class, syscall_type, syscall_index, target_pc, ..Default::default() };
                 self.records.push(trap.to_bytes());
             }
             return target_pc;
@@ -380,12 +400,13 @@ impl<S: RecordSink> Builder<S> {
                 self.records.push(trap.to_bytes());
                 target_pc
             }
-            _ => pc.wrapping_add(4),
+            _ => self.sanitized(pc.wrapping_add(4)),
         }
     }
 
     /// Execution is redirected, and no instruction is the cause.
     pub fn redirected(&mut self, by: Redirection, target: u64) -> Result<(), BuildError> {
+        let before = self.course;
         if self.level == Level::Basic {
             return Err(BuildError::NotInBasic("an exception or a reset"));
         }
@@ -396,11 +417,12 @@ impl<S: RecordSink> Builder<S> {
             Redirection::Fiq { is_virtual } => (trap_type::FIQ, 0, is_virtual),
             Redirection::Reset => (trap_type::RESET, 0, false),
         };
+        fits("exception class", ec, MOST_CLASS)?;
         let target_pc = self.sanitized(target);
-        self.next = Some(target_pc);
+        self.course.next = Some(target_pc);
         self.turn(if by == Redirection::Reset { Turn::None } else { Turn::Up });
-        self.records.push(Trap { trap_type, ec: ec & 0x3f, is_virtual, target_pc, ..Default::default() }.to_bytes());
-        self.write()
+        self.records.push(Trap { trap_type, ec, is_virtual, target_pc, ..Default::default() }.to_bytes());
+        self.write(before)
     }
 
     /// Ends the trace, and gives back what took it.
@@ -409,7 +431,7 @@ impl<S: RecordSink> Builder<S> {
     }
 
     fn needs_supported(&self) -> Result<(), BuildError> {
-        let is_unsupported = self.state.is_some_and(|state| state.unsupported);
+        let is_unsupported = self.course.state.is_some_and(|state| state.unsupported);
         if is_unsupported { Err(BuildError::Unsupported) } else { Ok(()) }
     }
 
@@ -417,11 +439,31 @@ impl<S: RecordSink> Builder<S> {
         self.regime.map_or(address, |regime| regime.sanitize(address))
     }
 
-    fn write(&mut self) -> Result<(), BuildError> {
+    /// Hands the records on. If they break a rule, everything is as it was `before`.
+    fn write(&mut self, before: Course) -> Result<(), BuildError> {
+        let mut checker = self.checker.clone();
+        let mut broken = None;
+        let mut keep = |finding: Finding| {
+            if finding.rule.severity == Severity::Error {
+                broken.get_or_insert(finding);
+            }
+        };
+        self.records.iter().for_each(|record| checker.push(record, &mut keep));
+        if let Some(Finding { rule, detail, .. }) = broken {
+            self.records.clear();
+            self.course = before;
+            return Err(BuildError::Rule { rule, detail });
+        }
+        self.checker = checker;
         let written = self.sink.take(&self.records);
         self.records.clear();
         Ok(written?)
     }
+}
+
+/// A field has only so many bits.
+fn fits(field: &'static str, value: u8, most: u8) -> Result<(), BuildError> {
+    if value > most { Err(BuildError::TooLarge { field, value: value.into() }) } else { Ok(()) }
 }
 
 /// What is wrong with the effect that an instruction is said to have had.

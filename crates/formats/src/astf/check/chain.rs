@@ -3,15 +3,14 @@
 use unspool_isa::Operation;
 
 use super::super::access::{Access, Extent};
-use super::super::record::{ExtraEa, ExtraEaView, InstructionView, xattr_mode};
+use super::super::record::{Context, ExtraEa, ExtraEaView, InstructionView, xattr_mode};
 use super::flow::check_address;
 use super::memory;
 use super::opcode::Opcode;
-use super::trap::Last;
 use super::{Out, RuleId};
 
 /// The accesses of the last instruction.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Chain {
     expects: Expects,
     /// The record that announces the next one.
@@ -30,6 +29,29 @@ enum Expects {
     Excused,
 }
 
+/// The instruction that accesses belong to.
+pub(super) struct Origin<'a> {
+    /// The number of its record.
+    pub(super) record: u64,
+    pub(super) word: u32,
+    pub(super) opcode: &'a Opcode,
+    /// It trapped.
+    pub(super) trap: bool,
+    /// The state that it is executed in, if that is known.
+    pub(super) context: Option<&'a Context>,
+}
+
+impl<'a> Origin<'a> {
+    pub(super) fn new(
+        view: InstructionView<'_>,
+        record: u64,
+        opcode: &'a Opcode,
+        context: Option<&'a Context>,
+    ) -> Self {
+        Self { record, word: view.iword(), opcode, trap: view.trap(), context }
+    }
+}
+
 /// All accesses of an instruction.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Sum {
@@ -41,8 +63,10 @@ pub(super) struct Sum {
     pub(super) has_read: bool,
     /// One of them wrote.
     pub(super) has_write: bool,
-    /// The first wrote.
-    pub(super) starts_with_write: bool,
+    /// A range was read behind one that was written.
+    pub(super) has_read_behind_write: bool,
+    /// One of them neither read nor wrote.
+    has_untouched: bool,
     /// The last.
     last: Option<Access>,
     /// Something was found in them, and there is nothing more to say.
@@ -64,6 +88,11 @@ impl Chain {
         self.sum.last.as_ref()
     }
 
+    /// One of the accesses neither read nor wrote.
+    pub(super) fn has_untouched(&self) -> bool {
+        self.sum.has_untouched
+    }
+
     /// An instruction whose accesses are right, and of no further interest.
     #[inline]
     pub(super) fn none(&mut self) {
@@ -80,7 +109,7 @@ impl Chain {
     }
 
     /// An instruction.
-    pub(super) fn start(&mut self, record: InstructionView<'_>, opcode: &Opcode, out: &mut Out<'_>) {
+    pub(super) fn start(&mut self, record: InstructionView<'_>, origin: &Origin<'_>, out: &mut Out<'_>) {
         let instruction = record.get();
         self.sum = Sum::default();
         self.announce(instruction.extra_eas, out);
@@ -89,17 +118,17 @@ impl Chain {
                 self.check_range_size(instruction.ea_size, out);
             }
             check_address("ea", access.address, out);
-            self.take(access, instruction.iword, opcode, instruction.trap, out);
+            self.take(access, origin, out);
         } else {
-            self.sum.is_wrong = !memory::check_no_access(&instruction, opcode, out);
+            self.sum.is_wrong = !memory::check_no_access(&instruction, origin.opcode, out);
         }
         if !instruction.extra_eas {
-            self.close(instruction.iword, opcode, instruction.trap, out.record, out);
+            self.close(origin, out);
         }
     }
 
-    /// An Extra EA behind the instruction `last`.
-    pub(super) fn extra(&mut self, record: ExtraEaView<'_>, last: &Last, opcode: &Opcode, out: &mut Out<'_>) {
+    /// An Extra EA behind the last instruction, which is `origin`.
+    pub(super) fn extra(&mut self, record: ExtraEaView<'_>, origin: &Origin<'_>, out: &mut Out<'_>) {
         if self.expects != Expects::More {
             if self.expects == Expects::Nothing {
                 out.add(RuleId::ExtraEaChain, format_args!("no record before it announces it"));
@@ -109,9 +138,9 @@ impl Chain {
         }
         let extra = record.get();
         self.announce(extra.extra_eas, out);
-        self.take_extra(&extra, last, opcode, out);
+        self.take_extra(&extra, origin, out);
         if !extra.extra_eas {
-            self.close(last.word, opcode, last.is_trapped, last.record, out);
+            self.close(origin, out);
         }
     }
 
@@ -134,27 +163,27 @@ impl Chain {
         self.announced_by = out.record;
     }
 
-    fn take_extra(&mut self, extra: &ExtraEa, last: &Last, opcode: &Opcode, out: &mut Out<'_>) {
+    fn take_extra(&mut self, extra: &ExtraEa, origin: &Origin<'_>, out: &mut Out<'_>) {
         if extra.mem1_addr_range {
             check_second_half(extra, out);
             self.check_range_size(extra.mem0_size, out);
         }
         let (first, second) = extra.accesses();
         check_address("mem0_addr", first.address, out);
-        self.take(first, last.word, opcode, last.is_trapped, out);
+        self.take(first, origin, out);
         if let Some(second) = second {
             check_address("mem1_addr", second.address, out);
-            self.take(second, last.word, opcode, last.is_trapped, out);
+            self.take(second, origin, out);
         }
     }
 
-    fn take(&mut self, access: Access, word: u32, opcode: &Opcode, trap: bool, out: &mut Out<'_>) {
+    fn take(&mut self, access: Access, origin: &Origin<'_>, out: &mut Out<'_>) {
         let sum = &mut self.sum;
         let is_first = sum.count == 0;
         if !sum.is_wrong {
-            sum.is_wrong = !memory::check(&access, word, opcode, trap, is_first, out);
+            sum.is_wrong = !memory::check(&access, origin, is_first, out);
         }
-        if !is_first && !trap && is_plain(opcode) {
+        if !is_first && !origin.trap && is_plain(origin.opcode) {
             sum.check_fragments(&access, out);
         }
         sum.add(access);
@@ -167,20 +196,21 @@ impl Chain {
     }
 
     /// All accesses of the instruction are there.
-    fn close(&mut self, word: u32, opcode: &Opcode, trap: bool, record: u64, out: &mut Out<'_>) {
+    fn close(&mut self, origin: &Origin<'_>, out: &mut Out<'_>) {
         if self.sum.count != 0 && !self.sum.is_wrong {
-            memory::check_whole(&self.sum, word, opcode, trap, record, out);
+            self.sum.is_wrong = !memory::check_whole(&self.sum, origin, out);
         }
     }
 }
 
 impl Sum {
     fn add(&mut self, access: Access) {
-        self.starts_with_write |= self.count == 0 && access.write;
         self.count = self.count.saturating_add(1);
-        if let Extent::Bytes(bytes) = access.extent {
-            self.bytes = self.bytes.saturating_add(u64::from(bytes));
+        match access.extent {
+            Extent::Bytes(bytes) => self.bytes = self.bytes.saturating_add(u64::from(bytes)),
+            Extent::Range(_) => self.has_read_behind_write |= access.read && self.has_write,
         }
+        self.has_untouched |= !access.read && !access.write;
         self.has_read |= access.read;
         self.has_write |= access.write;
         self.last = Some(access);

@@ -5,7 +5,7 @@ use super::opcode::Sets;
 use super::{Out, RuleId};
 
 /// What is known of the state of the PE.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct State {
     /// The last Context.
     context: Option<Context>,
@@ -53,6 +53,11 @@ impl State {
         self.is_unsupported() && !self.is_redirected
     }
 
+    /// The state that the last instruction is executed in, if Contexts and Traps agree about it.
+    pub(super) fn told(&self) -> Option<&Context> {
+        self.context.as_ref().filter(|_| self.lowest == self.highest)
+    }
+
     /// Nothing has to be looked at when the next instruction comes.
     pub(super) fn is_calm(&self) -> bool {
         !self.is_watched
@@ -90,10 +95,9 @@ impl State {
             out.add(RuleId::RecordInUnsupported, format_args!("{what} in an unsupported mode{behind}"));
             return self.resume(Context { unsupported: false, ..context });
         }
-        if level == Some(Level::BasicPlus) {
-            self.look_at_exception(context, out);
-        }
         self.look_at_change(context, level, out);
+        let is_there = level != Some(Level::BasicPlus) || self.look_at_exception(context, out);
+        (self.lowest, self.highest) = if is_there { (context.el, context.el) } else { (0, 3) };
     }
 
     /// Nothing is known of the level, and there is nothing more to say about what came before.
@@ -102,17 +106,15 @@ impl State {
         (self.lowest, self.highest) = (0, 3);
     }
 
-    fn look_at_exception(&mut self, context: Context, out: &mut Out<'_>) {
-        if !(self.lowest..=self.highest).contains(&context.el) {
-            let (lowest, highest) = (self.lowest, self.highest);
-            out.add(
-                RuleId::TrapLevel,
-                format_args!("no Context behind the Trap: in EL{}, not EL{lowest} to EL{highest}", context.el),
-            );
-            self.resume(context);
+    /// Can the instruction be where the Context says? No exception leads to EL0, nor does a reset.
+    fn look_at_exception(&self, context: Context, out: &mut Out<'_>) -> bool {
+        let is_there = (self.lowest..=self.highest).contains(&context.el);
+        if !is_there {
+            out.add(RuleId::ContextBehindTrap, format_args!("a Trap leads out of EL{}, and no Context", context.el));
         } else if self.is_exception && !context.handler {
             out.add(RuleId::TrapHandler, format_args!("an exception, and the stack pointer is SP_EL0"));
         }
+        is_there
     }
 
     /// In a Basic trace a Context may tell of what was not traced.
@@ -125,7 +127,10 @@ impl State {
     }
 
     /// A Trap of this type comes.
-    pub(super) fn trap(&mut self, kind: u8) {
+    pub(super) fn trap(&mut self, kind: u8, out: &mut Out<'_>) {
+        if self.is_unsupported() && self.is_redirected {
+            out.add(RuleId::RecordInUnsupported, format_args!("a second Trap, and no Context that leaves the mode"));
+        }
         self.is_redirected = true;
         self.is_watched = true;
         self.sets = None;
@@ -137,8 +142,16 @@ impl State {
         (self.lowest, self.highest) = match kind {
             trap_type::SYNCHRONOUS..=trap_type::FIQ => (self.lowest.max(1), 3),
             trap_type::EXCEPTION_RETURN => (0, self.highest),
+            trap_type::RESET => (1, 3),
             _ => (0, 3),
         };
+    }
+
+    /// A String comes.
+    pub(super) fn string(&self, out: &mut Out<'_>) {
+        if self.is_lost() {
+            out.add(RuleId::RecordInUnsupported, format_args!("a String in an unsupported mode"));
+        }
     }
 
     /// A Timestamp comes.

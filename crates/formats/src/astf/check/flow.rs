@@ -6,45 +6,92 @@ use super::{Out, RuleId};
 use unspool_isa::Operation;
 
 /// Where execution goes on.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Flow {
-    /// The record before tells so; `None` if it does not.
-    next: Option<u64>,
+    next: Next,
     /// Where execution comes from.
     from: u64,
+    /// The last instruction was at no multiple of 4; that was said.
+    is_misaligned: bool,
+}
+
+/// Where the record before leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Next {
+    /// It does not tell.
+    #[default]
+    Anywhere,
+    At(u64),
+    /// To this address, or to the instruction behind it: what did not complete is tried again, or is done by others.
+    AtOrBehind(u64),
+}
+
+impl Next {
+    fn behind(pc: u64) -> Self {
+        Self::At(pc.wrapping_add(4))
+    }
 }
 
 impl Flow {
     /// Is this certainly where execution goes on?
     #[inline]
     pub(super) fn leads_to(&self, pc: u64) -> bool {
-        self.next == Some(pc) && is_sanitized(pc)
+        self.next == Next::At(pc) && is_sanitized(pc) && is_aligned(pc)
     }
 
     /// An instruction is at `pc`; whether that is an address.
     #[inline]
-    pub(super) fn arrive(&self, pc: u64, out: &mut Out<'_>) -> bool {
+    pub(super) fn arrive(&mut self, pc: u64, out: &mut Out<'_>) -> bool {
+        self.check_alignment(pc, out);
         let is_clean = check_address("pc", pc, out);
-        if let Some(next) = self.next
-            && next != pc
-            && is_clean
-            && !is_around_the_end(self.from, next, pc)
-        {
-            out.add(RuleId::PcContinuity, format_args!("at {pc:#x} instead of {next:#x}"));
+        match self.next {
+            Next::At(next) | Next::AtOrBehind(next) if is_clean && !self.may_be_at(pc) => {
+                out.add(RuleId::PcContinuity, format_args!("at {pc:#x} instead of {next:#x}"));
+            }
+            _ => {}
         }
         is_clean
     }
 
     /// From `from` execution goes on at `next`.
     #[inline]
-    pub(super) fn leave(&mut self, from: u64, next: Option<u64>) {
-        *self = Self { next, from };
+    pub(super) fn leave(&mut self, from: u64, next: Next) {
+        (self.from, self.next) = (from, next);
+    }
+
+    /// From an instruction where it should be execution goes on behind it.
+    #[inline]
+    pub(super) fn go_on(&mut self, pc: u64) {
+        *self = Self { next: Next::behind(pc), from: pc, is_misaligned: false };
     }
 
     /// Execution goes on somewhere.
     pub(super) fn lose(&mut self) {
-        self.next = None;
+        self.next = Next::Anywhere;
     }
+
+    fn may_be_at(&self, pc: u64) -> bool {
+        let leads = |next| next == pc || is_around_the_end(self.from, next, pc);
+        match self.next {
+            Next::Anywhere => true,
+            Next::At(next) => leads(next),
+            Next::AtOrBehind(next) => leads(next) || leads(next.wrapping_add(4)),
+        }
+    }
+
+    /// A target may be anything, so long as nothing is executed there: the exception comes then, or another instruction
+    /// set.
+    fn check_alignment(&mut self, pc: u64, out: &mut Out<'_>) {
+        if !is_aligned(pc) && !self.is_misaligned {
+            out.add(RuleId::PcAlignment, format_args!("at {pc:#x}"));
+        }
+        self.is_misaligned = !is_aligned(pc);
+    }
+}
+
+#[inline]
+fn is_aligned(pc: u64) -> bool {
+    pc & 0b11 == 0
 }
 
 /// Is it sanitised, as far as can be seen?
@@ -89,44 +136,56 @@ pub(super) fn is_branch_flag_right(record: InstructionView<'_>, opcode: &Opcode,
     is_right
 }
 
-/// Where a branch leads to, if it tells.
-pub(super) fn branch(record: InstructionView<'_>, opcode: &Opcode, out: &mut Out<'_>) -> Option<u64> {
+/// Where an instruction leads to that is no branch.
+pub(super) fn behind(record: InstructionView<'_>, opcode: &Opcode, level: Option<Level>) -> Next {
+    let is_redirected = opcode.course == Course::Return && level == Some(Level::BasicPlus);
+    if is_redirected { Next::Anywhere } else { Next::behind(record.pc()) }
+}
+
+/// Where an instruction leads to that trapped. A Trap tells, or else a Context has to if execution goes on elsewhere.
+pub(super) fn behind_trap(record: InstructionView<'_>, opcode: &Opcode, level: Option<Level>) -> Next {
+    let is_call = opcode.access.operation == Operation::SupervisorCall;
+    if level == Some(Level::Basic) && !is_call { Next::AtOrBehind(record.pc()) } else { Next::Anywhere }
+}
+
+/// Where a branch leads to.
+pub(super) fn branch(record: InstructionView<'_>, opcode: &Opcode, out: &mut Out<'_>) -> Next {
     check_no_access(record, out);
     match (record.trap(), record.ea_valid()) {
         (true, is_taken) => {
             if is_taken || record.ea() != 0 {
                 out.add(RuleId::BranchTrap, format_args!("a branch that trapped goes to {:#x}", record.ea()));
             }
-            None
+            Next::Anywhere
         }
         (false, true) => taken(record, opcode, out),
         (false, false) => not_taken(record, opcode, out),
     }
 }
 
-fn taken(record: InstructionView<'_>, opcode: &Opcode, out: &mut Out<'_>) -> Option<u64> {
+fn taken(record: InstructionView<'_>, opcode: &Opcode, out: &mut Out<'_>) -> Next {
     let (pc, ea) = (record.pc(), record.ea());
     if !check_address("ea", ea, out) {
-        return None;
+        return Next::Anywhere;
     }
     let target = opcode.target(pc).filter(|_| is_sanitized(pc)).unwrap_or(ea);
     if target != ea && !is_around_the_end(pc, target, ea) {
         out.add(RuleId::BranchTakenTarget, format_args!("goes to {ea:#x} instead of {target:#x}"));
-        return None;
+        return Next::Anywhere;
     }
-    Some(ea)
+    Next::At(ea)
 }
 
-fn not_taken(record: InstructionView<'_>, opcode: &Opcode, out: &mut Out<'_>) -> Option<u64> {
+fn not_taken(record: InstructionView<'_>, opcode: &Opcode, out: &mut Out<'_>) -> Next {
     if record.ea() != 0 {
         out.add(RuleId::BranchNotTaken, format_args!("a branch that is not taken goes to {:#x}", record.ea()));
-        return None;
+        return Next::Anywhere;
     }
     if matches!(opcode.course, Course::Direct | Course::Indirect) {
         out.add(RuleId::BranchAlwaysTaken, format_args!("{:#010x} is unconditional, and not taken", record.iword()));
-        return None;
+        return Next::Anywhere;
     }
-    Some(record.pc().wrapping_add(4))
+    Next::behind(record.pc())
 }
 
 fn check_no_access(record: InstructionView<'_>, out: &mut Out<'_>) {

@@ -24,6 +24,9 @@ fn check(header: &Header, out: &mut Out<'_>) {
     if !matches!((major, minor), (0, 10 | 11)) {
         out.add(RuleId::Version, format_args!("the version is {major}.{minor}"));
     }
+    if header.use_zlib && !header.compressed {
+        out.add(RuleId::StorageFlags, format_args!("use_zlib is set, and compressed is not"));
+    }
     let future = [
         ("reginfo", header.reginfo),
         ("meminfo", header.meminfo),

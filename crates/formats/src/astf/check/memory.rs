@@ -6,7 +6,7 @@ use unspool_isa::Operation;
 
 use super::super::access::{Access, Extent};
 use super::super::record::{Instruction, InstructionView, xattr_mode};
-use super::chain::Sum;
+use super::chain::{Origin, Sum};
 use super::opcode::Opcode;
 use super::{Out, RuleId, range};
 
@@ -32,9 +32,9 @@ pub(super) fn attribute(record: InstructionView<'_>, opcode: &Opcode, out: &mut 
 
 fn judge_attribute(record: InstructionView<'_>, opcode: &Opcode) -> Verdict {
     let mode = record.xattr_mode();
-    let cannot_index = opcode.is_known() && !opcode.is_sme && !opcode.access.vector;
+    let may_index = opcode.access.sme_index || !opcode.is_known();
     match mode {
-        xattr_mode::SME => ensure(!cannot_index, RuleId::SmeIndex, "has an index, and is no SME instruction"),
+        xattr_mode::SME => ensure(may_index, RuleId::SmeIndex, "computes no index, and has one"),
         _ if opcode.access.sme_index && !record.trap() => Err((RuleId::SmeIndex, "computes an index, and has none")),
         xattr_mode::RANGE => Ok(()),
         _ => ensure(record.xattr() == 0, RuleId::XattrUnusedZero, "has no use for its extended attribute"),
@@ -85,9 +85,9 @@ fn need_not_access(word: u32, opcode: &Opcode) -> Verdict {
 }
 
 /// One access of an instruction.
-pub(super) fn check(access: &Access, word: u32, opcode: &Opcode, trap: bool, first: bool, out: &mut Out<'_>) -> bool {
-    let one = One { access, word, opcode, trap, first };
-    let verdict = one.judge();
+pub(super) fn check(access: &Access, origin: &Origin<'_>, first: bool, out: &mut Out<'_>) -> bool {
+    let &Origin { word, opcode, trap, .. } = origin;
+    let verdict = One { access, word, opcode, trap, first }.judge();
     if let Err((rule, what)) = verdict {
         let (address, bytes) = (access.address, access.extent.bytes());
         out.add(rule, format_args!("{word:#010x} {what}: {bytes} bytes at {address:#x}"));
@@ -213,37 +213,51 @@ impl One<'_> {
     }
 }
 
-/// All accesses of an instruction, which is in `record`.
-pub(super) fn check_whole(sum: &Sum, word: u32, opcode: &Opcode, trap: bool, record: u64, out: &mut Out<'_>) {
-    let verdict = if trap { judge_trapped(sum, opcode) } else { judge_whole(sum, opcode) };
+/// All accesses of an instruction.
+pub(super) fn check_whole(sum: &Sum, origin: &Origin<'_>, out: &mut Out<'_>) -> bool {
+    let verdict = if origin.trap { judge_trapped(sum, origin.opcode) } else { judge_whole(sum, origin) };
     if let Err((rule, what)) = verdict {
-        let (count, bytes) = (sum.count, sum.bytes);
-        out.add_at(record, rule, format_args!("{word:#010x} {what}: {bytes} bytes in {count} accesses"));
+        let (word, count, bytes) = (origin.word, sum.count, sum.bytes);
+        out.add_at(origin.record, rule, format_args!("{word:#010x} {what}: {bytes} bytes in {count} accesses"));
     }
+    verdict.is_ok()
 }
 
 /// The only access of an instruction that trapped is the one that faulted. Vectors and ranges may get further.
 fn judge_trapped(sum: &Sum, opcode: &Opcode) -> Verdict {
     let is_range = matches!(opcode.access.operation, Operation::Set { .. } | Operation::Copy { .. });
     let is_single = sum.count == 1 && opcode.access.is_memory_access() && !opcode.access.vector && !is_range;
-    ensure(!is_single || !(sum.has_read || sum.has_write), RuleId::TrapNoAccess, "trapped, and has a direction")
+    ensure(!is_single || !(sum.has_read || sum.has_write), RuleId::TrapNoAccess, "trapped, and has a direction")?;
+    range::judge_order(sum)
 }
 
-fn judge_whole(sum: &Sum, opcode: &Opcode) -> Verdict {
+fn judge_whole(sum: &Sum, origin: &Origin<'_>) -> Verdict {
+    let opcode = origin.opcode;
     match opcode.access.operation {
         Operation::Zero | Operation::TagZero | Operation::TagAndDataZero => {
             let is_block = sum.bytes.is_power_of_two() && (4..=2048).contains(&sum.bytes);
             ensure(is_block, RuleId::ZeroOperation, "writes no block")
         }
         Operation::Copy { .. } => range::judge_copy(sum),
-        operation if operation.is_memory_access() && !opcode.access.predicated => judge_size(sum, opcode),
+        operation if operation.is_memory_access() && !opcode.access.predicated => judge_size(sum, origin),
         _ => Ok(()),
     }
 }
 
 /// What reads and writes may have an access for each.
-fn judge_size(sum: &Sum, opcode: &Opcode) -> Verdict {
-    let Some(bytes) = opcode.access.bytes.map(u64::from) else { return Ok(()) };
+fn judge_size(sum: &Sum, origin: &Origin<'_>) -> Verdict {
+    let opcode = origin.opcode;
+    let Some(bytes) = opcode.access.bytes.map(u64::from) else { return judge_vector_size(sum, origin) };
     let is_twice = sum.count > 1 && opcode.access.operation == Operation::LoadStore && sum.bytes == 2 * bytes;
     ensure(sum.bytes == bytes || is_twice, RuleId::MemorySize, "accesses another number of bytes")
+}
+
+/// LDR and STR of a vector or a predicate. How long vectors of ZA are is told in Streaming SVE mode only.
+fn judge_vector_size(sum: &Sum, origin: &Origin<'_>) -> Verdict {
+    const IS_VECTOR: u32 = 1 << 14;
+    let access = &origin.opcode.access;
+    let Some(context) = origin.context.filter(|context| context.pstate_sm || !access.sme_index) else { return Ok(()) };
+    let bits = if access.sme_index || origin.word & IS_VECTOR != 0 { 8 } else { 64 };
+    let is_right = !access.vector || sum.bytes == u64::from(context.vector_bits() / bits);
+    ensure(is_right, RuleId::VectorSize, "accesses another number of bytes than the vector length has")
 }

@@ -24,10 +24,10 @@ use std::fmt;
 
 use super::layout::Bytes;
 use super::record::{ContextView, ExtraEaView, InstructionView, Level, RECORD_BYTES, TimestampView, TrapView, View};
-use chain::Chain;
+use chain::{Chain, Origin};
 use context::State;
-use flow::Flow;
-use opcode::{Course, Opcode, Opcodes};
+use flow::{Flow, Next};
+use opcode::{Opcode, Opcodes};
 pub use rules::RULES;
 use rules::RuleId;
 use strings::Strings;
@@ -93,7 +93,7 @@ pub struct Finding {
 /// checker.finish(&mut |finding| findings.push(finding));
 /// assert_eq!(findings[0].rule.name, "astf-level-records");
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Checker {
     /// How many records there were.
     records: u64,
@@ -177,7 +177,7 @@ impl Checker {
     /// What remains to be done of a usual instruction.
     #[inline]
     fn go_on(&mut self, record: InstructionView<'_>) {
-        self.flow.leave(record.pc(), Some(record.pc().wrapping_add(4)));
+        self.flow.go_on(record.pc());
         self.chain.none();
         self.time.other();
         self.last = Last::new(record, self.records);
@@ -200,6 +200,7 @@ impl Checker {
             View::Header(record) => self.header(record, out),
             View::StringStart(record) => {
                 self.chain.settle(out);
+                self.state.string(out);
                 self.strings.start(record, out);
             }
             View::StringContinuation(record) => {
@@ -220,23 +221,25 @@ impl Checker {
             self.execute(record, &opcode, out)
         } else {
             self.chain.start_unchecked(record, out);
-            None
+            Next::Anywhere
         };
-        self.flow.leave(record.pc(), next.filter(|_| is_clean));
+        self.flow.leave(record.pc(), if is_clean { next } else { Next::Anywhere });
         self.last = Last::new(record, out.record);
         self.owe(record, &opcode, out);
     }
 
-    /// Where the instruction leads to, if it tells.
-    fn execute(&mut self, record: InstructionView<'_>, opcode: &Opcode, out: &mut Out<'_>) -> Option<u64> {
+    /// Where the instruction leads to.
+    fn execute(&mut self, record: InstructionView<'_>, opcode: &Opcode, out: &mut Out<'_>) -> Next {
         memory::attribute(record, opcode, out);
-        if record.is_branch() {
+        let next = if record.is_branch() {
             self.chain.start_unchecked(record, out);
-            return flow::branch(record, opcode, out);
-        }
-        self.chain.start(record, opcode, out);
-        let stays = record.trap() || (opcode.course == Course::Return && self.level == Some(Level::BasicPlus));
-        (!stays).then(|| record.pc().wrapping_add(4))
+            flow::branch(record, opcode, out)
+        } else {
+            let origin = Origin::new(record, out.record, opcode, self.state.told());
+            self.chain.start(record, &origin, out);
+            flow::behind(record, opcode, self.level)
+        };
+        if record.trap() { flow::behind_trap(record, opcode, self.level) } else { next }
     }
 
     /// What has to come before the next instruction.
@@ -251,7 +254,9 @@ impl Checker {
 
     fn extra_ea(&mut self, record: ExtraEaView<'_>, out: &mut Out<'_>) {
         let opcode = self.opcodes.of(self.last.word);
-        self.chain.extra(record, &self.last, opcode, out);
+        let Last { record: number, word, is_trapped: trap, .. } = self.last;
+        let origin = Origin { record: number, word, opcode, trap, context: self.state.told() };
+        self.chain.extra(record, &origin, out);
     }
 
     fn trap(&mut self, record: TrapView<'_>, out: &mut Out<'_>) {
@@ -273,10 +278,10 @@ impl Checker {
         trap::check(record, &before, out);
         trap::check_abort(record, &before, &self.chain, out);
         self.owed = Owed::Nothing;
-        self.state.trap(record.trap_type());
+        self.state.trap(record.trap_type(), out);
         let target = record.target_pc();
         let is_clean = flow::check_address("target", target, out);
-        self.flow.leave(target, is_clean.then_some(target));
+        self.flow.leave(target, if is_clean { Next::At(target) } else { Next::Anywhere });
     }
 
     fn context(&mut self, record: ContextView<'_>, out: &mut Out<'_>) {
@@ -379,7 +384,7 @@ mod tests {
     ];
 
     fn instruction(index: u64, (word, start, ea, odd): (u32, u32, u64, u8)) -> Bytes {
-        let pc = 0x40_0000 + 4 * index + if odd == 0 { 4 } else { 0 };
+        let pc = 0x40_0000 + 4 * index + [4, 0, 2, 2].get(usize::from(odd)).unwrap_or(&0);
         let xattr = u64::from(odd == 1);
         let mut bytes = Instruction { iword: word, pc, ea, xattr, ..Instruction::default() }.to_bytes();
         bytes[1..4].copy_from_slice(&start.to_le_bytes()[1..]);
@@ -391,7 +396,12 @@ mod tests {
         let starts = [0, 0x0008_0000, 0x0048_0000, 0x0750_0000, 0x0760_0000, 0x0770_0000, 0x0f50_0000];
         let start =
             prop_oneof![prop::sample::select(starts.to_vec()), any::<u32>().prop_map(|bits| bits & 0x07fe_0300)];
-        (prop::sample::select(WORDS.to_vec()), start, prop::sample::select(vec![0, 0x1000, 1 << 60]), 0_u8..40)
+        (
+            prop::sample::select(WORDS.to_vec()),
+            start,
+            prop::sample::select(vec![0, 0x1000, 0x40_0006, 1 << 60]),
+            0_u8..40,
+        )
     }
 
     proptest! {

@@ -2,6 +2,9 @@
 //!
 //! Words that are unknown here are of no class, so that nothing is asked of instructions that are newer than this.
 
+use std::fmt;
+use std::sync::Arc;
+
 use unspool_isa::{Access, Facts, Isa, Kind, Operation, a64_access, facts, is_ordinary_a64};
 
 use super::super::record::{Context, Instruction, InstructionView};
@@ -18,8 +21,6 @@ pub(super) struct Opcode {
     offset: i32,
     /// It is certain that it accesses no memory.
     pub(super) is_memoryless: bool,
-    /// It is in the part of the encoding that SME has for itself.
-    pub(super) is_sme: bool,
     /// What it sets in the state of the PE.
     pub(super) sets: Option<Sets>,
     /// The flags and the size that it has nearly always.
@@ -71,10 +72,10 @@ enum Field {
     Ssbs,
 }
 
-/// The opcodes seen lately.
-#[derive(Debug)]
+/// The opcodes seen lately. Clones share them until one of them sees another.
+#[derive(Clone)]
 pub(super) struct Opcodes {
-    entries: Box<[(u32, Opcode); ENTRIES]>,
+    entries: Arc<[(u32, Opcode); ENTRIES]>,
 }
 
 /// Enough for the loops of most programs, and small enough for the first level of a data cache.
@@ -84,18 +85,24 @@ const INDEX_BITS: u32 = 10;
 impl Opcodes {
     pub(super) fn new() -> Self {
         // An entry for the word 0 is right in every place.
-        Self { entries: Box::new([(0, Opcode::new(0)); ENTRIES]) }
+        Self { entries: Arc::new([(0, Opcode::new(0)); ENTRIES]) }
     }
 
     #[inline]
     pub(super) fn of(&mut self, word: u32) -> &Opcode {
         // The golden ratio spreads words that differ in a few bits.
         let index = word.wrapping_mul(0x9e37_79b1) >> (u32::BITS - INDEX_BITS);
-        let entry = &mut self.entries[index as usize];
-        if entry.0 != word {
-            *entry = (word, Opcode::new(word));
+        let index = index as usize;
+        if self.entries[index].0 != word {
+            Arc::make_mut(&mut self.entries)[index] = (word, Opcode::new(word));
         }
-        &entry.1
+        &self.entries[index].1
+    }
+}
+
+impl fmt::Debug for Opcodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opcodes").finish_non_exhaustive()
     }
 }
 
@@ -107,8 +114,7 @@ impl Opcode {
             access,
             course,
             offset: facts.target.map_or(0, |target| target.address as i32),
-            is_memoryless: is_data_processing(word) || matches!(course, Course::Return | Course::Exception),
-            is_sme: word >> 25 & 0b1111 == 0 && word >> 31 != 0,
+            is_memoryless: is_memoryless(word) || matches!(course, Course::Return | Course::Exception),
             sets: sets(word),
             usual: if sets(word).is_some() { Usual::None } else { usual(&access, course) },
         }
@@ -177,9 +183,36 @@ fn start(record: &Instruction) -> u32 {
     u32::from_le_bytes([0, bytes[1], bytes[2], bytes[3]])
 }
 
-/// The parts of the encoding for work on registers alone: with immediates, general registers, or SIMD registers.
-fn is_data_processing(word: u32) -> bool {
-    matches!(word >> 25 & 0b1111, 0b1000 | 0b1001 | 0b0101 | 0b1101 | 0b0111 | 0b1111)
+/// The parts of the encoding for work on registers alone.
+fn is_memoryless(word: u32) -> bool {
+    match word >> 25 & 0b1111 {
+        // Immediates, general registers, SIMD registers.
+        0b1000 | 0b1001 | 0b0101 | 0b1101 | 0b0111 | 0b1111 => true,
+        // SVE has its loads and stores in the upper half.
+        0b0010 => word >> 31 == 0,
+        0b0000 => is_matrix_processing(word),
+        0b1010 => is_system_processing(word),
+        _ => false,
+    }
+}
+
+/// SME: outer products, moves, and work on groups of vectors.
+fn is_matrix_processing(word: u32) -> bool {
+    match word >> 24 {
+        0x80 | 0x81 | 0xc0 | 0xc1 => true,
+        0xa0 | 0xa1 => word >> 23 & 1 != 0,
+        _ => false,
+    }
+}
+
+/// Hints, barriers, MSR of an immediate, and registers of EL0. Under nested virtualisation others may be in memory.
+fn is_system_processing(word: u32) -> bool {
+    let (crm, op2) = (word >> 8 & 0b1111, word >> 5 & 0b111);
+    match word & 0xffff_f01f {
+        0xd503_201f => crm <= 4,
+        0xd503_301f => matches!(op2, 1 | 2 | 4..=7),
+        _ => word & 0xfff8_f01f == 0xd500_401f || word & 0xffdf_0000 == 0xd51b_0000,
+    }
 }
 
 fn course(word: u32, facts: &Facts, operation: Operation) -> Course {

@@ -37,5 +37,10 @@ pub(super) fn judge(one: &One<'_>, size: u64) -> Verdict {
 /// All ranges of a copy that did not trap.
 pub(super) fn judge_copy(sum: &Sum) -> Verdict {
     ensure(sum.has_read && sum.has_write, RuleId::MopsRange, "is a memory copy, and does not read and write")?;
-    ensure(!sum.starts_with_write, RuleId::RangeReadFirst, "writes before it reads")
+    judge_order(sum)
+}
+
+/// All ranges of an instruction, whether it trapped or not.
+pub(super) fn judge_order(sum: &Sum) -> Verdict {
+    ensure(!sum.has_read_behind_write, RuleId::RangeReadFirst, "writes before it reads")
 }

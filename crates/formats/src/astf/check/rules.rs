@@ -48,6 +48,8 @@ Version "astf-version" Warning "4.2 Header and file format"
     "The version is one that is known: 0.10 or 0.11.";
 FutureFlagZero "astf-future-flag-zero" Error "4.2 Header and file format"
     "The feature flags that have no meaning yet are zero.";
+StorageFlags "astf-storage-flags" Warning "4.2.1 Trace storage and compression"
+    "The flag for zlib is set only together with the one for compression.";
 AddressSanitized "astf-address-sanitized" Error "4.3 Sanitized virtual addresses"
     "An address has no tag and no authentication code: bits 63 to 56 are zero, or bits 63 to 55 are one.";
 ContextBeforeInstruction "astf-context-before-instruction" Error "4.4 Context changes"
@@ -58,6 +60,8 @@ ContextAfterChange "astf-context-after-change" Error "4.4 Context changes"
     "An instruction that sets PSTATE.SP, SM, DIT or SSBS to another value is followed by a Context that has it.";
 TidNeedsPid "astf-tid-needs-pid" Error "4.4 Context changes"
     "A Context with a thread has a process.";
+ContextBehindTrap "astf-context-behind-trap" Error "4.4 Context changes"
+    "An exception or a reset leads out of EL0, so a Context comes before the next Instruction.";
 EvlStreaming "astf-evl-streaming" Warning "4.4 Context changes"
     "The vector length in Streaming SVE mode is a power of two.";
 HandlerAtEl0 "astf-handler-at-el0" Warning "4.4 Context changes"
@@ -67,11 +71,13 @@ El3Secure "astf-el3-secure" Warning "4.4 Context changes"
 UnsupportedInBasic "astf-unsupported-in-basic" Error "4.4.2 Unsupported execution mode"
     "No Context of a Basic trace is in an unsupported mode.";
 RecordInUnsupported "astf-record-in-unsupported" Error "4.4.2 Unsupported execution mode"
-    "In an unsupported mode there is nothing but two Timestamps, and then a Trap and a Context that leave it.";
+    "In an unsupported mode there is nothing but two Timestamps, and then one Trap and a Context that leave it.";
 SmeIndex "astf-sme-index" Error "4.5 Instruction execution"
-    "The extended attribute is an index into ZA if the instruction computes one, and not if it is no SME instruction.";
+    "The extended attribute is an index into ZA if the instruction computes one, and not if it computes none.";
 XattrUnusedZero "astf-xattr-unused-zero" Warning "4.5 Instruction execution"
     "An extended attribute that is not in use is zero.";
+PcAlignment "astf-pc-alignment" Warning "4.5 Instruction execution"
+    "An instruction is at a multiple of 4.";
 BranchFlag "astf-branch-flag" Error "4.5.1 Branch instructions"
     "A branch has the branch flag, and nothing else has; exception returns and calls into exceptions are no branches.";
 BranchTakenTarget "astf-branch-taken-target" Error "4.5.1 Branch instructions"
@@ -90,6 +96,8 @@ MemoryDirection "astf-memory-direction" Error "4.5.2 Memory-accessing instructio
     "Loads read, stores write, and what modifies memory does both, unless something kept it from it.";
 MemorySize "astf-memory-size" Error "4.5.2 Memory-accessing instructions"
     "All accesses of an instruction together have as many bytes as its opcode says.";
+VectorSize "astf-vector-size" Warning "4.5.2 Memory-accessing instructions"
+    "LDR and STR of a vector or a predicate access as many bytes as it has in the vector length of the Context.";
 MergeAccesses "astf-merge-accesses" Warning "4.5.2 Memory-accessing instructions"
     "Accesses that lie side by side in one page are merged into one.";
 TrapNoAccess "astf-trap-no-access" Error "4.5.2 Memory-accessing instructions"
@@ -111,7 +119,7 @@ RangeSizeField "astf-range-size-field" Error "4.5.2.1 Memory range accesses"
 RangeOneDirection "astf-range-one-direction" Error "4.5.2.1 Memory range accesses"
     "A range is either read or written; the range of a TLBI may be neither.";
 RangeReadFirst "astf-range-read-first" Error "4.5.2.1 Memory range accesses"
-    "The range that is read comes before the range that is written.";
+    "All ranges that are read come before those that are written.";
 TlbRange "astf-tlb-range" Error "4.5.2.1 Memory range accesses"
     "A TLBI by range has a range, and checks no tag.";
 MopsRange "astf-mops-range" Error "4.5.2.2 Memory Copy and Memory Set instructions (FEAT_MOPS)"
@@ -128,6 +136,8 @@ DataAbortAddress "astf-data-abort-address" Error "4.5.3.2 BasicPlus traces"
     "An instruction that trapped has the address of an access only if the exception is a Data Abort.";
 DataAbortWithoutAddress "astf-data-abort-without-address" Warning "4.5.3.2 BasicPlus traces"
     "An instruction that took a Data Abort has the address of an access.";
+AbortFinalAccess "astf-abort-final-access" Error "4.5.3.2 BasicPlus traces"
+    "Of the accesses that took a Data Abort one neither read nor wrote, and of a vector instruction it is the last.";
 MopsAbortAddress "astf-mops-abort-address" Warning "4.5.3.2 BasicPlus traces"
     "The last access of a memory set or copy that took a Data Abort is no range, and neither read nor wrote.";
 TrapFlagNeedsTrap "astf-trap-flag-needs-trap" Error "4.5.3.2 BasicPlus traces"
@@ -145,7 +155,7 @@ TrapType "astf-trap-type" Error "4.7 Traps"
 TrapOrder "astf-trap-order" Error "4.7 Traps"
     "A Trap comes before the Context of where it leads to.";
 TrapLevel "astf-trap-level" Warning "4.7 Traps"
-    "An exception leads to EL1 or higher and never down, and the return from one never up.";
+    "An exception or a reset leads to EL1 or higher, an exception never down, and the return from one never up.";
 TrapHandler "astf-trap-handler" Warning "4.7 Traps"
     "Behind an exception the stack pointer is that of the Exception level: the handler flag is set.";
 TrapVector "astf-trap-vector" Warning "4.7 Traps"

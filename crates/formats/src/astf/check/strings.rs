@@ -4,7 +4,7 @@ use super::super::record::{StringContinuationView, StringStartView, View};
 use super::{Out, RuleId};
 
 /// The string that is read.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Strings {
     /// The record that it starts with.
     start: u64,

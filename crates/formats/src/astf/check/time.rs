@@ -4,7 +4,7 @@ use super::super::record::{Level, MICROSECONDS, Timestamp};
 use super::{Out, RuleId};
 
 /// What is known of time.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Time {
     /// What the Header says; `None` without a Header, or when it was found wrong.
     is_announced: Option<bool>,

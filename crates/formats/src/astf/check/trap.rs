@@ -10,7 +10,7 @@ use super::opcode::{Course, Opcode};
 use super::{Out, RuleId};
 
 /// The instruction that came last.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Last {
     /// The number of its record; 0 before the first.
     pub(super) record: u64,
@@ -90,6 +90,9 @@ impl Before<'_> {
 
 /// Exception classes.
 mod class {
+    /// SVC of AArch32 has this, HVC and SMC the next ones.
+    pub(super) const SUPERVISOR_CALL_32: u8 = 0x11;
+    pub(super) const SECURE_MONITOR_CALL_32: u8 = 0x13;
     /// SVC has this, HVC and SMC the next ones.
     pub(super) const SUPERVISOR_CALL: u8 = 0x15;
     pub(super) const HYPERVISOR_CALL: u8 = 0x16;
@@ -178,6 +181,9 @@ fn check_class(trap: &Trap, operation: Option<Operation>, out: &mut Out<'_>) {
 fn check_syscall(trap: &Trap, operation: Option<Operation>, out: &mut Out<'_>) {
     let by_class = match trap.ec {
         class::SUPERVISOR_CALL..=class::SECURE_MONITOR_CALL => trap.ec - class::SUPERVISOR_CALL + 1,
+        class::SUPERVISOR_CALL_32..=class::SECURE_MONITOR_CALL_32 if operation.is_none() => {
+            trap.ec - class::SUPERVISOR_CALL_32 + 1
+        }
         _ => 0,
     };
     let by_instruction = match operation {
@@ -235,10 +241,15 @@ pub(super) fn check_abort(view: TrapView<'_>, before: &Before<'_>, chain: &Chain
         return;
     }
     let is_abort = matches!(view.ec(), class::DATA_ABORT_LOWER | class::DATA_ABORT);
-    if matches!(operation, Operation::Set { .. } | Operation::Copy { .. }) {
-        check_range_abort(is_abort, before.last, chain, out);
-    } else if operation.is_memory_access() {
-        check_access_abort(view.ec(), is_abort, before.last, out);
+    match operation {
+        Operation::Set { .. } | Operation::Copy { .. } => check_range_abort(is_abort, before.last, chain, out),
+        Operation::None if is_abort && before.opcode.is_memoryless => {
+            let word = before.last.word;
+            out.add(RuleId::TrapClass, format_args!("{word:#010x} accesses no memory, and took a Data Abort"));
+        }
+        Operation::None => {}
+        _ if is_abort => check_access_abort(operation, before, chain, out),
+        _ => check_no_abort(view.ec(), before.last, out),
     }
 }
 
@@ -250,15 +261,28 @@ fn check_range_abort(is_abort: bool, last: &Last, chain: &Chain, out: &mut Out<'
     }
 }
 
-/// What debuggers and granule protection cause has an address too.
-fn check_access_abort(ec: u8, is_abort: bool, last: &Last, out: &mut Out<'_>) {
-    let is_alike = matches!(ec, class::GRANULE_PROTECTION | class::BREAKPOINT_LOWER..=class::BRK);
-    let (record, word) = (last.record, last.word);
-    if last.has_address && !is_abort && !is_alike {
-        let detail = format_args!("{word:#010x} has an address, and took an exception of class {ec:#04x}");
-        out.add_at(record, RuleId::DataAbortAddress, detail);
-    }
-    if !last.has_address && is_abort {
+/// The access that faulted is there, and it was not completed. Where vectors are accessed, it is the last.
+fn check_access_abort(operation: Operation, before: &Before<'_>, chain: &Chain, out: &mut Out<'_>) {
+    let &Last { record, word, has_address, .. } = before.last;
+    let is_access = operation.is_memory_access();
+    if !has_address && (is_access || operation == Operation::CacheMaintenance) {
         out.add_at(record, RuleId::DataAbortWithoutAddress, format_args!("{word:#010x} took a Data Abort"));
+    }
+    let is_untouched = |access: &Access| !access.read && !access.write;
+    let is_last_untouched = chain.last_access().is_some_and(is_untouched);
+    let has_fault = if before.opcode.access.vector { is_last_untouched } else { chain.has_untouched() };
+    if has_address && is_access && !has_fault {
+        let detail = format_args!("{word:#010x} took a Data Abort, and has no access that faulted");
+        out.add_at(record, RuleId::AbortFinalAccess, detail);
+    }
+}
+
+/// What debuggers and granule protection cause has an address too.
+fn check_no_abort(ec: u8, last: &Last, out: &mut Out<'_>) {
+    let is_alike = matches!(ec, class::GRANULE_PROTECTION | class::BREAKPOINT_LOWER..=class::BRK);
+    if last.has_address && !is_alike {
+        let word = last.word;
+        let detail = format_args!("{word:#010x} has an address, and took an exception of class {ec:#04x}");
+        out.add_at(last.record, RuleId::DataAbortAddress, detail);
     }
 }
