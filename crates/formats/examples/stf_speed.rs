@@ -2,6 +2,8 @@
 //!
 //! The body of the trace is repeated until it has 100 MB, so that what is measured is more than the first look at it.
 
+#![allow(clippy::print_stdout)]
+
 use std::ops::ControlFlow;
 use std::time::Instant;
 

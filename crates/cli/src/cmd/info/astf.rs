@@ -199,7 +199,7 @@ fn around(counts: &Counts, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "  time         {} to {} us, {span} us", grouped(first), grouped(last))?;
     }
     for text in &counts.strings {
-        writeln!(out, "  string       {text}")?;
+        writeln!(out, "  string       {}", text.escape_debug())?;
     }
     if counts.more_strings > 0 {
         writeln!(out, "               and {}", many(counts.more_strings, "more string"))?;

@@ -188,9 +188,9 @@ impl Counts {
             self.more_strings += 1;
             return;
         }
-        bytes.truncate(size.min(STRING_BYTES));
-        let mut text: String = String::from_utf8_lossy(&bytes).escape_debug().collect();
-        text.push_str(if size > STRING_BYTES { ".." } else { "" });
+        bytes.truncate(size);
+        let mut text = String::from_utf8_lossy(&bytes).into_owned();
+        text.truncate(text.floor_char_boundary(STRING_BYTES));
         self.strings.push(text);
     }
 }
