@@ -95,8 +95,10 @@ fn open_package(path: &Path) -> anyhow::Result<Capture> {
     if is_standard(path) {
         bail!("the standard input is a bare buffer: say --protocol ete or --protocol etm4");
     }
-    if What::at(path).is_ok_and(|what| what == What::Astf) {
-        bail!("{}: an ASTF file is no capture; see 'unspool dump'", path.display());
+    match What::at(path) {
+        Ok(What::Astf) => bail!("{}: an ASTF file is no capture; see 'unspool dump'", path.display()),
+        Ok(What::Stf) => bail!("{}: an STF file is no capture; see 'unspool dump'", path.display()),
+        _ => {}
     }
     Capture::open(path).map_err(|error| match error {
         unspool::capture::Error::NotACapture { .. } if path.is_file() => {

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,14 +17,6 @@ use unspool::formats::astf::record::{Header, RECORD_BYTES};
 use crate::Verdict;
 use crate::args::tell;
 use crate::progress::Progress;
-
-/// Which file.
-#[derive(Debug, clap::Args)]
-pub(crate) struct FileArgs {
-    /// An ASTF file ('-': standard input)
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-}
 
 /// A file that is read.
 pub(crate) struct Astf {
@@ -45,7 +37,7 @@ impl Astf {
         let file = File::open(path).with_context(|| name.clone())?;
         let about = file.metadata().with_context(|| name.clone())?;
         if about.is_dir() {
-            return Err(anyhow!("{name}: not an ASTF file but a directory; 'unspool info' tells what is in it"));
+            return Err(anyhow!("{name}: a directory is no trace file; 'unspool info' tells what is in it"));
         }
         Self::of(&name, Box::new(file), about.is_file().then_some(about.len()), threads)
     }
@@ -174,7 +166,10 @@ fn damage(name: &str, error: &ReadError) -> String {
 
 fn refused(name: &str, error: ReadError) -> anyhow::Error {
     match error.kind {
-        ReadErrorKind::NotAstf { found } => anyhow!("{name}: {}{}", error.kind, looks_like(found)),
+        ReadErrorKind::NotAstf { found } => {
+            let what = error.kind.to_string().replace("not an ASTF file", "neither an ASTF nor an STF file");
+            anyhow!("{name}: {what}{}", looks_like(found))
+        }
         ReadErrorKind::Io(cause) => {
             anyhow::Error::from(cause).context(format!("{name}: reading stopped at offset {:#x}", error.offset))
         }
@@ -187,8 +182,13 @@ fn refused(name: &str, error: ReadError) -> anyhow::Error {
 fn looks_like(found: [u8; 4]) -> &'static str {
     match found {
         [b'P', b'K', ..] => ", like a zip archive; 'unspool info' tells if it is a capture",
-        [0x1f, 0x8b, ..] => ", like a gzip file; the header of ASTF is never compressed, so unpack it first",
-        [0xfd, b'7', b'z', b'X'] => ", like an .xz file; the header of ASTF is never compressed, so unpack it first",
+        [0x1f, 0x8b, ..] => {
+            ", like a gzip file, and no STF is in it; the header of ASTF is never compressed, so unpack it"
+        }
+        [0xfd, b'7', b'z', b'X'] => {
+            ", like an .xz file, and no STF is in it; the header of ASTF is never compressed, so unpack it"
+        }
+        [0x28, 0xb5, 0x2f, 0xfd] => ", like a zstd file, and no STF is in it",
         [0x7f, b'E', b'L', b'F'] => ", like a program",
         _ => "",
     }

@@ -18,6 +18,12 @@ impl<'b> Object<'b> {
         Self { text }
     }
 
+    /// Starts an object that is a value within another.
+    pub(crate) fn within(text: &'b mut String) -> Self {
+        text.push('{');
+        Self { text }
+    }
+
     /// A number, `true`, `false` or `null`.
     pub(crate) fn plain(&mut self, key: &str, value: impl Display) -> &mut Self {
         self.key(key);
@@ -68,6 +74,30 @@ impl<'b> Object<'b> {
             Some(value) => self.hex(key, value),
             None => self.plain(key, "null"),
         }
+    }
+
+    /// A list of values, each of which `put` adds.
+    pub(crate) fn list<T>(
+        &mut self,
+        key: &str,
+        items: impl IntoIterator<Item = T>,
+        mut put: impl FnMut(&mut String, T),
+    ) -> &mut Self {
+        self.key(key);
+        self.text.push('[');
+        for (index, item) in items.into_iter().enumerate() {
+            if index > 0 {
+                self.text.push(',');
+            }
+            put(self.text, item);
+        }
+        self.text.push(']');
+        self
+    }
+
+    /// The end of an object that is a value within another.
+    pub(crate) fn close(&mut self) {
+        self.text.push('}');
     }
 
     /// The end of the line.
@@ -134,8 +164,13 @@ mod tests {
             .string("s", "a \"b\"\\\n")
             .optional("o", None::<u8>)
             .nullable("m", None::<u8>);
+        object.list("l", [1, 2], |text, number| Object::within(text).plain("i", number).close());
+        object.list("e", [], |_, (): ()| {});
         object.finish(&mut out).unwrap();
         let parsed: serde_json::Value = serde_json::from_slice(&out).unwrap();
-        assert_eq!(parsed, serde_json::json!({"n": 1, "a": "0x1000", "s": "a \"b\"\\\n", "m": null}));
+        assert_eq!(
+            parsed,
+            serde_json::json!({"n": 1, "a": "0x1000", "s": "a \"b\"\\\n", "m": null, "l": [{"i": 1}, {"i": 2}], "e": []})
+        );
     }
 }

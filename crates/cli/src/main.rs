@@ -6,9 +6,12 @@
 mod args;
 mod astf;
 mod cmd;
+mod file;
 mod json;
 mod output;
 mod progress;
+mod stf;
+mod target;
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
@@ -42,6 +45,9 @@ Examples:
   unspool dump trace.astf                  the records of an ASTF file, one a line
   unspool check trace.astf                 does it keep to the rules of its format?
   unspool convert trace.astf small.astf.xz the same records, compressed
+  unspool dump trace.zstf                  the instructions of an STF file, with all that belongs to them
+  unspool stats trace.zstf                 its instruction mix
+  unspool slice trace.zstf part.zstf --skip 1000 --limit 50
 
 Exit codes: 0 all is well, 1 the trace has problems, 2 unspool could not do it.";
 
@@ -55,6 +61,8 @@ enum Verb {
     Dump(cmd::dump::Args),
     Check(cmd::check::Args),
     Convert(cmd::convert::Args),
+    Slice(cmd::slice::Args),
+    Stats(cmd::stats::Args),
 }
 
 fn main() -> ExitCode {
@@ -67,6 +75,8 @@ fn main() -> ExitCode {
         Verb::Dump(args) => cmd::dump::run(&args),
         Verb::Check(args) => cmd::check::run(&args),
         Verb::Convert(args) => cmd::convert::run(&args),
+        Verb::Slice(args) => cmd::slice::run(&args),
+        Verb::Stats(args) => cmd::stats::run(&args),
     };
     match done {
         Ok(Verdict::Clean) => ExitCode::SUCCESS,

@@ -5,7 +5,11 @@
 
 use std::fs::File;
 use std::io::{self, Chain, Cursor, Read};
+use std::ops::ControlFlow;
 use std::path::Path;
+
+use unspool_formats::stf::Record;
+use unspool_formats::stf::read::{Container, ReadErrorKind, ReadOptions, Reader};
 
 /// What something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -15,10 +19,15 @@ pub enum What {
     Capture,
     /// An ASTF file.
     Astf,
+    /// An STF file, in any of its containers.
+    Stf,
 }
 
 /// Bytes that have to be seen.
-const LOOK: u64 = 4;
+const LOOK: u64 = Container::PEEK as u64;
+
+/// Bytes that have to be seen of what is compressed, so that something comes out of it.
+const LOOK_WITHIN: u64 = 64 << 10;
 
 impl What {
     /// What is at a path. Only files are looked into: the beginning of a pipe would be lost; see [`peek`](Self::peek).
@@ -31,7 +40,12 @@ impl What {
 
     /// What starts with these bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        if bytes.starts_with(b"ASTF") { Self::Astf } else { Self::Capture }
+        match container(bytes) {
+            _ if bytes.starts_with(b"ASTF") => Self::Astf,
+            Some(Container::Plain | Container::Zstf) => Self::Stf,
+            Some(_) if holds_stf(bytes) => Self::Stf,
+            _ => Self::Capture,
+        }
     }
 
     /// What comes out of a stream, and the stream as it was.
@@ -46,8 +60,40 @@ pub type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
 
 fn beginning(input: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut start = Vec::new();
-    input.take(LOOK).read_to_end(&mut start)?;
+    input.by_ref().take(LOOK).read_to_end(&mut start)?;
+    if container(&start).is_some_and(is_compressed) {
+        input.take(LOOK_WITHIN - LOOK).read_to_end(&mut start)?;
+    }
     Ok(start)
+}
+
+/// What starts with these bytes. Of a magic number that is cut short, the letters have to be there that make it certain.
+fn container(bytes: &[u8]) -> Option<Container> {
+    Container::of(bytes).filter(|container| match container {
+        Container::Plain => bytes.len() >= 2,
+        Container::Zstf => bytes.len() >= 3,
+        packed => bytes.starts_with(packed.magic()),
+    })
+}
+
+fn is_compressed(container: Container) -> bool {
+    !matches!(container, Container::Plain | Container::Zstf)
+}
+
+/// Does what is compressed here start like a trace? That it breaks off is no wonder.
+fn holds_stf(bytes: &[u8]) -> bool {
+    let mut reader = match Reader::new(Cursor::new(bytes.to_vec()), ReadOptions { threads: 1 }) {
+        Ok(reader) => reader,
+        // It is one, if one that cannot be read.
+        Err(error) => return matches!(error.kind, ReadErrorKind::Version { .. }),
+    };
+    let mut found = false;
+    // How it ends is of no interest.
+    let _ = reader.each(|_, record| {
+        found = matches!(record, Record::Identifier([b'S', b'T', b'F']));
+        ControlFlow::Break(())
+    });
+    found
 }
 
 #[cfg(test)]
@@ -62,6 +108,14 @@ mod tests {
             (b"AST", What::Capture),
             (b"", What::Capture),
             (b"PK\x03\x04", What::Capture),
+            (b"\x01STF\x02", What::Stf),
+            (b"\x01ST", What::Stf),
+            (b"\x01", What::Capture),
+            (b"ZST", What::Stf),
+            (b"ZS", What::Capture),
+            (b"ZSTF and so on", What::Stf),
+            (b"\x1f\x8b", What::Capture),
+            (b"\x1f\x8b\x08\0\0\0\0\0\0\x03 and no more", What::Capture),
         ];
         for (bytes, expected) in rows {
             assert_eq!(What::of(bytes), *expected);
@@ -69,6 +123,35 @@ mod tests {
             let mut all = Vec::new();
             input.read_to_end(&mut all).unwrap();
             assert_eq!((what, &all[..]), (*expected, *bytes));
+        }
+    }
+
+    /// A trace is a trace in any container, also if the beginning is all that is seen of it.
+    #[test]
+    fn what_is_compressed() {
+        let packed = |bytes: &[u8]| {
+            let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            io::Write::write_all(&mut packed, bytes).unwrap();
+            packed.finish().unwrap()
+        };
+        let mut trace = b"\x01STF\x02\x01\0\0\0\x06\0\0\0".to_vec();
+        // Bytes that do not compress well, so that not all of them are seen.
+        let mut number = 1_u32;
+        trace.extend(
+            std::iter::repeat_with(|| {
+                number = number.wrapping_mul(0x9e37_79b9).wrapping_add(1) ^ number >> 15;
+                number as u8
+            })
+            .take(1 << 20),
+        );
+        let rows = [(trace.clone(), What::Stf), (trace[..13].to_vec(), What::Stf), (b"notes".to_vec(), What::Capture)];
+        for (bytes, expected) in rows {
+            let bytes = packed(&bytes);
+            let (what, mut input) = What::peek(&bytes[..]).unwrap();
+            let mut all = Vec::new();
+            input.read_to_end(&mut all).unwrap();
+            assert_eq!(what, expected);
+            assert!(all == bytes);
         }
     }
 

@@ -3,17 +3,20 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use unspool::formats::astf::check::{Checker, Finding, Rule, Severity};
+use unspool::formats::stf::read::Place;
+use unspool::formats::{astf, stf};
 
 use super::{grouped, many};
 use crate::Verdict;
 use crate::args::OutputArgs;
-use crate::astf::{Astf, End, FileArgs};
+use crate::astf::{Astf, End};
+use crate::file::{FileArgs, Opened, open};
 use crate::json::Object;
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::stf::Stf;
 
-/// Check an ASTF file against the rules of its format; each finding has a stable rule name and a place
+/// Check an ASTF or STF file against the rules of its format; each finding has a stable rule name and a place
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -35,7 +38,7 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "\
 Examples:
   unspool check trace.astf
-  unspool check trace.astf --limit 3 --deny-warnings
+  unspool check trace.zstf --limit 3 --deny-warnings
   unspool check trace.astf --json | jq -r .rule | sort | uniq -c
 
 Errors are what the format forbids: exit code 1. Warnings are what it advises against: exit code 0.
@@ -43,26 +46,85 @@ Offsets are those of the records when nothing is compressed.";
 
 /// Checks.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let Some(mut file) = Astf::open(&args.file.file, None)? else { return Ok(Verdict::Problems) };
+    match open(&args.file.file, None)? {
+        None => Ok(Verdict::Problems),
+        Some(Opened::Astf(file)) => check_astf(args, file),
+        Some(Opened::Stf(file)) => check_stf(args, file),
+    }
+}
+
+fn check_astf(args: &Args, mut file: Astf) -> anyhow::Result<Verdict> {
     let mut output = Output::open_for(&args.output, &args.file.file)?;
     let mut progress = Progress::new(output.on_terminal);
-    let mut checker = Checker::new();
+    let mut checker = astf::check::Checker::new();
     let mut report = Report::new(args, file.name());
     let end = file.each(&mut progress, |_, records| {
         for record in records {
-            checker.push(record, &mut |finding| report.add(&finding, &mut output));
+            checker.push(record, &mut |finding| report.add(&of_astf(&finding), &mut output));
         }
         report.records += records.len() as u64;
         Ok(output.is_open())
     });
     // Of a trace that breaks off it cannot be said what is missing.
     if matches!(end, Ok(End::Whole)) {
-        checker.finish(&mut |finding| report.add(&finding, &mut output));
+        checker.finish(&mut |finding| report.add(&of_astf(&finding), &mut output));
     }
     output.write(|out| report.summary(out));
     output.finish()?;
     let verdict = end?.verdict();
     Ok(if report.is_bad(args.deny_warnings) { Verdict::Problems } else { verdict })
+}
+
+fn check_stf(args: &Args, mut file: Stf) -> anyhow::Result<Verdict> {
+    let mut output = Output::open_for(&args.output, &args.file.file)?;
+    let mut progress = Progress::new(output.on_terminal);
+    let mut checker = stf::check::Checker::new();
+    let mut report = Report::new(args, file.name());
+    let end = file.each(&mut progress, |place, record| {
+        checker.push(place, record, &mut |finding| report.add(&of_stf(&finding), &mut output));
+        report.records += 1;
+        output.is_open()
+    });
+    if matches!(end, Ok(End::Whole)) {
+        checker.finish(&mut |finding| report.add(&of_stf(&finding), &mut output));
+    }
+    output.write(|out| report.summary(out));
+    output.finish()?;
+    let verdict = crate::stf::verdict(&mut file, &end?);
+    // What is odd about the container has no rule, but it was told.
+    let is_odd = args.deny_warnings && !file.warnings().is_empty();
+    Ok(if is_odd || report.is_bad(args.deny_warnings) { Verdict::Problems } else { verdict })
+}
+
+/// A finding, of whatever format.
+struct Found<'f> {
+    rule: Rule,
+    record: u64,
+    offset: u64,
+    instruction: Option<u64>,
+    detail: &'f str,
+}
+
+/// A rule, of whatever format.
+#[derive(Clone, Copy)]
+struct Rule {
+    name: &'static str,
+    is_error: bool,
+    section: &'static str,
+    says: &'static str,
+}
+
+fn of_astf(finding: &astf::check::Finding) -> Found<'_> {
+    let astf::check::Rule { name, severity, section, says, .. } = *finding.rule;
+    let rule = Rule { name, is_error: severity == astf::check::Severity::Error, section, says };
+    Found { rule, record: finding.record, offset: finding.offset, instruction: None, detail: &finding.detail }
+}
+
+fn of_stf(finding: &stf::check::Finding) -> Found<'_> {
+    let stf::check::Rule { name, severity, section, says, .. } = *finding.rule;
+    let rule = Rule { name, is_error: severity == stf::check::Severity::Error, section, says };
+    let Place { record, offset } = finding.place;
+    Found { rule, record, offset, instruction: Some(finding.instruction), detail: &finding.detail }
 }
 
 /// What was found.
@@ -71,7 +133,7 @@ struct Report<'a> {
     args: &'a Args,
     records: u64,
     /// How often each rule was broken.
-    rules: BTreeMap<&'static str, (&'static Rule, u64)>,
+    rules: BTreeMap<&'static str, (Rule, u64)>,
     line: String,
 }
 
@@ -80,35 +142,38 @@ impl<'a> Report<'a> {
         Self { name: name.to_string(), args, records: 0, rules: BTreeMap::new(), line: String::new() }
     }
 
-    fn add(&mut self, finding: &Finding, output: &mut Output) {
-        let (_, count) = self.rules.entry(finding.rule.name).or_insert((finding.rule, 0));
+    fn add(&mut self, found: &Found<'_>, output: &mut Output) {
+        let Found { rule, record, offset, instruction, detail } = *found;
+        let (_, count) = self.rules.entry(rule.name).or_insert((rule, 0));
         *count += 1;
         if self.args.limit.is_some_and(|limit| *count > limit) {
             return;
         }
-        let Finding { rule, record, offset, detail } = finding;
         if !self.args.output.json {
+            let of = instruction.filter(|number| *number > 0);
+            let of = of.map_or_else(String::new, |number| format!(" (instruction {number})"));
             return output.write(|out| {
-                writeln!(out, "{}: record {record} at offset {offset:#x}: {}: {detail}", self.name, rule.name)
+                writeln!(out, "{}: record {record} at offset {offset:#x}{of}: {}: {detail}", self.name, rule.name)
             });
         }
         let mut object = Object::new(&mut self.line);
-        object.string("kind", "finding").plain("record", record).plain("offset", offset).string("rule", rule.name);
-        object.string("severity", severity_name(rule.severity)).string("section", rule.section);
+        object.string("kind", "finding").plain("record", record).plain("offset", offset);
+        object.optional("instruction", instruction).string("rule", rule.name);
+        object.string("severity", severity_name(rule.is_error)).string("section", rule.section);
         object.string("detail", detail);
         output.write(|out| object.finish(out));
     }
 
-    fn count(&self, severity: Severity) -> u64 {
-        self.rules.values().filter(|(rule, _)| rule.severity == severity).map(|(_, count)| count).sum()
+    fn count(&self, is_error: bool) -> u64 {
+        self.rules.values().filter(|(rule, _)| rule.is_error == is_error).map(|(_, count)| count).sum()
     }
 
     fn is_bad(&self, deny_warnings: bool) -> bool {
-        self.count(Severity::Error) > 0 || deny_warnings && self.count(Severity::Warning) > 0
+        self.count(true) > 0 || deny_warnings && self.count(false) > 0
     }
 
     fn summary(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        let [errors, warnings] = [Severity::Error, Severity::Warning].map(|severity| self.count(severity));
+        let [errors, warnings] = [true, false].map(|is_error| self.count(is_error));
         if self.args.output.json {
             let rules: BTreeMap<&str, u64> = self.rules.iter().map(|(name, (_, count))| (*name, *count)).collect();
             let mut object = Object::new(&mut self.line);
@@ -122,16 +187,13 @@ impl<'a> Report<'a> {
         }
         writeln!(out, "{}: {records}, {}, {}", self.name, many(errors, "error"), many(warnings, "warning"))?;
         for (rule, count) in self.rules.values() {
-            let severity = severity_name(rule.severity);
+            let severity = severity_name(rule.is_error);
             writeln!(out, "{:>10} {severity:<7} {} ({}): {}", grouped(*count), rule.name, rule.section, rule.says)?;
         }
         Ok(())
     }
 }
 
-fn severity_name(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-    }
+fn severity_name(is_error: bool) -> &'static str {
+    if is_error { "error" } else { "warning" }
 }

@@ -4,26 +4,30 @@
 //!
 //! OUT appears when it is complete, or not at all.
 
-use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, Write};
+mod stf;
+mod version;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use unspool::formats::astf::Bytes;
 use unspool::formats::astf::record::Storage;
 use unspool::formats::astf::write::{WriteOptions, Writer};
+use unspool::formats::stf::read::Container;
 
+pub(super) use self::stf::open_writer;
 use crate::Verdict;
-use crate::astf::{Astf, End, is_standard};
+use crate::astf::{Astf, End};
+use crate::file::{Opened, open};
 use crate::output::is_same;
 use crate::progress::Progress;
+use crate::target::Target;
 
-/// Store the records of an ASTF file in another way: RAW, LZMA or zlib
+/// Store the records of an ASTF or STF file in another way
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// An ASTF file ('-': standard input)
+    /// An ASTF or STF file ('-': standard input)
     #[arg(value_name = "IN")]
     input: PathBuf,
 
@@ -35,32 +39,80 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FORMAT", value_enum)]
     to: Option<To>,
 
+    /// Rewrite an STF file as this version of the format
+    #[arg(long, value_name = "VERSION", value_enum)]
+    stf_version: Option<StfVersion>,
+
+    /// Write nothing if something would be lost: exit code 1
+    #[arg(long)]
+    deny_loss: bool,
+
     /// Threads (all cores, if not said)
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
 
-    /// How hard to compress: 0 is fast, 9 is small
-    #[arg(long, value_name = "L", value_parser = clap::value_parser!(u32).range(0..=9))]
+    /// How hard to compress: 0 is fast, 9 is small (zstd: up to 19)
+    #[arg(long, value_name = "L", value_parser = clap::value_parser!(u32).range(0..=19))]
     level: Option<u32>,
+
+    /// How many instructions a chunk of a .zstf file has (100000, if not said)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    chunk: Option<u64>,
 }
 
 /// How records are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum To {
-    /// As they are
+pub(super) enum To {
+    /// ASTF records as they are
     Raw,
-    /// Compressed with LZMA, in an .xz container behind the header
+    /// ASTF records compressed with LZMA, in an .xz container behind the header
     Lzma,
-    /// Compressed with zlib behind the header
+    /// ASTF records compressed with zlib behind the header
     Zlib,
+    /// STF records as they are
+    Stf,
+    /// STF records in chunks that can be gone to, each compressed with zstd
+    Zstf,
+    /// STF in a gzip file
+    #[value(name = "stf.gz")]
+    StfGz,
+    /// STF in an .xz file
+    #[value(name = "stf.xz")]
+    StfXz,
+    /// STF in a zstd file
+    #[value(name = "stf.zst")]
+    StfZst,
 }
 
-impl From<To> for Storage {
-    fn from(to: To) -> Self {
-        match to {
-            To::Raw => Self::Raw,
-            To::Lzma => Self::Lzma,
-            To::Zlib => Self::Zlib,
+/// A version of STF that can be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum StfVersion {
+    /// The published text
+    #[value(name = "1.3")]
+    V1_3,
+    /// What tools write
+    #[value(name = "1.6")]
+    V1_6,
+}
+
+impl To {
+    fn astf(self) -> Option<Storage> {
+        match self {
+            Self::Raw => Some(Storage::Raw),
+            Self::Lzma => Some(Storage::Lzma),
+            Self::Zlib => Some(Storage::Zlib),
+            _ => None,
+        }
+    }
+
+    pub(super) fn stf(self) -> Option<Container> {
+        match self {
+            Self::Stf => Some(Container::Plain),
+            Self::Zstf => Some(Container::Zstf),
+            Self::StfGz => Some(Container::Gzip),
+            Self::StfXz => Some(Container::Xz),
+            Self::StfZst => Some(Container::Zstd),
+            _ => None,
         }
     }
 }
@@ -70,27 +122,45 @@ Examples:
   unspool convert trace.astf trace.astf.xz
   unspool convert trace.astf.xz trace.astf.gz --level 9
   unspool convert small.astf - --to raw | unspool dump -
+  unspool convert trace.stf trace.zstf
+  unspool convert trace.zstf trace.stf.xz -j 2
+  unspool convert trace.zstf old.stf --stf-version 1.3 --deny-loss
 
-Without --to the last extension of OUT tells: .astf or .raw is RAW; .xz or .lzma is LZMA; .gz, .zz, .z or .zlib is
-zlib. The header stays uncompressed whatever the name is, as the format wants it, so xz and gzip do not open such files.
-Records stay as they are, byte for byte, and so does the header but for the flags that tell how records are stored.
-Of a damaged file nothing is written.";
+Without --to the name of OUT tells. Of ASTF, .astf or .raw is RAW; .xz or .lzma is LZMA; .gz, .zz, .z or .zlib is zlib.
+The header stays uncompressed whatever the name is, as the format wants it, so xz and gzip do not open such files.
+Of STF, .stf is the plain records; .zstf has chunks and an index; .gz, .xz and .zst are files of gzip, xz and zstd.
+Records stay as they are, byte for byte, and so does the header of ASTF but for the flags that tell how records are
+stored. An STF file in the container that it is in already is copied. With --stf-version, the version, the width of
+event numbers and what the version cannot say are changed; what is lost is counted, and the header says who did it.
+Of a damaged file nothing is written. A trace does not become one of another format yet.";
 
 /// Converts.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let storage = args.to.or_else(|| by_name(&args.output)).map(Storage::from);
-    let Some(storage) = storage else {
-        bail!("{}: the name does not tell how records are stored; say --to raw, lzma or zlib", args.output.display());
-    };
     if is_same(&args.input, &args.output) {
         bail!("{}: the trace is read from this file; write to another one", args.output.display());
     }
-    let threads = args.jobs.map(usize::from);
-    let Some(mut file) = Astf::open(&args.input, threads)? else { return Ok(Verdict::Problems) };
+    match open(&args.input, args.jobs.map(usize::from))? {
+        None => Ok(Verdict::Problems),
+        Some(Opened::Astf(file)) => astf(args, file),
+        Some(Opened::Stf(file)) => stf::run(args, file),
+    }
+}
+
+fn astf(args: &Args, mut file: Astf) -> anyhow::Result<Verdict> {
+    let is_stf = args.to.map_or_else(|| is_named(&args.output, &["stf", "zstf"]), |to| to.stf().is_some());
+    if is_stf || args.stf_version.is_some() {
+        bail!("{}: ASTF cannot be written as STF, not yet; say --to raw, lzma or zlib", file.name());
+    }
+    let Some(storage) = args.to.map_or_else(|| by_name(&args.output), To::astf) else {
+        bail!("{}: the name does not tell how records are stored; say --to raw, lzma or zlib", args.output.display());
+    };
+    if let Some(level) = args.level.filter(|level| *level > 9) {
+        bail!("--level {level}: LZMA and zlib have levels from 0 to 9");
+    }
     file.tell_warnings();
     let options = WriteOptions::default();
     let options = WriteOptions {
-        threads: threads.unwrap_or(options.threads),
+        threads: args.jobs.map_or(options.threads, usize::from),
         level: args.level.unwrap_or(options.level),
         ..options
     };
@@ -108,94 +178,36 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     Ok(end.verdict())
 }
 
-/// What the name of a file says about how its records are stored.
-fn by_name(path: &Path) -> Option<To> {
-    match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-        "astf" | "raw" => Some(To::Raw),
-        "xz" | "lzma" => Some(To::Lzma),
-        "gz" | "zz" | "z" | "zlib" => Some(To::Zlib),
+/// What the name of an ASTF file says about how its records are stored.
+fn by_name(path: &Path) -> Option<Storage> {
+    match extension(path)?.as_str() {
+        "astf" | "raw" => Some(Storage::Raw),
+        "xz" | "lzma" => Some(Storage::Lzma),
+        "gz" | "zz" | "z" | "zlib" => Some(Storage::Zlib),
         _ => None,
     }
 }
 
-/// Where the result is written to.
-enum Target {
-    /// A pipe or a device: what is written is out of our hands.
-    Stream(Box<dyn Write>),
-    /// A file that is not complete yet.
-    Partial(Partial),
-}
-
-impl Target {
-    fn open(path: &Path) -> anyhow::Result<Self> {
-        if is_standard(path) {
-            return Ok(Self::Stream(Box::new(io::stdout())));
-        }
-        let cannot = || format!("cannot write {}", path.display());
-        match fs::metadata(path) {
-            Ok(about) if about.is_file() => {
-                // Through a link, the file that it leads to is replaced, and not the link.
-                let partial = Partial::beside(&path.canonicalize().with_context(cannot)?).with_context(cannot)?;
-                fs::set_permissions(&partial.path, about.permissions()).with_context(cannot)?;
-                Ok(Self::Partial(partial))
-            }
-            Ok(_) => Ok(Self::Stream(Box::new(File::options().write(true).open(path).with_context(cannot)?))),
-            Err(_) => Ok(Self::Partial(Partial::beside(path).with_context(cannot)?)),
-        }
-    }
-
-    /// The file is complete.
-    fn keep(self) -> io::Result<()> {
-        match self {
-            Self::Stream(_) => Ok(()),
-            Self::Partial(partial) => partial.keep(),
-        }
+/// What the name of an STF file says about what it is stored in.
+pub(super) fn container_by_name(path: &Path) -> Option<Container> {
+    match extension(path)?.as_str() {
+        "stf" => Some(Container::Plain),
+        "zstf" => Some(Container::Zstf),
+        "gz" => Some(Container::Gzip),
+        "xz" => Some(Container::Xz),
+        "zst" | "zstd" => Some(Container::Zstd),
+        _ => None,
     }
 }
 
-impl Write for Target {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Stream(out) => out.write(bytes),
-            Self::Partial(partial) => partial.file.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Stream(out) => out.flush(),
-            Self::Partial(partial) => partial.file.flush(),
-        }
-    }
+fn extension(path: &Path) -> Option<String> {
+    Some(path.extension()?.to_str()?.to_ascii_lowercase())
 }
 
-/// A file under another name, which goes away unless it is kept.
-struct Partial {
-    file: File,
-    path: PathBuf,
-    target: PathBuf,
-}
-
-impl Partial {
-    fn beside(target: &Path) -> io::Result<Self> {
-        let mut name = OsString::from(".");
-        name.push(target.file_name().unwrap_or_default());
-        name.push(format!(".{}.part", std::process::id()));
-        let path = target.with_file_name(name);
-        let file = File::options().write(true).create_new(true).open(&path)?;
-        Ok(Self { file, path, target: target.to_path_buf() })
-    }
-
-    fn keep(self) -> io::Result<()> {
-        fs::rename(&self.path, &self.target)
-    }
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        // After it was kept, there is nothing under this name.
-        let _ = fs::remove_file(&self.path);
-    }
+/// Is one of these the extension, or the one before a compressor's?
+pub(super) fn is_named(path: &Path, formats: &[&str]) -> bool {
+    let is = |path: &Path| extension(path).is_some_and(|found| formats.contains(&found.as_str()));
+    is(path) || path.file_stem().is_some_and(|stem| is(Path::new(stem)))
 }
 
 #[cfg(test)]
@@ -205,16 +217,35 @@ mod tests {
     #[test]
     fn names_tell() {
         let rows = [
-            ("a.astf", Some(To::Raw)),
-            ("a.astf.xz", Some(To::Lzma)),
-            ("a.astf.LZMA", Some(To::Lzma)),
-            ("dir.xz/a.astf.gz", Some(To::Zlib)),
-            ("a.zz", Some(To::Zlib)),
+            ("a.astf", Some(Storage::Raw)),
+            ("a.astf.xz", Some(Storage::Lzma)),
+            ("a.astf.LZMA", Some(Storage::Lzma)),
+            ("dir.xz/a.astf.gz", Some(Storage::Zlib)),
+            ("a.zz", Some(Storage::Zlib)),
             ("a.trace", None),
             ("-", None),
         ];
         for (name, expected) in rows {
             assert_eq!(by_name(Path::new(name)), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_stf_files_tell() {
+        let rows = [
+            ("a.stf", Some(Container::Plain), true),
+            ("a.zstf", Some(Container::Zstf), true),
+            ("a.stf.gz", Some(Container::Gzip), true),
+            ("a.STF.XZ", Some(Container::Xz), true),
+            ("a.stf.zst", Some(Container::Zstd), true),
+            ("a.gz", Some(Container::Gzip), false),
+            ("a.astf", None, false),
+            ("dir.stf/a.astf.gz", Some(Container::Gzip), false),
+            ("-", None, false),
+        ];
+        for (name, expected, is_stf) in rows {
+            assert_eq!(container_by_name(Path::new(name)), expected, "{name}");
+            assert_eq!(is_named(Path::new(name), &["stf", "zstf"]), is_stf, "{name}");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `dump`: print the records of a trace file, one a line, as they are.
 
 mod json;
+mod stf;
 
 use std::fmt::Write as _;
 
@@ -10,26 +11,31 @@ use unspool::formats::astf::text::Lines;
 use self::json::Json;
 use crate::Verdict;
 use crate::args::OutputArgs;
-use crate::astf::{Astf, FileArgs, offset_of};
+use crate::astf::{Astf, offset_of};
+use crate::file::{FileArgs, Opened, open};
 use crate::output::Output;
 use crate::progress::Progress;
 
-/// Print the records of an ASTF file, one a line
+/// Print the records of an ASTF file, one a line, or the instructions or records of an STF file
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     file: FileArgs,
 
-    /// Show the offset and the bytes of each record too
+    /// Records of an STF file, one a line, instead of instructions
+    #[arg(long)]
+    records: bool,
+
+    /// Show the offset and the bytes of each record, or of the group of each instruction, too
     #[arg(long)]
     hex: bool,
 
-    /// Stop after N records
+    /// Stop after N records (STF: instructions, unless --records)
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 
-    /// Leave out the first N records; the header is one
+    /// Leave out the first N records; the header of ASTF is one (STF: instructions, unless --records)
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip: u64,
 
@@ -43,8 +49,11 @@ Examples:
   unspool dump trace.astf --skip 1000 --limit 50 --hex
   unspool dump trace.astf --json | jq -r 'select(.type == \"trap\") | .target_pc'
   ssh host cat trace.astf | unspool dump -
+  unspool dump trace.zstf --skip 1000000 --limit 50
+  unspool dump trace.stf --records
+  unspool dump trace.zstf --json | jq -r 'select(.events) | .pc'
 
-A line has the number of the record, its type, and what it says:
+A line of ASTF has the number of the record, its type, and what it says:
   el0t [0x..]      Exception level and mode, and the address of an instruction
   T v<0x..>        a branch was taken, and where it went; NT: it was not taken
   v[0x..]          the address of an access; with t behind it, tags were accessed too
@@ -53,11 +62,27 @@ A line has the number of the record, its type, and what it says:
   i{5}             the index into ZA
   tr               the instruction raised an exception
   reserved ...     values where the format wants zeros
+
+A line of STF has the number of the instruction, its address, opcode and text; below it stands what belongs to it, in
+the order of the file: target, registers (state, source, destination), accesses with their contents, events, page table
+walks, accesses of other masters of the bus, micro-operations, process, comments. With --records a line has the number
+and the offset of the record, its name, and what it says.
+As JSON, an instruction has instruction, record, offset, pc, opcode, length, text, iem, mode, target and forced, and if
+there are such, the lists registers, memory, events, walks, bus, microops, ready, processes and comments. A record has
+record, offset and type, and what it says by name.
+
 Offsets are those of the records when nothing is compressed.";
 
 /// Prints records.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let Some(mut file) = Astf::open(&args.file.file, None)? else { return Ok(Verdict::Problems) };
+    match open(&args.file.file, None)? {
+        None => Ok(Verdict::Problems),
+        Some(Opened::Astf(file)) => astf(args, file),
+        Some(Opened::Stf(file)) => stf::run(args, file),
+    }
+}
+
+fn astf(args: &Args, mut file: Astf) -> anyhow::Result<Verdict> {
     file.tell_warnings();
     let mut output = Output::open_for(&args.output, &args.file.file)?;
     let mut progress = Progress::new(output.on_terminal);

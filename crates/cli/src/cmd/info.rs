@@ -1,28 +1,27 @@
 //! `info`: one page that says what a capture is, what each source was configured for, and what is missing; or what is in
-//! an ASTF file.
+//! an ASTF or STF file.
 
 mod astf;
+mod stf;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::path::Path;
+use std::io::{self, Write};
 
 use serde_json::{Value, json};
 use unspool::capture::{Buffer, Capture, Code, Format, Image, Loaded, Note, NoteKind, Spaces};
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::element::exception_name;
 use unspool::coresight::etm4::{PacketKind, explain};
-use unspool::{BufferOverview, Error, Overview, Trace, TraceOverview, What, overview};
+use unspool::{BufferOverview, Error, Overview, Trace, TraceOverview, overview};
 
 use super::{grouped, many};
 use crate::Verdict;
 use crate::args::{CaptureArgs, OutputArgs};
-use crate::astf::{Astf, is_standard};
+use crate::file::{Opened, open_if_trace};
 use crate::output::Output;
 use crate::progress::Progress;
 
-/// Say what a capture holds, what each source was configured for, and what is missing; or what is in an ASTF file
+/// Say what a capture holds, what each source was configured for, and what is missing; or what is in an ASTF or STF file
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -46,15 +45,20 @@ Examples:
   unspool info snapshot/
   unspool info capture.zip --registers
   unspool info trace.astf
+  unspool info trace.zstf --quick
   unspool info dump.bin --protocol ete --reg TRCIDR8=6";
 
 /// Prints the page.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if let Some(path) = args.capture.path()
-        && let Some(file) = open_astf(path)
+        && let Some(file) = open_if_trace(path)
     {
-        let Some(file) = file? else { return Ok(Verdict::Problems) };
-        return astf::run(file, args.quick, &args.output, Output::open_for(&args.output, path)?);
+        let open_output = || Output::open_for(&args.output, path);
+        return match file? {
+            None => Ok(Verdict::Problems),
+            Some(Opened::Astf(file)) => astf::run(file, args.quick, &args.output, open_output()?),
+            Some(Opened::Stf(file)) => stf::run(file, path, args.quick, &args.output, open_output()?),
+        };
     }
     let capture = args.capture.open()?;
     let mut output = Output::open(&args.output, &capture)?;
@@ -71,23 +75,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     }
     output.finish()?;
     Ok(looked.as_ref().map_or(Verdict::Clean, verdict))
-}
-
-/// Opens the file if it is an ASTF file. Anything else, and what cannot be opened, is for others.
-fn open_astf(path: &Path) -> Option<anyhow::Result<Option<Astf>>> {
-    if is_standard(path) {
-        return open_pipe("standard input", io::stdin());
-    }
-    if path.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir()) {
-        return open_pipe(&path.display().to_string(), File::open(path).ok()?);
-    }
-    What::at(path).is_ok_and(|what| what == What::Astf).then(|| Astf::open(path, None))
-}
-
-/// As [`open_astf`]; what was read is not lost.
-fn open_pipe(name: &str, pipe: impl Read + Send + 'static) -> Option<anyhow::Result<Option<Astf>>> {
-    let (what, pipe) = What::peek(pipe).ok()?;
-    (what == What::Astf).then(|| Astf::of(name, Box::new(pipe), None, None))
 }
 
 /// Buffers that cannot be read and bytes that are no trace are problems; sources of other kinds are not.

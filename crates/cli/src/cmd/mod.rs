@@ -8,6 +8,8 @@ pub(crate) mod elements;
 pub(crate) mod frames;
 pub(crate) mod info;
 pub(crate) mod packets;
+pub(crate) mod slice;
+pub(crate) mod stats;
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};

@@ -441,7 +441,11 @@ fn a_header_that_lies() {
 fn what_is_no_astf_file() {
     let folder = Folder::new();
     let rows: &[(&str, &[u8], &str)] = &[
-        ("text", b"These are the notes of a meeting, not trace.", "not an ASTF file: it starts with \"Thes\""),
+        (
+            "text",
+            b"These are the notes of a meeting, not trace.",
+            "neither an ASTF nor an STF file: it starts with \"Thes\"",
+        ),
         ("zip", b"PK\x03\x04 and so on", "like a zip archive"),
         ("gzip", b"\x1f\x8b\x08\x00 and so on", "like a gzip file"),
         ("empty", b"", "the file is empty"),
@@ -457,7 +461,7 @@ fn what_is_no_astf_file() {
     }
     let directory = folder.0.path();
     for verb in ["dump", "check"] {
-        on(verb, directory, &[]).expect(2, &["not an ASTF file but a directory"]);
+        on(verb, directory, &[]).expect(2, &["a directory is no trace file"]);
         on(verb, &folder.path("absent"), &[]).expect(2, &["absent", "No such file"]);
     }
     on("convert", &folder.path("absent"), &["x.astf"]).expect(2, &["absent", "No such file"]);

@@ -9,6 +9,7 @@ mod damage;
 mod decode;
 mod elf;
 mod pipe;
+mod stf;
 mod verbs;
 
 use std::ffi::OsStr;

@@ -8,7 +8,7 @@
 use std::io::Read;
 use std::ops::ControlFlow;
 
-use super::layout::Layout;
+use super::layout::{Layout, Malformed};
 use super::read::{Place, ReadError, Reader, Stop};
 use super::record::{Event, MemAccess, Record, descriptor};
 
@@ -147,7 +147,7 @@ impl Follower {
         self.mode = group.mode.or(self.mode);
     }
 
-    /// Hands out the instructions whose groups are complete.
+    /// Hands out the instructions whose groups are complete. The place behind the mark of the end, if it was met.
     #[inline(always)]
     fn go_through(
         &mut self,
@@ -155,30 +155,34 @@ impl Follower {
         start: Place,
         layout: &mut Layout,
         take: &mut impl FnMut(&Instruction<'_>) -> ControlFlow<()>,
-    ) -> Stop {
+    ) -> (Stop, Option<Place>) {
         let (mut done, mut at) = (start, start);
         let mut group = Group::default();
         loop {
             let rest = &bytes[(at.offset - start.offset) as usize..];
-            let length = match layout.length(rest) {
-                Ok(length) => length,
-                Err(why) => return Stop { done, at, why: Some(why) },
-            };
-            at = at.behind(length);
-            let (opcode, size) = match rest {
-                [descriptor::INST_OPCODE32, a, b, c, d, ..] => (u32::from_le_bytes([*a, *b, *c, *d]), 4),
-                [descriptor::INST_OPCODE16, a, b, ..] => (u32::from_le_bytes([*a, *b, 0, 0]), 2),
-                [descriptor::END_HEADER, ..] => {
+            let (opcode, size) = match Next::of(rest, layout) {
+                Ok(Next::Opcode(opcode, size)) => (opcode, size),
+                Ok(Next::Passed(length)) => {
+                    at = at.behind(length);
+                    continue;
+                }
+                Ok(Next::Record(length)) => {
+                    at = at.behind(length);
+                    group.record(rest, layout);
+                    continue;
+                }
+                Ok(Next::EndOfHeader) => {
                     // The header belongs to no instruction.
+                    at = at.behind(1);
                     self.enter(&group);
                     (group, done) = (Group::default(), at);
                     continue;
                 }
-                _ => {
-                    group.record(rest, layout);
-                    continue;
-                }
+                // Records before the mark belong to no instruction and are left.
+                Ok(Next::End) => return (Stop { done, at, why: None }, Some(at.behind(1))),
+                Err(why) => return (Stop { done, at, why: Some(why) }, None),
             };
+            at = at.behind(usize::from(size) + 1);
             let pc = self.enter(&group);
             self.instructions += 1;
             let within = (done.offset - start.offset) as usize..(at.offset - start.offset) as usize;
@@ -199,9 +203,37 @@ impl Follower {
             self.leave(pc, size, &group);
             (group, done) = (Group::default(), at);
             if flow.is_break() {
-                return Stop { done, at, why: None };
+                return (Stop { done, at, why: None }, None);
             }
         }
+    }
+}
+
+/// What comes next, as far as following execution cares.
+enum Next {
+    /// An opcode, and its bytes.
+    Opcode(u32, u8),
+    /// A record of so many bytes that says nothing about where execution goes.
+    Passed(usize),
+    /// Another record.
+    Record(usize),
+    EndOfHeader,
+    End,
+}
+
+impl Next {
+    /// Frequent records have their length in the code: so the processor guesses it together with the record.
+    #[inline(always)]
+    fn of(rest: &[u8], layout: &Layout) -> Result<Self, Malformed> {
+        Ok(match rest {
+            [descriptor::INST_OPCODE32, a, b, c, d, ..] => Self::Opcode(u32::from_le_bytes([*a, *b, *c, *d]), 4),
+            [descriptor::INST_OPCODE16, a, b, ..] => Self::Opcode(u32::from_le_bytes([*a, *b, 0, 0]), 2),
+            [descriptor::INST_MEM_ACCESS, access @ ..] if access.len() >= 13 => Self::Passed(14),
+            [descriptor::INST_MEM_CONTENT, content @ ..] if content.len() >= 8 => Self::Passed(9),
+            [descriptor::END_HEADER, ..] => Self::EndOfHeader,
+            [descriptor::RESERVE_END, ..] => Self::End,
+            _ => Self::Record(layout.length(rest)?),
+        })
     }
 }
 
@@ -214,7 +246,19 @@ impl<R: Read> Reader<R> {
         follower: &mut Follower,
         mut take: impl FnMut(&Instruction<'_>) -> ControlFlow<()>,
     ) -> Result<bool, ReadError> {
-        self.scan(|bytes, start, layout| follower.go_through(bytes, start, layout, &mut take))
+        if self.is_behind_end() {
+            return self.nothing_follows();
+        }
+        let mut end = None;
+        let more = self.scan(|bytes, start, layout| {
+            let (stop, behind) = follower.go_through(bytes, start, layout, &mut take);
+            end = behind;
+            stop
+        })?;
+        match end {
+            Some(end) => self.ends_at(end),
+            None => Ok(more),
+        }
     }
 }
 

@@ -2,11 +2,20 @@
 //!
 //! A file is a row of records: a header, and groups that each end with the opcode of an instruction.
 
+pub mod build;
 mod bytes;
+pub mod check;
+mod container;
 pub mod layout;
 pub mod lift;
+pub mod names;
 pub mod read;
 pub mod record;
+pub mod slice;
+pub mod stats;
+#[cfg(feature = "text")]
+pub mod text;
+pub mod write;
 
 pub use layout::{Layout, Malformed};
 pub use record::Record;

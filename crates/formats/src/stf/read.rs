@@ -4,12 +4,24 @@
 //!
 //! The container is recognised by its first bytes, never by a name. Memory does not grow with the trace: a window of it
 //! is held, and records are views on that. What cannot be read ends the trace with an error that says where; everything
-//! before was handed out.
+//! before was handed out. What is odd but can be read is a [`Warning`].
 
+mod chunked;
+mod error;
+mod open;
+
+use std::fmt;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 
+pub use super::container::{Container, Fault};
+pub use error::{ReadError, ReadErrorKind, Warning};
+pub use open::ReadOptions;
+
+use self::chunked::{Count, markers};
+use super::container::zstf::Chunks;
 use super::layout::{Layout, Malformed};
+use super::lift::Follower;
 use super::record::{Record, descriptor};
 
 /// Bytes of the window at first, and how much is read at once.
@@ -21,7 +33,7 @@ const LONGEST: usize = 64 << 20;
 /// Where a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// Its number; the first is 0.
+    /// Its number; the first is 0. Behind [`Reader::seek_instruction`] records may be counted from there.
     pub record: u64,
     /// The offset of its first byte in the trace, uncompressed.
     pub offset: u64,
@@ -45,43 +57,11 @@ pub(super) struct Stop {
     pub(super) why: Option<Malformed>,
 }
 
-/// Why reading ended.
-#[derive(Debug, thiserror::Error)]
-#[error("record {record} at {offset:#x}: {kind}")]
-pub struct ReadError {
-    /// The offset in the uncompressed trace.
-    pub offset: u64,
-    /// The number of the record that could not be had.
-    pub record: u64,
-    /// What is wrong.
-    pub kind: ReadErrorKind,
-}
-
-/// What is wrong.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReadErrorKind {
-    /// There is nothing at all.
-    #[error("the file is empty")]
-    Empty,
-    /// It is another format.
-    #[error("this is no STF trace: it starts with {0:02x?}")]
-    NotStf([u8; 4]),
-    /// The bytes are no record.
-    #[error(transparent)]
-    Malformed(#[from] Malformed),
-    /// A record that would not fit into memory.
-    #[error("a record of more than {LONGEST} bytes")]
-    TooLong,
-    /// The container is damaged, or could not be read.
-    #[error(transparent)]
-    Io(#[from] io::Error),
-}
-
 /// Hands out the records of a trace.
-#[derive(Debug)]
 pub struct Reader<R> {
-    input: R,
+    source: Source<R>,
+    container: Container,
+    warnings: Vec<Warning>,
     layout: Layout,
     window: Vec<u8>,
     /// The part of the window that was not handed out yet.
@@ -89,23 +69,56 @@ pub struct Reader<R> {
     end: usize,
     at_end: bool,
     /// Why nothing more could be read; told behind what was read before.
-    failed: Option<io::Error>,
+    failed: Option<ReadErrorKind>,
     next: Place,
+    /// The header has no end.
+    is_header_only: bool,
+    /// The mark of the end was read.
+    is_behind_end: bool,
+    count: Count,
+    /// What the first chunk says, if it was gone through for that and can be relied on.
+    first: Option<Option<Follower>>,
+}
+
+/// Where the bytes of records come from.
+enum Source<R> {
+    Bytes(R),
+    Chunks(Box<Chunks>),
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads records as they are, without a container around them.
+    /// Reads records as they are, without a container around them. Nothing is expected of them.
     pub fn plain(input: R) -> Self {
+        Self::with(Source::Bytes(input), Container::Plain, WINDOW)
+    }
+
+    fn with(source: Source<R>, container: Container, window: usize) -> Self {
         Self {
-            input,
+            source,
+            container,
+            warnings: Vec::new(),
             layout: Layout::default(),
-            window: vec![0; WINDOW],
+            window: vec![0; window],
             start: 0,
             end: 0,
             at_end: false,
             failed: None,
             next: Place { record: 0, offset: 0 },
+            is_header_only: false,
+            is_behind_end: false,
+            count: Count::default(),
+            first: None,
         }
+    }
+
+    /// What the trace is stored in.
+    pub fn container(&self) -> Container {
+        self.container
+    }
+
+    /// What is odd about the file, as far as it was read.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
     }
 
     /// How the records are laid out, as far as the header was read.
@@ -121,32 +134,85 @@ impl<R: Read> Reader<R> {
     /// Hands out records until `take` breaks, the trace ends or the rest of it cannot be read. True: there is more.
     #[inline]
     pub fn each(&mut self, mut take: impl FnMut(Place, &Record<'_>) -> ControlFlow<()>) -> Result<bool, ReadError> {
-        self.scan(|bytes, mut place, layout| {
-            let start = place;
+        if self.is_behind_end {
+            return self.nothing_follows();
+        }
+        let mut is_end = false;
+        let result = self.scan_counted(|bytes, mut place, layout| {
+            let (start, mut markers) = (place, 0);
             loop {
                 let read = (place.offset - start.offset) as usize;
                 let (record, length) = match Record::parse(&bytes[read..], layout) {
                     Ok(parsed) => parsed,
-                    Err(error) => return Stop { done: place, at: place, why: Some(error) },
+                    Err(error) => return (Stop { done: place, at: place, why: Some(error) }, Some(markers)),
                 };
-                if record.descriptor() <= descriptor::END_HEADER {
+                let descriptor = record.descriptor();
+                if descriptor <= descriptor::END_HEADER {
                     layout.follow(&record);
                 }
+                markers += u64::from(chunked::is_marker(descriptor));
                 let flow = take(place, &record);
                 place = place.behind(length);
-                if flow.is_break() {
-                    return Stop { done: place, at: place, why: None };
+                is_end = descriptor == descriptor::RESERVE_END;
+                if flow.is_break() || is_end {
+                    return (Stop { done: place, at: place, why: None }, Some(markers));
                 }
             }
-        })
+        });
+        self.ends(is_end, result)
+    }
+
+    /// Hands out the bytes of whole records, many at a time, until `take` breaks, the trace ends or the rest of it
+    /// cannot be read. True: there is more.
+    pub fn each_run(&mut self, mut take: impl FnMut(Place, &[u8]) -> ControlFlow<()>) -> Result<bool, ReadError> {
+        if self.is_behind_end {
+            return self.nothing_follows();
+        }
+        let mut is_end = false;
+        let result = self.scan_counted(|bytes, start, layout| {
+            let (mut place, mut markers, mut read) = (start, 0, 0);
+            let why = loop {
+                // Parsed, not measured: here the processor guesses what record comes next, and with it the length.
+                let (record, length) = match Record::parse(&bytes[read..], layout) {
+                    Ok(parsed) => parsed,
+                    Err(error) => break Some(error),
+                };
+                let descriptor = record.descriptor();
+                if descriptor <= descriptor::END_HEADER {
+                    layout.follow(&record);
+                }
+                markers += u64::from(chunked::is_marker(descriptor));
+                (place, read) = (place.behind(length), read + length);
+                is_end = descriptor == descriptor::RESERVE_END;
+                if is_end {
+                    break None;
+                }
+            };
+            let flow = if read > 0 { take(start, &bytes[..read]) } else { ControlFlow::Continue(()) };
+            let why = why.filter(|_| flow.is_continue());
+            (Stop { done: place, at: place, why }, Some(markers))
+        });
+        self.ends(is_end, result)
     }
 
     /// Lets `scan` go through the window, again and again with more bytes in it.
     #[inline(always)]
     pub(super) fn scan(&mut self, mut scan: impl FnMut(&[u8], Place, &mut Layout) -> Stop) -> Result<bool, ReadError> {
+        self.scan_counted(|bytes, place, layout| (scan(bytes, place, layout), None))
+    }
+
+    /// The same; `scan` tells how many of the records that were handed out are markers, if it knows.
+    #[inline(always)]
+    fn scan_counted(
+        &mut self,
+        mut scan: impl FnMut(&[u8], Place, &mut Layout) -> (Stop, Option<u64>),
+    ) -> Result<bool, ReadError> {
         loop {
-            let Stop { done, at, why } = scan(&self.window[self.start..self.end], self.next, &mut self.layout);
-            self.start += (done.offset - self.next.offset) as usize;
+            let (Stop { done, at, why }, markers) =
+                scan(&self.window[self.start..self.end], self.next, &mut self.layout);
+            let length = (done.offset - self.next.offset) as usize;
+            self.counted(length, markers);
+            self.start += length;
             self.next = done;
             match why {
                 None => return Ok(true),
@@ -156,8 +222,33 @@ impl<R: Read> Reader<R> {
         }
     }
 
+    /// So many bytes of the window were handed out.
+    #[inline(always)]
+    fn counted(&mut self, length: usize, found: Option<u64>) {
+        if let Source::Bytes(_) = self.source {
+            return;
+        }
+        match found {
+            Some(found) => self.count.found += found,
+            // Instructions are counted by others. To count again takes time, so it is done for one chunk only: if its
+            // size is right, the tool that wrote it knew how to count.
+            None if self.count.chunk == Some(0) => {
+                self.count.found += markers(&self.window[self.start..self.start + length], &self.layout);
+            }
+            None => self.count.is_known = false,
+        }
+    }
+
     /// Reads more bytes behind those that are left.
     fn fill(&mut self) -> Result<(), ReadError> {
+        match self.source {
+            Source::Bytes(_) => self.fill_window(),
+            Source::Chunks(_) => self.fill_chunk(),
+        }
+    }
+
+    fn fill_window(&mut self) -> Result<(), ReadError> {
+        let Source::Bytes(input) = &mut self.source else { return Ok(()) };
         self.window.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         if self.end == self.window.len() {
@@ -167,7 +258,7 @@ impl<R: Read> Reader<R> {
             self.window.resize(self.end * 2, 0);
         }
         while self.end < self.window.len() {
-            match self.input.read(&mut self.window[self.end..]) {
+            match input.read(&mut self.window[self.end..]) {
                 Ok(0) => {
                     self.at_end = true;
                     break;
@@ -175,7 +266,7 @@ impl<R: Read> Reader<R> {
                 Ok(count) => self.end += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    (self.at_end, self.failed) = (true, Some(error));
+                    (self.at_end, self.failed) = (true, Some(ReadErrorKind::of(error)));
                     break;
                 }
             }
@@ -187,14 +278,56 @@ impl<R: Read> Reader<R> {
     fn end(&mut self, error: Malformed, at: Place) -> Result<bool, ReadError> {
         let left = (self.end - self.start) as u64 - (at.offset - self.next.offset);
         let kind = match (error, self.failed.take()) {
-            (Malformed::Truncated, Some(failed)) => failed.into(),
+            (Malformed::Truncated, Some(failed)) => failed,
+            (Malformed::Truncated, None) if left == 0 && self.is_header_only => ReadErrorKind::WithinHeader,
             (Malformed::Truncated, None) if left == 0 => return Ok(false),
             (error, _) => error.into(),
         };
         Err(ReadError { offset: at.offset, record: at.record, kind })
     }
 
+    /// Was the mark of the end read?
+    pub(super) fn is_behind_end(&self) -> bool {
+        self.is_behind_end
+    }
+
+    /// How a scan ended that met the mark of the end, or did not.
+    pub(super) fn ends(&mut self, is_end: bool, result: Result<bool, ReadError>) -> Result<bool, ReadError> {
+        self.is_behind_end = is_end;
+        if is_end && result.is_ok() { self.nothing_follows() } else { result }
+    }
+
+    /// The trace ends at this place in the window; what was not handed out before it stays there.
+    pub(super) fn ends_at(&mut self, end: Place) -> Result<bool, ReadError> {
+        let left = (end.offset - self.next.offset) as usize;
+        if self.end - self.start == left && !self.at_end {
+            self.fill()?;
+        }
+        if self.end - self.start > left {
+            return Err(ReadError { offset: end.offset, record: end.record, kind: ReadErrorKind::BehindEnd });
+        }
+        Ok(false)
+    }
+
+    /// The mark of the end was read, and should be the last.
+    pub(super) fn nothing_follows(&mut self) -> Result<bool, ReadError> {
+        while self.start == self.end && !self.at_end {
+            self.fill()?;
+        }
+        match self.failed.take() {
+            Some(failed) if self.start == self.end => Err(self.error(failed)),
+            _ if self.start < self.end => Err(self.error(ReadErrorKind::BehindEnd)),
+            _ => Ok(false),
+        }
+    }
+
     fn error(&self, kind: ReadErrorKind) -> ReadError {
         ReadError { offset: self.next.offset, record: self.next.record, kind }
+    }
+}
+
+impl<R> fmt::Debug for Reader<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("container", &self.container).field("next", &self.next).finish_non_exhaustive()
     }
 }

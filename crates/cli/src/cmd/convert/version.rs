@@ -1,0 +1,173 @@
+//! Records of one version of STF as records of another: what changes is the version, the width of event numbers, and
+//! what the older version has no record for.
+//!
+//! Version 1.3 is the published text; 1.6 is what tools write. Who changes a file says so in its header.
+
+use std::collections::BTreeMap;
+
+use unspool::formats::stf::build::{MAKER, our_trace_info};
+use unspool::formats::stf::layout::FEATURE_EVENT64;
+use unspool::formats::stf::record::{Event, Record, Register, descriptor};
+
+use super::super::many;
+use super::StfVersion;
+
+const FEATURE_RV64: u64 = 0x20;
+const FEATURE_VEC: u64 = 0x4_0000;
+
+/// Changes records, one after another, from the first of a file on.
+pub(super) struct Rewriter {
+    version: StfVersion,
+    /// The header, as long as it goes on: each record with its descriptor.
+    header: Option<Vec<(u8, Vec<u8>)>>,
+    features: u64,
+    is_rv64: bool,
+    /// Event numbers are 64 bits wide.
+    wide: bool,
+    losses: BTreeMap<&'static str, u64>,
+    is_impossible: bool,
+}
+
+impl Rewriter {
+    pub(super) fn new(version: StfVersion) -> Self {
+        Self {
+            version,
+            header: Some(Vec::new()),
+            features: 0,
+            is_rv64: false,
+            wide: false,
+            losses: BTreeMap::new(),
+            is_impossible: false,
+        }
+    }
+
+    /// The version that is written.
+    pub(super) fn version(&self) -> &'static str {
+        match self.version {
+            StfVersion::V1_3 => "1.3",
+            StfVersion::V1_6 => "1.6",
+        }
+    }
+
+    /// Nothing of the trace can be said in this version.
+    pub(super) fn is_impossible(&self) -> bool {
+        self.is_impossible
+    }
+
+    /// What was lost, in words; nothing, if nothing was.
+    pub(super) fn losses(&self) -> String {
+        let list: Vec<String> = self.losses.iter().map(|(what, count)| many(*count, what)).collect();
+        list.join(", ")
+    }
+
+    /// The next record.
+    pub(super) fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+        if self.header.is_none() {
+            return self.body(record, out);
+        }
+        match record {
+            Record::EndHeader => {
+                self.end_header(out);
+                record.encode(out);
+            }
+            // The header should have ended.
+            _ if record.descriptor() > descriptor::END_HEADER => {
+                self.end_header(out);
+                self.body(record, out);
+            }
+            _ => self.header_record(record),
+        }
+    }
+
+    fn is_old(&self) -> bool {
+        self.version == StfVersion::V1_3
+    }
+
+    fn lose(&mut self, what: &'static str) {
+        *self.losses.entry(what).or_default() += 1;
+    }
+
+    fn header_record(&mut self, record: &Record<'_>) {
+        let minor = if self.is_old() { 3 } else { 6 };
+        match record {
+            Record::Version { .. } => self.keep(&Record::Version { major: 1, minor }),
+            Record::TraceInfoFeature(features) => {
+                self.features = *features;
+                self.is_rv64 |= features & FEATURE_RV64 != 0;
+                // What the features are is known when the header ends.
+                self.keep(record);
+            }
+            Record::InstIem(iem) => {
+                self.is_rv64 |= *iem == 2;
+                self.keep(record);
+            }
+            Record::VlenConfig(_) if self.is_old() => self.lose("length of vector registers"),
+            Record::IsaExtended(_) if self.is_old() => self.lose("list of extensions"),
+            Record::ProtocolId(_) | Record::ClockId { .. } if self.is_old() => self.is_impossible = true,
+            _ => self.keep(record),
+        }
+    }
+
+    fn keep(&mut self, record: &Record<'_>) {
+        if let Some(header) = &mut self.header {
+            header.push(encoded(record));
+        }
+    }
+
+    /// The header is known, and can be written.
+    fn end_header(&mut self, out: &mut Vec<u8>) {
+        let Some(mut header) = self.header.take() else { return };
+        let was_wide = self.features & FEATURE_EVENT64 != 0;
+        // All tools since 1.5 write wide events for RV64.
+        self.wide = !self.is_old() && (was_wide || self.is_rv64);
+        let mut features = self.features & !FEATURE_EVENT64;
+        if self.wide {
+            features |= FEATURE_EVENT64;
+        }
+        if self.is_old() {
+            features &= !FEATURE_VEC;
+        }
+        for (descriptor, bytes) in &mut header {
+            if *descriptor == descriptor::TRACE_INFO_FEATURE {
+                *bytes = encoded(&Record::TraceInfoFeature(features)).1;
+            }
+        }
+        put_behind(&mut header, descriptor::COMMENT, &Record::Comment(MAKER.as_bytes()));
+        put_behind(&mut header, descriptor::TRACE_INFO, &Record::TraceInfo(our_trace_info()));
+        header.iter().for_each(|(_, bytes)| out.extend_from_slice(bytes));
+    }
+
+    fn body(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+        match record {
+            Record::Event(event) if event.is_wide != self.wide => self.event(event, out),
+            Record::InstReg(register) if self.is_old() && register.kind() == Register::VECTOR => {
+                self.lose("vector register");
+            }
+            Record::Transaction(_) | Record::TransactionDependency { .. } if self.is_old() => self.is_impossible = true,
+            _ => record.encode(out),
+        }
+    }
+
+    /// The same event with a number of the other width.
+    fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        let code = event.code();
+        if !self.wide && code >> 30 != 0 {
+            return self.lose("event whose number has more than 30 bits");
+        }
+        let top = if self.wide { 63 } else { 31 };
+        let raw = u64::from(event.is_interrupt()) << top | u64::from(event.is_special()) << (top - 1) | code;
+        Record::Event(Event { raw, is_wide: self.wide, data: event.data }).encode(out);
+    }
+}
+
+/// Puts a record behind the last one of the header whose descriptor is not above `descriptor`.
+fn put_behind(header: &mut Vec<(u8, Vec<u8>)>, descriptor: u8, record: &Record<'_>) {
+    let place = header.iter().rposition(|(other, _)| *other <= descriptor).map_or(0, |place| place + 1);
+    header.insert(place, encoded(record));
+}
+
+fn encoded(record: &Record<'_>) -> (u8, Vec<u8>) {
+    let mut bytes = Vec::new();
+    record.encode(&mut bytes);
+    (record.descriptor(), bytes)
+}

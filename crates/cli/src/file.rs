@@ -1,0 +1,71 @@
+//! Trace files as the verbs meet them: what is in a file is told by its first bytes, never by its name.
+//!
+//! Comes in: a path. Goes out: a file that is open, of one of the formats.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use unspool::What;
+
+use crate::astf::{Astf, is_standard};
+use crate::stf::Stf;
+
+/// Which file.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FileArgs {
+    /// An ASTF or STF file ('-': standard input)
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+/// A trace file.
+pub(crate) enum Opened {
+    Astf(Astf),
+    Stf(Stf),
+}
+
+/// Opens a file or the standard input. `None`: it is a trace file, but damaged before the first record; that was told.
+pub(crate) fn open(path: &Path, threads: Option<usize>) -> anyhow::Result<Option<Opened>> {
+    match look(path, threads) {
+        Some(opened) => opened,
+        // That it is neither is for one of them to say.
+        None => Ok(Astf::open(path, threads)?.map(Opened::Astf)),
+    }
+}
+
+/// As [`open`]; `None`: it is something else, or nothing.
+pub(crate) fn open_if_trace(path: &Path) -> Option<anyhow::Result<Option<Opened>>> {
+    if is_pipe(path) { peek(path, None, false) } else { look(path, None) }
+}
+
+fn look(path: &Path, threads: Option<usize>) -> Option<anyhow::Result<Option<Opened>>> {
+    if is_pipe(path) {
+        return peek(path, threads, true);
+    }
+    match What::at(path).ok()? {
+        What::Astf => Some(Astf::open(path, threads).map(|file| file.map(Opened::Astf))),
+        What::Stf => Some(Stf::open(path, threads).map(|file| file.map(Opened::Stf))),
+        _ => None,
+    }
+}
+
+/// Looks into a pipe. What was read of it is lost to others, so that if `only` a trace file will do, ASTF says what is
+/// wrong with anything else.
+fn peek(path: &Path, threads: Option<usize>, only: bool) -> Option<anyhow::Result<Option<Opened>>> {
+    let (name, pipe): (_, Box<dyn Read + Send>) = match is_standard(path) {
+        true => ("standard input".to_string(), Box::new(io::stdin())),
+        false => (path.display().to_string(), Box::new(File::open(path).ok()?)),
+    };
+    let (what, pipe) = What::peek(pipe).ok()?;
+    match what {
+        What::Stf => Some(Stf::of(&name, Box::new(pipe), threads).map(|file| file.map(Opened::Stf))),
+        What::Astf => Some(Astf::of(&name, Box::new(pipe), None, threads).map(|file| file.map(Opened::Astf))),
+        _ if only => Some(Astf::of(&name, Box::new(pipe), None, threads).map(|file| file.map(Opened::Astf))),
+        _ => None,
+    }
+}
+
+fn is_pipe(path: &Path) -> bool {
+    is_standard(path) || path.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir())
+}

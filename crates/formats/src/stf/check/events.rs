@@ -1,0 +1,88 @@
+//! Events of a group: exceptions, interrupts and changes of mode.
+
+use unspool_isa::Xlen;
+
+use super::super::read::Place;
+use super::super::record::Event;
+use super::Out;
+use super::header::Header;
+use super::rules::RuleId;
+
+/// What the events of a group have said so far.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    /// There was an event of any kind.
+    has_event: bool,
+    /// There was an exception or an interrupt.
+    pub(super) has_trap: bool,
+    /// The instruction could not be fetched.
+    pub(super) has_fetch_fault: bool,
+    /// The mode behind the instruction.
+    pub(super) mode: Option<(Place, u64)>,
+    /// Where the last event led.
+    pub(super) target: Option<u64>,
+}
+
+impl Events {
+    pub(super) fn event(&mut self, event: &Event<'_>, header: &Header, out: &mut Out<'_>) {
+        self.has_event = true;
+        if event.is_special() && !event.is_interrupt() && event.code() == 0 {
+            return self.mode(event, out);
+        }
+        self.has_trap = true;
+        self.has_fetch_fault |= !event.is_interrupt() && matches!(event.code(), 1 | 12 | 20);
+        match fields(event) {
+            None => out.add(RuleId::EventKnown, format_args!("the number of the event is {:#x}", event.raw)),
+            Some(fields) if event.words().len() < fields => {
+                let count = event.words().len();
+                out.add(RuleId::EventData, format_args!("it has {count} fields, and the table lists {fields}"));
+            }
+            Some(_) => {}
+        }
+        if header.xlen() == Some(Xlen::Rv32)
+            && let Some(field) = event.words().find(|word| *word > u64::from(u32::MAX))
+        {
+            out.add(RuleId::EventZeroExtended, format_args!("a field is {field:#x}"));
+        }
+    }
+
+    fn mode(&mut self, event: &Event<'_>, out: &mut Out<'_>) {
+        match event.mode() {
+            Some(mode @ 0..=3) => self.mode = Some((out.place, mode)),
+            Some(mode) => out.add(RuleId::ModeKnown, format_args!("the mode is {mode}")),
+            None => out.add(RuleId::ModeKnown, format_args!("the event has no field")),
+        }
+    }
+
+    pub(super) fn target(&mut self, target: u64, header: &Header, out: &mut Out<'_>) {
+        header.check_address("the target of an event", target, out);
+        if !self.has_event {
+            out.add(RuleId::EventTarget, format_args!("there is no event before the target {target:#x}"));
+        }
+        self.target = Some(target);
+    }
+}
+
+/// How many fields an event has at least; `None` if its number has no meaning.
+fn fields(event: &Event<'_>) -> Option<usize> {
+    match (event.is_special(), event.is_interrupt(), event.code()) {
+        (true, ..) => None,
+        // Where it came from.
+        (false, true, 0..=12) => Some(1),
+        (false, true, 14 | 15) => None,
+        (false, true, _) => Some(0),
+        // The address; a call has its number.
+        (false, false, 0 | 1 | 3 | 8..=11) => Some(1),
+        // The address and the opcode.
+        (false, false, 12) => Some(2),
+        // The address, the opcode, and the encoding mode or the target.
+        (false, false, 2 | 4..=7 | 13 | 15) => Some(3),
+        (false, false, 16 | 18..=31 | 48..=63) => Some(0),
+        (false, false, _) => None,
+    }
+}
+
+/// `nop` or `c.nop`.
+pub(super) fn is_nop(opcode: u32) -> bool {
+    matches!(opcode, 0x13 | 0x1)
+}

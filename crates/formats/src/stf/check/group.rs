@@ -1,0 +1,253 @@
+//! The group of an instruction, while it is read: what each record says by itself, their order, and the opcode.
+
+use super::super::read::Place;
+use super::super::record::{BusAccess, MemAccess, PageTableWalk, Record, Register, descriptor};
+use super::events::Events;
+use super::header::{Header, name};
+use super::opcode::Opcode;
+use super::rules::RuleId;
+use super::{Out, events};
+
+/// More accesses no instruction makes: the longest vectors have as many elements.
+const MOST_ACCESSES: usize = 1 << 16;
+
+/// An access of a group, with what followed it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Access {
+    pub(super) place: Place,
+    pub(super) access: MemAccess,
+    /// How many records of content.
+    pub(super) contents: u32,
+    /// The last of them.
+    pub(super) content: u64,
+}
+
+/// What the records of a group have said so far.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    /// The first record that needs an instruction behind it.
+    pub(super) open: Option<Place>,
+    /// The descriptor of the record before, and of the last one whose order counts.
+    before: u8,
+    ordered: u8,
+    pub(super) forced: Option<u64>,
+    pub(super) target: Option<(Place, u64)>,
+    pub(super) events: Events,
+    pub(super) has_microop: bool,
+    pub(super) accesses: Vec<Access>,
+    /// There were more of them than are remembered.
+    has_too_many: bool,
+    /// An access of another master: where, how many records of content it should have, and how many it has.
+    bus: Option<(Place, u32, u32)>,
+    /// A page table walk without a leaf.
+    leafless: Option<Place>,
+}
+
+impl Group {
+    /// There are no records but the opcode.
+    #[inline]
+    pub(super) fn is_plain(&self) -> bool {
+        self.open.is_none()
+    }
+
+    /// Before the next group.
+    pub(super) fn clear(&mut self) {
+        let mut accesses = std::mem::take(&mut self.accesses);
+        accesses.clear();
+        *self = Self { accesses, ..Self::default() };
+    }
+
+    /// Nothing is asked of what the instruction did: it did not end as it should, or was replaced.
+    pub(super) fn is_excused(&self) -> bool {
+        self.events.has_trap || self.has_microop || self.has_too_many
+    }
+
+    /// A record that is no opcode.
+    #[inline]
+    pub(super) fn record(&mut self, record: &Record<'_>, header: &mut Header, out: &mut Out<'_>) {
+        self.open.get_or_insert(out.place);
+        let descriptor = record.descriptor();
+        self.check_order(descriptor, out);
+        match record {
+            Record::InstMemContent(word) => self.content(*word, out),
+            Record::InstMemAccess(access) => self.access(access, out),
+            Record::InstReg(register) => check_register(register, out),
+            Record::InstPcTarget(target) => self.target(*target, header, out),
+            other => self.rarer(other, header, out),
+        }
+        self.before = descriptor;
+    }
+
+    fn rarer(&mut self, record: &Record<'_>, header: &mut Header, out: &mut Out<'_>) {
+        match record {
+            Record::ForcePc(pc) => self.force(*pc, header, out),
+            Record::InstIem(iem) => header.encoding(*iem, out),
+            Record::PageTableWalk(walk) => self.walk(walk, header, out),
+            Record::BusMasterAccess(access) => self.bus_access(access, out),
+            Record::BusMasterContent(_) => self.bus_content(out),
+            Record::Event(event) => self.events.event(event, header, out),
+            Record::EventPcTarget(target) => self.events.target(*target, header, out),
+            Record::InstMicroop { size, .. } => {
+                self.has_microop = true;
+                if !matches!(size, 2 | 4) {
+                    out.add(RuleId::MicroOpSize, format_args!("a micro-operation has {size} bytes"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn check_order(&mut self, descriptor: u8, out: &mut Out<'_>) {
+        if self.bus.is_some() && descriptor != descriptor::BUS_MASTER_CONTENT {
+            self.close_bus(out);
+        }
+        if matches!(descriptor, descriptor::PROCESS_ID_EXT | descriptor::FORCE_PC) {
+            return;
+        }
+        if descriptor < self.ordered && !may_follow(self.ordered, descriptor) {
+            let (this, other) = (name(descriptor), name(self.ordered));
+            out.add(RuleId::RecordOrder, format_args!("{this} comes behind {other}"));
+        }
+        self.ordered = descriptor;
+    }
+
+    fn force(&mut self, pc: u64, header: &Header, out: &mut Out<'_>) {
+        header.check_address("the forced address", pc, out);
+        if let Some(other) = self.forced.filter(|other| *other != pc) {
+            out.add(RuleId::ForcePcOnce, format_args!("{pc:#x} is forced behind {other:#x}"));
+        }
+        self.forced = Some(pc);
+    }
+
+    fn target(&mut self, target: u64, header: &Header, out: &mut Out<'_>) {
+        header.check_address("the target", target, out);
+        if let Some((_, other)) = self.target.filter(|(_, other)| *other != target) {
+            out.add(RuleId::TargetOnce, format_args!("the target {target:#x} comes behind {other:#x}"));
+        }
+        self.target = Some((out.place, target));
+    }
+
+    fn access(&mut self, access: &MemAccess, out: &mut Out<'_>) {
+        if !matches!(access.kind, 1 | 2) {
+            out.add(RuleId::AccessKind, format_args!("the access has the type {}", access.kind));
+        }
+        if self.accesses.len() == MOST_ACCESSES {
+            self.has_too_many = true;
+            self.accesses.pop();
+        }
+        self.accesses.push(Access { place: out.place, access: *access, contents: 0, content: 0 });
+    }
+
+    fn content(&mut self, word: u64, out: &mut Out<'_>) {
+        let is_behind = matches!(self.before, descriptor::INST_MEM_ACCESS | descriptor::INST_MEM_CONTENT);
+        match self.accesses.last_mut() {
+            Some(access) if is_behind => {
+                access.contents += 1;
+                access.content = word;
+            }
+            _ => out.add(RuleId::ContentAlone, format_args!("there is no access before the content")),
+        }
+    }
+
+    fn bus_access(&mut self, access: &BusAccess, out: &mut Out<'_>) {
+        if !matches!(access.kind, 1 | 2) {
+            out.add(RuleId::BusKind, format_args!("the access has the type {}", access.kind));
+        }
+        if access.initiator > 6 {
+            out.add(RuleId::BusInitiator, format_args!("the initiator is {}", access.initiator));
+        }
+        self.bus = Some((out.place, u32::from(access.size).div_ceil(8).max(1), 0));
+    }
+
+    /// Behind the content of an access.
+    fn close_bus(&mut self, out: &mut Out<'_>) {
+        match self.bus.take() {
+            Some((place, _, 0)) => {
+                out.add_in(place, RuleId::BusContent, format_args!("no content follows the access"));
+            }
+            Some((place, needed, have)) if have != needed => {
+                let detail = format_args!("the access has {have} records of content, and {needed} are needed");
+                out.add_in(place, RuleId::BusContentCount, detail);
+            }
+            _ => {}
+        }
+    }
+
+    fn bus_content(&mut self, out: &mut Out<'_>) {
+        match &mut self.bus {
+            Some((_, _, have)) => *have += 1,
+            None => out.add(RuleId::BusContent, format_args!("there is no access before the content")),
+        }
+    }
+
+    fn walk(&mut self, walk: &PageTableWalk<'_>, header: &Header, out: &mut Out<'_>) {
+        if let Some(access) = self.accesses.first() {
+            let record = access.place.record;
+            out.add(RuleId::WalkBeforeAccess, format_args!("the access of record {record} comes before the walk"));
+        }
+        if walk.page_size < 4096 || !walk.page_size.is_power_of_two() {
+            out.add(RuleId::WalkPageSize, format_args!("the page has {} bytes", walk.page_size));
+        }
+        // Valid, and readable or executable: bits 0, 1 and 3.
+        let is_leaf = walk.pairs().last().is_some_and(|(_, entry)| entry & 1 == 1 && entry & 0b1010 != 0);
+        if !is_leaf && header.is_riscv() {
+            self.leafless = Some(out.place);
+        }
+    }
+
+    /// The opcode is there: what can be said of the group only now, but for its flow and its accesses.
+    pub(super) fn check(&mut self, opcode: u32, length: u8, known: &Opcode, is_first: bool, out: &mut Out<'_>) {
+        self.check_opcode(opcode, length, known, out);
+        self.close_bus(out);
+        if let Some(place) = self.leafless.filter(|_| !self.events.has_trap) {
+            out.add_in(place, RuleId::WalkLeaf, format_args!("its last entry is no leaf, and there is no event"));
+        }
+        if is_first && self.events.mode.is_none() {
+            out.add(RuleId::ModeStart, format_args!("no event tells the mode of the first instruction"));
+        }
+    }
+
+    fn check_opcode(&self, opcode: u32, length: u8, known: &Opcode, out: &mut Out<'_>) {
+        if self.events.has_fetch_fault && !events::is_nop(opcode) && known.xlen.is_some() {
+            out.add(RuleId::FetchFault, format_args!("the opcode is {opcode:#x}, and it could not be fetched"));
+        } else if self.events.has_trap {
+            // What could not be decoded may be anything.
+        } else if known.is_illegal {
+            out.add(RuleId::OpcodeIllegal, format_args!("the opcode is {opcode:#x}, and there is no event"));
+        } else if known.is_misfit {
+            out.add(RuleId::OpcodeLength, format_args!("the opcode {opcode:#x} is in a record of {length} bytes"));
+        } else if known.is_of_rv64 {
+            out.add(RuleId::OpcodeMode, format_args!("only RV64 has the opcode {opcode:#x}, and the mode is RV32"));
+        }
+    }
+}
+
+/// May a record follow one with a higher descriptor?
+fn may_follow(before: u8, behind: u8) -> bool {
+    use super::super::record::descriptor as d;
+    match behind {
+        d::INST_MEM_ACCESS => before == d::INST_MEM_CONTENT,
+        d::BUS_MASTER_ACCESS => before == d::BUS_MASTER_CONTENT,
+        d::EVENT => before == d::EVENT_PC_TARGET,
+        d::INST_PC_TARGET => matches!(before, d::PAGE_TABLE_WALK | d::INST_REG),
+        d::INST_REG => matches!(before, d::PAGE_TABLE_WALK | d::INST_MEM_CONTENT | d::BUS_MASTER_CONTENT),
+        // The text has a rule of its own for these.
+        d::PAGE_TABLE_WALK => matches!(before, d::INST_MEM_ACCESS | d::INST_MEM_CONTENT),
+        _ => false,
+    }
+}
+
+fn check_register(register: &Register<'_>, out: &mut Out<'_>) {
+    let most = match register.kind() {
+        1 => 32,
+        2 | 3 => 31,
+        4 => 0xfff,
+        _ => 0,
+    };
+    if most == 0 || !(1..=3).contains(&register.operand()) {
+        out.add(RuleId::RegisterMeta, format_args!("the type of the register is {:#04x}", register.meta));
+    } else if register.number > most {
+        out.add(RuleId::RegisterNumber, format_args!("its number is {}, and the last one is {most}", register.number));
+    }
+}

@@ -1,0 +1,203 @@
+//! Accesses to memory: does the instruction make them, how large are they, and is their content there?
+
+use unspool_isa::RiscvAccess;
+
+use super::super::read::Place;
+use super::Out;
+use super::group::{Access, Group};
+use super::opcode::Opcode;
+use super::rules::RuleId;
+
+/// What sizes are told in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Bytes,
+    Bits,
+    /// The opcode does not tell.
+    Unknown,
+    /// The access should not be, or not so.
+    Wrong,
+}
+
+/// What the trace has shown of its accesses.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// There was an access.
+    has_access: bool,
+    /// The first instruction that has none, and how many there were, as long as no other had one.
+    missing: Option<(Place, u64, u64)>,
+    /// The instruction before has none.
+    before: Option<(Place, u64)>,
+    has_bits: bool,
+    has_first_only: bool,
+}
+
+impl Memory {
+    /// An instruction and its accesses.
+    pub(super) fn check(&mut self, group: &Group, known: &Opcode, out: &mut Out<'_>) {
+        if !group.accesses.is_empty() && !self.has_access {
+            self.has_access = true;
+            self.settle(out);
+        }
+        let (mut read, mut written) = (Unit::Unknown, Unit::Unknown);
+        if known.is_known && !group.is_excused() {
+            self.check_presence(group, known, out);
+            let is_open = matches!(known.access, RiscvAccess::Prefetch | RiscvAccess::CacheOperation);
+            read = self.measure(&group.accesses, (1, known.access.reads() || is_open), known, out);
+            written = self.measure(&group.accesses, (2, known.access.writes() || is_open), known, out);
+        }
+        for access in &group.accesses {
+            let unit = if access.access.kind == 2 { written } else { read };
+            self.check_content(access, unit, out);
+        }
+    }
+
+    /// Has the next instruction to be looked at, because of the one before?
+    #[inline]
+    pub(super) fn owes(&self) -> bool {
+        self.before.is_some()
+    }
+
+    /// There is another instruction, and the one before was not the last. If execution is forced elsewhere, it was not
+    /// completed: where it is, and its number.
+    pub(super) fn arrive(&mut self, is_elsewhere: bool, out: &mut Out<'_>) -> Option<(Place, u64)> {
+        let before = self.before.take()?;
+        if is_elsewhere {
+            return Some(before);
+        }
+        let (place, instruction) = before;
+        if self.has_access {
+            let detail = format_args!("it reads or writes memory, and has no access");
+            out.add_at(place, instruction, RuleId::AccessMissing, detail);
+        } else {
+            self.count(place, instruction);
+        }
+        None
+    }
+
+    /// As long as no instruction has an access, it may be that none is meant to have one.
+    fn count(&mut self, place: Place, instruction: u64) {
+        let (_, _, count) = self.missing.get_or_insert((place, instruction, 0));
+        *count += 1;
+    }
+
+    /// The first access of the trace: what came before it had none.
+    fn settle(&mut self, out: &mut Out<'_>) {
+        if let Some((place, instruction, count)) = self.missing.take() {
+            let detail = format_args!("{count} instructions from here on have no access, and others have");
+            out.add_at(place, instruction, RuleId::AccessMissing, detail);
+        }
+    }
+
+    fn check_presence(&mut self, group: &Group, known: &Opcode, out: &mut Out<'_>) {
+        // To store if the reservation holds, some models read.
+        let reads = known.access.reads() || known.access == RiscvAccess::StoreConditional;
+        let writes = known.access.writes();
+        let first = |kind: u8| group.accesses.iter().find(|access| access.access.kind == kind);
+        let may_have = reads || writes || matches!(known.access, RiscvAccess::Prefetch | RiscvAccess::CacheOperation);
+        match group.accesses.first() {
+            None if reads || writes => self.miss(known, out),
+            None => {}
+            Some(access) if !may_have => {
+                let detail = format_args!("the instruction has no business with memory");
+                out.add_in(access.place, RuleId::AccessUnexpected, detail);
+            }
+            Some(_) if !reads && !writes => {}
+            Some(_) => {
+                for (kind, does, what) in [(1, reads, "read"), (2, writes, "written")] {
+                    if let Some(access) = first(kind).filter(|_| !does) {
+                        let detail = format_args!("memory is {what}, which the instruction does not do");
+                        out.add_in(access.place, RuleId::AccessDirection, detail);
+                    }
+                }
+                if known.access == RiscvAccess::LoadStore && first(1).is_some() != first(2).is_some() {
+                    let what = if first(1).is_some() { "written" } else { "read" };
+                    out.add(RuleId::AccessAtomic, format_args!("nothing is {what}"));
+                }
+            }
+        }
+    }
+
+    /// An instruction that should have an access has none.
+    fn miss(&mut self, known: &Opcode, out: &Out<'_>) {
+        // Without its reservation nothing is stored; a vector may have no element, or none that is selected; and who
+        // zeroes a block of the cache need not tell how.
+        if known.access != RiscvAccess::StoreConditional && known.bytes.is_some() {
+            self.before = Some((out.place, out.instruction));
+        }
+    }
+
+    /// All accesses of one direction together: in which unit are they as large as the opcode says?
+    fn measure(&mut self, accesses: &[Access], (kind, does): (u8, bool), known: &Opcode, out: &mut Out<'_>) -> Unit {
+        let mut same = accesses.iter().filter(|access| access.access.kind == kind).peekable();
+        let (Some(bytes), Some(first)) = (known.bytes.filter(|_| does), same.peek().copied()) else {
+            return if does { Unit::Unknown } else { Unit::Wrong };
+        };
+        let (bytes, sum) = (u64::from(bytes), same.map(|access| u64::from(access.access.size)).sum::<u64>());
+        if sum == bytes {
+            Unit::Bytes
+        } else if sum == bytes * 8 {
+            self.bits(first.place, bytes, out);
+            Unit::Bits
+        } else {
+            let detail = format_args!("the size is {sum}, and the instruction accesses {bytes} bytes");
+            out.add_in(first.place, RuleId::AccessSize, detail);
+            Unit::Wrong
+        }
+    }
+
+    /// A size in bits. Told once.
+    fn bits(&mut self, place: Place, bytes: u64, out: &mut Out<'_>) {
+        if !self.has_bits {
+            self.has_bits = true;
+            let bits = bytes * 8;
+            let detail =
+                format_args!("the size is {bits}, and the instruction accesses {bytes} bytes: sizes are in bits");
+            out.add_in(place, RuleId::AccessBits, detail);
+        }
+    }
+
+    fn check_content(&mut self, access: &Access, unit: Unit, out: &mut Out<'_>) {
+        let size = u32::from(access.access.size);
+        let per_record = if unit == Unit::Bits { 64 } else { 8 };
+        let needed = size.div_ceil(per_record).max(1);
+        let have = access.contents;
+        if have == 0 {
+            out.add_in(access.place, RuleId::ContentMissing, format_args!("no content follows the access"));
+        } else if unit == Unit::Wrong {
+            // How much there should be is not known.
+        } else if have == 1 && needed > 1 {
+            // Or the size is in bits, where the opcode does not tell.
+            let may_be_bits = self.has_bits && unit == Unit::Unknown;
+            if !self.has_first_only && !may_be_bits {
+                self.has_first_only = true;
+                let detail = format_args!("the access has {size} bytes, and one record of content");
+                out.add_in(access.place, RuleId::ContentFirstOnly, detail);
+            }
+        } else if have != needed {
+            let detail = format_args!("the access has {have} records of content, and {needed} are needed");
+            out.add_in(access.place, RuleId::ContentCount, detail);
+        } else if unit != Unit::Unknown {
+            let bits = if unit == Unit::Bits { size } else { size * 8 } % 64;
+            if bits > 0 && access.content >> bits != 0 {
+                let detail = format_args!("the content {:#x} has more than {bits} bits", access.content);
+                out.add_in(access.place, RuleId::ContentJustified, detail);
+            }
+        }
+    }
+
+    /// The trace ends.
+    pub(super) fn finish(&mut self, out: &mut Out<'_>) {
+        let last = self.before.take();
+        if let Some((place, instruction)) = last.filter(|_| !self.has_access) {
+            self.count(place, instruction);
+        } else if let Some((place, instruction)) = last {
+            let detail = format_args!("the last instruction reads or writes memory, and has no access");
+            out.add_at(place, instruction, RuleId::AccessLast, detail);
+        }
+        if let Some((place, instruction, count)) = self.missing.take() {
+            let detail = format_args!("{count} instructions from here on read or write memory, and none has an access");
+            out.add_at(place, instruction, RuleId::AccessesAbsent, detail);
+        }
+    }
+}

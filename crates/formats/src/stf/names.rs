@@ -1,0 +1,515 @@
+//! Names of what records have numbers for: events, features, tools, registers and such.
+//!
+//! number ─▶ **name**
+//!
+//! The numbers are those of files in circulation; the text of the format leaves many of them out, and two tables of it
+//! differ from what is written. A number without a name is no error here: it reads as a number.
+
+use std::fmt;
+
+use super::record::{Event, Register, descriptor};
+
+/// The name of a record, in lower case: `inst_reg`. `None` if there is no such record.
+pub const fn record(descriptor: u8) -> Option<&'static str> {
+    Some(match descriptor {
+        descriptor::IDENTIFIER => "identifier",
+        descriptor::VERSION => "version",
+        descriptor::COMMENT => "comment",
+        descriptor::ISA => "isa",
+        descriptor::INST_IEM => "inst_iem",
+        descriptor::TRACE_INFO => "trace_info",
+        descriptor::TRACE_INFO_FEATURE => "trace_info_feature",
+        descriptor::PROCESS_ID_EXT => "process_id_ext",
+        descriptor::FORCE_PC => "force_pc",
+        descriptor::VLEN_CONFIG => "vlen_config",
+        descriptor::PROTOCOL_ID => "protocol_id",
+        descriptor::CLOCK_ID => "clock_id",
+        descriptor::ISA_EXTENDED => "isa_extended",
+        descriptor::END_HEADER => "end_header",
+        descriptor::INST_PC_TARGET => "inst_pc_target",
+        descriptor::INST_REG => "inst_reg",
+        descriptor::INST_READY_REG => "inst_ready_reg",
+        descriptor::PAGE_TABLE_WALK => "page_table_walk",
+        descriptor::INST_MEM_ACCESS => "inst_mem_access",
+        descriptor::INST_MEM_CONTENT => "inst_mem_content",
+        descriptor::BUS_MASTER_ACCESS => "bus_master_access",
+        descriptor::BUS_MASTER_CONTENT => "bus_master_content",
+        descriptor::EVENT => "event",
+        descriptor::EVENT_PC_TARGET => "event_pc_target",
+        descriptor::INST_MICROOP => "inst_microop",
+        descriptor::INST_OPCODE32 => "inst_opcode32",
+        descriptor::INST_OPCODE16 => "inst_opcode16",
+        descriptor::TRANSACTION => "transaction",
+        descriptor::TRANSACTION_DEPENDENCY => "transaction_dependency",
+        descriptor::RESERVE_END => "reserve_end",
+        _ => return None,
+    })
+}
+
+/// The name of an instruction set.
+pub const fn isa(isa: u16) -> Option<&'static str> {
+    Some(match isa {
+        1 => "RISC-V",
+        2 => "Arm",
+        3 => "x86",
+        4 => "Power",
+        _ => return None,
+    })
+}
+
+/// The name of an instruction encoding mode.
+pub const fn iem(iem: u16) -> Option<&'static str> {
+    Some(match iem {
+        1 => "RV32",
+        2 => "RV64",
+        _ => return None,
+    })
+}
+
+/// The name of a privilege mode.
+pub const fn mode(mode: u64) -> Option<&'static str> {
+    Some(match mode {
+        0 => "user",
+        1 => "supervisor",
+        2 => "hypervisor",
+        3 => "machine",
+        _ => return None,
+    })
+}
+
+/// What an access does, of memory or of the bus.
+pub const fn access(kind: u8) -> Option<&'static str> {
+    Some(match kind {
+        1 => "read",
+        2 => "write",
+        _ => return None,
+    })
+}
+
+/// What a register is to its instruction.
+pub const fn operand(operand: u8) -> Option<&'static str> {
+    Some(match operand {
+        1 => "state",
+        2 => "source",
+        3 => "destination",
+        _ => return None,
+    })
+}
+
+/// The name of a protocol of transactions.
+pub const fn protocol(protocol: u8) -> Option<&'static str> {
+    match protocol {
+        1 => Some("TileLink"),
+        _ => None,
+    }
+}
+
+/// Features by their bits. The format has `STF_CONTAIN_` before all of them but `NEED_POST_PROCESS`.
+pub const FEATURES: [(u64, &str); 21] = [
+    (0x1, "PHYSICAL_ADDRESS"),
+    (0x2, "DATA_ATTRIBUTE"),
+    (0x4, "OPERAND_VALUE"),
+    (0x8, "EVENT"),
+    (0x10, "SYSTEMCALL_VALUE"),
+    (0x20, "RV64"),
+    (0x40, "INT_DIV_OPERAND_VALUE"),
+    (0x80, "SAMPLING"),
+    (0x100, "PTE"),
+    (0x200, "SIMPOINT"),
+    (0x400, "PROCESS_ID"),
+    (0x800, "PTE_ONLY"),
+    (0x1000, "NEED_POST_PROCESS"),
+    (0x2000, "REG_STATE"),
+    (0x4000, "MICROOP"),
+    (0x8000, "MULTI_THREAD"),
+    (0x1_0000, "MULTI_CORE"),
+    (0x2_0000, "PTE_HW_AD"),
+    (0x4_0000, "VEC"),
+    (0x8_0000, "EVENT64"),
+    (0x10_0000, "TRANSACTIONS"),
+];
+
+/// The features that are set, from the lowest bit on; those without a name as a number.
+pub fn features(bits: u64) -> impl Iterator<Item = FeatureName> {
+    let set = (0..u64::BITS).map(move |place| bits & 1 << place).filter(|&bit| bit != 0);
+    set.map(|bit| match FEATURES.iter().find(|(known, _)| *known == bit) {
+        Some((_, name)) => FeatureName::Known(name),
+        None => FeatureName::Unknown(bit),
+    })
+}
+
+/// How a feature reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FeatureName {
+    /// It has a name.
+    Known(&'static str),
+    /// It is a bit.
+    Unknown(u64),
+}
+
+impl fmt::Display for FeatureName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(name) => f.write_str(name),
+            Self::Unknown(bit) => write!(f, "{bit:#x}"),
+        }
+    }
+}
+
+/// The name of a tool that makes traces or changes them.
+pub const fn generator(generator: u8) -> Option<&'static str> {
+    Some(match generator {
+        0 | 0xff => "reserved",
+        1 => "QEMU",
+        2 => "Android Emulator",
+        3 => "GEM5",
+        4 => "PTE_GEN",
+        5 => "Imperas",
+        6 => "Spike",
+        7 => "stf_extract",
+        8 => "stf_merge",
+        9 => "stf_filter_evt",
+        10 => "Athena",
+        11 => "stf_morph",
+        12 => "Dromajo",
+        13 => "Pegasus",
+        14 => "stf_transaction_extract",
+        0x40 => "stf_transaction_example",
+        _ => return None,
+    })
+}
+
+/// What masters a bus, as the library that writes traces numbers it.
+pub const fn initiator(initiator: u8) -> Option<&'static str> {
+    Some(match initiator {
+        1 => "core",
+        2 => "GPU",
+        3 => "DMA",
+        4 => "PCIe",
+        5 => "SRIO",
+        6 => "ICN",
+        _ => return None,
+    })
+}
+
+/// What masters a bus, as the text of the format numbers it: one less.
+pub const fn initiator_of_text(initiator: u8) -> Option<&'static str> {
+    Some(match initiator {
+        0 => "core",
+        1 => "GPU",
+        2 => "DMA",
+        3 => "PCIe",
+        4 => "SRIO",
+        5 => "ICN",
+        6 => "accelerator",
+        _ => return None,
+    })
+}
+
+/// What kind of event it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EventKind {
+    /// The instruction called those above: nothing is wrong with it.
+    Syscall,
+    /// The instruction could not be executed.
+    Fault,
+    /// Something else wanted attention.
+    Interrupt,
+    /// The privilege mode changes behind the instruction.
+    ModeChange,
+    /// Neither of these.
+    Special,
+}
+
+impl EventKind {
+    /// The kind of an event.
+    pub fn of(event: &Event<'_>) -> Self {
+        match (event.is_interrupt(), event.is_special(), event.code()) {
+            (false, true, 0) => Self::ModeChange,
+            (_, true, _) => Self::Special,
+            (true, false, _) => Self::Interrupt,
+            (false, false, 8..=11) => Self::Syscall,
+            (false, false, _) => Self::Fault,
+        }
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Syscall => "syscall",
+            Self::Fault => "fault",
+            Self::Interrupt => "interrupt",
+            Self::ModeChange => "mode",
+            Self::Special => "special",
+        }
+    }
+}
+
+/// The name of an event, as the format has it: `LOAD_PAGE_FAULT`, `INT_SUPERVISOR_TIMER`.
+pub fn event(event: &Event<'_>) -> EventName {
+    use EventName::{Known, Numbered};
+    let code = event.code();
+    match EventKind::of(event) {
+        EventKind::ModeChange => Known("MODE_CHANGE"),
+        EventKind::Special => Numbered("SPECIAL_", code),
+        EventKind::Interrupt => interrupt(code),
+        EventKind::Syscall | EventKind::Fault => exception(code),
+    }
+}
+
+/// How an event reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventName {
+    /// It has a name.
+    Known(&'static str),
+    /// It is one of many.
+    Numbered(&'static str, u64),
+}
+
+impl fmt::Display for EventName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(name) => f.write_str(name),
+            Self::Numbered(stem, number) => write!(f, "{stem}{number}"),
+        }
+    }
+}
+
+fn exception(code: u64) -> EventName {
+    const NAMES: [&str; 24] = [
+        "INST_ADDR_MISALIGN",
+        "INST_ADDR_FAULT",
+        "ILLEGAL_INST",
+        "BREAKPOINT",
+        "LOAD_ADDR_MISALIGN",
+        "LOAD_ACCESS_FAULT",
+        "STORE_ADDR_MISALIGN",
+        "STORE_ACCESS_FAULT",
+        "USER_ECALL",
+        "SUPERVISOR_ECALL",
+        "HYPERVISOR_ECALL",
+        "MACHINE_ECALL",
+        "INST_PAGE_FAULT",
+        "LOAD_PAGE_FAULT",
+        "RESERVED_14",
+        "STORE_PAGE_FAULT",
+        "DOUBLE_TRAP_FAULT",
+        "RESERVED_17",
+        "SOFTWARE_CHECK_FAULT",
+        "HARDWARE_ERROR_FAULT",
+        "GUEST_INST_PAGE_FAULT",
+        "GUEST_LOAD_PAGE_FAULT",
+        "VIRTUAL_INST",
+        "GUEST_STORE_PAGE_FAULT",
+    ];
+    match usize::try_from(code).ok().and_then(|code| NAMES.get(code)) {
+        Some(name) => EventName::Known(name),
+        None if matches!(code, 24..=31 | 48..=63) => EventName::Numbered("CUSTOM_FAULT_", code),
+        None => EventName::Numbered("RESERVED_", code),
+    }
+}
+
+fn interrupt(code: u64) -> EventName {
+    const NAMES: [&str; 14] = [
+        "INT_USER_SOFTWARE",
+        "INT_SUPERVISOR_SOFTWARE",
+        "INT_HYPERVISOR_SOFTWARE",
+        "INT_MACHINE_SOFTWARE",
+        "INT_USER_TIMER",
+        "INT_SUPERVISOR_TIMER",
+        "INT_HYPERVISOR_TIMER",
+        "INT_MACHINE_TIMER",
+        "INT_USER_EXT",
+        "INT_SUPERVISOR_EXT",
+        "INT_HYPERVISOR_EXT",
+        "INT_MACHINE_EXT",
+        "INT_COPROCESSOR",
+        // INT_HOST until the end of 2025.
+        "INT_COUNTER_OVERFLOW",
+    ];
+    match usize::try_from(code).ok().and_then(|code| NAMES.get(code)) {
+        Some(name) => EventName::Known(name),
+        None if code < 16 => EventName::Numbered("INT_RESERVED_", code),
+        None => EventName::Numbered("INT_PLATFORM_", code - 16),
+    }
+}
+
+/// The name of a register: `x5`, `pc`, `f31`, `v7`, `satp`.
+pub fn register(register: &Register<'_>) -> RegisterName {
+    register_of(register.kind(), register.number)
+}
+
+/// The name of the register with this number of this type (1 integer, 2 floating-point, 3 vector, 4 CSR).
+pub fn register_of(kind: u8, number: u16) -> RegisterName {
+    use RegisterName::{Numbered, Plain};
+    match (kind, number) {
+        (1, 32) => Plain("pc"),
+        (1, number) => Numbered("x", number),
+        (2, number) => Numbered("f", number),
+        (3, number) => Numbered("v", number),
+        (4, number) => csr(number).unwrap_or(RegisterName::UnknownCsr(number)),
+        (kind, number) => RegisterName::UnknownKind(kind, number),
+    }
+}
+
+/// How a register reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RegisterName {
+    /// It has a name.
+    Plain(&'static str),
+    /// It is one of many.
+    Numbered(&'static str, u16),
+    /// A CSR without a name.
+    UnknownCsr(u16),
+    /// A type and a number, which mean nothing here.
+    UnknownKind(u8, u16),
+}
+
+impl fmt::Display for RegisterName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain(name) => f.write_str(name),
+            Self::Numbered(stem, number) => write!(f, "{stem}{number}"),
+            Self::UnknownCsr(number) => write!(f, "csr_{number:#05x}"),
+            Self::UnknownKind(kind, number) => write!(f, "type{kind}_{number}"),
+        }
+    }
+}
+
+/// The name of a control and status register.
+fn csr(number: u16) -> Option<RegisterName> {
+    let numbered = |stem, number| Some(RegisterName::Numbered(stem, number));
+    match number {
+        0x323..=0x33f => numbered("mhpmevent", number - 0x320),
+        0x3a0..=0x3af => numbered("pmpcfg", number - 0x3a0),
+        0x3b0..=0x3ef => numbered("pmpaddr", number - 0x3b0),
+        0x7a1..=0x7a3 => numbered("tdata", number - 0x7a0),
+        0xb03..=0xb1f => numbered("mhpmcounter", number - 0xb00),
+        0xc03..=0xc1f => numbered("hpmcounter", number - 0xc00),
+        _ => {
+            let index = CSRS.binary_search_by_key(&number, |(known, _)| *known).ok()?;
+            Some(RegisterName::Plain(CSRS[index].1))
+        }
+    }
+}
+
+/// The others, by their numbers.
+const CSRS: [(u16, &str); 117] = [
+    (0x000, "ustatus"),
+    (0x001, "fflags"),
+    (0x002, "frm"),
+    (0x003, "fcsr"),
+    (0x004, "uie"),
+    (0x005, "utvec"),
+    (0x007, "utvt"),
+    (0x008, "vstart"),
+    (0x009, "vxsat"),
+    (0x00a, "vxrm"),
+    (0x00f, "vcsr"),
+    (0x010, "dmcontrol"),
+    (0x011, "dmstatus"),
+    (0x040, "uscratch"),
+    (0x041, "uepc"),
+    (0x042, "ucause"),
+    (0x043, "utval"),
+    (0x044, "uip"),
+    (0x045, "unxti"),
+    (0x046, "uintstatus"),
+    (0x048, "uscratchcsw"),
+    (0x049, "uscratchcswl"),
+    (0x100, "sstatus"),
+    (0x102, "sedeleg"),
+    (0x103, "sideleg"),
+    (0x104, "sie"),
+    (0x105, "stvec"),
+    (0x106, "scounteren"),
+    (0x107, "stvt"),
+    (0x10a, "senvcfg"),
+    (0x140, "sscratch"),
+    (0x141, "sepc"),
+    (0x142, "scause"),
+    (0x143, "stval"),
+    (0x144, "sip"),
+    (0x145, "snxti"),
+    (0x146, "sintstatus"),
+    (0x148, "sscratchcsw"),
+    (0x149, "sscratchcswl"),
+    (0x180, "satp"),
+    (0x19a, "senvcfg"),
+    (0x200, "vsstatus"),
+    (0x204, "vsie"),
+    (0x205, "vstvec"),
+    (0x240, "vsscratch"),
+    (0x241, "vsepc"),
+    (0x242, "vscause"),
+    (0x243, "vstval"),
+    (0x244, "vsip"),
+    (0x280, "vsatp"),
+    (0x300, "mstatus"),
+    (0x301, "misa"),
+    (0x302, "medeleg"),
+    (0x303, "mideleg"),
+    (0x304, "mie"),
+    (0x305, "mtvec"),
+    (0x306, "mcounteren"),
+    (0x307, "mtvt"),
+    (0x30a, "menvcfg"),
+    (0x310, "mstatush"),
+    (0x31a, "menvcfgh"),
+    (0x320, "mcountinhibit"),
+    (0x340, "mscratch"),
+    (0x341, "mepc"),
+    (0x342, "mcause"),
+    (0x343, "mtval"),
+    (0x344, "mip"),
+    (0x345, "mnxti"),
+    (0x346, "mintstatus"),
+    (0x348, "mscratchcsw"),
+    (0x349, "mscratchcswl"),
+    (0x34a, "mtinst"),
+    (0x34b, "mtval2"),
+    (0x600, "hstatus"),
+    (0x602, "hedeleg"),
+    (0x603, "hideleg"),
+    (0x604, "hie"),
+    (0x605, "htimedelta"),
+    (0x606, "hcounteren"),
+    (0x607, "hgeie"),
+    (0x60a, "henvcfg"),
+    (0x643, "htval"),
+    (0x644, "hip"),
+    (0x645, "hvip"),
+    (0x64a, "htinst"),
+    (0x680, "hgatp"),
+    (0x6a8, "hcontext"),
+    (0x747, "mseccfg"),
+    (0x757, "mseccfgh"),
+    (0x7a0, "tselect"),
+    (0x7a4, "tinfo"),
+    (0x7a5, "tcontrol"),
+    (0x7a8, "mcontext"),
+    (0x7aa, "scontext"),
+    (0x7b0, "dcsr"),
+    (0x7b1, "dpc"),
+    (0x7b2, "dscratch0"),
+    (0x7b3, "dscratch1"),
+    (0xb00, "mcycle"),
+    (0xb02, "minstret"),
+    (0xb80, "mcycleh"),
+    (0xb82, "minstreth"),
+    (0xc00, "cycle"),
+    (0xc01, "time"),
+    (0xc02, "instret"),
+    (0xc20, "vl"),
+    (0xc21, "vtype"),
+    (0xc22, "vlenb"),
+    (0xc80, "cycleh"),
+    (0xc81, "timeh"),
+    (0xc82, "instreth"),
+    (0xe12, "hgeip"),
+    (0xf11, "mvendorid"),
+    (0xf12, "marchid"),
+    (0xf13, "mimpid"),
+    (0xf14, "mhartid"),
+    (0xf15, "mconfigptr"),
+];

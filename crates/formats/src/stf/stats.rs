@@ -1,0 +1,298 @@
+//! What a trace comes to: counts of records and instructions, and the instruction mix.
+//!
+//! instructions ─▶ **counts**, and opcodes by class and by mnemonic
+//!
+//! Counts mean what `stf_count` and `stf_imix` mean by them, so that they can be compared: the header is not counted, an
+//! instruction that faulted was not executed, and everything is executed outside user mode until an event says that it is
+//! entered. Memory does not grow with the trace: opcodes are counted in a table of fixed size, and what has to leave it
+//! is added to its class and its mnemonic.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use unspool_isa::{Class, Classes, Isa, Kind, Xlen, a64_access, facts, riscv_facts};
+#[cfg(feature = "text")]
+use unspool_isa::{Disassembler, riscv_mnemonic};
+
+use super::lift::Instruction;
+use super::names::EventKind;
+use super::record::{Event, Record};
+
+/// What was counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Records behind the header.
+    pub records: u64,
+    /// Opcode records.
+    pub opcodes: u64,
+    /// Of these, instructions that did not fault.
+    pub instructions: u64,
+    /// Instructions that faulted. A call of those above is no fault.
+    pub faults: u64,
+    /// Accesses to memory.
+    pub accesses: u64,
+    /// Of these, reads.
+    pub reads: u64,
+    /// Of these, writes.
+    pub writes: u64,
+    /// Records of accesses and of their contents.
+    pub memory_records: u64,
+    /// Register records.
+    pub registers: u64,
+    /// Micro-operations.
+    pub microops: u64,
+    /// Comments behind the header.
+    pub comments: u64,
+    /// Events of all kinds.
+    pub events: u64,
+    /// Page table walks.
+    pub walks: u64,
+    /// Accesses by other masters of the bus.
+    pub bus_accesses: u64,
+    /// Instructions that did not fault and are in user mode: an event said so.
+    pub user: u64,
+    /// Other instructions that did not fault.
+    pub non_user: u64,
+    /// Instructions by the mode that they are executed in (user, supervisor, hypervisor, machine), as far as it was told.
+    pub modes: [u64; 4],
+    /// Instructions with a record that says where execution goes on.
+    pub targets: u64,
+    /// Instructions whose address is forced.
+    pub forced: u64,
+}
+
+impl Counts {
+    /// The next instruction. False: it faulted.
+    #[inline]
+    pub fn add(&mut self, instruction: &Instruction<'_>) -> bool {
+        self.records += u64::from(instruction.records);
+        self.opcodes += 1;
+        self.targets += u64::from(instruction.target.is_some());
+        self.forced += u64::from(instruction.is_forced);
+        let faulted = instruction.records > 1 && self.group(instruction);
+        let mode = instruction.mode.filter(|&mode| mode < 4);
+        if let Some(mode) = mode {
+            self.modes[mode as usize] += 1;
+        }
+        if faulted {
+            self.faults += 1;
+            return false;
+        }
+        self.instructions += 1;
+        let count = if mode == Some(0) { &mut self.user } else { &mut self.non_user };
+        *count += 1;
+        true
+    }
+
+    /// Counts what belongs to an instruction. True: it faulted.
+    fn group(&mut self, instruction: &Instruction<'_>) -> bool {
+        let mut faulted = false;
+        for record in instruction.group() {
+            faulted |= self.record(&record);
+        }
+        faulted
+    }
+
+    /// Records behind the last instruction belong to none, but they are there.
+    pub fn add_trailing(&mut self, record: &Record<'_>) {
+        self.records += 1;
+        self.record(record);
+    }
+
+    fn record(&mut self, record: &Record<'_>) -> bool {
+        match record {
+            Record::InstMemAccess(access) => {
+                self.accesses += 1;
+                self.memory_records += 1;
+                self.reads += u64::from(access.kind == 1);
+                self.writes += u64::from(access.kind == 2);
+            }
+            Record::InstMemContent(_) => self.memory_records += 1,
+            Record::InstReg(_) => self.registers += 1,
+            Record::InstMicroop { .. } => self.microops += 1,
+            Record::Comment(_) => self.comments += 1,
+            Record::PageTableWalk(_) => self.walks += 1,
+            Record::BusMasterAccess(_) => self.bus_accesses += 1,
+            Record::Event(event) => {
+                self.events += 1;
+                return is_fault(event);
+            }
+            _ => {}
+        }
+        false
+    }
+}
+
+fn is_fault(event: &Event<'_>) -> bool {
+    EventKind::of(event) == EventKind::Fault
+}
+
+/// Opcodes that are counted without asking what they are.
+const PLACES: usize = 1 << 14;
+
+/// An opcode and how often it was executed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    opcode: u32,
+    iem: u16,
+    count: u64,
+}
+
+/// Counts instructions by what they are.
+#[derive(Debug)]
+pub struct Mix {
+    isa: u16,
+    places: Vec<Place>,
+    table: Table,
+    #[cfg(feature = "text")]
+    disassembler: Disassembler,
+}
+
+/// The instruction mix.
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    /// Instructions.
+    pub total: u64,
+    /// Instructions in no class: they are none, or of a set that has no classes here.
+    pub unclassified: u64,
+    classes: BTreeMap<Class, u64>,
+    mnemonics: BTreeMap<String, u64>,
+}
+
+impl Table {
+    /// Instructions of each class, the most frequent first. One may be in several, so this comes to more than all.
+    pub fn by_class(&self) -> Vec<(Class, u64)> {
+        let mut rows: Vec<_> = self.classes.iter().map(|(class, count)| (*class, *count)).collect();
+        rows.sort_by_key(|(class, count)| (Reverse(*count), class.name()));
+        rows
+    }
+
+    /// Instructions of each mnemonic, the most frequent first. Without the feature `text` nobody knows mnemonics.
+    pub fn by_mnemonic(&self) -> Vec<(&str, u64)> {
+        let mut rows: Vec<_> = self.mnemonics.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+        rows.sort_by_key(|(name, count)| (Reverse(*count), *name));
+        rows
+    }
+}
+
+impl Default for Mix {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Mix {
+    /// Instructions are of RISC-V, unless a record says otherwise.
+    pub fn new() -> Self {
+        Self {
+            isa: 1,
+            places: vec![Place::default(); PLACES],
+            table: Table::default(),
+            #[cfg(feature = "text")]
+            disassembler: Disassembler::new(),
+        }
+    }
+
+    /// Takes note of a record of the header: instructions may be of another set.
+    pub fn follow(&mut self, record: &Record<'_>) {
+        if let Record::Isa(isa) = record {
+            self.settle();
+            self.isa = *isa;
+        }
+    }
+
+    /// The next instruction.
+    #[inline]
+    pub fn add(&mut self, instruction: &Instruction<'_>) {
+        let Instruction { opcode, iem, .. } = *instruction;
+        let place = &mut self.places[slot(opcode)];
+        if (place.opcode, place.iem) == (opcode, iem) {
+            place.count += 1;
+            return;
+        }
+        let left = std::mem::replace(place, Place { opcode, iem, count: 1 });
+        self.leave(&left);
+    }
+
+    /// All instructions were counted.
+    pub fn finish(mut self) -> Table {
+        self.settle();
+        self.table
+    }
+
+    fn settle(&mut self) {
+        let places = std::mem::replace(&mut self.places, vec![Place::default(); PLACES]);
+        places.iter().for_each(|place| self.leave(place));
+    }
+
+    /// An opcode is what it is, as often as it was counted.
+    fn leave(&mut self, place: &Place) {
+        if place.count == 0 {
+            return;
+        }
+        self.table.total += place.count;
+        let classes = classes(self.isa, xlen(place.iem), place.opcode);
+        if classes.is_empty() {
+            self.table.unclassified += place.count;
+        }
+        for class in classes.iter() {
+            *self.table.classes.entry(class).or_default() += place.count;
+        }
+        self.mnemonic(place);
+    }
+
+    #[cfg(feature = "text")]
+    fn mnemonic(&mut self, place: &Place) {
+        const UNKNOWN: &str = "unknown";
+        let text;
+        let name = match self.isa {
+            0 | 1 => riscv_mnemonic(xlen(place.iem), place.opcode).unwrap_or(UNKNOWN),
+            2 => {
+                text = self.disassembler.text(Isa::A64, 0, place.opcode);
+                text.split(' ').next().filter(|name| *name != ".inst").unwrap_or(UNKNOWN)
+            }
+            _ => UNKNOWN,
+        };
+        match self.table.mnemonics.get_mut(name) {
+            Some(count) => *count += place.count,
+            None => {
+                self.table.mnemonics.insert(name.to_string(), place.count);
+            }
+        }
+    }
+
+    #[cfg(not(feature = "text"))]
+    fn mnemonic(&mut self, _: &Place) {}
+}
+
+/// Opcodes differ in their middle; Fibonacci hashing brings that to the top.
+#[inline]
+fn slot(opcode: u32) -> usize {
+    (opcode.wrapping_mul(0x9e37_79b9) >> (u32::BITS - PLACES.ilog2())) as usize
+}
+
+fn xlen(iem: u16) -> Xlen {
+    if iem == 1 { Xlen::Rv32 } else { Xlen::Rv64 }
+}
+
+/// The classes that an opcode counts in. Of Arm only branches and accesses have some.
+fn classes(isa: u16, xlen: Xlen, opcode: u32) -> Classes {
+    match isa {
+        0 | 1 => riscv_facts(xlen, 0, opcode).classes,
+        2 => a64_classes(opcode),
+        _ => Classes::NONE,
+    }
+}
+
+fn a64_classes(opcode: u32) -> Classes {
+    let (facts, operation) = (facts(Isa::A64, 0, opcode), a64_access(opcode).operation);
+    let found = [
+        (matches!(facts.kind, Kind::Direct | Kind::Indirect), Class::Branch),
+        (facts.conditional, Class::Conditional),
+        (facts.kind == Kind::Direct && !facts.conditional, Class::Jal),
+        (facts.kind == Kind::Indirect, Class::Jalr),
+        (operation.reads(), Class::Load),
+        (operation.writes(), Class::Store),
+    ];
+    found.into_iter().filter(|(is, _)| *is).fold(Classes::NONE, |all, (_, class)| all.with(class))
+}

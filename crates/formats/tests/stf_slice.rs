@@ -1,0 +1,219 @@
+//! Cuts: the instructions of a range are those of the trace, with their addresses and state, and the cut is right.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+#[path = "stf_build/program.rs"]
+mod program;
+
+use std::ops::{ControlFlow, Range};
+
+use program::{START, program, trace};
+use proptest::prelude::*;
+use unspool_formats::stf::build::{Builder, Header, Iem, MAKER, Mode, Step, StfVersion};
+use unspool_formats::stf::check::{Checker, Finding, Severity};
+use unspool_formats::stf::lift::Follower;
+use unspool_formats::stf::read::Reader;
+use unspool_formats::stf::record::Record;
+use unspool_formats::stf::slice::{SliceError, SliceOptions, Sliced, slice};
+
+const UNSIGNED: SliceOptions = SliceOptions { sign: false };
+
+fn cut(bytes: &[u8], range: Range<u64>, options: SliceOptions) -> Result<(Vec<u8>, Sliced), SliceError> {
+    let mut cut = Vec::new();
+    let sliced = slice(&mut Reader::plain(bytes), range, options, &mut cut)?;
+    Ok((cut, sliced))
+}
+
+/// What an instruction says, and the state that it is executed in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Told {
+    pc: u64,
+    opcode: u32,
+    target: Option<u64>,
+    /// Of the first instruction it is not known: what its group says is of the next.
+    mode: Option<u64>,
+    iem: u16,
+    process: Option<[u32; 3]>,
+    /// The records that state can be told by again are left out.
+    records: Vec<String>,
+    /// The instructions that page table walks name, from this one on.
+    walks: Vec<i64>,
+}
+
+fn told(bytes: &[u8]) -> Vec<Told> {
+    let (mut all, mut process) = (Vec::new(), None);
+    let mut header = Reader::plain(bytes);
+    let read = header.each(|_, record| match record {
+        Record::ProcessIdExt(ids) => {
+            process = Some(*ids);
+            ControlFlow::Continue(())
+        }
+        Record::EndHeader => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    assert!(read.unwrap());
+    let mut reader = Reader::plain(bytes);
+    let read = reader.each_instruction(&mut Follower::default(), |instruction| {
+        let (mut records, mut walks) = (Vec::new(), Vec::new());
+        for record in instruction.group() {
+            match record {
+                Record::ProcessIdExt(ids) => process = Some(ids),
+                Record::InstIem(_) => {}
+                Record::Event(event) if event.mode().is_some() => {}
+                Record::PageTableWalk(walk) => walks.push(walk.first_use as i64 - instruction.number as i64),
+                other => records.push(format!("{other:?}")),
+            }
+        }
+        let (pc, opcode, target, iem) = (instruction.pc, instruction.opcode, instruction.target, instruction.iem);
+        all.push(Told { pc, opcode, target, mode: instruction.mode, iem, process, records, walks });
+        ControlFlow::Continue(())
+    });
+    assert!(!read.unwrap());
+    all
+}
+
+/// The instructions of a range, as they are told in a cut.
+fn expected(bytes: &[u8], range: Range<u64>) -> Vec<Told> {
+    let mut all = told(bytes)[range.start as usize..range.end as usize].to_vec();
+    all[0].mode = None;
+    all
+}
+
+fn check(bytes: &[u8]) -> Vec<Finding> {
+    let (mut checker, mut findings) = (Checker::new(), Vec::new());
+    let mut reader = Reader::plain(bytes);
+    let read = reader.each(|place, record| {
+        checker.push(place, record, &mut |finding| findings.push(finding));
+        ControlFlow::Continue(())
+    });
+    assert!(!read.unwrap());
+    checker.finish(&mut |finding| findings.push(finding));
+    findings
+}
+
+/// Findings, but for features that the whole trace has and the cut has not.
+fn wrong(bytes: &[u8]) -> Vec<Finding> {
+    let mut findings = check(bytes);
+    findings.retain(|finding| finding.rule.name != "stf-feature-claim");
+    findings
+}
+
+#[test]
+fn a_cut_starts_where_its_first_instruction_is() {
+    let header = Header { mode: Some(Mode::User), ..Header::new(START) };
+    let mut trace = Builder::new(Vec::new(), &header).unwrap();
+    for index in 0..4 {
+        trace.instruction(&Step::plain(START + 4 * index, 0x13)).unwrap();
+    }
+    let whole = trace.finish().sink;
+    let (cut, sliced) = cut(&whole, 2..3, UNSIGNED).unwrap();
+    assert_eq!(sliced, Sliced { instructions: 1, ..Sliced::default() });
+    let head = Builder::new(Vec::new(), &Header { pc: START + 8, ..header }).unwrap().finish().sink;
+    let mode = [100, 0, 0, 0, 0, 0, 0, 0, 0x40, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!(cut, [&head[..], &mode, &[0xf0, 0x13, 0, 0, 0]].concat());
+}
+
+#[test]
+fn narrow_events_stay_narrow() {
+    let header = Header { mode: Some(Mode::User), version: StfVersion::V1_3, ..Header::new(START) };
+    let mut trace = Builder::new(Vec::new(), &header).unwrap();
+    trace.instruction(&Step::plain(START, 0x13)).unwrap();
+    trace.instruction(&Step::plain(START + 4, 0x13)).unwrap();
+    let (cut, _) = cut(&trace.finish().sink, 1..2, SliceOptions::default()).unwrap();
+    assert!(cut.ends_with(&[100, 0, 0, 0, 0x40, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0xf0, 0x13, 0, 0, 0]), "{cut:02x?}");
+    assert!(check(&cut).is_empty(), "{:#?}", check(&cut));
+}
+
+#[test]
+fn who_cut_is_told_in_the_header() {
+    let bytes = trace(&program(&[22, 22, 22]));
+    let count = |bytes: &[u8]| bytes.windows(MAKER.len()).filter(|part| *part == MAKER.as_bytes()).count();
+    let (signed, _) = cut(&bytes, 1..2, SliceOptions::default()).unwrap();
+    let (unsigned, _) = cut(&bytes, 1..2, UNSIGNED).unwrap();
+    assert_eq!((count(&bytes), count(&unsigned), count(&signed)), (2, 2, 4));
+    assert_eq!(told(&signed), told(&unsigned));
+    assert!(check(&signed).is_empty(), "{:#?}", check(&signed));
+}
+
+#[test]
+fn a_cut_of_everything_is_the_trace() {
+    let bytes = trace(&program(&(0..200).map(|number| number * 0x1234_5678_9abd).collect::<Vec<u64>>()));
+    let (cut, sliced) = cut(&bytes, 0..u64::MAX, UNSIGNED).unwrap();
+    assert_eq!(sliced, Sliced { instructions: 200, ..Sliced::default() });
+    assert!(cut == bytes);
+}
+
+#[test]
+fn page_table_walks_count_from_the_cut() {
+    // Number 17 is a load with a walk.
+    let bytes = trace(&program(&[17, 22, 17, 17]));
+    let (cut, sliced) = cut(&bytes, 2..4, UNSIGNED).unwrap();
+    assert_eq!(sliced, Sliced { instructions: 2, walks_adjusted: 2, walks_kept: 0 });
+    assert_eq!(told(&cut).iter().map(|told| told.walks[0]).collect::<Vec<i64>>(), [-1, -1]);
+    let mut lines = program(&[22, 22, 17]);
+    lines[2].walk = Some(0);
+    let (_, sliced) = self::cut(&trace(&lines), 1..3, UNSIGNED).unwrap();
+    assert_eq!(sliced, Sliced { instructions: 2, walks_adjusted: 0, walks_kept: 1 });
+}
+
+#[test]
+fn what_cannot_be_cut_says_why() {
+    let bytes = trace(&program(&[22, 22, 22]));
+    let head = Builder::new(Vec::new(), &Header { iem: Iem::Rv32, ..Header::new(START) }).unwrap().finish().sink;
+    let transactions = b"\x01STF\x02\x01\0\0\0\x06\0\0\0\x0b\x01\x13";
+    let rows: &[(&str, &[u8], Range<u64>, &str)] = &[
+        ("behind the end", &bytes, 3..9, "the trace has 3"),
+        ("nothing", &bytes, 1..1, "no instruction in the range"),
+        ("no instructions", &head, 0..1, "the trace has 0"),
+        ("no end of the header", &head[..head.len() - 1], 0..1, "no end of its header"),
+        ("transactions", transactions, 0..1, "only instructions"),
+        ("damaged before the range", &bytes[..bytes.len() - 6], 2..3, "the trace ends within a record"),
+    ];
+    for (name, bytes, range, expected) in rows {
+        let mut cut = Vec::new();
+        let error = slice(&mut Reader::plain(*bytes), range.clone(), UNSIGNED, &mut cut).unwrap_err();
+        assert!(error.to_string().contains(expected), "{name}: {error}");
+        assert!(cut.is_empty(), "{name}");
+    }
+    // Damage behind the range does no harm.
+    assert!(cut(&bytes[..bytes.len() - 1], 0..2, UNSIGNED).is_ok());
+}
+
+#[test]
+fn every_cut_of_a_trace_is_right() {
+    let numbers: Vec<u64> = (0..46).map(|number| number * 0x9_8765_4321_0123 + number).collect();
+    let bytes = trace(&program(&numbers));
+    for first in 0..46 {
+        for last in first + 1..=46 {
+            let (cut, sliced) = cut(&bytes, first..last, SliceOptions::default()).unwrap();
+            assert_eq!(sliced.instructions, last - first);
+            assert_eq!(told(&cut), expected(&bytes, first..last), "{first}..{last}");
+            assert!(wrong(&cut).is_empty(), "{first}..{last}: {:#?}", wrong(&cut));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn a_cut_of_a_cut_is_a_cut(
+        numbers in prop::collection::vec(any::<u64>(), 2..60),
+        places in any::<[prop::sample::Index; 4]>(),
+    ) {
+        let bytes = trace(&program(&numbers));
+        let range = |count: u64, one: &prop::sample::Index, other: &prop::sample::Index| {
+            let first = one.index(count as usize) as u64;
+            first..first + 1 + other.index((count - first) as usize) as u64
+        };
+        let outer = range(numbers.len() as u64, &places[0], &places[1]);
+        let inner = range(outer.end - outer.start, &places[2], &places[3]);
+        let (once, _) = cut(&bytes, outer.clone(), UNSIGNED).unwrap();
+        let (twice, _) = cut(&once, inner.clone(), UNSIGNED).unwrap();
+        let direct = outer.start + inner.start..outer.start + inner.end;
+        prop_assert_eq!(told(&once), expected(&bytes, outer));
+        prop_assert_eq!(told(&twice), expected(&bytes, direct.clone()));
+        prop_assert!(wrong(&twice).is_empty(), "{:#?}", wrong(&twice));
+        prop_assert!(check(&twice).iter().all(|finding| finding.rule.severity == Severity::Warning));
+    }
+}
