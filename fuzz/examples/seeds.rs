@@ -14,7 +14,7 @@ use unspool_coresight::etm4::{Atoms, Config, Packet};
 use unspool_coresight::frame::{Formatter, HSYNC};
 use unspool_formats::astf::example;
 use unspool_fuzz::ini::SEPARATOR;
-use unspool_fuzz::{code, setup, zip};
+use unspool_fuzz::{code, setup, stf, zip};
 
 /// A name and the bytes.
 type Seed = (&'static str, Vec<u8>);
@@ -29,6 +29,7 @@ fn main() -> io::Result<()> {
         ("zip", zips()),
         ("code", codes()),
         ("astf", astfs()),
+        ("stf", stfs()),
     ];
     for (room, seeds) in rooms {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(room);
@@ -355,5 +356,31 @@ fn astfs() -> Vec<Seed> {
     let with = |choice: u8, bytes: &[u8]| [&[choice][..], bytes].concat();
     let mut seeds = vec![("file", with(0, file)), ("behind_header", with(1, body))];
     seeds.extend([("raw", 96), ("lzma", 97), ("zlib", 98)].map(|(name, choice)| (name, with(choice, body))));
+    seeds
+}
+
+/// The group of every kind of record, and a few of them in every container, whole and with a byte changed.
+fn stfs() -> Vec<Seed> {
+    let body = joined(&[
+        b"\x03\x02\0\0\0hi\x05\x02\0\x08\x01\0\0\0\x02\0\0\0\x03\0\0\0\xf0\x13\0\0\0",
+        b"\x1f\0\x10\0\x80\0\0\0\0\xf1\x01\x45",
+        b"\x28\x05\0\x11\x08\x07\x06\x05\x04\x03\x02\x01\x29\x0a\0\xf1\x01\0",
+        b"\x28\x07\0\x330123456789abcdef\x32\0\x10\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\x10\0\0\0\xf0\x13\0\0\0",
+        b"\x3c\x08\0\0\0\0\0\0\0\x08\0\0\0\x01\x3d\x01\0\0\0\0\0\0\0\xf0\x03\x35\0\0",
+        b"\x64\0\0\0\0\0\0\0\x40\x01\x03\0\0\0\0\0\0\0\x65\0\0\0\x90\0\0\0\0\xe6\x04\x13\0\0\0\xf0\x13\0\0\0",
+        b"\xfb\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01",
+        b"\xfa\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\x05\x01\0\0\0\0\0\0\0",
+    ]);
+    let with = |choice: u8, bytes: &[u8]| [&[choice][..], bytes].concat();
+    let change = [30, 0, 1];
+    let mut seeds = vec![("file", with(0, &[stf::HEADER, &body].concat())), ("behind_header", with(1, &body))];
+    seeds.extend(
+        [("plain", 20), ("zstf", 21), ("gzip", 22), ("xz", 23), ("zstd", 24)]
+            .map(|(name, choice)| (name, with(choice, &body))),
+    );
+    let changed =
+        [("plain_changed", 5), ("zstf_changed", 6), ("gzip_changed", 7), ("xz_changed", 8), ("zstd_changed", 9)];
+    seeds.extend(changed.map(|(name, choice)| (name, with(choice, &[&change[..], &body].concat()))));
+    seeds.push(("zstf_chunks", with(191, &body)));
     seeds
 }

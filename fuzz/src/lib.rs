@@ -12,6 +12,7 @@ pub mod frames;
 pub mod ini;
 pub mod packets;
 pub mod setup;
+pub mod stf;
 pub mod walk;
 pub mod zip;
 
@@ -19,7 +20,7 @@ pub mod zip;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them, in the order of the house.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     ("frames", frames::check),
     ("packets", packets::check),
     ("elements", elements::check),
@@ -28,4 +29,5 @@ pub const TARGETS: [Target; 8] = [
     ("zip", zip::check),
     ("code", code::check),
     ("astf", astf::check),
+    ("stf", stf::check),
 ];

@@ -1,0 +1,148 @@
+//! STF files, any bytes and damaged files: every one is records, then an end or an error.
+//!
+//! Input: byte 0 chooses. 0: the rest is the file. 1: the rest stands behind a good header. 2: the rest stands where the
+//! chunks of a .zstf file are. 3 and more: the rest is records behind a good header, as far as it can be read, which
+//! are written in one of the five containers and then changed where its first bytes say.
+//!
+//! Held against it: readers of one thread and of two give the same records, of a pipe and of a file; an error tells the
+//! record that is missing; every record comes back from its fields; a file that was not changed comes back; going to an
+//! instruction finds the one that reading on finds.
+
+use std::io::{Cursor, Read};
+use std::ops::ControlFlow;
+
+use unspool_formats::stf::lift::Follower;
+use unspool_formats::stf::read::{Container, ReadError, ReadOptions, Reader};
+use unspool_formats::stf::write::{WriteOptions, Writer};
+use unspool_formats::stf::{Layout, Record};
+
+/// More bytes than this are not read: a few bytes may be gigabytes.
+const MOST: usize = 1 << 22;
+
+/// Identifier, version, features, vector length, protocol, end of the header.
+pub const HEADER: &[u8] =
+    b"\x01STF\x02\x01\0\0\0\x06\0\0\0\x07\0\0\x08\0\0\0\0\0\x0a\x80\0\0\0\x0b\x01\x09\0\0\0\x80\0\0\0\0\x13";
+
+/// Holds the promises against these bytes.
+pub fn check(data: &[u8]) {
+    let Some((choice, rest)) = data.split_first() else { return };
+    match choice {
+        0 => agree(rest),
+        1 => agree(&[HEADER, rest].concat()),
+        2 => agree(&[b"ZSTF\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", rest].concat()),
+        _ => damaged(*choice, rest),
+    }
+}
+
+/// Writes records, reads them, and does so again with bytes changed.
+fn damaged(choice: u8, rest: &[u8]) {
+    let (changes, rest) = rest.split_at(rest.len().min(usize::from(choice / 5 % 4) * 3));
+    let bytes = [HEADER, rest].concat();
+    let records = &bytes[..readable(&bytes)];
+    let container = Container::ALL[usize::from(choice % 5)];
+    let (threads, chunk_markers) = (1 + usize::from(choice & 1), 1 + u64::from(choice >> 6));
+    let options = WriteOptions { threads, level: Some(1), chunk_markers };
+    let mut writer = Writer::seekable(Cursor::new(Vec::new()), container, options).expect("memory");
+    writer.write(records).expect("memory");
+    let mut file = writer.finish().expect("memory").into_inner();
+    let (read, error) = all(Reader::seekable(Cursor::new(file.clone()), ReadOptions { threads: 1 }));
+    // The mark of the end is the only record that others must not follow.
+    let is_refused = error.as_ref().is_some_and(|error| error.to_string().contains("ends before this"));
+    let has_version = error.as_ref().is_some_and(|error| error.to_string().contains("version"));
+    assert!(is_refused || has_version || (error.is_none() && read == records), "{container}: {error:?}");
+    if container == Container::Zstf && error.is_none() {
+        sought(&file);
+    }
+    for change in changes.chunks_exact(3) {
+        let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % file.len();
+        file[at] = file[at].wrapping_add(change[2]);
+    }
+    agree(&file);
+}
+
+/// How many of the bytes are whole records.
+fn readable(bytes: &[u8]) -> usize {
+    let (mut layout, mut at) = (Layout::default(), 0);
+    while let Ok((record, length)) = Record::parse(&bytes[at..], &layout) {
+        layout.follow(&record);
+        at += length;
+    }
+    at
+}
+
+/// Going to an instruction finds the one that reading on finds.
+fn sought(file: &[u8]) {
+    let open = || Reader::seekable(Cursor::new(file.to_vec()), ReadOptions { threads: 1 }).expect("a good file");
+    let mut expected = Vec::new();
+    let read = open().each_instruction(&mut Follower::default(), |instruction| {
+        expected.push((instruction.number, instruction.pc, instruction.opcode));
+        ControlFlow::Continue(())
+    });
+    if read.is_err() {
+        return;
+    }
+    let (mut reader, mut follower) = (open(), Follower::default());
+    for before in [expected.len() / 2, 0, expected.len().saturating_sub(1)] {
+        let Some(expected) = expected.get(before) else { return };
+        assert!(reader.seek_instruction(before as u64, &mut follower).expect("a good file"));
+        let mut found = None;
+        let read = reader.each_instruction(&mut follower, |instruction| {
+            found = Some((instruction.number, instruction.pc, instruction.opcode));
+            ControlFlow::Break(())
+        });
+        read.expect("a good file");
+        assert_eq!(found.as_ref(), Some(expected));
+    }
+}
+
+fn agree(file: &[u8]) {
+    let piped = |threads| all(Reader::new(Cursor::new(file.to_vec()), ReadOptions { threads }));
+    let sought = |threads| all(Reader::seekable(Cursor::new(file.to_vec()), ReadOptions { threads }));
+    let (first, error) = piped(1);
+    for (how, (bytes, other)) in [("piped, 2", piped(2)), ("sought, 1", sought(1)), ("sought, 2", sought(2))] {
+        assert!(bytes == first, "{how}: {} bytes or {}: {other:?} or {error:?}", bytes.len(), first.len());
+        assert_eq!(other.is_some(), error.is_some(), "{how}: {other:?} or {error:?}");
+    }
+    if file.len() < 1000 {
+        let (drops, other) = all(Reader::new(Drops(Cursor::new(file.to_vec())), ReadOptions { threads: 1 }));
+        assert!(first == drops, "{error:?} or {other:?}");
+        assert_eq!(error.as_ref().map(ToString::to_string), other.map(|other| other.to_string()));
+    }
+    if first.len() < MOST
+        && let Ok(mut reader) = Reader::seekable(Cursor::new(file.to_vec()), ReadOptions { threads: 1 })
+    {
+        // Whatever this leads to, it leads to an end.
+        let mut follower = Follower::default();
+        let _ = reader.seek_instruction(3, &mut follower);
+        let _ = reader.each_instruction(&mut follower, |_| ControlFlow::Continue(()));
+        let _ = reader.seek_instruction(1, &mut follower);
+    }
+}
+
+/// The bytes of all records, each put together again, and the error at their end.
+fn all<R: Read>(reader: Result<Reader<R>, ReadError>) -> (Vec<u8>, Option<ReadError>) {
+    let mut reader = match reader {
+        Ok(reader) => reader,
+        Err(error) => return (Vec::new(), Some(error)),
+    };
+    let (mut bytes, mut records) = (Vec::new(), 0);
+    let result = reader.each(|place, record| {
+        assert_eq!((place.record, place.offset), (records, bytes.len() as u64));
+        record.encode(&mut bytes);
+        records += 1;
+        if bytes.len() < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    if let Err(error) = &result {
+        assert_eq!((error.record, error.offset), (records, bytes.len() as u64), "{error}");
+    }
+    (bytes, result.err())
+}
+
+struct Drops(Cursor<Vec<u8>>);
+
+impl Read for Drops {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let bytes = buffer.len().min(3);
+        self.0.read(&mut buffer[..bytes])
+    }
+}
