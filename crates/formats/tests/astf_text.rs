@@ -1,8 +1,6 @@
 //! How records read: the example of the specification line by line, and what it does not show.
 #![allow(clippy::unwrap_used)]
 
-use std::time::Instant;
-
 use unspool_formats::astf::Bytes;
 use unspool_formats::astf::record::{
     Context, ExtraEa, Header, Instruction, Level, Storage, StringContinuation, StringStart, Timestamp, Trap, xattr_mode,
@@ -293,36 +291,4 @@ fn any_bytes_have_one_line() {
         lines.write(&record, &mut text);
         assert!(!text.contains(|c: char| c.is_control()), "{text:?}");
     }
-}
-
-/// Run with `--release -- --ignored --nocapture`: how many lines a second.
-#[test]
-#[ignore = "a measurement"]
-fn speed() {
-    let mut records = Vec::new();
-    for index in 0..100_000_u64 {
-        let pc = 0xffff_8000_0000_0000 + index % 5000 * 4;
-        let iword = [0x6b00_007f, 0xa941_53f3, 0x54ff_fde1, 0x9100_0400][index as usize % 4];
-        records.push(match index % 4 {
-            1 => Instruction { is_read: true, ..access(pc, iword, index << 12, 16) }.to_bytes(),
-            2 => Instruction { is_branch: true, ..access(pc, iword, pc - 0x44, 1) }.to_bytes(),
-            _ => instruction(pc, iword + (index as u32 & 0xf0) / 4 * 4).to_bytes(),
-        });
-    }
-    let mut lines = Lines::new();
-    let mut text = String::new();
-    let (start, mut bytes, rounds) = (Instant::now(), 0, 100);
-    for _ in 0..rounds {
-        for record in &records {
-            lines.write(record, &mut text);
-            text.push('\n');
-            if text.len() > 1 << 16 {
-                bytes += text.len();
-                text.clear();
-            }
-        }
-    }
-    let seconds = start.elapsed().as_secs_f64();
-    let count = (records.len() * rounds) as f64;
-    println!("{:.1} M lines/s, {:.0} MB/s", count / seconds / 1e6, bytes as f64 / seconds / 1e6);
 }

@@ -9,7 +9,6 @@
 mod class;
 mod figure;
 mod opcodes;
-mod push;
 mod string;
 mod unusual;
 
@@ -17,7 +16,6 @@ use std::fmt::Write as _;
 
 use self::class::class_name;
 use self::opcodes::{Direction, Opcodes};
-use self::push::{push_address, push_decimal, push_hex};
 use self::string::Chain;
 use super::access::{Access, Extent};
 use super::layout::Bytes;
@@ -25,6 +23,7 @@ use super::record::{
     Attribute, Context, ContextView, ExtraEa, Header, Instruction, InstructionView, Level, Storage, Timestamp, Trap,
     View, trap_type,
 };
+use crate::push::{push_address, push_decimal, push_hex};
 
 /// Writes records as lines, one after another, from the first record of a file on.
 ///

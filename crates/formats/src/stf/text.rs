@@ -8,17 +8,16 @@
 //! the opcode, so that loops cost nothing. Judges nothing.
 
 mod opcodes;
-mod push;
 mod tilelink;
 
 use std::fmt::Write as _;
 
 use self::opcodes::Opcodes;
-use self::push::{push_address, push_decimal, push_hex, push_opcode, push_short_hex};
 use super::lift::Instruction;
 use super::names::{self, EventKind, RegisterName};
 use super::read::Place;
 use super::record::{BusAccess, Event, MemAccess, PageTableWalk, Record, Register, TraceInfo, Transaction};
+use crate::push::{push_address, push_decimal, push_hex, push_opcode, push_short_hex};
 
 /// Writes instructions and records as lines.
 ///

@@ -29,41 +29,12 @@ use context::State;
 use flow::{Flow, Next};
 use opcode::{Opcode, Opcodes};
 pub use rules::RULES;
+
+pub use crate::rule::{Rule, Severity};
 use rules::RuleId;
 use strings::Strings;
 use time::Time;
 use trap::{Before, Last, Owed};
-
-/// How bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// The document forbids it.
-    Error,
-    /// The document advises against it, or it cannot be what was meant.
-    Warning,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-        })
-    }
-}
-
-/// Something that traces are held to.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// Its name, which stays.
-    pub name: &'static str,
-    /// How bad it is to break it.
-    pub severity: Severity,
-    /// Where the document says so: number and heading.
-    pub section: &'static str,
-    /// What it says, in one sentence.
-    pub says: &'static str,
-}
 
 /// A rule is broken.
 #[derive(Debug, Clone, PartialEq, Eq)]

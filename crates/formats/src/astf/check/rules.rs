@@ -1,29 +1,6 @@
 //! The table of rules: what a trace must keep to, what it should, and where the document says so.
 
-use super::{Rule, Severity};
-
-/// Spells the table: the rules as values, and a name for each to point at it.
-macro_rules! rules {
-    ($($id:ident $name:literal $severity:ident $section:literal $says:literal;)*) => {
-        /// Points at a rule of the table.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(super) enum RuleId {
-            $($id,)*
-        }
-
-        /// All rules, in the order of the document.
-        pub static RULES: &[Rule] = &[
-            $(Rule { name: $name, severity: Severity::$severity, section: $section, says: $says },)*
-        ];
-    };
-}
-
-impl RuleId {
-    /// The rule.
-    pub(super) fn rule(self) -> &'static Rule {
-        &RULES[self as usize]
-    }
-}
+use crate::rule::{Rule, Severity, rules};
 
 rules! {
 LevelRecords "astf-level-records" Warning "3 Trace levels"

@@ -8,7 +8,7 @@
 use unspool_isa::{Disassembler, Isa, Operation, a64_access};
 
 use super::figure::styled;
-use super::push::push_short_hex;
+use crate::push::push_short_hex;
 
 /// Opcodes that are remembered.
 const PLACES: usize = 1 << 14;

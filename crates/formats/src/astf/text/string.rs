@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::super::record::View;
-use super::push::push_hex;
+use crate::push::push_hex;
 
 /// More bytes of a string than this are not shown.
 const SHOWN: usize = 4096;

@@ -6,7 +6,7 @@ use super::super::layout::Value;
 use super::super::record::{
     Context, ExtraEa, Header, Instruction, InstructionView, MICROSECONDS, Record, View, xattr_mode,
 };
-use super::push::push_hex;
+use crate::push::push_hex;
 
 /// Adds ` reserved` and the fields, if there are any.
 #[inline]

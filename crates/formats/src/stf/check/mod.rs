@@ -28,38 +28,9 @@ use header::Header;
 use memory::Memory;
 use opcode::Opcodes;
 pub use rules::RULES;
+
+pub use crate::rule::{Rule, Severity};
 use rules::RuleId;
-
-/// How bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// It leads a reader astray.
-    Error,
-    /// It cannot be what was meant, or something is left out that readers can do without.
-    Warning,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-        })
-    }
-}
-
-/// Something that traces are held to.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// Its name, which stays.
-    pub name: &'static str,
-    /// How bad it is to break it.
-    pub severity: Severity,
-    /// Which record or heading of the text it is about, or which tool relies on it.
-    pub section: &'static str,
-    /// What it says, in one sentence.
-    pub says: &'static str,
-}
 
 /// A rule is broken.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 
 use unspool_isa::{Disassembler, Isa, Xlen};
 
-use super::push::push_short_hex;
+use crate::push::push_short_hex;
 
 /// Opcodes that are remembered.
 const PLACES: usize = 1 << 14;

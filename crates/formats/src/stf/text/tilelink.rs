@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::push::push_hex;
+use crate::push::push_hex;
 
 /// Adds `A code 4 param 0 size 3 source 0x1 data 0102 address 0x80001000 mask 11`.
 ///

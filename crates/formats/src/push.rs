@@ -14,7 +14,7 @@ const PAIRS: [[u8; 2]; 256] = {
 
 /// Adds an address or a word with all of its sixteen digits.
 #[inline]
-pub(super) fn push_address(out: &mut String, address: u64) {
+pub(crate) fn push_address(out: &mut String, address: u64) {
     let mut text = *b"0x________________";
     let (pairs, _) = text[2..].as_chunks_mut::<2>();
     for (pair, byte) in pairs.iter_mut().zip(address.to_be_bytes()) {
@@ -24,7 +24,7 @@ pub(super) fn push_address(out: &mut String, address: u64) {
 }
 
 /// Adds a number in hexadecimal, without more digits than it needs.
-pub(super) fn push_short_hex(out: &mut String, number: u64) {
+pub(crate) fn push_short_hex(out: &mut String, number: u64) {
     let mut text = [0; 16];
     let (pairs, _) = text.as_chunks_mut::<2>();
     for (pair, byte) in pairs.iter_mut().zip(number.to_be_bytes()) {
@@ -37,7 +37,7 @@ pub(super) fn push_short_hex(out: &mut String, number: u64) {
 
 /// Adds an opcode of two or four bytes with all of its digits.
 #[inline]
-pub(super) fn push_opcode(out: &mut String, opcode: u32, length: u8) {
+pub(crate) fn push_opcode(out: &mut String, opcode: u32, length: u8) {
     let mut text = [0; 8];
     let (pairs, _) = text.as_chunks_mut::<2>();
     for (pair, byte) in pairs.iter_mut().zip(opcode.to_be_bytes()) {
@@ -49,7 +49,7 @@ pub(super) fn push_opcode(out: &mut String, opcode: u32, length: u8) {
 
 /// Adds a number in decimal.
 #[inline]
-pub(super) fn push_decimal(out: &mut String, mut number: u64) {
+pub(crate) fn push_decimal(out: &mut String, mut number: u64) {
     let mut text = [0; 20];
     let mut start = text.len();
     loop {
@@ -64,7 +64,7 @@ pub(super) fn push_decimal(out: &mut String, mut number: u64) {
 }
 
 /// Adds bytes, two digits each.
-pub(super) fn push_hex(out: &mut String, bytes: &[u8]) {
+pub(crate) fn push_hex(out: &mut String, bytes: &[u8]) {
     for byte in bytes {
         out.push_str(str::from_utf8(&PAIRS[usize::from(*byte)]).unwrap_or_default());
     }
