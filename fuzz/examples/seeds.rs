@@ -30,6 +30,7 @@ fn main() -> io::Result<()> {
         ("code", codes()),
         ("astf", astfs()),
         ("stf", stfs()),
+        ("tarmac", tarmacs()),
     ];
     for (room, seeds) in rooms {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(room);
@@ -383,4 +384,37 @@ fn stfs() -> Vec<Seed> {
     seeds.extend(changed.map(|(name, choice)| (name, with(choice, &[&change[..], &body].concat()))));
     seeds.push(("zstf_chunks", with(191, &body)));
     seeds
+}
+
+/// A few lines of every producer, in one piece and in drops, and one of them packed.
+fn tarmacs() -> Vec<Seed> {
+    let fast_models = b"0 clk E 00008000 00000001 CoreEvent_RESET\n\
+        1 clk cpu0 IT (1) 0000a10e:00000000b10e_NS,00000000c110_S e8920300 T hyp_n : LDM r2,{r8,r9}\n\
+        1 clk cpu0 MR8X 0000b350:00000000e350 00000000_0000b4f0\n1 clk cpu1 MR4 efefef5c (ABORTED)\n\
+        1 clk cpu0 R r10 0000c3d2\n2 clk IS (2) 0000b3c8 54ffff2b O EL3h_s : B.LT {pc}-0x1c\n\
+        2 clk R DC CISW 00000000:00000240\n2 clk R Z2 c0240000_00000000_40390000_00000000\n\
+        2 clk BW4D_PS I_RCBS O_RCBS 12 0080001000 d4c3b2a1\n2 clk FD (12) 00008000 00008010 A\n\
+        2 clk E 0000041c handler 00000019 CoreEvent_ModeChange\n9 clk CADI E simulation_stopped\n";
+    let rev3 = b"Tarmac Text Rev 3t\r\n      17 ns  ES  EXC [0x00] Reset\r\n            BR (00000010) A\r\n\
+        46 ns  ES  (00000010:059ff028) A svc:     CCFAIL LDREQ pc,{pc}+0x30\r\n-----------     ES  IRQ\r\n\
+        \x20  ST 00006150  ........ ....xx## ........ 3635203e   S:0000006150/12 NM NSH\r\n\
+        \x20     00006140  21000d74 ........ ........ ........   S:0000006140/12 NM NSH\r\n\
+        \x20  R V6<127:64> 1020304050607080\r\n   R Q0 (AARCH32) -------- 00000000\r\n";
+    let rtl = b"12.480000us E HALTED 1\n512ns IT 00000420 4a09        LDR      r2,[pc,#36]\n\
+        512ns MR2_I 0000023e b5f80000\n4177 cyc IT (00031a40:00000006) 00031a40     4ba3 T16 LDR r3,[pc,#652]\n\
+        4175 cyc MNW4___D 20031c40 0df0adba\n9 ns IT (00000100:0000000a) 00000100 ea00000b A :   B pc+0x2c\n\
+        9 ns MNW8____ (00000074:000000c1) 01013ff8 00000000 01000028\n9 ns MCW4___R (00000074:000000c1) TRANSFER 00000007\n\
+        60 cs IT (000000000052c4d0) 54fffd8a O  ---_- :        b.ge\t0x52c480\n60 cs W04 X ffffffa8d4e02b54 02170215\n\
+        # comment\n\nR psr x2xxX0xx";
+    let with = |choice: u8, bytes: &[u8]| [&[choice][..], bytes].concat();
+    // A zstd frame that holds its bytes as they are: header, one block, no checksum.
+    let packed = [b"\x28\xb5\x2f\xfd\x20\x0e\x71\0\0", &b"R r0 00000000\n"[..]].concat();
+    vec![
+        ("fast_models", with(0, fast_models)),
+        ("fast_models_drops", with(0x1e, fast_models)),
+        ("rev3", with(0, rev3)),
+        ("rtl", with(1, rtl)),
+        ("rtl_drops", with(0x0a, rtl)),
+        ("zstd", with(0, &packed)),
+    ]
 }

@@ -13,6 +13,7 @@ pub mod ini;
 pub mod packets;
 pub mod setup;
 pub mod stf;
+pub mod tarmac;
 pub mod walk;
 pub mod zip;
 
@@ -20,7 +21,7 @@ pub mod zip;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them, in the order of the house.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     ("frames", frames::check),
     ("packets", packets::check),
     ("elements", elements::check),
@@ -30,4 +31,5 @@ pub const TARGETS: [Target; 9] = [
     ("code", code::check),
     ("astf", astf::check),
     ("stf", stf::check),
+    ("tarmac", tarmac::check),
 ];

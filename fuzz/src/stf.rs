@@ -6,13 +6,19 @@
 //!
 //! Held against it: readers of one thread and of two give the same records, of a pipe and of a file; an error tells the
 //! record that is missing; every record comes back from its fields; a file that was not changed comes back; going to an
-//! instruction finds the one that reading on finds.
+//! instruction finds the one that reading on finds. Of what can be read: the rules find what they find at places that
+//! there are; a cut has what it says, can be read, and is the same if it is cut again; and so is another version.
 
 use std::io::{Cursor, Read};
 use std::ops::ControlFlow;
 
+use unspool_formats::stf::build::StfVersion;
+use unspool_formats::stf::check::Checker;
 use unspool_formats::stf::lift::Follower;
 use unspool_formats::stf::read::{Container, ReadError, ReadOptions, Reader};
+use unspool_formats::stf::record::descriptor;
+use unspool_formats::stf::slice::{SliceOptions, Sliced, slice};
+use unspool_formats::stf::version::Rewriter;
 use unspool_formats::stf::write::{WriteOptions, Writer};
 use unspool_formats::stf::{Layout, Record};
 
@@ -108,6 +114,14 @@ fn agree(file: &[u8]) {
         assert!(first == drops, "{error:?} or {other:?}");
         assert_eq!(error.as_ref().map(ToString::to_string), other.map(|other| other.to_string()));
     }
+    if first.len() < 1 << 16 {
+        used(&first);
+        // The header says nothing about instructions, so that its traces are of transactions.
+        if let Some(body) = first.strip_prefix(HEADER) {
+            let (end, start) = (b"\x05\x02\0\x13", &HEADER[..HEADER.len() - 1]);
+            used(&[start, end, body].concat());
+        }
+    }
     if first.len() < MOST
         && let Ok(mut reader) = Reader::seekable(Cursor::new(file.to_vec()), ReadOptions { threads: 1 })
     {
@@ -117,6 +131,78 @@ fn agree(file: &[u8]) {
         let _ = reader.each_instruction(&mut follower, |_| ControlFlow::Continue(()));
         let _ = reader.seek_instruction(1, &mut follower);
     }
+}
+
+/// What rules, cuts and versions make of records that can be read.
+fn used(bytes: &[u8]) {
+    let Some(markers) = checked(bytes) else { return };
+    for range in [0..u64::MAX, 1..3, markers / 2..markers] {
+        let Some((cut, sliced)) = cut(bytes, range.clone()) else { continue };
+        let counted = checked(&cut).expect("a cut is right");
+        let told = sliced.instructions.max(sliced.transactions);
+        assert!(told > 0 && told <= range.end - range.start && told <= counted, "{sliced:?}, {counted}");
+        let (again, same) = self::cut(&cut, 0..told).expect("a cut can be cut");
+        assert!(again == cut && (same.instructions, same.transactions) == (sliced.instructions, sliced.transactions));
+    }
+    for version in [StfVersion::V1_3, StfVersion::V1_6] {
+        let Some(other) = rewritten(bytes, version) else { continue };
+        let counted = checked(&other).expect("another version can be read");
+        assert_eq!(counted, markers, "{version:?}");
+        let again = rewritten(&other, version).expect("it is of this version already");
+        assert!(again.ends_with(body(&other)), "{version:?}");
+    }
+}
+
+/// How many opcodes and transactions there are; `None` if the records do not stand where they belong.
+fn checked(bytes: &[u8]) -> Option<u64> {
+    let (mut checker, mut markers, mut is_ended, mut is_proper, mut read) = (Checker::new(), 0, false, true, 0);
+    let mut reader = Reader::plain(bytes);
+    let result = reader.each(|place, record| {
+        let at = record.descriptor();
+        let is_of_body = matches!(
+            at,
+            descriptor::COMMENT | descriptor::INST_IEM | descriptor::PROCESS_ID_EXT | descriptor::FORCE_PC
+        );
+        is_proper &= if is_ended { at > descriptor::END_HEADER || is_of_body } else { at <= descriptor::END_HEADER };
+        is_ended |= at == descriptor::END_HEADER;
+        markers +=
+            u64::from(matches!(record, Record::InstOpcode32(_) | Record::InstOpcode16(_) | Record::Transaction(_)));
+        checker.push(place, record, &mut |found| assert!(found.place.record <= place.record));
+        read = place.record;
+        ControlFlow::Continue(())
+    });
+    checker.finish(&mut |found| assert!(found.place.record <= read));
+    (result.is_ok() && is_ended && is_proper).then_some(markers)
+}
+
+fn cut(bytes: &[u8], range: std::ops::Range<u64>) -> Option<(Vec<u8>, Sliced)> {
+    let mut cut = Vec::new();
+    let sliced = slice(&mut Reader::plain(bytes), range, SliceOptions { sign: false }, &mut cut).ok()?;
+    Some((cut, sliced))
+}
+
+/// The records in another version, if it can say anything of them.
+fn rewritten(bytes: &[u8], version: StfVersion) -> Option<Vec<u8>> {
+    let (mut rewriter, mut other) = (Rewriter::new(version), Vec::new());
+    let read = Reader::plain(bytes).each(|_, record| {
+        rewriter.record(record, &mut other);
+        ControlFlow::Continue(())
+    });
+    read.expect("records that were read");
+    (!rewriter.is_impossible()).then_some(other)
+}
+
+/// What is behind the header.
+fn body(bytes: &[u8]) -> &[u8] {
+    let (mut layout, mut at) = (Layout::default(), 0);
+    while let Ok((record, length)) = Record::parse(&bytes[at..], &layout) {
+        layout.follow(&record);
+        at += length;
+        if record == Record::EndHeader {
+            break;
+        }
+    }
+    &bytes[at..]
 }
 
 /// The bytes of all records, each put together again, and the error at their end.

@@ -98,6 +98,7 @@ fn open_package(path: &Path) -> anyhow::Result<Capture> {
     match What::at(path) {
         Ok(What::Astf) => bail!("{}: an ASTF file is no capture; see 'unspool dump'", path.display()),
         Ok(What::Stf) => bail!("{}: an STF file is no capture; see 'unspool dump'", path.display()),
+        Ok(What::Tarmac) => bail!("{}: a Tarmac log is no capture; see 'unspool dump'", path.display()),
         _ => {}
     }
     Capture::open(path).map_err(|error| match error {

@@ -10,26 +10,42 @@ use unspool::What;
 
 use crate::astf::{Astf, is_standard};
 use crate::stf::Stf;
+use crate::tarmac::{Tarmac, TarmacArgs};
 
 /// Which file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FileArgs {
-    /// An ASTF or STF file ('-': standard input)
+    /// An ASTF or STF file or a Tarmac log ('-': standard input)
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) tarmac: TarmacArgs,
+}
+
+impl FileArgs {
+    /// Opens it.
+    pub(crate) fn open(&self, threads: Option<usize>) -> anyhow::Result<Option<Opened>> {
+        open(&self.file, threads, &self.tarmac)
+    }
 }
 
 /// A trace file.
 pub(crate) enum Opened {
     Astf(Astf),
     Stf(Stf),
+    Tarmac(Tarmac),
 }
 
 /// Opens a file or the standard input. `None`: it is a trace file, but damaged before the first record; that was told.
-pub(crate) fn open(path: &Path, threads: Option<usize>) -> anyhow::Result<Option<Opened>> {
+/// What a user says of a log makes a log of it.
+pub(crate) fn open(path: &Path, threads: Option<usize>, tarmac: &TarmacArgs) -> anyhow::Result<Option<Opened>> {
+    if tarmac.is_said() {
+        return Ok(Some(Opened::Tarmac(Tarmac::open(path, tarmac)?)));
+    }
     match look(path, threads) {
         Some(opened) => opened,
-        // That it is neither is for one of them to say.
+        // That it is none of them is for one of them to say.
         None => Ok(Astf::open(path, threads)?.map(Opened::Astf)),
     }
 }
@@ -46,6 +62,7 @@ fn look(path: &Path, threads: Option<usize>) -> Option<anyhow::Result<Option<Ope
     match What::at(path).ok()? {
         What::Astf => Some(Astf::open(path, threads).map(|file| file.map(Opened::Astf))),
         What::Stf => Some(Stf::open(path, threads).map(|file| file.map(Opened::Stf))),
+        What::Tarmac => Some(Tarmac::open(path, &TarmacArgs::default()).map(|file| Some(Opened::Tarmac(file)))),
         _ => None,
     }
 }
@@ -61,6 +78,10 @@ fn peek(path: &Path, threads: Option<usize>, only: bool) -> Option<anyhow::Resul
     match what {
         What::Stf => Some(Stf::of(&name, Box::new(pipe), threads).map(|file| file.map(Opened::Stf))),
         What::Astf => Some(Astf::of(&name, Box::new(pipe), None, threads).map(|file| file.map(Opened::Astf))),
+        What::Tarmac => {
+            let file = Tarmac::of(&name, Box::new(pipe), &TarmacArgs::default());
+            Some(file.map(|file| Some(Opened::Tarmac(file))))
+        }
         _ if only => Some(Astf::of(&name, Box::new(pipe), None, threads).map(|file| file.map(Opened::Astf))),
         _ => None,
     }

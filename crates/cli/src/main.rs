@@ -12,6 +12,7 @@ mod output;
 mod progress;
 mod stf;
 mod target;
+mod tarmac;
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
@@ -63,6 +64,10 @@ enum Verb {
     Convert(cmd::convert::Args),
     Slice(cmd::slice::Args),
     Stats(cmd::stats::Args),
+    Index(cmd::index::Args),
+    State(cmd::state::Args),
+    Calls(cmd::calls::Args),
+    Profile(cmd::profile::Args),
 }
 
 fn main() -> ExitCode {
@@ -77,6 +82,10 @@ fn main() -> ExitCode {
         Verb::Convert(args) => cmd::convert::run(&args),
         Verb::Slice(args) => cmd::slice::run(&args),
         Verb::Stats(args) => cmd::stats::run(&args),
+        Verb::Index(args) => cmd::index::run(&args),
+        Verb::State(args) => cmd::state::run(&args),
+        Verb::Calls(args) => cmd::calls::run(&args),
+        Verb::Profile(args) => cmd::profile::run(&args),
     };
     match done {
         Ok(Verdict::Clean) => ExitCode::SUCCESS,

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, anyhow};
 use unspool::formats::stf::lift::{Follower, Instruction};
-use unspool::formats::stf::read::{Container, Fault, Place, ReadError, ReadErrorKind, ReadOptions, Reader, Warning};
+use unspool::formats::stf::read::{
+    ChunkSizes, Container, Fault, Gather, Place, ReadError, ReadErrorKind, ReadOptions, Reader, Warning,
+};
 use unspool::formats::stf::record::Record;
 
 use crate::Verdict;
@@ -86,6 +88,11 @@ impl Stf {
     /// What it is stored in.
     pub(crate) fn container(&self) -> Container {
         self.reader.container()
+    }
+
+    /// How it is cut into chunks, if it is.
+    pub(crate) fn chunks(&self) -> Option<ChunkSizes> {
+        self.reader.chunks()
     }
 
     /// What is odd about it, as far as it was read.
@@ -186,6 +193,20 @@ impl Stf {
         self.ended(ended)
     }
 
+    /// The same with all that are left, by several threads where the file allows that.
+    pub(crate) fn gather<G: Gather>(
+        &mut self,
+        follower: &mut Follower,
+        progress: &mut Progress,
+        into: G,
+    ) -> anyhow::Result<(G, End)> {
+        let Self { reader, read, size, .. } = self;
+        let mut watched = Watched { into, watch: Some((STRIDE, progress, read, *size)) };
+        let ended = reader.gather(follower, &mut watched);
+        let into = watched.into;
+        Ok((into, self.ended(ended)?))
+    }
+
     /// The same with the bytes of many records at a time.
     pub(crate) fn each_run(
         &mut self,
@@ -198,6 +219,37 @@ impl Stf {
             flow(take(bytes))
         });
         self.ended(ended)
+    }
+}
+
+/// Looks at the progress bar on the way. Parts do not: they are of other threads.
+struct Watched<'w, G> {
+    into: G,
+    /// How many instructions until the next look, and what is looked at.
+    watch: Option<(u64, &'w mut Progress, &'w AtomicU64, Option<u64>)>,
+}
+
+impl<G: Gather> Gather for Watched<'_, G> {
+    fn take(&mut self, instruction: &Instruction<'_>) {
+        self.into.take(instruction);
+        if let Some((until_look, progress, read, size)) = &mut self.watch {
+            *until_look -= 1;
+            if *until_look == 0 {
+                *until_look = STRIDE;
+                look(progress, read, *size);
+            }
+        }
+    }
+
+    fn part(&self) -> Self {
+        Self { into: self.into.part(), watch: None }
+    }
+
+    fn append(&mut self, part: Self) {
+        self.into.append(part.into);
+        if let Some((_, progress, read, size)) = &mut self.watch {
+            look(progress, read, *size);
+        }
     }
 }
 
@@ -263,9 +315,10 @@ impl Header {
         self.protocol.is_some() || self.features.is_some_and(|features| features & TRANSACTIONS != 0)
     }
 
-    /// The record that tells the instruction set.
-    pub(crate) fn isa_record(&self) -> Record<'static> {
-        Record::Isa(self.isa.unwrap_or(1))
+    /// The records that tell the instruction set.
+    pub(crate) fn isa_records(&self) -> [Record<'_>; 2] {
+        let extensions = self.extensions.as_deref().unwrap_or_default();
+        [Record::Isa(self.isa.unwrap_or(1)), Record::IsaExtended(extensions.as_bytes())]
     }
 
     fn take(&mut self, record: &Record<'_>) {

@@ -1,4 +1,5 @@
-//! How fast STF records and instructions are gone through: `cargo run --release --example stf_speed FILE`.
+//! How fast STF records and instructions are gone through: `cargo run --release --example stf_speed FILE [WORD]`. With a
+//! word, only the rows that have it.
 //!
 //! Of a plain file, the body is repeated until it has 100 MB, so that what is measured is more than the first look at
 //! it. Of a .zstf file, what it takes to decompress its chunks and nothing else stands beside.
@@ -10,9 +11,10 @@ use std::io::{Cursor, Read};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use unspool_formats::stf::lift::Follower;
-use unspool_formats::stf::read::{Container, ReadError, ReadOptions, Reader};
+use unspool_formats::stf::lift::{Follower, Instruction};
+use unspool_formats::stf::read::{Container, Gather, ReadError, ReadOptions, Reader};
 use unspool_formats::stf::record::Record;
+use unspool_formats::stf::stats::Stats;
 use unspool_formats::stf::write::{WriteOptions, Writer};
 
 /// How often each is measured; the best counts.
@@ -43,7 +45,9 @@ fn main() -> Result<(), Box<dyn Error>> {
                 length = written(&plain, container, threads)?.len();
                 Ok(0)
             })?;
-            println!("{:>28} bytes", length);
+            if length > 0 {
+                println!("{length:>28} bytes");
+            }
         }
     }
     Ok(())
@@ -78,11 +82,43 @@ fn iterate<R: Read>(
         })?;
         std::hint::black_box(check);
         Ok(follower.instructions)
+    })?;
+    best(&format!("{name}: gathered"), length, || {
+        let (mut follower, mut check) = (Follower::default(), Check(0));
+        open()?.gather(&mut follower, &mut check)?;
+        std::hint::black_box(check.0);
+        Ok(follower.instructions)
+    })?;
+    best(&format!("{name}: stats"), length, || {
+        let (mut follower, mut stats) = (Follower::default(), Stats::default());
+        open()?.gather(&mut follower, &mut stats)?;
+        Ok(stats.mix.finish().total)
     })
+}
+
+/// The same as for instructions, by as many threads as there are.
+struct Check(u64);
+
+impl Gather for Check {
+    #[inline]
+    fn take(&mut self, instruction: &Instruction<'_>) {
+        self.0 ^= instruction.pc ^ u64::from(instruction.opcode);
+    }
+
+    fn part(&self) -> Self {
+        Self(0)
+    }
+
+    fn append(&mut self, part: Self) {
+        self.0 ^= part.0;
+    }
 }
 
 /// Measures, and prints the best.
 fn best(name: &str, length: usize, mut run: impl FnMut() -> Result<u64, Box<dyn Error>>) -> Result<(), Box<dyn Error>> {
+    if std::env::args().nth(2).is_some_and(|word| !name.contains(&word)) {
+        return Ok(());
+    }
     let (mut least, mut count) = (f64::MAX, 0);
     for _ in 0..TIMES {
         let start = Instant::now();

@@ -11,3 +11,4 @@ pub mod astf;
 mod push;
 mod rule;
 pub mod stf;
+pub mod tarmac;

@@ -1,5 +1,7 @@
 //! The checker: every rule is broken somewhere, and what is allowed, or usual, is accepted.
 
+#[path = "stf_check/a64.rs"]
+mod a64;
 #[path = "stf_check/accepted.rs"]
 mod accepted;
 #[path = "stf_check/broken.rs"]
@@ -127,7 +129,8 @@ fn document() -> String {
         is something that leads a reader astray; a warning is something that cannot be what was meant, or that the text \
         asks for and many producers leave out. Of opcodes that are unknown, of instructions with micro-operations, and of \
         those that an exception or interrupt belongs to, nothing is asked.\n\n\
-        Each rule is tested by the rows named in the last column, in `crates/formats/tests/stf_check/broken.rs`. \
+        Each rule is tested by the rows named in the last column, in `crates/formats/tests/stf_check/broken.rs` and \
+        `a64.rs`. \
         This text is written by the tests: `UPDATE=1 cargo test -p unspool-formats --test stf_check`.\n\n\
         | rule | severity | section | what it says | tested by |\n|---|---|---|---|---|\n",
     );

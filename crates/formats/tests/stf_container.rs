@@ -680,17 +680,6 @@ fn what_is_wrong_with_a_file_is_told() {
 }
 
 #[test]
-fn instructions_count_the_first_chunk() {
-    let mut file = written(&trace(20), Container::Zstf, options(5));
-    file[4] = 6;
-    let mut reader = Reader::seekable(Cursor::new(file), ReadOptions { threads: 1 }).unwrap();
-    let mut follower = Follower::default();
-    assert!(!reader.each_instruction(&mut follower, |_| ControlFlow::Continue(())).unwrap());
-    assert_eq!(follower.instructions, 20);
-    assert_eq!(reader.warnings(), [Warning::WrongMarkers { chunk: 0, found: 5, expected: 6 }]);
-}
-
-#[test]
 fn headers_are_judged() {
     let version = |major, minor| {
         let mut records = trace(2);
@@ -857,6 +846,51 @@ fn large_chunks_and_large_records() {
                 assert!(outcome.error.is_none() && outcome.bytes == expected, "{how}, {threads}: {}", outcome.text());
                 assert_eq!(outcome.warnings, [], "{how}, {threads}");
             }
+        }
+    }
+}
+
+#[test]
+fn chunks_that_are_not_held_in_memory() {
+    // What looks random stays as long as it is, so the second of three chunks has more than 32 MiB.
+    let mut state = 1_u64;
+    let random = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 56) as u8
+    };
+    let noise: Vec<u8> = (0..17 << 20).map(random).collect();
+    let mut trace = trace(25);
+    let place = trace.iter().position(|record| matches!(record, Record::ForcePc(0xa000_000d))).unwrap();
+    trace.splice(place..place, [Record::Comment(&noise), Record::Comment(&noise)]);
+    let expected = encoded(&trace);
+    let file = written(&trace, Container::Zstf, WriteOptions { level: Some(1), ..options(10) });
+    let apart = Apart::of(&file);
+    let sizes: Vec<usize> =
+        (0..3).map(|at| apart.chunks.get(at + 1).map_or(apart.end, |next| next.0) - apart.chunks[at].0).collect();
+    assert!(sizes[1] > 32 << 20 && sizes[0] < 1000 && sizes[2] < 1000, "{sizes:?}");
+    let all = instructions(&mut Reader::plain(&expected[..]), &mut Follower::default());
+    for threads in [1, 2] {
+        for (how, outcome) in [("piped", piped(&file, threads)), ("sought", sought(&file, threads))] {
+            assert!(outcome.error.is_none() && outcome.bytes == expected, "{how}, {threads}: {}", outcome.text());
+            assert_eq!(outcome.warnings, [], "{how}, {threads}");
+        }
+        let open = || Reader::seekable(Cursor::new(file.clone()), ReadOptions { threads }).unwrap();
+        let (mut reader, mut follower) = (open(), Follower::default());
+        assert_eq!(instructions(&mut reader, &mut follower), all);
+        for before in [24, 12, 3, 19] {
+            assert!(reader.seek_instruction(before, &mut follower).unwrap());
+            assert_eq!(instructions(&mut reader, &mut follower), all[before as usize..], "{before}, {threads} threads");
+        }
+        let mut stats = unspool_formats::stf::stats::Stats::default();
+        assert!(!open().gather(&mut Follower::default(), &mut stats).unwrap());
+        assert_eq!((stats.counts.opcodes, stats.counts.comments), (25, 6), "{threads} threads");
+        // Damage in the midst of it.
+        let mut file = file.clone();
+        let at = apart.chunks[1].0 + (33 << 20);
+        file.truncate(at);
+        for outcome in [piped(&file, threads), sought(&file, threads)] {
+            assert!(outcome.text().contains("chunk 1, byte 0x"), "{}", outcome.text());
+            assert!(expected.starts_with(&outcome.bytes) && outcome.bytes.len() > 17 << 20, "{threads} threads");
         }
     }
 }

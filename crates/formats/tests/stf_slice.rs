@@ -13,7 +13,7 @@ use unspool_formats::stf::build::{Builder, Header, Iem, MAKER, Mode, Step, StfVe
 use unspool_formats::stf::check::{Checker, Finding, Severity};
 use unspool_formats::stf::lift::Follower;
 use unspool_formats::stf::read::Reader;
-use unspool_formats::stf::record::Record;
+use unspool_formats::stf::record::{Record, TraceInfo, Transaction};
 use unspool_formats::stf::slice::{SliceError, SliceOptions, Sliced, slice};
 
 const UNSIGNED: SliceOptions = SliceOptions { sign: false };
@@ -148,25 +148,142 @@ fn page_table_walks_count_from_the_cut() {
     // Number 17 is a load with a walk.
     let bytes = trace(&program(&[17, 22, 17, 17]));
     let (cut, sliced) = cut(&bytes, 2..4, UNSIGNED).unwrap();
-    assert_eq!(sliced, Sliced { instructions: 2, walks_adjusted: 2, walks_kept: 0 });
+    assert_eq!(sliced, Sliced { instructions: 2, walks_adjusted: 2, ..Sliced::default() });
     assert_eq!(told(&cut).iter().map(|told| told.walks[0]).collect::<Vec<i64>>(), [-1, -1]);
     let mut lines = program(&[22, 22, 17]);
     lines[2].walk = Some(0);
     let (_, sliced) = self::cut(&trace(&lines), 1..3, UNSIGNED).unwrap();
-    assert_eq!(sliced, Sliced { instructions: 2, walks_adjusted: 0, walks_kept: 1 });
+    assert_eq!(sliced, Sliced { instructions: 2, walks_kept: 1, ..Sliced::default() });
+}
+
+const TRANSACTION_HEADER: [Record<'_>; 7] = [
+    Record::Identifier(*b"STF"),
+    Record::Version { major: 1, minor: 6 },
+    Record::Comment(b"made by a test"),
+    Record::TraceInfo(TraceInfo { generator: 0x40, version: [1, 2, 3], comment: b"a test" }),
+    Record::TraceInfoFeature(0x10_0000),
+    Record::ProtocolId(1),
+    Record::ClockId { id: 1, name: b"clk" },
+];
+
+fn encode(records: &[Record<'_>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    records.iter().for_each(|record| record.encode(&mut bytes));
+    bytes
+}
+
+fn transaction(id: u64) -> Record<'static> {
+    let data = &[5, 0, 0, 0, 0, 0, 0, 0, 0];
+    Record::Transaction(Transaction { id, cycles: 10 + id, clock: 1, count: 0, metadata: &[], data })
+}
+
+fn depends(id: u64) -> Record<'static> {
+    Record::TransactionDependency { id, cycles: 3, clock: 1 }
+}
+
+/// The groups of five transactions, with the numbers 1, 2, 3, 7 and 5.
+fn groups() -> [Vec<u8>; 5] {
+    [
+        encode(&[transaction(1)]),
+        encode(&[depends(1), transaction(2)]),
+        encode(&[Record::Comment(b"why"), depends(1), depends(2), transaction(3)]),
+        encode(&[depends(3), transaction(7)]),
+        encode(&[depends(7), depends(6), transaction(5)]),
+    ]
+}
+
+fn transactions() -> Vec<u8> {
+    let trailing = encode(&[Record::Comment(b"the end"), Record::ReserveEnd]);
+    [encode(&TRANSACTION_HEADER), encode(&[Record::EndHeader]), groups().concat(), trailing].concat()
+}
+
+#[test]
+fn transactions_are_cut_byte_for_byte() {
+    let header = encode(&[&TRANSACTION_HEADER[..], &[Record::EndHeader]].concat());
+    // Which dependencies are on transactions that were left outside.
+    let rows = [
+        ("all, and what there never was", 0..5, 0),
+        ("more than there are", 0..u64::MAX, 0),
+        ("from the start", 0..3, 0),
+        ("one is outside", 1..2, 1),
+        ("two of three", 1..3, 2),
+        ("both", 2..3, 2),
+        ("the last", 4..9, 2),
+        ("a number that there never was", 3..5, 2),
+    ];
+    for (name, range, outside) in rows {
+        let (bytes, sliced) = cut(&transactions(), range.clone(), UNSIGNED).unwrap();
+        let groups = groups();
+        let cut = &groups[range.start as usize..groups.len().min(range.end as usize)];
+        assert_eq!(bytes, [header.clone(), cut.concat()].concat(), "{name}");
+        let expected = Sliced { transactions: cut.len() as u64, dependencies_kept: outside, ..Sliced::default() };
+        assert_eq!(sliced, expected, "{name}");
+        assert_eq!(check(&bytes), [], "{name}");
+    }
+}
+
+#[test]
+fn a_cut_of_transactions_says_who_cut() {
+    let (bytes, _) = cut(&transactions(), 1..2, SliceOptions::default()).unwrap();
+    assert_eq!(check(&bytes), []);
+    let mut said = 0;
+    let read = Reader::plain(&bytes[..]).each(|_, record| {
+        said += usize::from(matches!(record, Record::Comment(text) if *text == MAKER.as_bytes()));
+        said += usize::from(matches!(record, Record::TraceInfo(info) if info.comment == MAKER.as_bytes()));
+        assert!(!matches!(record, Record::ForcePc(_)), "transactions are nowhere");
+        ControlFlow::Continue(())
+    });
+    assert!(!read.unwrap());
+    assert_eq!(said, 2);
+}
+
+#[test]
+fn the_process_of_transactions_is_told_again() {
+    let tell = |number| Record::ProcessIdExt([0, number, 0]);
+    let body = [tell(1), transaction(1), tell(2), transaction(2), transaction(3)];
+    let bytes = encode(&[&TRANSACTION_HEADER[..], &[Record::EndHeader], &body].concat());
+    let (cut, _) = cut(&bytes, 2..3, UNSIGNED).unwrap();
+    let expected = [&TRANSACTION_HEADER[..], &[Record::EndHeader, tell(2), transaction(3)]].concat();
+    assert_eq!(cut, encode(&expected));
+}
+
+#[test]
+fn damage_behind_the_last_transaction_does_no_harm() {
+    let whole = transactions();
+    let length = encode(&[&TRANSACTION_HEADER[..], &[Record::EndHeader]].concat()).len() + groups()[..2].concat().len();
+    assert!(cut(&whole[..length + 3], 0..2, UNSIGNED).is_ok());
+    assert!(matches!(cut(&whole[..length + 3], 0..3, UNSIGNED), Err(SliceError::Read(_))));
+}
+
+#[test]
+fn instructions_with_a_stray_protocol_are_instructions() {
+    let bytes = encode(&[
+        Record::Identifier(*b"STF"),
+        Record::Version { major: 1, minor: 6 },
+        Record::Isa(1),
+        Record::InstIem(2),
+        Record::TraceInfoFeature(0x8_0020),
+        Record::ForcePc(START),
+        Record::ProtocolId(1),
+        Record::EndHeader,
+        Record::InstOpcode32(0x13),
+    ]);
+    assert_eq!(cut(&bytes, 0..1, UNSIGNED).unwrap().1.instructions, 1);
 }
 
 #[test]
 fn what_cannot_be_cut_says_why() {
     let bytes = trace(&program(&[22, 22, 22]));
     let head = Builder::new(Vec::new(), &Header { iem: Iem::Rv32, ..Header::new(START) }).unwrap().finish().sink;
-    let transactions = b"\x01STF\x02\x01\0\0\0\x06\0\0\0\x0b\x01\x13";
+    let no_transactions = b"\x01STF\x02\x01\0\0\0\x06\0\0\0\x0b\x01\x13";
     let rows: &[(&str, &[u8], Range<u64>, &str)] = &[
         ("behind the end", &bytes, 3..9, "the trace has 3"),
         ("nothing", &bytes, 1..1, "no instruction in the range"),
         ("no instructions", &head, 0..1, "the trace has 0"),
         ("no end of the header", &head[..head.len() - 1], 0..1, "no end of its header"),
-        ("transactions", transactions, 0..1, "only instructions"),
+        ("no transactions", no_transactions, 0..1, "no transaction in the range: the trace has 0"),
+        ("behind the last transaction", &transactions(), 5..6, "no transaction in the range: the trace has 5"),
+        ("no range of transactions", &transactions(), 2..2, "no transaction in the range"),
         ("damaged before the range", &bytes[..bytes.len() - 6], 2..3, "the trace ends within a record"),
     ];
     for (name, bytes, range, expected) in rows {

@@ -36,6 +36,6 @@ mod text;
 pub use a64::is_ordinary_a64;
 pub use access::{Access, Operation, Stage, a64_access, call_number};
 pub use facts::{Facts, Isa, Kind, Target, facts, t32_length};
-pub use riscv::{Class, Classes, RiscvAccess, RiscvFacts, RiscvFlow, Xlen, riscv_facts, riscv_length};
+pub use riscv::{Class, Classes, RiscvAccess, RiscvExtensions, RiscvFacts, RiscvFlow, Xlen, riscv_facts, riscv_length};
 #[cfg(feature = "text")]
 pub use text::{Disassembler, riscv_mnemonic};

@@ -3,18 +3,21 @@
 //! (width of the registers, address, opcode) ─▶ **facts**
 //!
 //! Two bytes or four; the longer forms that the encoding foresees have no instruction yet. Where extensions give two
-//! meanings to one opcode, the one of the common profiles counts: Zcd before Zcmp and Zcmt, Zcf before Zclsd, and F
-//! before Zfinx. Knows the ratified extensions up to RVA23, and none of a vendor.
+//! meanings to one opcode, the one of the common profiles counts: Zcd before Zcmp and Zcmt (unless it is said that there
+//! are these: [`RiscvExtensions`]), Zcf before Zclsd, and F before Zfinx. Knows the ratified extensions up to RVA23, and
+//! none of a vendor.
 //! Specification: The RISC-V Instruction Set Manual, volumes I and II (20250508).
 
 mod class;
 mod float;
 mod narrow;
+mod push;
 mod system;
 mod vector;
 mod wide;
 
 pub use class::{Class, Classes};
+pub use push::RiscvExtensions;
 
 /// How wide the integer registers are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -16,7 +16,7 @@ use capstone::arch::{BuildsCapstone, BuildsCapstoneExtraMode, BuildsCapstoneSynt
 use fARM64::format::{FmtFormatter, Formatter};
 use fARM64::{Decoder, DecoderOptions};
 
-use crate::{Isa, Xlen, facts, t32_length};
+use crate::{Isa, RiscvExtensions, Xlen, facts, t32_length};
 
 mod riscv;
 
@@ -54,7 +54,12 @@ impl Disassembler {
     /// The text of the RISC-V instruction `opcode` at `address`; the opcode is laid out as for
     /// [`riscv_facts`](crate::riscv_facts()).
     pub fn riscv(&mut self, xlen: Xlen, address: u64, opcode: u32) -> String {
-        riscv::text(xlen, address, opcode)
+        riscv::text(RiscvExtensions::default(), xlen, address, opcode)
+    }
+
+    /// The same where there are extensions that give other meanings to opcodes.
+    pub fn riscv_with(&mut self, extensions: RiscvExtensions, xlen: Xlen, address: u64, opcode: u32) -> String {
+        riscv::text(extensions, xlen, address, opcode)
     }
 
     fn a64(&self, address: u64, word: u32) -> Option<String> {

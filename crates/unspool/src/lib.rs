@@ -24,15 +24,19 @@
 //! ```
 
 mod bare;
+mod calls;
 mod error;
 mod overview;
 mod parallel;
 mod program;
 mod sniff;
+pub mod tarmac;
 mod trace;
 mod window;
 
 pub use bare::{Bare, open_bare};
+pub use calls::{TarmacCalls, call_tree};
+pub use unspool_formats::tarmac::clock::Clock;
 pub use error::Error;
 pub use overview::{BufferOverview, Overview, TraceOverview, overview};
 pub use parallel::{Parts, Progress};
@@ -40,6 +44,7 @@ pub use program::Program;
 pub use sniff::{Peeked, What};
 pub use trace::{FlowReceiver, Frames, InstructionReceiver, Sink, Trace, go_through_frames};
 
+pub use unspool_analyze as analyze;
 pub use unspool_capture as capture;
 pub use unspool_coresight as coresight;
 pub use unspool_flow as flow;

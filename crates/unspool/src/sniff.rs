@@ -10,6 +10,8 @@ use std::path::Path;
 
 use unspool_formats::stf::Record;
 use unspool_formats::stf::read::{Container, ReadErrorKind, ReadOptions, Reader};
+use unspool_formats::tarmac;
+use unspool_formats::tarmac::parse::ParseOptions;
 
 /// What something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,13 +23,15 @@ pub enum What {
     Astf,
     /// An STF file, in any of its containers.
     Stf,
+    /// A Tarmac log, compressed or not.
+    Tarmac,
 }
 
-/// Bytes that have to be seen.
-const LOOK: u64 = Container::PEEK as u64;
+/// Bytes that are looked at: of what is compressed, so many that something comes out of it.
+const LOOK: u64 = 64 << 10;
 
-/// Bytes that have to be seen of what is compressed, so that something comes out of it.
-const LOOK_WITHIN: u64 = 64 << 10;
+/// Lines that tell whether text is a log.
+const LINES: usize = 256;
 
 impl What {
     /// What is at a path. Only files are looked into: the beginning of a pipe would be lost; see [`peek`](Self::peek).
@@ -44,6 +48,7 @@ impl What {
             _ if bytes.starts_with(b"ASTF") => Self::Astf,
             Some(Container::Plain | Container::Zstf) => Self::Stf,
             Some(_) if holds_stf(bytes) => Self::Stf,
+            _ if holds_log(bytes) => Self::Tarmac,
             _ => Self::Capture,
         }
     }
@@ -60,10 +65,7 @@ pub type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
 
 fn beginning(input: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut start = Vec::new();
-    input.by_ref().take(LOOK).read_to_end(&mut start)?;
-    if container(&start).is_some_and(is_compressed) {
-        input.take(LOOK_WITHIN - LOOK).read_to_end(&mut start)?;
-    }
+    input.take(LOOK).read_to_end(&mut start)?;
     Ok(start)
 }
 
@@ -74,10 +76,6 @@ fn container(bytes: &[u8]) -> Option<Container> {
         Container::Zstf => bytes.len() >= 3,
         packed => bytes.starts_with(packed.magic()),
     })
-}
-
-fn is_compressed(container: Container) -> bool {
-    !matches!(container, Container::Plain | Container::Zstf)
 }
 
 /// Does what is compressed here start like a trace? That it breaks off is no wonder.
@@ -94,6 +92,25 @@ fn holds_stf(bytes: &[u8]) -> bool {
         ControlFlow::Break(())
     });
     found
+}
+
+/// Are these, unpacked if need be, lines of a log? Some may be damaged; most have to mean something.
+fn holds_log(bytes: &[u8]) -> bool {
+    let options = tarmac::read::ReadOptions { parse: ParseOptions { implicit_thumb: true } };
+    let Ok(mut reader) = tarmac::read::Reader::new(bytes, options) else { return false };
+    let (mut lines, mut known, mut unknown) = (0, 0, 0);
+    // How it ends is of no interest: the beginning is all that is there.
+    let _ = reader.each(|_, line| {
+        lines += 1;
+        match line.record {
+            tarmac::Record::Blank | tarmac::Record::Comment(_) | tarmac::Record::Told(_) => {}
+            tarmac::Record::Header(_) => known += LINES,
+            tarmac::Record::Unknown(_) => unknown += 1,
+            _ => known += 1,
+        }
+        if lines < LINES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    known > 0 && known >= unknown
 }
 
 #[cfg(test)]
@@ -114,6 +131,10 @@ mod tests {
             (b"ZST", What::Stf),
             (b"ZS", What::Capture),
             (b"ZSTF and so on", What::Stf),
+            (b"Tarmac Text Rev 3t\n", What::Tarmac),
+            (b"# notes\n\n1 clk IT (1) 00008000 d503201f O EL1h_n : NOP\n", What::Tarmac),
+            (b"[snapshot]\nversion=1.0\n", What::Capture),
+            (b"Read me first.\nThis is a text.\n", What::Capture),
             (b"\x1f\x8b", What::Capture),
             (b"\x1f\x8b\x08\0\0\0\0\0\0\x03 and no more", What::Capture),
         ];
@@ -144,7 +165,12 @@ mod tests {
             })
             .take(1 << 20),
         );
-        let rows = [(trace.clone(), What::Stf), (trace[..13].to_vec(), What::Stf), (b"notes".to_vec(), What::Capture)];
+        let rows = [
+            (trace.clone(), What::Stf),
+            (trace[..13].to_vec(), What::Stf),
+            (b"notes".to_vec(), What::Capture),
+            (b"2 clk R X0 00000000_00000000\n".to_vec(), What::Tarmac),
+        ];
         for (bytes, expected) in rows {
             let bytes = packed(&bytes);
             let (what, mut input) = What::peek(&bytes[..]).unwrap();

@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use unspool::formats::stf::read::Place;
-use unspool::formats::{astf, stf};
+use unspool::formats::{astf, stf, tarmac};
 
 use super::{grouped, many};
 use crate::Verdict;
 use crate::args::OutputArgs;
 use crate::astf::{Astf, End};
-use crate::file::{FileArgs, Opened, open};
+use crate::file::{FileArgs, Opened};
 use crate::json::Object;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::stf::Stf;
+use crate::tarmac::Tarmac;
 
-/// Check an ASTF or STF file against the rules of its format; each finding has a stable rule name and a place
+/// Check an ASTF or STF file or a Tarmac log against the rules of its format; each finding has a stable rule name and a place
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -39,6 +40,7 @@ const EXAMPLES: &str = "\
 Examples:
   unspool check trace.astf
   unspool check trace.zstf --limit 3 --deny-warnings
+  unspool check run.tarmac.xz
   unspool check trace.astf --json | jq -r .rule | sort | uniq -c
 
 Errors are what the format forbids: exit code 1. Warnings are what it advises against: exit code 0.
@@ -46,10 +48,11 @@ Offsets are those of the records when nothing is compressed.";
 
 /// Checks.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    match open(&args.file.file, None)? {
+    match args.file.open(None)? {
         None => Ok(Verdict::Problems),
         Some(Opened::Astf(file)) => check_astf(args, file),
         Some(Opened::Stf(file)) => check_stf(args, file),
+        Some(Opened::Tarmac(file)) => check_tarmac(args, file),
     }
 }
 
@@ -96,12 +99,33 @@ fn check_stf(args: &Args, mut file: Stf) -> anyhow::Result<Verdict> {
     Ok(if is_odd || report.is_bad(args.deny_warnings) { Verdict::Problems } else { verdict })
 }
 
+fn check_tarmac(args: &Args, mut file: Tarmac) -> anyhow::Result<Verdict> {
+    let mut output = Output::open_for(&args.output, &args.file.file)?;
+    let mut progress = Progress::new(output.on_terminal);
+    let mut checker = tarmac::check::Checker::new(file.dialect());
+    let mut report = Report { of: "line", ..Report::new(args, file.name()) };
+    let end = file.each(&mut progress, |place, line| {
+        checker.push(place, line, &mut |finding| report.add(&of_tarmac(&finding), &mut output));
+        report.records += 1;
+        output.is_open()
+    });
+    if matches!(end, Ok(End::Whole)) {
+        checker.finish(&mut |finding| report.add(&of_tarmac(&finding), &mut output));
+    }
+    output.write(|out| report.summary(out));
+    output.finish()?;
+    let verdict = end?.verdict();
+    Ok(if report.is_bad(args.deny_warnings) { Verdict::Problems } else { verdict })
+}
+
 /// A finding, of whatever format.
 struct Found<'f> {
     rule: Rule,
+    /// The number of the record, or of the line.
     record: u64,
     offset: u64,
     instruction: Option<u64>,
+    column: Option<u32>,
     detail: &'f str,
 }
 
@@ -117,20 +141,30 @@ struct Rule {
 fn of_astf(finding: &astf::check::Finding) -> Found<'_> {
     let astf::check::Rule { name, severity, section, says, .. } = *finding.rule;
     let rule = Rule { name, is_error: severity == astf::check::Severity::Error, section, says };
-    Found { rule, record: finding.record, offset: finding.offset, instruction: None, detail: &finding.detail }
+    let (record, offset) = (finding.record, finding.offset);
+    Found { rule, record, offset, instruction: None, column: None, detail: &finding.detail }
 }
 
 fn of_stf(finding: &stf::check::Finding) -> Found<'_> {
     let stf::check::Rule { name, severity, section, says, .. } = *finding.rule;
     let rule = Rule { name, is_error: severity == stf::check::Severity::Error, section, says };
     let Place { record, offset } = finding.place;
-    Found { rule, record, offset, instruction: Some(finding.instruction), detail: &finding.detail }
+    Found { rule, record, offset, instruction: Some(finding.instruction), column: None, detail: &finding.detail }
+}
+
+fn of_tarmac(finding: &tarmac::check::Finding) -> Found<'_> {
+    let tarmac::check::Rule { name, severity, section, says, .. } = *finding.rule;
+    let rule = Rule { name, is_error: severity == tarmac::check::Severity::Error, section, says };
+    let tarmac::read::Place { line, offset } = finding.place;
+    Found { rule, record: line, offset, instruction: None, column: Some(finding.column), detail: &finding.detail }
 }
 
 /// What was found.
 struct Report<'a> {
     name: String,
     args: &'a Args,
+    /// What is counted.
+    of: &'static str,
     records: u64,
     /// How often each rule was broken.
     rules: BTreeMap<&'static str, (Rule, u64)>,
@@ -139,17 +173,22 @@ struct Report<'a> {
 
 impl<'a> Report<'a> {
     fn new(args: &'a Args, name: &str) -> Self {
-        Self { name: name.to_string(), args, records: 0, rules: BTreeMap::new(), line: String::new() }
+        Self { name: name.to_string(), args, of: "record", records: 0, rules: BTreeMap::new(), line: String::new() }
     }
 
     fn add(&mut self, found: &Found<'_>, output: &mut Output) {
-        let Found { rule, record, offset, instruction, detail } = *found;
+        let Found { rule, record, offset, instruction, column, detail } = *found;
         let (_, count) = self.rules.entry(rule.name).or_insert((rule, 0));
         *count += 1;
         if self.args.limit.is_some_and(|limit| *count > limit) {
             return;
         }
         if !self.args.output.json {
+            if let Some(column) = column {
+                return output.write(|out| {
+                    writeln!(out, "{}: line {record}, column {column}: {}: {detail}", self.name, rule.name)
+                });
+            }
             let of = instruction.filter(|number| *number > 0);
             let of = of.map_or_else(String::new, |number| format!(" (instruction {number})"));
             return output.write(|out| {
@@ -157,7 +196,7 @@ impl<'a> Report<'a> {
             });
         }
         let mut object = Object::new(&mut self.line);
-        object.string("kind", "finding").plain("record", record).plain("offset", offset);
+        object.string("kind", "finding").plain(self.of, record).optional("column", column).plain("offset", offset);
         object.optional("instruction", instruction).string("rule", rule.name);
         object.string("severity", severity_name(rule.is_error)).string("section", rule.section);
         object.string("detail", detail);
@@ -177,11 +216,11 @@ impl<'a> Report<'a> {
         if self.args.output.json {
             let rules: BTreeMap<&str, u64> = self.rules.iter().map(|(name, (_, count))| (*name, *count)).collect();
             let mut object = Object::new(&mut self.line);
-            object.string("kind", "summary").plain("records", self.records).plain("errors", errors);
+            object.string("kind", "summary").plain(&format!("{}s", self.of), self.records).plain("errors", errors);
             object.plain("warnings", warnings).plain("rules", serde_json::json!(rules));
             return object.finish(out);
         }
-        let records = many(self.records, "record");
+        let records = many(self.records, self.of);
         if self.rules.is_empty() {
             return writeln!(out, "{}: {records}, nothing found", self.name);
         }

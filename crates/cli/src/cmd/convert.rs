@@ -5,7 +5,7 @@
 //! OUT appears when it is complete, or not at all.
 
 mod stf;
-mod version;
+mod tarmac;
 
 use std::path::{Path, PathBuf};
 
@@ -13,21 +13,25 @@ use anyhow::{Context, bail};
 use unspool::formats::astf::Bytes;
 use unspool::formats::astf::record::Storage;
 use unspool::formats::astf::write::{WriteOptions, Writer};
+use unspool::formats::stf::build;
 use unspool::formats::stf::read::Container;
+use unspool::formats::tarmac::dialect::Dialect;
 
 pub(super) use self::stf::open_writer;
+use self::tarmac::ToStyle;
 use crate::Verdict;
 use crate::astf::{Astf, End};
 use crate::file::{Opened, open};
 use crate::output::is_same;
 use crate::progress::Progress;
 use crate::target::Target;
+use crate::tarmac::{TarmacArgs, dialect};
 
-/// Store the records of an ASTF or STF file in another way
+/// Store the records of an ASTF or STF file, or the lines of a Tarmac log, in another way
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// An ASTF or STF file ('-': standard input)
+    /// An ASTF or STF file or a Tarmac log ('-': standard input)
     #[arg(value_name = "IN")]
     input: PathBuf,
 
@@ -42,6 +46,30 @@ pub(crate) struct Args {
     /// Rewrite an STF file as this version of the format
     #[arg(long, value_name = "VERSION", value_enum)]
     stf_version: Option<StfVersion>,
+
+    /// Rewrite a Tarmac log in this style
+    #[arg(long, value_name = "STYLE", value_enum, help_heading = "Tarmac")]
+    dialect: Option<ToStyle>,
+
+    /// Who wrote the Tarmac log (found out, if not said): rev3, fast-models, gem5, cortex-m0, cortex-m3, cortex-r5 or other
+    #[arg(long, value_name = "NAME", value_parser = dialect, help_heading = "Tarmac")]
+    from_dialect: Option<Dialect>,
+
+    /// Instructions whose line does not name an instruction set are Thumb
+    #[arg(long, help_heading = "Tarmac")]
+    implicit_thumb: bool,
+
+    /// Data of accesses in the Tarmac log is that of a big endian core
+    #[arg(long, help_heading = "Tarmac")]
+    big_endian: bool,
+
+    /// Pictures of one access have LD or ST in the first line only
+    #[arg(long, help_heading = "Tarmac")]
+    continuations: bool,
+
+    /// Tell what a change of style lost as JSON
+    #[arg(long)]
+    json: bool,
 
     /// Write nothing if something would be lost: exit code 1
     #[arg(long)]
@@ -82,6 +110,17 @@ pub(super) enum To {
     /// STF in a zstd file
     #[value(name = "stf.zst")]
     StfZst,
+    /// Tarmac as it is
+    Tarmac,
+    /// Tarmac in a gzip file
+    #[value(name = "tarmac.gz")]
+    TarmacGz,
+    /// Tarmac in an .xz file
+    #[value(name = "tarmac.xz")]
+    TarmacXz,
+    /// Tarmac in a zstd file
+    #[value(name = "tarmac.zst")]
+    TarmacZst,
 }
 
 /// A version of STF that can be written.
@@ -93,6 +132,15 @@ pub(super) enum StfVersion {
     /// What tools write
     #[value(name = "1.6")]
     V1_6,
+}
+
+impl From<StfVersion> for build::StfVersion {
+    fn from(version: StfVersion) -> Self {
+        match version {
+            StfVersion::V1_3 => Self::V1_3,
+            StfVersion::V1_6 => Self::V1_6,
+        }
+    }
 }
 
 impl To {
@@ -115,6 +163,17 @@ impl To {
             _ => None,
         }
     }
+
+    /// What a log is stored in; the compressors are the same.
+    fn tarmac(self) -> Option<Container> {
+        match self {
+            Self::Tarmac => Some(Container::Plain),
+            Self::TarmacGz => Some(Container::Gzip),
+            Self::TarmacXz => Some(Container::Xz),
+            Self::TarmacZst => Some(Container::Zstd),
+            _ => None,
+        }
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -125,6 +184,7 @@ Examples:
   unspool convert trace.stf trace.zstf
   unspool convert trace.zstf trace.stf.xz -j 2
   unspool convert trace.zstf old.stf --stf-version 1.3 --deny-loss
+  unspool convert model.tarmac rev3.tarmac.xz --dialect rev3
 
 Without --to the name of OUT tells. Of ASTF, .astf or .raw is RAW; .xz or .lzma is LZMA; .gz, .zz, .z or .zlib is zlib.
 The header stays uncompressed whatever the name is, as the format wants it, so xz and gzip do not open such files.
@@ -132,6 +192,8 @@ Of STF, .stf is the plain records; .zstf has chunks and an index; .gz, .xz and .
 Records stay as they are, byte for byte, and so does the header of ASTF but for the flags that tell how records are
 stored. An STF file in the container that it is in already is copied. With --stf-version, the version, the width of
 event numbers and what the version cannot say are changed; what is lost is counted, and the header says who did it.
+Lines of a Tarmac log stay as they are, unless --dialect wants another style: then what the style cannot say is counted,
+and lines that it has no word for stay as they are. .gz, .xz and .zst are files of gzip, xz and zstd.
 Of a damaged file nothing is written. A trace does not become one of another format yet.";
 
 /// Converts.
@@ -139,10 +201,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if is_same(&args.input, &args.output) {
         bail!("{}: the trace is read from this file; write to another one", args.output.display());
     }
-    match open(&args.input, args.jobs.map(usize::from))? {
+    let tarmac = TarmacArgs { dialect: args.from_dialect, implicit_thumb: args.implicit_thumb };
+    match open(&args.input, args.jobs.map(usize::from), &tarmac)? {
         None => Ok(Verdict::Problems),
         Some(Opened::Astf(file)) => astf(args, file),
         Some(Opened::Stf(file)) => stf::run(args, file),
+        Some(Opened::Tarmac(file)) => tarmac::run(args, file),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod json;
 mod stf;
+mod tarmac;
 
 use std::fmt::Write as _;
 
@@ -12,11 +13,12 @@ use self::json::Json;
 use crate::Verdict;
 use crate::args::OutputArgs;
 use crate::astf::{Astf, offset_of};
-use crate::file::{FileArgs, Opened, open};
+use crate::file::{FileArgs, Opened};
 use crate::output::Output;
 use crate::progress::Progress;
 
-/// Print the records of an ASTF file, one a line, or the instructions or records of an STF file
+/// Print the records of an ASTF file, one a line, the instructions or records of an STF file, or what the lines of a
+/// Tarmac log mean
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -27,15 +29,16 @@ pub(crate) struct Args {
     #[arg(long)]
     records: bool,
 
-    /// Show the offset and the bytes of each record, or of the group of each instruction, too
+    /// Show the offset and the bytes of each record, or of the group of each instruction, too (Tarmac: the line itself)
     #[arg(long)]
     hex: bool,
 
-    /// Stop after N records (STF: instructions, unless --records)
+    /// Stop after N records (STF: instructions, unless --records; Tarmac: lines)
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 
-    /// Leave out the first N records; the header of ASTF is one (STF: instructions, unless --records)
+    /// Leave out the first N records; the header of ASTF is one (STF: instructions, unless --records; Tarmac:
+    /// lines)
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip: u64,
 
@@ -52,6 +55,8 @@ Examples:
   unspool dump trace.zstf --skip 1000000 --limit 50
   unspool dump trace.stf --records
   unspool dump trace.zstf --json | jq -r 'select(.events) | .pc'
+  unspool dump run.tarmac --limit 20
+  unspool dump run.tarmac.gz --json | jq -r 'select(.type == \"unknown\") | .line'
 
 A line of ASTF has the number of the record, its type, and what it says:
   el0t [0x..]      Exception level and mode, and the address of an instruction
@@ -71,14 +76,18 @@ As JSON, an instruction has instruction, record, offset, pc, opcode, length, tex
 there are such, the lists registers, memory, events, walks, bus, microops, ready, processes and comments. A record has
 record, offset and type, and what it says by name.
 
+A line of Tarmac has its number, the time and the core if they are there, the kind of the line, and what it says; the
+spelling is the same whoever wrote the log. A line that cannot be understood is shown as it is, with the column.
+
 Offsets are those of the records when nothing is compressed.";
 
 /// Prints records.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    match open(&args.file.file, None)? {
+    match args.file.open(None)? {
         None => Ok(Verdict::Problems),
         Some(Opened::Astf(file)) => astf(args, file),
         Some(Opened::Stf(file)) => stf::run(args, file),
+        Some(Opened::Tarmac(file)) => tarmac::run(args, file),
     }
 }
 

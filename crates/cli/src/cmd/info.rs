@@ -1,8 +1,9 @@
 //! `info`: one page that says what a capture is, what each source was configured for, and what is missing; or what is in
-//! an ASTF or STF file.
+//! an ASTF or STF file or a Tarmac log.
 
 mod astf;
 mod stf;
+mod tarmac;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -22,6 +23,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 
 /// Say what a capture holds, what each source was configured for, and what is missing; or what is in an ASTF or STF file
+/// or a Tarmac log
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -46,6 +48,7 @@ Examples:
   unspool info capture.zip --registers
   unspool info trace.astf
   unspool info trace.zstf --quick
+  unspool info run.tarmac.gz
   unspool info dump.bin --protocol ete --reg TRCIDR8=6";
 
 /// Prints the page.
@@ -57,7 +60,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         return match file? {
             None => Ok(Verdict::Problems),
             Some(Opened::Astf(file)) => astf::run(file, args.quick, &args.output, open_output()?),
-            Some(Opened::Stf(file)) => stf::run(file, path, args.quick, &args.output, open_output()?),
+            Some(Opened::Stf(file)) => stf::run(file, args.quick, &args.output, open_output()?),
+            Some(Opened::Tarmac(file)) => tarmac::run(file, args.quick, &args.output, open_output()?),
         };
     }
     let capture = args.capture.open()?;

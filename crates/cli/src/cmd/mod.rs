@@ -1,14 +1,18 @@
 //! The verbs, one file each, and what the listing ones share.
 
+pub(crate) mod calls;
 pub(crate) mod check;
 pub(crate) mod convert;
 pub(crate) mod decode;
 pub(crate) mod dump;
 pub(crate) mod elements;
 pub(crate) mod frames;
+pub(crate) mod index;
 pub(crate) mod info;
 pub(crate) mod packets;
+pub(crate) mod profile;
 pub(crate) mod slice;
+pub(crate) mod state;
 pub(crate) mod stats;
 
 use std::collections::BTreeSet;
@@ -197,7 +201,7 @@ fn place_text(trace: &Trace<'_>, offset: u64) -> String {
 }
 
 /// A count with its noun.
-fn many(count: u64, name: &str) -> String {
+pub(crate) fn many(count: u64, name: &str) -> String {
     let plural = match name {
         "stretch" => "stretches".to_string(),
         "trace on" => "times trace on".to_string(),

@@ -1,5 +1,7 @@
 //! `slice`: some instructions of a trace, as a trace of their own.
 
+mod tarmac;
+
 use std::io;
 use std::path::PathBuf;
 
@@ -9,7 +11,7 @@ use unspool::formats::stf::slice::{SliceError, SliceOptions, slice};
 use unspool::formats::stf::write::{WriteOptions, Writer};
 
 use super::convert::{To, container_by_name, open_writer};
-use super::many;
+use super::{grouped, many};
 use crate::Verdict;
 use crate::args::tell;
 use crate::astf::End;
@@ -17,12 +19,13 @@ use crate::file::{Opened, open};
 use crate::output::is_same;
 use crate::stf::verdict;
 use crate::target::Target;
+use crate::tarmac::TarmacArgs;
 
-/// Cut instructions out of an STF file, with the state that makes the cut a trace of its own
+/// Cut instructions out of a Tarmac log, or out of an STF file with the state that makes the cut a trace of its own
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// An STF file ('-': standard input)
+    /// An STF file or a Tarmac log ('-': standard input)
     #[arg(value_name = "IN")]
     input: PathBuf,
 
@@ -49,25 +52,31 @@ pub(crate) struct Args {
     /// Threads (all cores, if not said)
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
+
+    #[command(flatten)]
+    tarmac: TarmacArgs,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   unspool slice trace.zstf part.zstf --skip 1000000 --limit 5000
   unspool slice trace.stf - --limit 100 | unspool dump -
+  unspool slice run.tarmac part.tarmac --skip 5000 --limit 100
 
-The header of the cut says where its first instruction is. The process, the encoding mode and the privilege mode that
+Of a Tarmac log, lines stay as they are, byte for byte, behind the header of the log if it has one.
+The header of an STF cut says where its first instruction is. The process, the encoding mode and the privilege mode that
 hold there are told again in front of it. Everything else stays as it is, byte for byte, but for page table walks, which
-count instructions: they are counted anew.";
+count instructions: they are counted anew. A trace of transactions is cut by their number in the same way.";
 
 /// Cuts.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if is_same(&args.input, &args.output) {
         bail!("{}: the trace is read from this file; write to another one", args.output.display());
     }
-    let mut file = match open(&args.input, args.jobs.map(usize::from))? {
+    let mut file = match open(&args.input, args.jobs.map(usize::from), &args.tarmac)? {
         None => return Ok(Verdict::Problems),
         Some(Opened::Astf(file)) => bail!("{}: ASTF cannot be cut, not yet", file.name()),
+        Some(Opened::Tarmac(file)) => return tarmac::run(args, file),
         Some(Opened::Stf(file)) => file,
     };
     let container = match args.to {
@@ -98,6 +107,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if sliced.walks_kept > 0 {
         let walks = many(sliced.walks_kept, "page table walk");
         tell(format_args!("{}: {walks} of instructions before the cut keep their numbers", file.name()));
+    }
+    if sliced.dependencies_kept > 0 {
+        let count = sliced.dependencies_kept;
+        let what = if count == 1 { "dependency" } else { "dependencies" };
+        tell(format_args!(
+            "{}: {} {what} on transactions outside the cut stay as they are",
+            file.name(),
+            grouped(count)
+        ));
     }
     Ok(verdict(&mut file, &End::Left))
 }

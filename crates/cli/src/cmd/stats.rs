@@ -1,21 +1,23 @@
 //! `stats`: what a trace comes to, and the instruction mix.
 
+mod tarmac;
+
 use std::io::{self, Write};
 
 use anyhow::bail;
-use unspool::formats::stf::stats::{Counts, Mix, Table};
+use unspool::formats::stf::stats::{Counts, Stats, Table};
 
 use super::{grouped, many};
 use crate::Verdict;
 use crate::args::OutputArgs;
 use crate::astf::End;
-use crate::file::{FileArgs, Opened, open};
+use crate::file::{FileArgs, Opened};
 use crate::json::Object;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::stf::{Stf, verdict};
+use crate::stf::{Header, Stf, verdict};
 
-/// Count the instructions of an STF file: by class, by mnemonic, by mode
+/// Count the instructions of an STF file or a Tarmac log: by class, by mnemonic, by mode
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -37,7 +39,7 @@ pub(crate) struct Args {
 /// What the mix is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum By {
-    /// What instructions do; one may be in several classes
+    /// What instructions do; one may be in several classes (STF only)
     Class,
     /// What instructions are called, as they were encoded
     Mnemonic,
@@ -47,6 +49,7 @@ const EXAMPLES: &str = "\
 Examples:
   unspool stats trace.zstf
   unspool stats trace.zstf --by mnemonic
+  unspool stats run.tarmac
   unspool stats trace.zstf --json | jq -r 'select(.kind == \"class\") | [.name, .count] | @tsv'
 
 Instructions that faulted are not in the mix. Until an event says that user mode is entered, instructions are executed
@@ -54,9 +57,10 @@ outside it.";
 
 /// Counts.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let mut file = match open(&args.file.file, args.jobs.map(usize::from))? {
+    let mut file = match args.file.open(args.jobs.map(usize::from))? {
         None => return Ok(Verdict::Problems),
         Some(Opened::Astf(file)) => bail!("{}: ASTF has no statistics, not yet; see 'unspool info'", file.name()),
+        Some(Opened::Tarmac(file)) => return tarmac::run(args, file),
         Some(Opened::Stf(file)) => file,
     };
     let mut output = Output::open_for(&args.output, &args.file.file)?;
@@ -64,52 +68,30 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         Ok(header) => header,
         Err(end) => return Ok(verdict(&mut file, &end)),
     };
-    let mut report = Report { counts: Counts::default(), mix: Mix::new() };
-    report.mix.follow(&header.isa_record());
-    let mut progress = Progress::new(output.on_terminal);
-    let end = report.read(&mut file, header.has_transactions(), &mut header.follower(), &mut progress)?;
-    let table = report.mix.finish();
+    let (Stats { counts, mix }, end) = count(&mut file, &header, &mut Progress::new(output.on_terminal))?;
+    let table = mix.finish();
     output.write(|out| {
-        if args.output.json {
-            json(args, &report.counts, &table, out)
-        } else {
-            text(args, &file, &report.counts, &table, out)
-        }
+        if args.output.json { json(args, &counts, &table, out) } else { text(args, &file, &counts, &table, out) }
     });
     output.finish()?;
     Ok(verdict(&mut file, &end))
 }
 
-struct Report {
-    counts: Counts,
-    mix: Mix,
-}
-
-impl Report {
-    fn read(
-        &mut self,
-        file: &mut Stf,
-        has_transactions: bool,
-        follower: &mut unspool::formats::stf::lift::Follower,
-        progress: &mut Progress,
-    ) -> anyhow::Result<End> {
-        let Self { counts, mix } = self;
-        if !has_transactions {
-            let end = file.each_instruction(follower, progress, |instruction| {
-                if counts.add(instruction) {
-                    mix.add(instruction);
-                }
-                true
-            })?;
-            if end != End::Whole {
-                return Ok(end);
-            }
+fn count(file: &mut Stf, header: &Header, progress: &mut Progress) -> anyhow::Result<(Stats, End)> {
+    let mut stats = Stats::default();
+    header.isa_records().iter().for_each(|record| stats.mix.follow(record));
+    if !header.has_transactions() {
+        let end;
+        (stats, end) = file.gather(&mut header.follower(), progress, stats)?;
+        if end != End::Whole {
+            return Ok((stats, end));
         }
-        file.each(progress, |_, record| {
-            counts.add_trailing(record);
-            true
-        })
     }
+    let end = file.each(progress, |_, record| {
+        stats.counts.add_trailing(record);
+        true
+    })?;
+    Ok((stats, end))
 }
 
 fn text(args: &Args, file: &Stf, counts: &Counts, table: &Table, out: &mut dyn Write) -> io::Result<()> {

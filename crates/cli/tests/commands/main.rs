@@ -5,11 +5,14 @@
 
 mod astf;
 mod bad_input;
+mod calls;
 mod damage;
 mod decode;
 mod elf;
 mod pipe;
+mod state;
 mod stf;
+mod tarmac;
 mod verbs;
 
 use std::ffi::OsStr;

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 
 use super::layout::{Layout, Malformed};
 use super::read::{Place, ReadError, Reader, Stop};
-use super::record::{Event, MemAccess, Record, descriptor};
+use super::record::{Event, MemAccess, Record, Register, descriptor};
 
 /// An instruction and its group.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +78,7 @@ impl<'b> Instruction<'b> {
 }
 
 /// Follows execution from group to group.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Follower {
     /// Where the next instruction is, unless its group forces it elsewhere.
     pub next_pc: u64,
@@ -92,148 +92,163 @@ pub struct Follower {
     pub instructions: u64,
 }
 
-/// What the records of a group have said so far.
+/// What few groups say.
 #[derive(Debug, Clone, Copy, Default)]
-struct Group {
+struct Rare {
     forced: Option<u64>,
-    target: Option<u64>,
     /// The mode behind the instruction.
     mode: Option<u64>,
     iem: Option<u16>,
     isa: Option<u16>,
+    transactions: u64,
 }
 
-impl Group {
-    /// Takes a record that is no opcode.
-    #[inline(always)]
-    fn record(&mut self, bytes: &[u8], layout: &mut Layout) {
-        match bytes[0] {
-            descriptor::INST_MEM_ACCESS | descriptor::INST_MEM_CONTENT | descriptor::INST_REG => {}
-            descriptor::INST_PC_TARGET | descriptor::EVENT_PC_TARGET => self.target = word(bytes),
-            descriptor::FORCE_PC => self.forced = word(bytes),
-            _ => self.rarer(bytes, layout),
-        }
-    }
-
-    #[inline(never)]
-    fn rarer(&mut self, bytes: &[u8], layout: &mut Layout) {
-        let Ok((record, _)) = Record::parse(bytes, layout) else { return };
-        match record {
-            Record::Event(event) => self.mode = event.mode().or(self.mode),
-            Record::InstIem(iem) => self.iem = Some(iem),
-            Record::Isa(isa) => self.isa = Some(isa),
-            other => layout.follow(&other),
-        }
-    }
+/// How far a follower came in a window.
+pub(super) struct Followed {
+    pub(super) stop: Stop,
+    /// The place behind the mark of the end, if it was met.
+    pub(super) end: Option<Place>,
 }
+
+/// No frequent record has more bytes.
+const FREQUENT: usize = 14;
 
 impl Follower {
-    /// Takes over what a group says; where its instruction is.
+    /// Hands out the instructions whose groups are complete.
+    ///
+    /// Nothing is faster than this. Frequent records have their length in the code, so that the processor guesses it
+    /// together with the record; and what most groups do not say is kept aside.
     #[inline(always)]
-    fn enter(&mut self, group: &Group) -> u64 {
-        if let (None, None, None) = (group.forced, group.iem, group.isa) {
-            return self.next_pc;
-        }
-        self.next_pc = group.forced.unwrap_or(self.next_pc);
-        self.iem = group.iem.unwrap_or(self.iem);
-        self.isa = group.isa.unwrap_or(self.isa);
-        self.next_pc
-    }
-
-    /// Goes on behind the instruction of a group.
-    #[inline(always)]
-    fn leave(&mut self, pc: u64, length: u8, group: &Group) {
-        self.next_pc = group.target.unwrap_or(pc.wrapping_add(u64::from(length)));
-        self.mode = group.mode.or(self.mode);
-    }
-
-    /// Hands out the instructions whose groups are complete. The place behind the mark of the end, if it was met.
-    #[inline(always)]
-    fn go_through(
+    pub(super) fn go_through(
         &mut self,
         bytes: &[u8],
         start: Place,
         layout: &mut Layout,
         take: &mut impl FnMut(&Instruction<'_>) -> ControlFlow<()>,
-    ) -> (Stop, Option<Place>) {
-        let (mut done, mut at) = (start, start);
-        let mut group = Group::default();
-        loop {
-            let rest = &bytes[(at.offset - start.offset) as usize..];
-            let (opcode, size) = match Next::of(rest, layout) {
-                Ok(Next::Opcode(opcode, size)) => (opcode, size),
-                Ok(Next::Passed(length)) => {
-                    at = at.behind(length);
+    ) -> Followed {
+        let place = |(offset, record): (usize, u64)| Place {
+            record: start.record + record,
+            offset: start.offset + offset as u64,
+        };
+        let (mut next_pc, mut instructions, mut transactions) = (self.next_pc, self.instructions, 0);
+        let (mut target, mut rare, mut is_rare) = (None, Rare::default(), false);
+        // Bytes and records: before the group at hand, and so far.
+        let (mut done, mut at, mut records) = ((0, 0), 0, 0);
+        let (why, end) = loop {
+            let rest = &bytes[at..];
+            let (opcode, size) = match rest.first_chunk::<FREQUENT>() {
+                Some([descriptor::INST_OPCODE32, a, b, c, d, ..]) => (u32::from_le_bytes([*a, *b, *c, *d]), 4),
+                Some([descriptor::INST_OPCODE16, a, b, ..]) => (u32::from_le_bytes([*a, *b, 0, 0]), 2),
+                Some([descriptor::INST_MEM_ACCESS, ..]) => {
+                    (at, records) = (at + 14, records + 1);
                     continue;
                 }
-                Ok(Next::Record(length)) => {
-                    at = at.behind(length);
-                    group.record(rest, layout);
+                Some([descriptor::INST_MEM_CONTENT, ..]) => {
+                    (at, records) = (at + 9, records + 1);
                     continue;
                 }
-                Ok(Next::EndOfHeader) => {
-                    // The header belongs to no instruction.
-                    at = at.behind(1);
-                    self.enter(&group);
-                    (group, done) = (Group::default(), at);
+                Some([descriptor::INST_REG, _, _, meta, ..]) if meta & 0xf != Register::VECTOR => {
+                    (at, records) = (at + 12, records + 1);
                     continue;
                 }
-                // Records before the mark belong to no instruction and are left.
-                Ok(Next::End) => return (Stop { done, at, why: None }, Some(at.behind(1))),
-                Err(why) => return (Stop { done, at, why: Some(why) }, None),
+                Some([descriptor::INST_PC_TARGET, ..]) => {
+                    (at, records, target) = (at + 9, records + 1, word(rest));
+                    continue;
+                }
+                _ => match Next::of(rest, layout, &mut rare) {
+                    Ok(Next::Opcode(opcode, size)) => (opcode, size),
+                    Ok(Next::Target(length)) => {
+                        (at, records, target) = (at + length, records + 1, word(rest));
+                        continue;
+                    }
+                    Ok(Next::Record(length)) => {
+                        (at, records, is_rare) = (at + length, records + 1, true);
+                        continue;
+                    }
+                    Ok(Next::EndOfHeader) => {
+                        // The header belongs to no instruction.
+                        (at, records) = (at + 1, records + 1);
+                        next_pc = self.enter(next_pc, &rare);
+                        (rare, is_rare, target, done) = (Rare::default(), false, None, (at, records));
+                        continue;
+                    }
+                    // Records before the mark belong to no instruction and are left.
+                    Ok(Next::End) => break (None, Some(place((at + 1, records + 1)))),
+                    Err(why) => break (Some(why), None),
+                },
             };
-            at = at.behind(usize::from(size) + 1);
-            let pc = self.enter(&group);
-            self.instructions += 1;
-            let within = (done.offset - start.offset) as usize..(at.offset - start.offset) as usize;
+            (at, records) = (at + usize::from(size) + 1, records + 1);
+            let pc = if is_rare { self.enter(next_pc, &rare) } else { next_pc };
+            instructions += 1;
             let flow = take(&Instruction {
-                number: self.instructions,
-                place: done,
+                number: instructions,
+                place: place(done),
                 pc,
                 opcode,
                 length: size,
-                target: group.target,
-                is_forced: group.forced.is_some(),
+                target,
+                is_forced: is_rare && rare.forced.is_some(),
                 mode: self.mode,
                 iem: self.iem,
-                records: (at.record - done.record) as u32,
-                bytes: &bytes[within],
+                records: (records - done.1) as u32,
+                bytes: &bytes[done.0..at],
                 layout,
             });
-            self.leave(pc, size, &group);
-            (group, done) = (Group::default(), at);
-            if flow.is_break() {
-                return (Stop { done, at, why: None }, None);
+            next_pc = target.take().unwrap_or(pc.wrapping_add(u64::from(size)));
+            if is_rare {
+                self.mode = rare.mode.or(self.mode);
+                transactions += rare.transactions;
+                (rare, is_rare) = (Rare::default(), false);
             }
-        }
+            done = (at, records);
+            if flow.is_break() {
+                break (None, None);
+            }
+        };
+        let markers = instructions - self.instructions + transactions;
+        (self.next_pc, self.instructions) = (next_pc, instructions);
+        Followed { stop: Stop { done: place(done), at: place((at, records)), why, markers }, end }
+    }
+
+    /// Takes over what a group says; where its instruction is.
+    #[inline(never)]
+    fn enter(&mut self, next_pc: u64, group: &Rare) -> u64 {
+        self.iem = group.iem.unwrap_or(self.iem);
+        self.isa = group.isa.unwrap_or(self.isa);
+        group.forced.unwrap_or(next_pc)
     }
 }
 
-/// What comes next, as far as following execution cares.
+/// A record that is not frequent, or near the end of the window, where not all frequent ones would fit.
 enum Next {
     /// An opcode, and its bytes.
     Opcode(u32, u8),
-    /// A record of so many bytes that says nothing about where execution goes.
-    Passed(usize),
-    /// Another record.
+    /// Execution goes on elsewhere, says a record of so many bytes.
+    Target(usize),
+    /// Another record of so many bytes.
     Record(usize),
     EndOfHeader,
     End,
 }
 
 impl Next {
-    /// Frequent records have their length in the code: so the processor guesses it together with the record.
-    #[inline(always)]
-    fn of(rest: &[u8], layout: &Layout) -> Result<Self, Malformed> {
-        Ok(match rest {
-            [descriptor::INST_OPCODE32, a, b, c, d, ..] => Self::Opcode(u32::from_le_bytes([*a, *b, *c, *d]), 4),
-            [descriptor::INST_OPCODE16, a, b, ..] => Self::Opcode(u32::from_le_bytes([*a, *b, 0, 0]), 2),
-            [descriptor::INST_MEM_ACCESS, access @ ..] if access.len() >= 13 => Self::Passed(14),
-            [descriptor::INST_MEM_CONTENT, content @ ..] if content.len() >= 8 => Self::Passed(9),
-            [descriptor::END_HEADER, ..] => Self::EndOfHeader,
-            [descriptor::RESERVE_END, ..] => Self::End,
-            _ => Self::Record(layout.length(rest)?),
-        })
+    #[inline(never)]
+    fn of(rest: &[u8], layout: &mut Layout, group: &mut Rare) -> Result<Self, Malformed> {
+        let (record, length) = Record::parse(rest, layout)?;
+        match record {
+            Record::InstOpcode32(opcode) => return Ok(Self::Opcode(opcode, 4)),
+            Record::InstOpcode16(opcode) => return Ok(Self::Opcode(opcode.into(), 2)),
+            Record::InstPcTarget(_) | Record::EventPcTarget(_) => return Ok(Self::Target(length)),
+            Record::EndHeader => return Ok(Self::EndOfHeader),
+            Record::ReserveEnd => return Ok(Self::End),
+            Record::ForcePc(pc) => group.forced = Some(pc),
+            Record::Event(event) => group.mode = event.mode().or(group.mode),
+            Record::InstIem(iem) => group.iem = Some(iem),
+            Record::Isa(isa) => group.isa = Some(isa),
+            Record::Transaction(_) => group.transactions += 1,
+            other => layout.follow(&other),
+        }
+        Ok(Self::Record(length))
     }
 }
 
@@ -244,20 +259,36 @@ impl<R: Read> Reader<R> {
     pub fn each_instruction(
         &mut self,
         follower: &mut Follower,
+        take: impl FnMut(&Instruction<'_>) -> ControlFlow<()>,
+    ) -> Result<bool, ReadError> {
+        self.go_on(follower, false, take)
+    }
+
+    /// The same with a follower that has followed what is before, and knows where execution goes on.
+    #[inline]
+    pub(super) fn go_on(
+        &mut self,
+        follower: &mut Follower,
+        is_sure: bool,
         mut take: impl FnMut(&Instruction<'_>) -> ControlFlow<()>,
     ) -> Result<bool, ReadError> {
         if self.is_behind_end() {
             return self.nothing_follows();
         }
-        let mut end = None;
-        let more = self.scan(|bytes, start, layout| {
-            let (stop, behind) = follower.go_through(bytes, start, layout, &mut take);
-            end = behind;
-            stop
-        })?;
-        match end {
-            Some(end) => self.ends_at(end),
-            None => Ok(more),
+        let before = follower.instructions;
+        loop {
+            let Followed { stop, end } = self.follow(follower, &mut take);
+            let (chunk, is_whole) = (self.chunk(), self.is_last(stop.done));
+            match (self.stopped(stop)?, end) {
+                (Some(_), Some(end)) => return self.ends_at(end),
+                (Some(more), None) => return Ok(more),
+                (None, _) => {}
+            }
+            // Nobody knows where a follower is that has followed nothing, or not to the end of the chunk.
+            let is_known = is_whole && (is_sure || follower.instructions > before);
+            if let Some(next) = self.chunk().filter(|next| is_known && Some(*next) != chunk) {
+                self.judge_pc(next, follower.next_pc);
+            }
         }
     }
 }

@@ -11,10 +11,12 @@ pub mod lift;
 pub mod names;
 pub mod read;
 pub mod record;
+mod sign;
 pub mod slice;
 pub mod stats;
 #[cfg(feature = "text")]
 pub mod text;
+pub mod version;
 pub mod write;
 
 pub use layout::{Layout, Malformed};

@@ -8,6 +8,7 @@
 
 mod chunked;
 mod error;
+mod gather;
 mod open;
 
 use std::fmt;
@@ -15,13 +16,15 @@ use std::io::{self, Read};
 use std::ops::ControlFlow;
 
 pub use super::container::{Container, Fault};
+pub use chunked::ChunkSizes;
 pub use error::{ReadError, ReadErrorKind, Warning};
+pub use gather::Gather;
 pub use open::ReadOptions;
 
-use self::chunked::{Count, markers};
+use self::chunked::Count;
 use super::container::zstf::Chunks;
 use super::layout::{Layout, Malformed};
-use super::lift::Follower;
+use super::lift::{Followed, Follower, Instruction};
 use super::record::{Record, descriptor};
 
 /// Bytes of the window at first, and how much is read at once.
@@ -48,6 +51,7 @@ impl Place {
 }
 
 /// How far a scan of the window came.
+#[derive(Clone, Copy)]
 pub(super) struct Stop {
     /// Everything before was handed out.
     pub(super) done: Place,
@@ -55,6 +59,8 @@ pub(super) struct Stop {
     pub(super) at: Place,
     /// Why it stopped; `None`: nobody wants more.
     pub(super) why: Option<Malformed>,
+    /// How many of the records that were handed out chunks are measured by.
+    pub(super) markers: u64,
 }
 
 /// Hands out the records of a trace.
@@ -71,6 +77,9 @@ pub struct Reader<R> {
     /// Why nothing more could be read; told behind what was read before.
     failed: Option<ReadErrorKind>,
     next: Place,
+    /// The features and the instruction set, if the header was looked at and has them.
+    features: Option<u64>,
+    isa: Option<u16>,
     /// The header has no end.
     is_header_only: bool,
     /// The mark of the end was read.
@@ -104,6 +113,8 @@ impl<R: Read> Reader<R> {
             at_end: false,
             failed: None,
             next: Place { record: 0, offset: 0 },
+            features: None,
+            isa: None,
             is_header_only: false,
             is_behind_end: false,
             count: Count::default(),
@@ -126,6 +137,16 @@ impl<R: Read> Reader<R> {
         &self.layout
     }
 
+    /// The features that the header names, if it was looked at and names any.
+    pub fn features(&self) -> Option<u64> {
+        self.features
+    }
+
+    /// The instruction set that the header names (1 RISC-V, 2 Arm), if it was looked at and names one.
+    pub fn isa(&self) -> Option<u16> {
+        self.isa
+    }
+
     /// Where the next record is.
     pub fn place(&self) -> Place {
         self.next
@@ -138,13 +159,13 @@ impl<R: Read> Reader<R> {
             return self.nothing_follows();
         }
         let mut is_end = false;
-        let result = self.scan_counted(|bytes, mut place, layout| {
+        let result = self.scan(|bytes, mut place, layout| {
             let (start, mut markers) = (place, 0);
             loop {
                 let read = (place.offset - start.offset) as usize;
                 let (record, length) = match Record::parse(&bytes[read..], layout) {
                     Ok(parsed) => parsed,
-                    Err(error) => return (Stop { done: place, at: place, why: Some(error) }, Some(markers)),
+                    Err(error) => return Stop { done: place, at: place, why: Some(error), markers },
                 };
                 let descriptor = record.descriptor();
                 if descriptor <= descriptor::END_HEADER {
@@ -155,7 +176,7 @@ impl<R: Read> Reader<R> {
                 place = place.behind(length);
                 is_end = descriptor == descriptor::RESERVE_END;
                 if flow.is_break() || is_end {
-                    return (Stop { done: place, at: place, why: None }, Some(markers));
+                    return Stop { done: place, at: place, why: None, markers };
                 }
             }
         });
@@ -169,7 +190,7 @@ impl<R: Read> Reader<R> {
             return self.nothing_follows();
         }
         let mut is_end = false;
-        let result = self.scan_counted(|bytes, start, layout| {
+        let result = self.scan(|bytes, start, layout| {
             let (mut place, mut markers, mut read) = (start, 0, 0);
             let why = loop {
                 // Parsed, not measured: here the processor guesses what record comes next, and with it the length.
@@ -190,52 +211,47 @@ impl<R: Read> Reader<R> {
             };
             let flow = if read > 0 { take(start, &bytes[..read]) } else { ControlFlow::Continue(()) };
             let why = why.filter(|_| flow.is_continue());
-            (Stop { done: place, at: place, why }, Some(markers))
+            Stop { done: place, at: place, why, markers }
         });
         self.ends(is_end, result)
     }
 
     /// Lets `scan` go through the window, again and again with more bytes in it.
     #[inline(always)]
-    pub(super) fn scan(&mut self, mut scan: impl FnMut(&[u8], Place, &mut Layout) -> Stop) -> Result<bool, ReadError> {
-        self.scan_counted(|bytes, place, layout| (scan(bytes, place, layout), None))
-    }
-
-    /// The same; `scan` tells how many of the records that were handed out are markers, if it knows.
-    #[inline(always)]
-    fn scan_counted(
-        &mut self,
-        mut scan: impl FnMut(&[u8], Place, &mut Layout) -> (Stop, Option<u64>),
-    ) -> Result<bool, ReadError> {
+    fn scan(&mut self, mut scan: impl FnMut(&[u8], Place, &mut Layout) -> Stop) -> Result<bool, ReadError> {
         loop {
-            let (Stop { done, at, why }, markers) =
-                scan(&self.window[self.start..self.end], self.next, &mut self.layout);
-            let length = (done.offset - self.next.offset) as usize;
-            self.counted(length, markers);
-            self.start += length;
-            self.next = done;
-            match why {
-                None => return Ok(true),
-                Some(Malformed::Truncated) if !self.at_end => self.fill()?,
-                Some(error) => return self.end(error, at),
+            let stop = scan(&self.window[self.start..self.end], self.next, &mut self.layout);
+            if let Some(more) = self.stopped(stop)? {
+                return Ok(more);
             }
         }
     }
 
-    /// So many bytes of the window were handed out.
+    /// Lets a follower go through the window.
     #[inline(always)]
-    fn counted(&mut self, length: usize, found: Option<u64>) {
-        if let Source::Bytes(_) = self.source {
-            return;
-        }
-        match found {
-            Some(found) => self.count.found += found,
-            // Instructions are counted by others. To count again takes time, so it is done for one chunk only: if its
-            // size is right, the tool that wrote it knew how to count.
-            None if self.count.chunk == Some(0) => {
-                self.count.found += markers(&self.window[self.start..self.start + length], &self.layout);
-            }
-            None => self.count.is_known = false,
+    pub(super) fn follow(
+        &mut self,
+        follower: &mut Follower,
+        take: &mut impl FnMut(&Instruction<'_>) -> ControlFlow<()>,
+    ) -> Followed {
+        follower.go_through(&self.window[self.start..self.end], self.next, &mut self.layout, take)
+    }
+
+    /// Is this place the end of the window?
+    pub(super) fn is_last(&self, place: Place) -> bool {
+        place.offset - self.next.offset == (self.end - self.start) as u64
+    }
+
+    /// A scan of the window came so far. `None`: there are more bytes in it now.
+    pub(super) fn stopped(&mut self, stop: Stop) -> Result<Option<bool>, ReadError> {
+        let Stop { done, at, why, markers } = stop;
+        self.start += (done.offset - self.next.offset) as usize;
+        self.next = done;
+        self.count.found += markers;
+        match why {
+            None => Ok(Some(true)),
+            Some(Malformed::Truncated) if !self.at_end => self.fill().map(|()| None),
+            Some(error) => self.end(error, at).map(Some),
         }
     }
 

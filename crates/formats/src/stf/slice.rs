@@ -1,21 +1,25 @@
-//! A cut: some instructions of a trace, as a trace of their own.
+//! A cut: some instructions or transactions of a trace, as a trace of their own.
 //!
 //! trace, range ─▶ **slice** ─▶ records
 //!
 //! The header is that of the trace, byte by byte, with the address of the first instruction of the cut. What was told
 //! before and still holds there (process, encoding mode, privilege mode) is told again in front of it. Everything
 //! else in the range stays as it is, but for page table walks: they count instructions from the start of the trace,
-//! and so are counted anew. Walks of pages that were only walked before the cut are not told again.
+//! and so are counted anew. Walks of pages that were only walked before the cut are not told again. Transactions have
+//! neither addresses nor state: of them nothing is changed, and what they depend on may be left outside.
 //! Specification: STF 1.3, "STF File Anatomy": who modifies a file updates its header.
+
+mod transactions;
 
 use std::io::{self, Read};
 use std::ops::{ControlFlow, Range};
 
-use super::build::{MAKER, RecordSink, our_trace_info};
+use super::build::{Features, RecordSink};
 use super::layout::Layout;
 use super::lift::{Follower, Instruction};
 use super::read::{ReadError, Reader};
 use super::record::{Event, PageTableWalk, Record, descriptor};
+use super::sign::HeaderRecords;
 
 /// How to cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +39,15 @@ impl Default for SliceOptions {
 pub struct Sliced {
     /// How many instructions the cut has.
     pub instructions: u64,
+    /// How many transactions the cut has: one of the two is zero.
+    pub transactions: u64,
     /// Page table walks whose instruction got another number.
     pub walks_adjusted: u64,
     /// Page table walks that name an instruction before the cut, and so stay as they are.
     pub walks_kept: u64,
+    /// Dependencies on transactions that were left outside. They stay as they are: the number that they name is that of
+    /// the trace, and so is the delay. Who reads the cut has nothing to wait for.
+    pub dependencies_kept: u64,
 }
 
 /// Why nothing, or not everything, was cut.
@@ -54,18 +63,19 @@ pub enum SliceError {
     /// The trace ends in its header.
     #[error("the trace has no end of its header")]
     NoHeader,
-    /// The trace has transactions, which have neither addresses nor state.
-    #[error("the trace has transactions, and only instructions can be cut")]
-    Transactions,
     /// There is no instruction in the range.
     #[error("there is no instruction in the range: the trace has {0}")]
     Empty(u64),
+    /// There is no transaction in the range.
+    #[error("there is no transaction in the range: the trace has {0}")]
+    NoTransaction(u64),
 }
 
-/// Cuts the instructions of a range out of a trace. The first instruction of a trace has the number 0 here.
+/// Cuts the instructions of a range out of a trace, or the transactions if it is a trace of these. The first has the
+/// number 0 here, whatever number a transaction says that it has.
 ///
-/// The reader is at the start of the trace. The header is written with the first instruction, so an empty range writes
-/// nothing.
+/// The reader is at the start of the trace. The header is written with the first instruction or transaction, so an empty
+/// range writes nothing.
 pub fn slice<R: Read>(
     reader: &mut Reader<R>,
     range: Range<u64>,
@@ -74,14 +84,22 @@ pub fn slice<R: Read>(
 ) -> Result<Sliced, SliceError> {
     let mut header = Header::default();
     reader.each(|_, record| header.take(record))?;
-    if header.has_transactions {
-        return Err(SliceError::Transactions);
+    match header {
+        Header { is_complete: false, .. } => Err(SliceError::NoHeader),
+        _ if header.has_transactions() => transactions::slice(reader, &header, range, options, sink),
+        _ => slice_instructions(reader, &header, range, options, sink),
     }
-    if !header.is_complete {
-        return Err(SliceError::NoHeader);
-    }
+}
+
+fn slice_instructions<R: Read>(
+    reader: &mut Reader<R>,
+    header: &Header,
+    range: Range<u64>,
+    options: SliceOptions,
+    sink: &mut impl RecordSink,
+) -> Result<Sliced, SliceError> {
     let mut follower = Follower { next_pc: header.pc, iem: header.iem, isa: header.isa, ..Follower::default() };
-    let mut cut = Cut { header: &header, options, range, sink, process: None, sliced: Sliced::default(), failed: None };
+    let mut cut = Cut { header, options, range, sink, process: None, sliced: Sliced::default(), failed: None };
     // Behind the last instruction nothing is read, so that a damaged end does no harm.
     let read = if cut.range.is_empty() {
         Ok(true)
@@ -99,14 +117,15 @@ pub fn slice<R: Read>(
 /// The header of the trace.
 #[derive(Debug, Default)]
 struct Header {
-    /// Its records, each with its descriptor.
-    records: Vec<(u8, Vec<u8>)>,
+    records: HeaderRecords,
     pc: u64,
     isa: u16,
     iem: u16,
+    features: u64,
     process: Option<[u32; 3]>,
     layout: Layout,
-    has_transactions: bool,
+    /// It has what only transactions need.
+    has_protocol: bool,
     is_complete: bool,
 }
 
@@ -118,47 +137,38 @@ impl Header {
             Record::Isa(isa) => self.isa = *isa,
             Record::InstIem(iem) => self.iem = *iem,
             Record::ProcessIdExt(ids) => self.process = Some(*ids),
-            Record::ProtocolId(_) | Record::ClockId { .. } => self.has_transactions = true,
+            Record::TraceInfoFeature(features) => self.features = *features,
+            Record::ProtocolId(_) | Record::ClockId { .. } => self.has_protocol = true,
             Record::InstOpcode32(_) | Record::InstOpcode16(_) | Record::Transaction(_) => return ControlFlow::Break(()),
             Record::EndHeader => self.is_complete = true,
             _ => {}
         }
-        let mut bytes = Vec::new();
-        record.encode(&mut bytes);
-        self.records.push((record.descriptor(), bytes));
+        self.records.push(record);
         if self.is_complete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// The header of a cut that starts at `pc`.
-    fn of_cut(&self, pc: u64, options: SliceOptions) -> Vec<u8> {
+    /// Is the trace one of transactions? Without a protocol none can be read; with one, and with an encoding mode too,
+    /// the features decide.
+    fn has_transactions(&self) -> bool {
+        self.has_protocol && (self.iem == 0 || Features(self.features).has(Features::TRANSACTIONS))
+    }
+
+    /// The header of a cut that starts at `pc`; transactions are nowhere.
+    fn of_cut(&self, pc: Option<u64>, options: SliceOptions) -> Vec<u8> {
         let mut records = self.records.clone();
-        // The last one counts, so none of the others may stay.
-        let places: Vec<usize> = (0..records.len()).filter(|&at| records[at].0 == descriptor::FORCE_PC).collect();
-        for at in &places {
-            records[*at] = encoded(&Record::ForcePc(pc));
-        }
-        if places.is_empty() {
-            put_behind(&mut records, descriptor::PROCESS_ID_EXT, &Record::ForcePc(pc));
+        if let Some(start) = pc.map(Record::ForcePc)
+            // The last one counts, so none of the others may stay.
+            && !records.replace(&start)
+        {
+            records.put_behind(descriptor::PROCESS_ID_EXT, &start);
         }
         if options.sign {
-            put_behind(&mut records, descriptor::COMMENT, &Record::Comment(MAKER.as_bytes()));
-            put_behind(&mut records, descriptor::TRACE_INFO, &Record::TraceInfo(our_trace_info()));
+            records.sign();
         }
-        records.into_iter().flat_map(|(_, bytes)| bytes).collect()
+        let mut bytes = Vec::new();
+        records.encode(&mut bytes);
+        bytes
     }
-}
-
-/// Puts a record behind the last one of the header whose descriptor is not above `descriptor`: headers are sorted, and
-/// in one that is not, this is still before its end.
-fn put_behind(records: &mut Vec<(u8, Vec<u8>)>, descriptor: u8, record: &Record<'_>) {
-    let place = records.iter().rposition(|(other, _)| *other <= descriptor).map_or(0, |place| place + 1);
-    records.insert(place, encoded(record));
-}
-
-fn encoded(record: &Record<'_>) -> (u8, Vec<u8>) {
-    let mut bytes = Vec::new();
-    record.encode(&mut bytes);
-    (record.descriptor(), bytes)
 }
 
 /// A cut in the making.
@@ -205,7 +215,7 @@ impl<S: RecordSink> Cut<'_, S> {
 
     /// The header, and the first instruction with the state before it.
     fn first(&mut self, instruction: &Instruction<'_>) -> io::Result<()> {
-        let mut bytes = self.header.of_cut(instruction.pc, self.options);
+        let mut bytes = self.header.of_cut(Some(instruction.pc), self.options);
         let own_iem = instruction.group().any(|record| matches!(record, Record::InstIem(_)));
         if instruction.iem != self.header.iem && !own_iem {
             Record::InstIem(instruction.iem).encode(&mut bytes);

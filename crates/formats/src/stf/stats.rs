@@ -7,15 +7,18 @@
 //! entered. Memory does not grow with the trace: opcodes are counted in a table of fixed size, and what has to leave it
 //! is added to its class and its mnemonic.
 
+#[cfg(feature = "text")]
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use unspool_isa::{Class, Classes, Isa, Kind, Xlen, a64_access, facts, riscv_facts};
 #[cfg(feature = "text")]
-use unspool_isa::{Disassembler, riscv_mnemonic};
+use unspool_isa::Disassembler;
+use unspool_isa::{Class, Classes, Isa, Kind, RiscvExtensions, Xlen, a64_access, facts};
 
 use super::lift::Instruction;
 use super::names::EventKind;
+use super::read::Gather;
 use super::record::{Event, Record};
 
 /// What was counted.
@@ -123,6 +126,41 @@ impl Counts {
     }
 }
 
+impl Gather for Counts {
+    fn take(&mut self, instruction: &Instruction<'_>) {
+        self.add(instruction);
+    }
+
+    fn part(&self) -> Self {
+        Self::default()
+    }
+
+    fn append(&mut self, part: Self) {
+        let Self { modes, .. } = part;
+        for (count, more) in self.modes.iter_mut().zip(modes) {
+            *count += more;
+        }
+        self.records += part.records;
+        self.opcodes += part.opcodes;
+        self.instructions += part.instructions;
+        self.faults += part.faults;
+        self.accesses += part.accesses;
+        self.reads += part.reads;
+        self.writes += part.writes;
+        self.memory_records += part.memory_records;
+        self.registers += part.registers;
+        self.microops += part.microops;
+        self.comments += part.comments;
+        self.events += part.events;
+        self.walks += part.walks;
+        self.bus_accesses += part.bus_accesses;
+        self.user += part.user;
+        self.non_user += part.non_user;
+        self.targets += part.targets;
+        self.forced += part.forced;
+    }
+}
+
 fn is_fault(event: &Event<'_>) -> bool {
     EventKind::of(event) == EventKind::Fault
 }
@@ -142,10 +180,10 @@ struct Place {
 #[derive(Debug)]
 pub struct Mix {
     isa: u16,
+    /// What opcodes of RISC-V mean here.
+    extensions: RiscvExtensions,
     places: Vec<Place>,
     table: Table,
-    #[cfg(feature = "text")]
-    disassembler: Disassembler,
 }
 
 /// The instruction mix.
@@ -175,6 +213,46 @@ impl Table {
     }
 }
 
+impl Table {
+    fn append(&mut self, part: Self) {
+        self.total += part.total;
+        self.unclassified += part.unclassified;
+        for (class, count) in part.classes {
+            *self.classes.entry(class).or_default() += count;
+        }
+        for (name, count) in part.mnemonics {
+            *self.mnemonics.entry(name).or_default() += count;
+        }
+    }
+}
+
+/// Counts and the mix of the instructions that did not fault.
+#[derive(Debug, Default)]
+pub struct Stats {
+    /// What was counted.
+    pub counts: Counts,
+    /// What instructions are.
+    pub mix: Mix,
+}
+
+impl Gather for Stats {
+    #[inline]
+    fn take(&mut self, instruction: &Instruction<'_>) {
+        if self.counts.add(instruction) {
+            self.mix.add(instruction);
+        }
+    }
+
+    fn part(&self) -> Self {
+        Self { counts: Counts::default(), mix: self.mix.part() }
+    }
+
+    fn append(&mut self, part: Self) {
+        self.counts.append(part.counts);
+        self.mix.append(part.mix);
+    }
+}
+
 impl Default for Mix {
     fn default() -> Self {
         Self::new()
@@ -184,20 +262,30 @@ impl Default for Mix {
 impl Mix {
     /// Instructions are of RISC-V, unless a record says otherwise.
     pub fn new() -> Self {
-        Self {
-            isa: 1,
-            places: vec![Place::default(); PLACES],
-            table: Table::default(),
-            #[cfg(feature = "text")]
-            disassembler: Disassembler::new(),
-        }
+        Self::of(1, RiscvExtensions::default())
+    }
+
+    /// Instructions of the same set, counted from zero.
+    fn part(&self) -> Self {
+        Self::of(self.isa, self.extensions)
+    }
+
+    fn of(isa: u16, extensions: RiscvExtensions) -> Self {
+        Self { isa, extensions, places: vec![Place::default(); PLACES], table: Table::default() }
     }
 
     /// Takes note of a record of the header: instructions may be of another set.
     pub fn follow(&mut self, record: &Record<'_>) {
-        if let Record::Isa(isa) = record {
-            self.settle();
-            self.isa = *isa;
+        match record {
+            Record::Isa(isa) => {
+                self.settle();
+                self.isa = *isa;
+            }
+            Record::IsaExtended(list) => {
+                self.settle();
+                self.extensions = RiscvExtensions::of(list);
+            }
+            _ => {}
         }
     }
 
@@ -212,6 +300,21 @@ impl Mix {
         }
         let left = std::mem::replace(place, Place { opcode, iem, count: 1 });
         self.leave(&left);
+    }
+
+    /// Adds what was counted elsewhere.
+    pub fn append(&mut self, mut part: Self) {
+        for place in std::mem::take(&mut part.places).into_iter().filter(|place| place.count > 0) {
+            let ours = &mut self.places[slot(place.opcode)];
+            if (ours.opcode, ours.iem) == (place.opcode, place.iem) {
+                ours.count += place.count;
+            } else {
+                // In a full place, or in an empty one.
+                let left = std::mem::replace(ours, place);
+                self.leave(&left);
+            }
+        }
+        self.table.append(part.table);
     }
 
     /// All instructions were counted.
@@ -231,7 +334,7 @@ impl Mix {
             return;
         }
         self.table.total += place.count;
-        let classes = classes(self.isa, xlen(place.iem), place.opcode);
+        let classes = classes(self.isa, self.extensions, xlen(place.iem), place.opcode);
         if classes.is_empty() {
             self.table.unclassified += place.count;
         }
@@ -246,9 +349,9 @@ impl Mix {
         const UNKNOWN: &str = "unknown";
         let text;
         let name = match self.isa {
-            0 | 1 => riscv_mnemonic(xlen(place.iem), place.opcode).unwrap_or(UNKNOWN),
+            0 | 1 => self.extensions.mnemonic(xlen(place.iem), place.opcode).unwrap_or(UNKNOWN),
             2 => {
-                text = self.disassembler.text(Isa::A64, 0, place.opcode);
+                text = DISASSEMBLER.with_borrow_mut(|arm| arm.text(Isa::A64, 0, place.opcode));
                 text.split(' ').next().filter(|name| *name != ".inst").unwrap_or(UNKNOWN)
             }
             _ => UNKNOWN,
@@ -265,6 +368,12 @@ impl Mix {
     fn mnemonic(&mut self, _: &Place) {}
 }
 
+#[cfg(feature = "text")]
+thread_local! {
+    // It stays in the thread that made it, and few want it.
+    static DISASSEMBLER: RefCell<Disassembler> = RefCell::new(Disassembler::new());
+}
+
 /// Opcodes differ in their middle; Fibonacci hashing brings that to the top.
 #[inline]
 fn slot(opcode: u32) -> usize {
@@ -276,9 +385,9 @@ fn xlen(iem: u16) -> Xlen {
 }
 
 /// The classes that an opcode counts in. Of Arm only branches and accesses have some.
-fn classes(isa: u16, xlen: Xlen, opcode: u32) -> Classes {
+fn classes(isa: u16, extensions: RiscvExtensions, xlen: Xlen, opcode: u32) -> Classes {
     match isa {
-        0 | 1 => riscv_facts(xlen, 0, opcode).classes,
+        0 | 1 => extensions.facts(xlen, 0, opcode).classes,
         2 => a64_classes(opcode),
         _ => Classes::NONE,
     }

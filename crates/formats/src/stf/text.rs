@@ -12,6 +12,8 @@ mod tilelink;
 
 use std::fmt::Write as _;
 
+use unspool_isa::RiscvExtensions;
+
 use self::opcodes::Opcodes;
 use super::lift::Instruction;
 use super::names::{self, EventKind, RegisterName};
@@ -53,10 +55,12 @@ impl Lines {
         Self { isa: 1, opcodes: Opcodes::new() }
     }
 
-    /// Takes note of a record of the header: instructions may be of another set.
+    /// Takes note of a record of the header: instructions may be of another set, or of extensions that change it.
     pub fn follow(&mut self, record: &Record<'_>) {
-        if let Record::Isa(isa) = record {
-            self.isa = *isa;
+        match record {
+            Record::Isa(isa) => self.isa = *isa,
+            Record::IsaExtended(list) => self.opcodes.extensions = RiscvExtensions::of(list),
+            _ => {}
         }
     }
 

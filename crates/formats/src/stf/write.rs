@@ -62,7 +62,8 @@ impl<W: Write> Writer<W> {
     /// where its last are, so it needs [`seekable`](Self::seekable).
     pub fn new(output: W, container: Container, options: WriteOptions) -> io::Result<Self> {
         if container == Container::Zstf {
-            let why = "a .zstf file says at its start where it ends, so it cannot be written to a pipe";
+            let why = "a .zstf file says at its start where it ends, so it cannot be written to a pipe; \
+                write it to a file, or choose another container such as .stf.zst";
             return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
         Self::with(output, container, options, None)

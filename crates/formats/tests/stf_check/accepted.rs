@@ -7,14 +7,13 @@ use crate::words::*;
 pub(crate) type Row = (&'static str, Records);
 
 pub(crate) fn rows() -> Vec<Row> {
-    [headers(), flow(), accesses(), events()].concat()
+    [headers(), flow(), accesses(), events(), crate::a64::accepted()].concat()
 }
 
 fn headers() -> Vec<Row> {
     let mut early = header();
     early[1] = Record::Version { major: 1, minor: 3 };
     early[6] = Record::TraceInfoFeature(0x20);
-    let arm = [&header()[..3], &[Record::Isa(2), Record::InstIem(1)], &header()[5..]].concat();
     vec![
         ("the least", trace(vec![])),
         ("transactions", transactions()),
@@ -36,7 +35,6 @@ fn headers() -> Vec<Row> {
             records.insert(9, Record::IsaExtended(b"rv64gcv"));
             records
         }),
-        ("A64 instructions", [arm, vec![mode(3), op(0xd503_201f), to(MEM), op(0xd65f_03c0), op(0xf940_0020)]].concat()),
     ]
 }
 
@@ -64,10 +62,8 @@ fn flow() -> Vec<Row> {
 }
 
 fn accesses() -> Vec<Row> {
-    let mut push = trace(vec![]);
-    push.insert(8, Record::IsaExtended(b"rv64imac_zcmp"));
-    // cm.push {ra}, -16
-    push.extend([write(8), word(0), Record::InstOpcode16(0xb842)]);
+    // cm.push {ra}, -16; cm.popret {ra}, 64; cm.jt 31
+    let [push, pop, table] = [0xb842, 0xbe4e, 0xa07e].map(Record::InstOpcode16);
     vec![
         ("a load", trace(vec![read(8), word(u64::MAX), op(LD)])),
         ("a store", trace(vec![write(8), word(0), op(SD)])),
@@ -92,7 +88,13 @@ fn accesses() -> Vec<Row> {
             let microop = Record::InstMicroop { size: 4, encoding: LD };
             featured(FEATURES | 0x4000, vec![read(8), word(0), microop, op(NOP)])
         }),
-        ("a push", push),
+        ("a push", extended(b"rv64imac_zcmp", vec![write(8), word(0), push])),
+        ("a pop and a return", extended(b"rv64imac_zce", vec![to(MEM), read(8), word(0), pop, op(NOP)])),
+        ("a jump by a table", extended(b"rv64imac_zcmt", vec![to(MEM), table, to(MEM), read(8), word(0), table])),
+        (
+            "a push or a floating-point store",
+            extended(b"rv64gc_zcmp", vec![write(24), word(0), word(0), word(0), push]),
+        ),
         ("a walk", featured(FEATURES | 0x101, vec![walk(4096, 0xf), read(8), word(0), op(LD)])),
         ("a walk that led nowhere", {
             featured(FEATURES | 0x100, [vec![walk(4096, 0)], fault(), vec![op(LD)]].concat())

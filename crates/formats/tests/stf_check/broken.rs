@@ -5,8 +5,8 @@ use crate::words::*;
 pub(crate) type Row = (&'static str, &'static str, u64, Records);
 
 pub(crate) fn rows() -> Vec<Row> {
-    [anatomy(), header(), of_transactions(), flow(), registers_and_walks(), accesses(), buses(), events(), opcodes()]
-        .concat()
+    let of_riscv = [flow(), registers_and_walks(), accesses(), buses(), events(), opcodes()].concat();
+    [anatomy(), header(), of_transactions(), of_riscv, crate::a64::broken()].concat()
 }
 
 fn anatomy() -> Vec<Row> {
@@ -206,7 +206,13 @@ fn events() -> Vec<Row> {
 
 fn opcodes() -> Vec<Row> {
     let microop = Record::InstMicroop { size: 3, encoding: 0x13 };
+    // cm.push {ra}, -16; cm.popret {ra}, 64
+    let [push, pop] = [0xb842, 0xbe4e].map(Record::InstOpcode16);
     vec![
+        ("stf-access-size", "a push", 12, extended(b"rv64imac_zcmp", vec![write(16), word(0), word(0), push])),
+        ("stf-target-missing", "a pop and a return", 14, {
+            extended(b"rv64imac_zcmp", vec![read(8), word(0), pop, op(NOP)])
+        }),
         ("stf-microop-size", "3", 11, featured(FEATURES | 0x4000, vec![microop, op(NOP)])),
         ("stf-opcode-length", "two bytes in four", 11, trace(vec![op(0x4501)])),
         ("stf-opcode-length", "four bytes in two", 11, trace(vec![Record::InstOpcode16(0x13)])),

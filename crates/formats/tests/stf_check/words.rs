@@ -161,3 +161,10 @@ pub(crate) fn walk(page_size: u32, entry: u64) -> Record<'static> {
 pub(crate) fn register(number: u16, meta: u8) -> Record<'static> {
     Record::InstReg(Register { number, meta, value: &[0; 8] })
 }
+
+/// RV64 without `c.fsdsp`; the body starts with record 12.
+pub(crate) fn extended(list: &'static [u8], body: Records) -> Records {
+    let mut records = trace(body);
+    records.insert(8, Record::IsaExtended(list));
+    records
+}

@@ -6,17 +6,17 @@
 use std::format;
 use std::string::{String, ToString};
 
-use disc_v::{Instruction, Isa, decode};
+use disc_v::{Decoder, Extension, Instruction, Isa, decode};
 
 use super::join;
-use crate::{Xlen, riscv_facts, riscv_length};
+use crate::{RiscvExtensions, Xlen, riscv_length};
 
 /// The text of `opcode` at `address`, or `.insn` and the opcode.
-pub(super) fn text(xlen: Xlen, address: u64, opcode: u32) -> String {
+pub(super) fn text(extensions: RiscvExtensions, xlen: Xlen, address: u64, opcode: u32) -> String {
     if opcode == URET {
         return "uret".to_string();
     }
-    let Some(instruction) = instruction(xlen, address, opcode) else { return unknown(opcode) };
+    let Some(instruction) = instruction(extensions, xlen, address, opcode) else { return unknown(opcode) };
     let text = instruction.to_string();
     let (mnemonic, operands) = text.split_once(' ').unwrap_or((&text, ""));
     join(mnemonic, &operands.replace(',', ", "))
@@ -26,10 +26,21 @@ pub(super) fn text(xlen: Xlen, address: u64, opcode: u32) -> String {
 ///
 /// Of the names that are only a manner of writing, those of hints are kept, and three more: `li`, `mv` and `nop`.
 pub fn riscv_mnemonic(xlen: Xlen, opcode: u32) -> Option<&'static str> {
+    RiscvExtensions::default().mnemonic(xlen, opcode)
+}
+
+impl RiscvExtensions {
+    /// What the instruction is called where there are these extensions; else see [`riscv_mnemonic`].
+    pub fn mnemonic(self, xlen: Xlen, opcode: u32) -> Option<&'static str> {
+        mnemonic(self, xlen, opcode)
+    }
+}
+
+fn mnemonic(extensions: RiscvExtensions, xlen: Xlen, opcode: u32) -> Option<&'static str> {
     if opcode == URET {
         return Some("uret");
     }
-    let instruction = instruction(xlen, 0, opcode)?;
+    let instruction = instruction(extensions, xlen, 0, opcode)?;
     let encoded = instruction.without_aliases().mnemonic();
     let is_zero = |low: u32, width: u32| opcode >> low & ((1 << width) - 1) == 0;
     Some(match (encoded, instruction.mnemonic()) {
@@ -51,13 +62,18 @@ pub fn riscv_mnemonic(xlen: Xlen, opcode: u32) -> Option<&'static str> {
 const URET: u32 = 0x0020_0073;
 
 /// The instruction. The library takes some for one that are reserved: rounding modes and groups of registers.
-fn instruction(xlen: Xlen, address: u64, opcode: u32) -> Option<Instruction> {
+fn instruction(extensions: RiscvExtensions, xlen: Xlen, address: u64, opcode: u32) -> Option<Instruction> {
     let isa = match xlen {
         Xlen::Rv32 => Isa::Rv32,
         Xlen::Rv64 => Isa::Rv64,
     };
-    let instruction = decode(isa, address, u64::from(encoding(opcode)));
-    let is_reserved = riscv_facts(xlen, address, opcode).classes.is_empty();
+    let encoding = u64::from(encoding(opcode));
+    let instruction = if extensions.claims(opcode) {
+        Decoder::with_only(isa, [Extension::Zcmp, Extension::Zcmt]).ok()?.decode(address, encoding)
+    } else {
+        decode(isa, address, encoding)
+    };
+    let is_reserved = extensions.facts(xlen, address, opcode).classes.is_empty();
     (!is_reserved && !instruction.is_illegal()).then_some(instruction)
 }
 

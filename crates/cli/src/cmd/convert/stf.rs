@@ -6,9 +6,10 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use unspool::formats::stf::read::Container;
+use unspool::formats::stf::version::Rewriter;
 use unspool::formats::stf::write::{WriteOptions, Writer};
 
-use super::version::Rewriter;
+use super::super::many;
 use super::{Args, To, container_by_name, is_named};
 use crate::Verdict;
 use crate::args::tell;
@@ -31,7 +32,7 @@ pub(super) fn run(args: &Args, file: Stf) -> anyhow::Result<Verdict> {
         bail!("--level {level}: gzip and xz have levels from 0 to 9");
     }
     match args.stf_version {
-        Some(version) => rewrite(args, file, container, Rewriter::new(version)),
+        Some(version) => rewrite(args, file, container, Rewriter::new(version.into())),
         None => store(args, file, container),
     }
 }
@@ -86,12 +87,14 @@ fn rewrite(args: &Args, mut file: Stf, container: Container, mut rewriter: Rewri
         }
         failed.is_none() && !rewriter.is_impossible()
     })?;
+    let minor = rewriter.version().minor();
     if rewriter.is_impossible() {
-        bail!("{}: version {} has no transactions", file.name(), rewriter.version());
+        bail!("{}: version 1.{minor} has no transactions", file.name());
     }
-    let losses = rewriter.losses();
+    let losses: Vec<String> = rewriter.losses().map(|(what, count)| many(count, what)).collect();
+    let losses = losses.join(", ");
     if args.deny_loss && !losses.is_empty() {
-        tell(format_args!("{}: version {} cannot say {losses}; nothing was written", file.name(), rewriter.version()));
+        tell(format_args!("{}: version 1.{minor} cannot say {losses}; nothing was written", file.name()));
         return Ok(Verdict::Problems);
     }
     if failed.is_none() {
@@ -99,7 +102,7 @@ fn rewrite(args: &Args, mut file: Stf, container: Container, mut rewriter: Rewri
     }
     close(args, writer, failed, &end)?;
     if !losses.is_empty() && end == End::Whole {
-        tell(format_args!("{}: lost, since version {} cannot say it: {losses}", file.name(), rewriter.version()));
+        tell(format_args!("{}: lost, since version 1.{minor} cannot say it: {losses}", file.name()));
     }
     Ok(verdict(&mut file, &end))
 }

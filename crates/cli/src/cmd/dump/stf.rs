@@ -57,7 +57,7 @@ fn instructions(args: &Args, file: &mut Stf, printer: &mut Printer, output: &mut
         Ok(header) => header,
         Err(end) => return Ok(end),
     };
-    printer.follow(&header.isa_record());
+    header.isa_records().iter().for_each(|record| printer.follow(record));
     let end = args.skip.saturating_add(args.limit.unwrap_or(u64::MAX));
     let mut follower = header.follower();
     let mut ended = End::Whole;

@@ -1,14 +1,13 @@
 //! The page of an STF file: what its header says, and what its records come to.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::io::{self, Write};
 
 use serde_json::{Value, json};
+use unspool::formats::stf::lift::Instruction;
 use unspool::formats::stf::names;
-use unspool::formats::stf::read::{Container, Warning};
-use unspool::formats::stf::record::Record;
+use unspool::formats::stf::read::{ChunkSizes, Container, Gather, Warning};
+use unspool::formats::stf::record::{Event, Record};
 use unspool::formats::stf::stats::Counts;
 
 use super::super::stats::each_count;
@@ -20,17 +19,14 @@ use crate::output::Output;
 use crate::progress::Progress;
 use crate::stf::{Header, Maker, Stf, is_damage};
 
-/// Names of events that are told apart.
+/// Names of events that are told.
 const EVENTS: usize = 64;
 
+/// Names of events that are counted.
+const COUNTED_EVENTS: usize = 1 << 16;
+
 /// Prints the page. `quick`: only what the header says.
-pub(super) fn run(
-    mut file: Stf,
-    path: &Path,
-    quick: bool,
-    args: &OutputArgs,
-    mut output: Output,
-) -> anyhow::Result<Verdict> {
+pub(super) fn run(mut file: Stf, quick: bool, args: &OutputArgs, mut output: Output) -> anyhow::Result<Verdict> {
     let (header, mut end) = match file.header()? {
         Ok(header) => (header, End::Left),
         Err(end) => (Header::default(), end),
@@ -38,7 +34,7 @@ pub(super) fn run(
     let mut page = Page {
         name: file.name().to_string(),
         container: file.container(),
-        chunks: (file.container() == Container::Zstf).then(|| chunks(path)).flatten(),
+        chunks: None,
         size: file.size(),
         header,
         contents: None,
@@ -46,14 +42,16 @@ pub(super) fn run(
         end: End::Left,
     };
     if !quick && end == End::Left {
-        let mut contents = Contents::default();
-        end = contents.read(&mut file, &page.header)?;
+        let mut contents;
+        (contents, end) = Contents::read(&mut file, &page.header)?;
         contents.bytes = file.reader().place().offset;
         // Of a file with an index, not all is read in order; what there is was read.
         page.size = page.size.or(Some(file.bytes_read()));
         page.contents = Some(contents);
     }
     page.end = end;
+    // Without an index, their number is known by now.
+    page.chunks = file.chunks();
     page.warnings = file.warnings().to_vec();
     output.write(|out| if args.json { writeln!(out, "{}", page.json()) } else { page.text(out) });
     output.finish()?;
@@ -69,48 +67,90 @@ pub(super) fn run(
 struct Contents {
     counts: Counts,
     transactions: u64,
-    events: BTreeMap<String, u64>,
+    events: Events,
     /// Bytes of the records.
     bytes: u64,
 }
 
 impl Contents {
-    fn read(&mut self, file: &mut Stf, header: &Header) -> anyhow::Result<End> {
-        let Self { counts, transactions, events, .. } = self;
-        let mut progress = Progress::new(false);
+    fn read(file: &mut Stf, header: &Header) -> anyhow::Result<(Self, End)> {
+        let (mut contents, mut progress) = (Self::default(), Progress::new(false));
         if !header.has_transactions() {
-            let end = file.each_instruction(&mut header.follower(), &mut progress, |instruction| {
-                let before = counts.events;
-                counts.add(instruction);
-                if counts.events > before {
-                    instruction.events().for_each(|event| add_event(events, &names::event(&event).to_string()));
-                }
-                true
-            })?;
+            let end;
+            (contents, end) = file.gather(&mut header.follower(), &mut progress, contents)?;
             if end != End::Whole {
-                return Ok(end);
+                return Ok((contents, end));
             }
         }
-        file.each(&mut progress, |_, record| {
+        let Self { counts, transactions, events, .. } = &mut contents;
+        let end = file.each(&mut progress, |_, record| {
             counts.add_trailing(record);
             *transactions += u64::from(matches!(record, Record::Transaction(_)));
             if let Record::Event(event) = record {
-                add_event(events, &names::event(event).to_string());
+                events.add(event);
             }
             true
-        })
+        })?;
+        Ok((contents, end))
     }
 }
 
-fn add_event(events: &mut BTreeMap<String, u64>, name: &str) {
-    let is_told_apart = events.len() < EVENTS || events.contains_key(name);
-    *events.entry(if is_told_apart { name } else { "others" }.to_string()).or_default() += 1;
+impl Gather for Contents {
+    fn take(&mut self, instruction: &Instruction<'_>) {
+        let before = self.counts.events;
+        self.counts.add(instruction);
+        if self.counts.events > before {
+            instruction.events().for_each(|event| self.events.add(&event));
+        }
+    }
+
+    fn part(&self) -> Self {
+        Self::default()
+    }
+
+    fn append(&mut self, part: Self) {
+        self.counts.append(part.counts);
+        self.events.append(part.events);
+    }
 }
+
+/// Events by name: when the first was met, and how many there are.
+#[derive(Default)]
+struct Events(BTreeMap<String, (usize, u64)>);
+
+impl Events {
+    fn add(&mut self, event: &Event<'_>) {
+        self.add_some(names::event(event).to_string(), 1);
+    }
+
+    fn add_some(&mut self, name: String, count: u64) {
+        let is_counted = self.0.len() < COUNTED_EVENTS || self.0.contains_key(&name);
+        let order = self.0.len();
+        self.0.entry(if is_counted { name } else { OTHERS.into() }).or_insert((order, 0)).1 += count;
+    }
+
+    fn append(&mut self, part: Self) {
+        let mut names: Vec<_> = part.0.into_iter().collect();
+        names.sort_by_key(|(_, (order, _))| *order);
+        names.into_iter().for_each(|(name, (_, count))| self.add_some(name, count));
+    }
+
+    /// The first names that were met, and all others as one.
+    fn told(&self) -> BTreeMap<&str, u64> {
+        let mut told = BTreeMap::new();
+        for (name, (order, count)) in &self.0 {
+            *told.entry(if *order < EVENTS { name } else { OTHERS }).or_default() += count;
+        }
+        told
+    }
+}
+
+const OTHERS: &str = "others";
 
 struct Page {
     name: String,
     container: Container,
-    chunks: Option<Chunks>,
+    chunks: Option<ChunkSizes>,
     /// Bytes of the file.
     size: Option<u64>,
     header: Header,
@@ -119,36 +159,14 @@ struct Page {
     end: End,
 }
 
-/// What a .zstf file says about its chunks.
-struct Chunks {
-    instructions: u64,
-    count: Option<u64>,
-}
-
-/// The header and the first word of the index.
-fn chunks(path: &Path) -> Option<Chunks> {
-    if !path.is_file() {
-        return None;
-    }
-    let mut file = File::open(path).ok()?;
-    let mut word = |place: u64| {
-        let mut bytes = [0; 8];
-        file.seek(SeekFrom::Start(place)).ok()?;
-        file.read_exact(&mut bytes).ok().map(|()| u64::from_le_bytes(bytes))
-    };
-    let instructions = word(4)?;
-    let count = word(12).filter(|end| *end >= 20).and_then(word);
-    Some(Chunks { instructions, count })
-}
-
 impl Page {
     fn text(&self, out: &mut dyn Write) -> io::Result<()> {
         let header = &self.header;
         let version = header.version.map_or("of no version".to_string(), |(major, minor)| format!("{major}.{minor}"));
         writeln!(out, "{}: STF {version}, {}", self.name, container_text(self.container))?;
-        if let Some(Chunks { instructions, count }) = &self.chunks {
+        if let Some(ChunkSizes { instructions, count }) = self.chunks {
             let count = count.map_or("not known how many".to_string(), grouped);
-            writeln!(out, "  chunks       {count}, of {} each", many(*instructions, "instruction"))?;
+            writeln!(out, "  chunks       {count}, of {} each", many(instructions, "instruction"))?;
         }
         self.machine(out)?;
         let features = header.features.unwrap_or(0);
@@ -265,7 +283,7 @@ impl Page {
         if let Some(contents) = &self.contents {
             page["unpacked_bytes"] = json!(contents.bytes);
             page["transactions"] = json!(contents.transactions);
-            page["event_names"] = json!(contents.events);
+            page["event_names"] = json!(contents.events.told());
             each_count(&contents.counts, |name, count| page[name] = json!(count));
         }
         page
@@ -304,8 +322,8 @@ impl Contents {
             }
         }
         if counts.events > 0 {
-            let list: Vec<String> =
-                self.events.iter().map(|(name, count)| format!("{} {name}", grouped(*count))).collect();
+            let told = self.events.told();
+            let list: Vec<String> = told.iter().map(|(name, count)| format!("{} {name}", grouped(*count))).collect();
             writeln!(out, "  events       {}", list.join(", "))?;
         }
         Ok(())

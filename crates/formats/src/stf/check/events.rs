@@ -81,8 +81,3 @@ fn fields(event: &Event<'_>) -> Option<usize> {
         (false, false, _) => None,
     }
 }
-
-/// `nop` or `c.nop`.
-pub(super) fn is_nop(opcode: u32) -> bool {
-    matches!(opcode, 0x13 | 0x1)
-}

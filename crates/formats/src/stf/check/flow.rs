@@ -1,12 +1,10 @@
 //! Where execution goes: addresses followed from group to group, and what the opcodes say about it.
 
-use unspool_isa::RiscvFlow;
-
 use super::super::read::Place;
 use super::Out;
 use super::group::Group;
 use super::header::Header;
-use super::opcode::Opcode;
+use super::opcode::{Course, Opcode, Set};
 use super::rules::RuleId;
 
 /// What is still to be told about the instruction before.
@@ -99,7 +97,7 @@ impl Flow {
             // A jump to the next instruction needs no record to be followed.
             _ if known.always_diverts() && known.target(self.pc) == Some(behind) => Owed::Nothing,
             _ if known.always_diverts() => Owed::Target,
-            _ if matches!(known.flow, RiscvFlow::Ecall | RiscvFlow::Ebreak) => Owed::Call,
+            _ if known.course == Course::Call => Owed::Call,
             _ => Owed::Nothing,
         };
         self.change_mode(group, known, is_first, header);
@@ -113,22 +111,22 @@ impl Flow {
             return;
         }
         let direct = known.target(self.pc);
-        match known.flow {
-            RiscvFlow::None | RiscvFlow::Ecall | RiscvFlow::Ebreak => {
+        match known.course {
+            Course::On | Course::Call => {
                 let detail = format_args!("the target is {target:#x}, and the instruction is no branch");
                 out.add_in(place, RuleId::TargetNoBranch, detail);
             }
-            RiscvFlow::Branch if direct != Some(target) && target == known.behind(self.pc) => {
+            Course::Branch if direct != Some(target) && target == known.behind(self.pc) => {
                 let detail = format_args!("the target {target:#x} is behind the branch, so it was not taken");
                 out.add_in(place, RuleId::TargetNotTaken, detail);
             }
-            RiscvFlow::Branch | RiscvFlow::Jump => {
+            Course::Branch | Course::Jump => {
                 if let Some(direct) = direct.filter(|direct| *direct != target) {
                     let detail = format_args!("the target is {target:#x}, and the opcode says {direct:#x}");
                     out.add_in(place, RuleId::TargetOpcode, detail);
                 }
             }
-            RiscvFlow::IndirectJump | RiscvFlow::TrapReturn => {}
+            Course::Indirect | Course::TrapReturn => {}
         }
     }
 
@@ -137,7 +135,8 @@ impl Flow {
         let Some((place, mode)) = group.events.mode else { return };
         let is_down = self.mode.map_or(mode == 0, |before| mode < before);
         // The first instruction tells where the trace starts, and a forced address where something else led.
-        if is_down && !is_first && known.flow != RiscvFlow::TrapReturn && group.forced.is_none() && header.is_riscv() {
+        let is_led = known.course == Course::TrapReturn || is_first || group.forced.is_some();
+        if is_down && !is_led && (header.is_riscv() || header.set() == Set::A64) {
             self.down = Some((place, mode));
         }
         self.mode = Some(mode);

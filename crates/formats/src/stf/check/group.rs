@@ -2,11 +2,11 @@
 
 use super::super::read::Place;
 use super::super::record::{BusAccess, MemAccess, PageTableWalk, Record, Register, descriptor};
+use super::Out;
 use super::events::Events;
 use super::header::{Header, name};
 use super::opcode::Opcode;
 use super::rules::RuleId;
-use super::{Out, events};
 
 /// More accesses no instruction makes: the longest vectors have as many elements.
 const MOST_ACCESSES: usize = 1 << 16;
@@ -71,7 +71,7 @@ impl Group {
         match record {
             Record::InstMemContent(word) => self.content(*word, out),
             Record::InstMemAccess(access) => self.access(access, out),
-            Record::InstReg(register) => check_register(register, out),
+            Record::InstReg(register) => check_register(register, header, out),
             Record::InstPcTarget(target) => self.target(*target, header, out),
             other => self.rarer(other, header, out),
         }
@@ -209,7 +209,7 @@ impl Group {
     }
 
     fn check_opcode(&self, opcode: u32, length: u8, known: &Opcode, out: &mut Out<'_>) {
-        if self.events.has_fetch_fault && !events::is_nop(opcode) && known.xlen.is_some() {
+        if self.events.has_fetch_fault && known.is_no_nop(opcode) {
             out.add(RuleId::FetchFault, format_args!("the opcode is {opcode:#x}, and it could not be fetched"));
         } else if self.events.has_trap {
             // What could not be decoded may be anything.
@@ -238,7 +238,7 @@ fn may_follow(before: u8, behind: u8) -> bool {
     }
 }
 
-fn check_register(register: &Register<'_>, out: &mut Out<'_>) {
+fn check_register(register: &Register<'_>, header: &Header, out: &mut Out<'_>) {
     let most = match register.kind() {
         1 => 32,
         2 | 3 => 31,
@@ -247,7 +247,7 @@ fn check_register(register: &Register<'_>, out: &mut Out<'_>) {
     };
     if most == 0 || !(1..=3).contains(&register.operand()) {
         out.add(RuleId::RegisterMeta, format_args!("the type of the register is {:#04x}", register.meta));
-    } else if register.number > most {
+    } else if register.number > most && !header.is_other_isa() {
         out.add(RuleId::RegisterNumber, format_args!("its number is {}, and the last one is {most}", register.number));
     }
 }

@@ -1,12 +1,13 @@
 //! The header: what it has to have, in which order, and what it says about the body.
 
-use unspool_isa::Xlen;
+use unspool_isa::{RiscvExtensions, Xlen};
 
 use super::super::build::{GENERATOR, MAKER};
 use super::super::layout::{FEATURE_EVENT64, TILELINK};
 use super::super::names;
 use super::super::read::Place;
 use super::super::record::{Record, TraceInfo, descriptor};
+use super::opcode::{Set, is_foreign_to_a64};
 use super::rules::RuleId;
 use super::{LAST_OF_HEADER, Out};
 
@@ -34,12 +35,35 @@ pub(super) struct Header {
     extensions: Option<(Place, [u8; 4])>,
     /// Opcodes that mean something else than they usually do.
     pub(super) is_unusual: bool,
+    /// What some of them mean.
+    pub(super) riscv: RiscvExtensions,
+    /// The trace is of Arm, and not of A64.
+    is_aarch32: bool,
     clocks: [u64; 4],
 }
 
 impl Header {
     pub(super) fn is_ended(&self) -> bool {
         self.is_ended
+    }
+
+    /// Whose opcodes the trace has.
+    #[inline]
+    pub(super) fn set(&self) -> Set {
+        match self.xlen() {
+            Some(xlen) => Set::Riscv(xlen),
+            None if self.is_arm() && !self.is_aarch32 => Set::A64,
+            None => Set::Other,
+        }
+    }
+
+    /// An opcode of the body. One that A64 cannot have says that the trace is of another set of Arm, from here on: the
+    /// header has no number for that.
+    #[inline]
+    pub(super) fn opcode(&mut self, opcode: u32, length: u8) {
+        if self.is_arm() {
+            self.is_aarch32 |= length == 2 || is_foreign_to_a64(opcode);
+        }
     }
 
     /// The width of the registers; `None` if it is not RISC-V, or unknown.
@@ -58,6 +82,15 @@ impl Header {
 
     pub(super) fn is_riscv(&self) -> bool {
         self.isa == Some(1)
+    }
+
+    /// The instruction set is told, and it is another: its registers have numbers that no text lists.
+    pub(super) fn is_other_isa(&self) -> bool {
+        self.isa.is_some_and(|isa| isa != 1)
+    }
+
+    fn is_arm(&self) -> bool {
+        self.isa == Some(2)
     }
 
     /// A record before the end of the header. `number`: how many were before it.
@@ -177,7 +210,8 @@ impl Header {
         let text = text.to_ascii_lowercase();
         let start = text.first_chunk().copied().unwrap_or_default();
         self.extensions = Some((out.place, start));
-        let others: [&[u8]; 4] = [b"zcmp", b"zcmt", b"zclsd", b"inx"];
+        self.riscv = RiscvExtensions::of(&text);
+        let others: [&[u8]; 5] = [b"zcmp", b"zcmt", b"zce", b"zclsd", b"inx"];
         self.is_unusual = others.iter().any(|other| text.windows(other.len()).any(|part| part == *other));
     }
 

@@ -1,7 +1,5 @@
 //! Accesses to memory: does the instruction make them, how large are they, and is their content there?
 
-use unspool_isa::RiscvAccess;
-
 use super::super::read::Place;
 use super::Out;
 use super::group::{Access, Group};
@@ -42,9 +40,9 @@ impl Memory {
         let (mut read, mut written) = (Unit::Unknown, Unit::Unknown);
         if known.is_known && !group.is_excused() {
             self.check_presence(group, known, out);
-            let is_open = matches!(known.access, RiscvAccess::Prefetch | RiscvAccess::CacheOperation);
-            read = self.measure(&group.accesses, (1, known.access.reads() || is_open), known, out);
-            written = self.measure(&group.accesses, (2, known.access.writes() || is_open), known, out);
+            let does = known.memory;
+            read = self.measure(&group.accesses, (1, does.reads || does.is_open), known, out);
+            written = self.measure(&group.accesses, (2, does.writes || does.is_open), known, out);
         }
         for access in &group.accesses {
             let unit = if access.access.kind == 2 { written } else { read };
@@ -91,10 +89,10 @@ impl Memory {
 
     fn check_presence(&mut self, group: &Group, known: &Opcode, out: &mut Out<'_>) {
         // To store if the reservation holds, some models read.
-        let reads = known.access.reads() || known.access == RiscvAccess::StoreConditional;
-        let writes = known.access.writes();
+        let does = known.memory;
+        let (reads, writes) = (does.reads || does.is_conditional, does.writes);
         let first = |kind: u8| group.accesses.iter().find(|access| access.access.kind == kind);
-        let may_have = reads || writes || matches!(known.access, RiscvAccess::Prefetch | RiscvAccess::CacheOperation);
+        let may_have = reads || writes || does.is_open;
         match group.accesses.first() {
             None if reads || writes => self.miss(known, out),
             None => {}
@@ -110,9 +108,11 @@ impl Memory {
                         out.add_in(access.place, RuleId::AccessDirection, detail);
                     }
                 }
-                if known.access == RiscvAccess::LoadStore && first(1).is_some() != first(2).is_some() {
-                    let what = if first(1).is_some() { "written" } else { "read" };
-                    out.add(RuleId::AccessAtomic, format_args!("nothing is {what}"));
+                let is_atomic = does.reads && does.writes && does.bytes.is_some();
+                if is_atomic && first(1).is_none() && first(2).is_some() {
+                    out.add(RuleId::AccessAtomic, format_args!("nothing is read"));
+                } else if is_atomic && !does.is_conditional && first(1).is_some() && first(2).is_none() {
+                    out.add(RuleId::AccessAtomic, format_args!("nothing is written"));
                 }
             }
         }
@@ -122,7 +122,8 @@ impl Memory {
     fn miss(&mut self, known: &Opcode, out: &Out<'_>) {
         // Without its reservation nothing is stored; a vector may have no element, or none that is selected; and who
         // zeroes a block of the cache need not tell how.
-        if known.access != RiscvAccess::StoreConditional && known.bytes.is_some() {
+        let may_do_nothing = known.memory.is_conditional && !known.memory.reads;
+        if !may_do_nothing && known.memory.bytes.is_some() {
             self.before = Some((out.place, out.instruction));
         }
     }
@@ -130,7 +131,7 @@ impl Memory {
     /// All accesses of one direction together: in which unit are they as large as the opcode says?
     fn measure(&mut self, accesses: &[Access], (kind, does): (u8, bool), known: &Opcode, out: &mut Out<'_>) -> Unit {
         let mut same = accesses.iter().filter(|access| access.access.kind == kind).peekable();
-        let (Some(bytes), Some(first)) = (known.bytes.filter(|_| does), same.peek().copied()) else {
+        let (Some(bytes), Some(first)) = (known.memory.bytes.filter(|_| does), same.peek().copied()) else {
             return if does { Unit::Unknown } else { Unit::Wrong };
         };
         let (bytes, sum) = (u64::from(bytes), same.map(|access| u64::from(access.access.size)).sum::<u64>());

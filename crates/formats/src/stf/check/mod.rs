@@ -177,6 +177,7 @@ impl Checker {
         if self.instructions == 0 {
             self.flow.start(self.header.pc);
         }
+        self.header.opcode(opcode, length);
         let known = self.opcodes.look_up(opcode, length, &self.header);
         self.claims.instruction(&known);
         if !self.group.is_plain()

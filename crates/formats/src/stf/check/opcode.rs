@@ -1,14 +1,64 @@
 //! Opcodes: what the rules ask of them, remembered for those seen lately.
 //!
+//! (instruction set, opcode) ─▶ **what it does** to the flow of control and to memory, in the same words for every set
+//!
 //! Of opcodes that are unknown here, or may mean something else in this trace, nothing is asked.
 
-use unspool_isa::{RiscvAccess, RiscvFlow, Xlen, riscv_facts, riscv_length};
+mod a64;
+mod riscv;
+
+use unspool_isa::Xlen;
 
 use super::header::Header;
+pub(super) use a64::is_foreign as is_foreign_to_a64;
+
+/// Whose opcodes they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Set {
+    Riscv(Xlen),
+    A64,
+    /// One of which nothing is known here.
+    Other,
+}
+
+/// What an instruction does to the flow of control.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Course {
+    /// Nothing: execution goes on behind it.
+    On,
+    /// Goes to the target, or on behind itself.
+    Branch,
+    /// Goes to the target.
+    Jump,
+    /// Goes where the opcode does not tell.
+    Indirect,
+    /// Returns from a trap.
+    TrapReturn,
+    /// Calls those above, or the debugger.
+    Call,
+}
+
+/// What an instruction does with memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Memory {
+    pub(super) reads: bool,
+    pub(super) writes: bool,
+    /// More than the opcode decides whether it writes: a reservation, a comparison.
+    pub(super) is_conditional: bool,
+    /// It may have accesses, and need not: it announces them, manages caches, or keeps a stack of its own.
+    pub(super) is_open: bool,
+    /// How many bytes it reads, and writes; `None`: the opcode does not tell, and there may be none.
+    pub(super) bytes: Option<u16>,
+}
+
+impl Memory {
+    const NONE: Self = Self { reads: false, writes: false, is_conditional: false, is_open: false, bytes: None };
+}
 
 /// What is known of an opcode.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Opcode {
+    set: Set,
     /// The rules below can be asked of it.
     pub(super) is_known: bool,
     /// Something has to be looked at, even if no record belongs to it.
@@ -21,47 +71,43 @@ pub(super) struct Opcode {
     pub(super) is_of_rv64: bool,
     /// It can never be an instruction.
     pub(super) is_illegal: bool,
-    /// The width of the registers, if that is known.
-    pub(super) xlen: Option<Xlen>,
-    pub(super) flow: RiscvFlow,
+    pub(super) course: Course,
     /// From a direct branch to its target.
     offset: Option<u64>,
-    pub(super) access: RiscvAccess,
-    /// How many bytes it accesses.
-    pub(super) bytes: Option<u16>,
+    pub(super) memory: Memory,
     pub(super) is_vector: bool,
 }
 
 impl Opcode {
     fn new(opcode: u32, length: u8, header: &Header) -> Self {
-        let xlen = header.xlen();
-        let is_misfit = header.is_riscv() && riscv_length(opcode as u16) != length;
-        let facts = riscv_facts(xlen.unwrap_or_default(), 0, opcode);
-        let exists = !facts.classes.is_empty();
-        let wide = riscv_facts(Xlen::Rv64, 0, opcode);
-        let is_of_rv64 = xlen == Some(Xlen::Rv32)
-            && !exists
-            && !wide.classes.is_empty()
-            // Zilsd and Zclsd have these in RV32.
-            && !wide.access.is_memory_access();
-        let is_illegal = header.is_riscv() && matches!((opcode, length), (0, _) | (u32::MAX, 4));
-        let is_known = exists && xlen.is_some() && !is_misfit && !(header.is_unusual && is_shared(opcode, length));
-        let none = !is_known;
-        let flow = if none { RiscvFlow::None } else { facts.flow };
-        let access = if none { RiscvAccess::None } else { facts.access };
+        let found = match header.set() {
+            Set::A64 => a64::opcode(opcode),
+            _ => riscv::opcode(opcode, length, header),
+        };
+        let found = if found.is_known {
+            found
+        } else {
+            Self { course: Course::On, memory: Memory::NONE, offset: None, ..found }
+        };
+        let is_odd = found.is_misfit || found.is_of_rv64 || found.is_illegal;
+        let has_memory = found.memory.reads || found.memory.writes;
+        Self { is_special: is_odd || found.course != Course::On || has_memory, length, ..found }
+    }
+
+    /// Nothing is known of it.
+    const fn unknown(set: Set) -> Self {
         Self {
-            is_known,
-            is_special: is_misfit || is_of_rv64 || is_illegal || flow != RiscvFlow::None || access.is_memory_access(),
-            length,
-            is_misfit,
-            is_of_rv64,
-            is_illegal,
-            xlen,
-            flow,
-            offset: facts.target,
-            access,
-            bytes: facts.bytes,
-            is_vector: facts.vector,
+            set,
+            is_known: false,
+            is_special: false,
+            length: 4,
+            is_misfit: false,
+            is_of_rv64: false,
+            is_illegal: false,
+            course: Course::On,
+            offset: None,
+            memory: Memory::NONE,
+            is_vector: false,
         }
     }
 
@@ -77,18 +123,22 @@ impl Opcode {
 
     /// The part of an address that counts.
     pub(super) fn address(&self, address: u64) -> u64 {
-        if self.xlen == Some(Xlen::Rv32) { address & 0xffff_ffff } else { address }
+        if self.set == Set::Riscv(Xlen::Rv32) { address & 0xffff_ffff } else { address }
     }
 
     /// It goes elsewhere than behind itself, whatever happens.
     pub(super) fn always_diverts(&self) -> bool {
-        matches!(self.flow, RiscvFlow::Jump | RiscvFlow::IndirectJump | RiscvFlow::TrapReturn)
+        matches!(self.course, Course::Jump | Course::Indirect | Course::TrapReturn)
     }
-}
 
-/// Opcodes that Zcmp, Zcmt, Zclsd and Zfinx have for themselves: compressed accesses of floating-point registers.
-fn is_shared(opcode: u32, length: u8) -> bool {
-    length == 2 && matches!((opcode & 3, opcode >> 13 & 7), (0 | 2, 1 | 3 | 5 | 7))
+    /// The opcode does something: it is not the one that stands for nothing at all.
+    pub(super) fn is_no_nop(&self, opcode: u32) -> bool {
+        match self.set {
+            Set::Riscv(_) => !matches!(opcode, 0x13 | 0x1),
+            Set::A64 => opcode != 0xd503_201f,
+            Set::Other => false,
+        }
+    }
 }
 
 /// Enough for the loops of most programs.
@@ -109,12 +159,13 @@ impl Opcodes {
     /// What is known of the opcode of a record with so many bytes.
     #[inline]
     pub(super) fn look_up(&mut self, opcode: u32, length: u8, header: &Header) -> Opcode {
-        let width = match header.xlen() {
-            None => 0,
-            Some(Xlen::Rv32) => 1,
-            Some(Xlen::Rv64) => 2,
+        let set = match header.set() {
+            Set::Other => 0,
+            Set::Riscv(Xlen::Rv32) => 1,
+            Set::Riscv(Xlen::Rv64) => 2,
+            Set::A64 => 3,
         };
-        let key = u64::from(opcode) | u64::from(length) << 32 | width << 40;
+        let key = u64::from(opcode) | u64::from(length) << 32 | set << 40;
         let entry = &mut self.entries[(opcode.wrapping_mul(0x9e37_79b1) >> (32 - INDEX_BITS)) as usize];
         match entry {
             Some((known, opcode)) if *known == key => *opcode,

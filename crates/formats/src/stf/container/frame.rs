@@ -165,7 +165,7 @@ pub(super) enum Then {
 }
 
 /// A chunk in memory, and how far it was decompressed.
-pub(super) struct Packed {
+pub(in crate::stf) struct Packed {
     pub(super) bytes: Vec<u8>,
     pub(super) used: usize,
     /// Room for what it holds, if that is thought to be little.

@@ -15,7 +15,7 @@ use super::frame::{Packed, Piece, Then, Zstd};
 const WAITING: usize = 1;
 
 /// More threads than this are of no use here.
-const MOST_THREADS: usize = 64;
+pub(in crate::stf) const MOST_THREADS: usize = 64;
 
 /// Buffers that were used and can be again.
 pub(super) type Spare = Arc<Mutex<Vec<Vec<u8>>>>;
@@ -24,7 +24,6 @@ pub(super) type Spare = Arc<Mutex<Vec<Vec<u8>>>>;
 pub(super) struct Workers {
     jobs: Sender<Job>,
     pub(super) spare: Spare,
-    pub(super) count: usize,
 }
 
 struct Job {
@@ -37,12 +36,11 @@ impl Workers {
         let (jobs, given) = channel();
         let given = Arc::new(Mutex::new(given));
         let spare = Spare::default();
-        let count = threads.min(MOST_THREADS);
-        for _ in 0..count {
+        for _ in 0..threads.min(MOST_THREADS) {
             let (given, spare) = (Arc::clone(&given), Arc::clone(&spare));
             thread::Builder::new().name("stf unpack".into()).spawn(move || work(&given, &spare))?;
         }
-        Ok(Self { jobs, spare, count })
+        Ok(Self { jobs, spare })
     }
 
     /// Has a chunk decompressed.

@@ -13,8 +13,8 @@ use std::sync::mpsc::Receiver;
 
 use super::Fault;
 use super::frame::{self, PIECE, Packed, Piece, Then, Walked, Zstd};
-use super::input::Input;
-use super::workers::{self, Workers};
+use super::input::{Input, Origin};
+use super::workers::{self, MOST_THREADS, Workers};
 use crate::stf::read::{ReadErrorKind, Warning};
 
 /// Bytes before the first chunk.
@@ -82,9 +82,14 @@ pub(in crate::stf) struct Chunks {
     /// The number of the next chunk to be read.
     next: u64,
     has_ended: bool,
+    has_failed: bool,
     queue: VecDeque<Pending>,
     zstd: Zstd,
+    /// How many threads may decompress.
+    threads: usize,
+    /// They start when more than one part is asked for.
     workers: Option<Workers>,
+    runs_ahead: bool,
     /// Where chunks were found, and how much they held.
     found: Vec<(u64, u64)>,
     /// How much the last chunk held.
@@ -114,30 +119,56 @@ impl Chunks {
     /// Reads what is before the first chunk, and the index where that is possible.
     pub(in crate::stf) fn new(mut input: Input, threads: usize) -> Result<Self, ReadErrorKind> {
         let (markers, end) = header(&mut input)?;
-        let workers = if threads > 1 { Some(Workers::new(threads)?) } else { None };
-        let mut chunks = Self {
+        let zstd = Zstd::new().map_err(|fault| ReadErrorKind::packed(fault, 0))?;
+        let mut chunks = Self { end, threads, ..Self::none(input, markers, zstd) };
+        chunks.read_index()?;
+        Ok(chunks)
+    }
+
+    /// Chunks of a file that is not known.
+    pub(in crate::stf) fn unknown(markers: u64) -> Option<Self> {
+        let input = Input::new(Origin::Pipe(Box::new(io::empty())));
+        Some(Self::none(input, markers, Zstd::new().ok()?))
+    }
+
+    fn none(input: Input, markers: u64, zstd: Zstd) -> Self {
+        Self {
             input,
             markers,
-            end,
+            end: 0,
             index: None,
             compares: false,
             by_index: false,
             next: 0,
             has_ended: false,
+            has_failed: false,
             queue: VecDeque::new(),
-            zstd: Zstd::new().map_err(|fault| ReadErrorKind::packed(fault, 0))?,
-            workers,
+            zstd,
+            threads: 1,
+            workers: None,
+            runs_ahead: false,
             found: Vec::new(),
             last_size: 0,
             warnings: Vec::new(),
-        };
-        chunks.read_index()?;
-        Ok(chunks)
+        }
     }
 
     /// How many instructions a chunk should have.
     pub(in crate::stf) fn markers(&self) -> u64 {
         self.markers
+    }
+
+    /// How many threads may be used.
+    pub(in crate::stf) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// How many chunks there are, as far as that is known.
+    pub(in crate::stf) fn count(&self) -> Option<u64> {
+        match self.index() {
+            Some(index) => Some(index.len() as u64),
+            None => Some(self.next).filter(|_| self.has_ended && self.queue.is_empty() && !self.has_failed),
+        }
     }
 
     /// The index, if chunks are where it says.
@@ -153,7 +184,34 @@ impl Chunks {
     /// Goes on with this chunk, which the index has.
     pub(in crate::stf) fn seek(&mut self, chunk: u64) {
         self.queue.clear();
-        (self.next, self.has_ended) = (chunk, false);
+        (self.next, self.has_ended, self.has_failed, self.runs_ahead) = (chunk, false, false, false);
+    }
+
+    /// What a chunk holds, if there is nothing odd about it and it can be held in memory. Whoever goes on otherwise
+    /// has to [`seek`](Self::seek) first.
+    pub(in crate::stf) fn packed(&mut self, chunk: u64) -> Option<Packed> {
+        let entry = *self.index()?.get(chunk as usize)?;
+        let length = self.end_of(chunk).saturating_sub(entry.offset);
+        if length > LARGE || self.queue.iter().any(|pending| matches!(pending.source, Source::Stream)) {
+            return None;
+        }
+        self.input.seek(entry.offset).ok()?;
+        let bytes = self.bytes(length as usize);
+        (frames(&bytes) == 1).then_some(Packed { bytes, used: 0, room: Some(entry.size) })
+    }
+
+    /// All parts of a chunk came out.
+    pub(in crate::stf) fn is_behind(&self, chunk: u64) -> bool {
+        self.queue.front().is_none_or(|pending| pending.chunk > chunk)
+    }
+
+    /// One chunk only, which is not in a file.
+    pub(in crate::stf) fn one(&mut self, packed: Packed) {
+        self.seek(0);
+        self.found.clear();
+        let pending = self.pending(0, Source::Memory(packed));
+        self.queue.push_back(pending);
+        self.has_ended = true;
     }
 
     /// The next part, decompressed to where `spare` was if nobody else does it.
@@ -173,7 +231,12 @@ impl Chunks {
                     pieces.recv().unwrap_or_else(|_| lost())
                 }
                 Source::Memory(packed) => packed.next(&mut self.zstd, spare),
-                Source::Stream => frame::stream(&mut self.zstd, &mut self.input, pending.offset, spare),
+                Source::Stream => {
+                    if pending.size == 0 {
+                        self.zstd.start();
+                    }
+                    frame::stream(&mut self.zstd, &mut self.input, pending.offset, spare)
+                }
                 Source::None(fault) => Piece { buffer: spare, length: 0, then: Then::Fault(*fault, 0) },
             };
             let Piece { buffer, length, then } = piece;
@@ -189,7 +252,7 @@ impl Chunks {
                     None
                 }
                 Then::Fault(fault, behind) => {
-                    self.has_ended = true;
+                    (self.has_ended, self.has_failed) = (true, true);
                     self.queue.clear();
                     let failed = self.input.failure().filter(|_| fault == Fault::CutShort);
                     let of_chunk = || ReadErrorKind::Chunk { chunk, at: offset + behind, fault };
@@ -200,6 +263,7 @@ impl Chunks {
                 spare = buffer;
                 continue;
             }
+            self.runs_ahead = true;
             return Part { buffer, length, chunk, end };
         }
     }
@@ -229,7 +293,7 @@ impl Chunks {
 
     /// Reads chunks until enough are on their way.
     fn top_up(&mut self) {
-        let most = self.workers.as_ref().map_or(1, |workers| workers.count + 2);
+        let most = if self.runs_ahead && self.threads > 1 { self.threads.min(MOST_THREADS) + 2 } else { 1 };
         while self.queue.len() < most && !self.has_ended {
             if let Some(Pending { source: Source::Stream, .. }) = self.queue.back() {
                 return;
@@ -257,11 +321,9 @@ impl Chunks {
         }
         let length = self.end_of(self.next).saturating_sub(entry.offset);
         if length > LARGE {
-            self.zstd.start();
             return Some(self.pending(entry.offset, Source::Stream));
         }
-        let mut bytes = Vec::with_capacity((length as usize).min(1 << 20));
-        self.input.append(&mut bytes, length as usize);
+        let bytes = self.bytes(length as usize);
         let frames = frames(&bytes);
         if frames == 0 {
             // The next chunk starts elsewhere, or the frame is damaged. Whoever goes from frame to frame finds out.
@@ -279,6 +341,13 @@ impl Chunks {
         }
         let source = self.give(Packed { bytes, used: 0, room: Some(entry.size) });
         Some(self.pending(entry.offset, source))
+    }
+
+    /// The next so many bytes of the file; fewer at its end.
+    fn bytes(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(length.min(1 << 20));
+        self.input.append(&mut bytes, length);
+        bytes
     }
 
     /// The index is wrong about this chunk, so it is not used from there on.
@@ -304,7 +373,6 @@ impl Chunks {
         let walked = frame::take(&mut self.input, &mut bytes, LARGE as usize);
         if walked == Walked::Long {
             self.input.unread(bytes);
-            self.zstd.start();
             return Some(self.pending(offset, Source::Stream));
         }
         let room = Some(PIECE as u64).filter(|size| self.last_size <= *size);
@@ -312,8 +380,12 @@ impl Chunks {
         Some(self.pending(offset, source))
     }
 
-    fn give(&self, packed: Packed) -> Source {
-        match &self.workers {
+    fn give(&mut self, packed: Packed) -> Source {
+        if self.runs_ahead && self.threads > 1 && self.workers.is_none() {
+            // Without threads it goes on too.
+            self.workers = Workers::new(self.threads).ok();
+        }
+        match self.workers.as_ref().filter(|_| self.runs_ahead) {
             Some(workers) => Source::Worker(workers.give(packed)),
             None => Source::Memory(packed),
         }
@@ -390,7 +462,9 @@ impl Chunks {
             let difference = if is_there { self.compare() } else { Some("it should start within a chunk") };
             self.warnings.extend(difference.map(Warning::DamagedIndex));
         }
-        self.input.failure().map(ReadErrorKind::Io)
+        let failed = self.input.failure().map(ReadErrorKind::Io);
+        self.has_failed |= failed.is_some();
+        failed
     }
 
     /// Where the index, which is next, says something else than what was found.

@@ -5,11 +5,14 @@ use std::ops::ControlFlow;
 
 use super::super::lift::Follower;
 use super::error::MOST_WARNINGS;
-use super::{LONGEST, Layout, Place, ReadError, ReadErrorKind, Reader, Source, Warning, descriptor};
+use super::{LONGEST, Place, ReadError, ReadErrorKind, Reader, Source, Warning, descriptor};
 use crate::stf::Record;
 
 /// With more than this left, more than one chunk is added at a time.
 const MUCH: usize = 64 << 10;
+
+/// Where a trace starts.
+const START: Place = Place { record: 0, offset: 0 };
 
 /// How many markers the chunk at hand has.
 #[derive(Debug, Default)]
@@ -28,17 +31,36 @@ pub(super) fn is_marker(descriptor: u8) -> bool {
     matches!(descriptor, descriptor::INST_OPCODE32 | descriptor::INST_OPCODE16 | descriptor::TRANSACTION)
 }
 
-/// How many there are.
-pub(super) fn markers(mut bytes: &[u8], layout: &Layout) -> u64 {
-    let mut found = 0;
-    while let Ok(length) = layout.length(bytes) {
-        found += u64::from(is_marker(bytes[0]));
-        bytes = &bytes[length..];
-    }
-    found
+/// How a .zstf file is cut into chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ChunkSizes {
+    /// How many instructions, or transactions, are in every chunk but the last, as the file says.
+    pub instructions: u64,
+    /// How many chunks there are; without an index, that is known at the end.
+    pub count: Option<u64>,
 }
 
 impl<R: Read> Reader<R> {
+    /// How the trace is cut into chunks, if it is in a .zstf file.
+    pub fn chunks(&self) -> Option<ChunkSizes> {
+        let Source::Chunks(chunks) = &self.source else { return None };
+        Some(ChunkSizes { instructions: chunks.markers(), count: chunks.count() })
+    }
+
+    /// The number of the chunk at hand.
+    pub(in crate::stf) fn chunk(&self) -> Option<u64> {
+        self.count.chunk
+    }
+
+    /// Execution goes on there with a chunk that is not the first. What does the index say?
+    pub(in crate::stf) fn judge_pc(&mut self, chunk: u64, found: u64) {
+        let Source::Chunks(chunks) = &self.source else { return };
+        let entry = chunks.index().and_then(|index| index.get(chunk as usize));
+        if let Some(index) = entry.map(|entry| entry.pc).filter(|pc| *pc != found) {
+            self.warn(Warning::WrongPc { chunk, index, found });
+        }
+    }
+
     /// The next part of a chunk becomes the window, or is put behind what is left of it.
     pub(super) fn fill_chunk(&mut self) -> Result<(), ReadError> {
         let left = self.end - self.start;
@@ -83,7 +105,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// The chunk at hand is over, and this is the next: does it have as many markers as it should?
-    fn judge(&mut self, next: Option<u64>, expected: u64) {
+    pub(super) fn judge(&mut self, next: Option<u64>, expected: u64) {
         let Count { chunk, found, is_known } = self.count;
         let is_wrong = found > expected || (found < expected && next.is_some());
         if let (Some(chunk), true, true) = (chunk, is_known, is_wrong) {
@@ -138,7 +160,7 @@ impl<R: Read> Reader<R> {
         self.first = Some(first);
         let Some(start) = first else {
             // Chunks have other sizes than they say, so counting is all that helps.
-            self.go_to(0, 0);
+            self.go_to(0, START);
             *follower = Follower::default();
             return Ok(());
         };
@@ -146,7 +168,7 @@ impl<R: Read> Reader<R> {
         let Some(index) = chunks.index() else { return Ok(()) };
         let offset = index.iter().take(target as usize).map(|entry| entry.size).fold(0, u64::wrapping_add);
         let pc = index.get(target as usize).map_or(0, |entry| entry.pc);
-        self.go_to(target, offset);
+        self.go_to(target, Place { record: 0, offset });
         *follower = match target {
             0 => Follower::default(),
             _ => Follower { next_pc: pc, instructions: target * markers, ..start },
@@ -166,7 +188,7 @@ impl<R: Read> Reader<R> {
         let Source::Chunks(chunks) = &self.source else { return Ok(None) };
         let (expected, has_more) = (chunks.markers(), chunks.index().is_some_and(|index| index.len() > 1));
         let size = chunks.index().and_then(|index| index.first()).map_or(0, |entry| entry.size);
-        self.go_to(0, 0);
+        self.go_to(0, START);
         let (mut start, mut found) = (Follower::default(), 0);
         self.each(|place, record| {
             match record {
@@ -180,12 +202,12 @@ impl<R: Read> Reader<R> {
     }
 
     /// Reading goes on with this chunk.
-    fn go_to(&mut self, chunk: u64, offset: u64) {
+    pub(super) fn go_to(&mut self, chunk: u64, place: Place) {
         let Source::Chunks(chunks) = &mut self.source else { return };
         chunks.seek(chunk);
         (self.start, self.end, self.at_end, self.is_behind_end) = (0, 0, false, false);
         self.failed = None;
-        self.next = Place { record: 0, offset };
+        self.next = place;
         self.count = Count::default();
     }
 }

@@ -127,6 +127,18 @@ pub enum Warning {
         /// How many every chunk but the last should have.
         expected: u64,
     },
+    /// The index is wrong about where a chunk starts.
+    #[error(
+        "the index says that chunk {chunk} starts at {index:#x}, and execution goes on at {found:#x}: the reference library takes the index for right when it goes there"
+    )]
+    WrongPc {
+        /// The number of the chunk; the first is 0.
+        chunk: u64,
+        /// Where its first instruction is by the index.
+        index: u64,
+        /// Where execution goes on behind the chunk before.
+        found: u64,
+    },
     /// A chunk is more than one zstd frame.
     #[error("chunk {chunk} has {frames} zstd frames: the reference library reads only the first")]
     SeveralFrames {

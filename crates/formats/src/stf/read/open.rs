@@ -115,6 +115,11 @@ impl<R: Read> Reader<R> {
             layout.follow(&record);
             let is_end = record.descriptor() >= descriptor::END_HEADER;
             let judged = judge(number, &record);
+            match record {
+                Record::TraceInfoFeature(features) => self.features = Some(features),
+                Record::Isa(isa) => self.isa = Some(isa),
+                _ => {}
+            }
             (number, at) = (number + 1, at + length);
             match judged {
                 Ok(warning) => warning.into_iter().for_each(|warning| self.warn(warning)),

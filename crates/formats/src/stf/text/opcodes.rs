@@ -5,7 +5,7 @@
 //! What depends on the address is only the last operand, and only of some instructions, so that the opcode alone finds
 //! its words. The table has a fixed size; who comes to a place in it that is taken, takes it over.
 
-use unspool_isa::{Disassembler, Isa, Xlen};
+use unspool_isa::{Disassembler, Isa, RiscvExtensions, Xlen};
 
 use crate::push::push_short_hex;
 
@@ -15,13 +15,15 @@ const PLACES: usize = 1 << 14;
 #[derive(Debug)]
 pub(super) struct Opcodes {
     disassembler: Disassembler,
+    /// What opcodes of RISC-V mean here.
+    pub(super) extensions: RiscvExtensions,
     places: Vec<Option<Box<Words>>>,
 }
 
 /// Whose opcode it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Set {
-    Riscv(Xlen),
+    Riscv(RiscvExtensions, Xlen),
     A64,
     /// One that nobody can disassemble here.
     Other,
@@ -30,12 +32,12 @@ enum Set {
 impl Set {
     /// The format numbers instruction sets, and encoding modes of RISC-V.
     #[inline]
-    fn new(isa: u16, iem: u16) -> Self {
+    fn new(isa: u16, iem: u16, extensions: RiscvExtensions) -> Self {
         match (isa, iem) {
             (2, _) => Self::A64,
             (3.., _) => Self::Other,
-            (_, 1) => Self::Riscv(Xlen::Rv32),
-            _ => Self::Riscv(Xlen::Rv64),
+            (_, 1) => Self::Riscv(extensions, Xlen::Rv32),
+            _ => Self::Riscv(extensions, Xlen::Rv64),
         }
     }
 }
@@ -66,18 +68,18 @@ impl Opcodes {
     pub(super) fn new() -> Self {
         let mut places = Vec::new();
         places.resize_with(PLACES, || None);
-        Self { disassembler: Disassembler::new(), places }
+        Self { disassembler: Disassembler::new(), extensions: RiscvExtensions::default(), places }
     }
 
     /// Adds how the opcode reads.
     #[inline]
     pub(super) fn push(&mut self, isa: u16, iem: u16, pc: u64, opcode: u32, out: &mut String) {
-        let set = Set::new(isa, iem);
+        let set = Set::new(isa, iem, self.extensions);
         let place = slot(opcode);
         if self.places[place].as_deref().is_some_and(|words| words.opcode != opcode || words.set != set) {
             self.places[place] = None;
         }
-        let Self { disassembler, places } = self;
+        let Self { disassembler, places, .. } = self;
         let words = places[place].get_or_insert_with(|| Box::new(find(disassembler, set, pc, opcode)));
         match words.target {
             Target::None => out.push_str(&words.text),
@@ -97,7 +99,7 @@ fn slot(opcode: u32) -> usize {
 
 fn text(disassembler: &mut Disassembler, set: Set, pc: u64, opcode: u32) -> String {
     match set {
-        Set::Riscv(xlen) => disassembler.riscv(xlen, pc, opcode),
+        Set::Riscv(extensions, xlen) => disassembler.riscv_with(extensions, xlen, pc, opcode),
         Set::A64 => disassembler.text(Isa::A64, pc, opcode),
         Set::Other => String::from("-"),
     }
@@ -122,7 +124,7 @@ fn relative(set: Set, text: &str, pc: u64) -> Option<(&str, Target)> {
     let start = text.rfind("0x")?;
     let address = u64::from_str_radix(&text[start + 2..], 16).ok()?;
     let mask = if text.starts_with("adrp ") { !0xfff } else { u64::MAX };
-    let bits = if set == Set::Riscv(Xlen::Rv32) { u64::from(u32::MAX) } else { u64::MAX };
+    let bits = if matches!(set, Set::Riscv(_, Xlen::Rv32)) { u64::from(u32::MAX) } else { u64::MAX };
     Some((&text[..start], Target::Relative { mask, offset: address.wrapping_sub(pc & mask) & bits, bits }))
 }
 
@@ -137,7 +139,9 @@ mod tests {
 
         /// Words that were found in one place are right in any other, whatever the opcode is.
         #[test]
-        fn the_opcode_is_enough(opcode: u32, shape in 0..4, isa in 0_u16..4, iem in 0_u16..3, first: u64, second: u64) {
+        fn the_opcode_is_enough(
+            opcode: u32, shape in 0..4, isa in 0_u16..4, iem in 0_u16..3, first: u64, second: u64, zcmp: bool, zcmt: bool,
+        ) {
             let opcode = match shape {
                 // Branches, jumps, two bytes.
                 0 => opcode & !0x7f | 0x63,
@@ -146,11 +150,12 @@ mod tests {
                 _ => opcode,
             };
             let mut opcodes = Opcodes::new();
+            opcodes.extensions = RiscvExtensions { zcmp, zcmt };
             let mut disassembler = Disassembler::new();
             for pc in [first & !1, second & !1, first & 0xffff_fffe, second & 0xffff_fffe] {
                 let mut found = String::new();
                 opcodes.push(isa, iem, pc, opcode, &mut found);
-                let set = Set::new(isa, iem);
+                let set = Set::new(isa, iem, opcodes.extensions);
                 prop_assert_eq!(found, text(&mut disassembler, set, pc, opcode), "{:?} {:08x} {:x}", set, opcode, pc);
             }
         }

@@ -1,25 +1,40 @@
-//! Records of one version of STF as records of another: what changes is the version, the width of event numbers, and
-//! what the older version has no record for.
+//! Records of one version of STF as records of another.
 //!
-//! Version 1.3 is the published text; 1.6 is what tools write. Who changes a file says so in its header.
+//! records ─▶ **rewriter** ─▶ records of the version, and what it could not say
+//!
+//! What changes is the version, the width of event numbers, and what the older version has no record for. Version 1.3 is
+//! the published text; 1.6 is what tools write. Who changes a file says so in its header. A trace of transactions has
+//! nothing that 1.3 could say.
+//! Specification: STF 1.3, "ChangeLog" and "VersionRecord", and what tools of version 1.6 write.
 
 use std::collections::BTreeMap;
 
-use unspool::formats::stf::build::{MAKER, our_trace_info};
-use unspool::formats::stf::layout::FEATURE_EVENT64;
-use unspool::formats::stf::record::{Event, Record, Register, descriptor};
-
-use super::super::many;
-use super::StfVersion;
+use super::build::StfVersion;
+use super::layout::FEATURE_EVENT64;
+use super::record::{Event, Record, Register, descriptor};
+use super::sign::HeaderRecords;
 
 const FEATURE_RV64: u64 = 0x20;
 const FEATURE_VEC: u64 = 0x4_0000;
 
 /// Changes records, one after another, from the first of a file on.
-pub(super) struct Rewriter {
+///
+/// ```
+/// use unspool_formats::stf::Record;
+/// use unspool_formats::stf::build::StfVersion;
+/// use unspool_formats::stf::version::Rewriter;
+///
+/// let (mut rewriter, mut bytes) = (Rewriter::new(StfVersion::V1_3), Vec::new());
+/// for record in [Record::Identifier(*b"STF"), Record::VlenConfig(256), Record::EndHeader] {
+///     rewriter.record(&record, &mut bytes);
+/// }
+/// assert!(rewriter.losses().eq([("length of vector registers", 1)]));
+/// ```
+#[derive(Debug)]
+pub struct Rewriter {
     version: StfVersion,
-    /// The header, as long as it goes on: each record with its descriptor.
-    header: Option<Vec<(u8, Vec<u8>)>>,
+    /// The header, as long as it goes on.
+    header: Option<HeaderRecords>,
     features: u64,
     is_rv64: bool,
     /// Event numbers are 64 bits wide.
@@ -29,10 +44,11 @@ pub(super) struct Rewriter {
 }
 
 impl Rewriter {
-    pub(super) fn new(version: StfVersion) -> Self {
+    /// Before the first record.
+    pub fn new(version: StfVersion) -> Self {
         Self {
             version,
-            header: Some(Vec::new()),
+            header: Some(HeaderRecords::default()),
             features: 0,
             is_rv64: false,
             wide: false,
@@ -42,26 +58,22 @@ impl Rewriter {
     }
 
     /// The version that is written.
-    pub(super) fn version(&self) -> &'static str {
-        match self.version {
-            StfVersion::V1_3 => "1.3",
-            StfVersion::V1_6 => "1.6",
-        }
+    pub fn version(&self) -> StfVersion {
+        self.version
     }
 
     /// Nothing of the trace can be said in this version.
-    pub(super) fn is_impossible(&self) -> bool {
+    pub fn is_impossible(&self) -> bool {
         self.is_impossible
     }
 
-    /// What was lost, in words; nothing, if nothing was.
-    pub(super) fn losses(&self) -> String {
-        let list: Vec<String> = self.losses.iter().map(|(what, count)| many(*count, what)).collect();
-        list.join(", ")
+    /// What was lost, and how often, in the order of the alphabet.
+    pub fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.losses.iter().map(|(what, count)| (*what, *count))
     }
 
-    /// The next record.
-    pub(super) fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
+    /// Appends what the next record is in this version. The header comes with its end.
+    pub fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         if self.header.is_none() {
             return self.body(record, out);
         }
@@ -88,9 +100,8 @@ impl Rewriter {
     }
 
     fn header_record(&mut self, record: &Record<'_>) {
-        let minor = if self.is_old() { 3 } else { 6 };
         match record {
-            Record::Version { .. } => self.keep(&Record::Version { major: 1, minor }),
+            Record::Version { .. } => self.keep(&Record::Version { major: 1, minor: self.version.minor() }),
             Record::TraceInfoFeature(features) => {
                 self.features = *features;
                 self.is_rv64 |= features & FEATURE_RV64 != 0;
@@ -110,7 +121,7 @@ impl Rewriter {
 
     fn keep(&mut self, record: &Record<'_>) {
         if let Some(header) = &mut self.header {
-            header.push(encoded(record));
+            header.push(record);
         }
     }
 
@@ -127,14 +138,13 @@ impl Rewriter {
         if self.is_old() {
             features &= !FEATURE_VEC;
         }
-        for (descriptor, bytes) in &mut header {
-            if *descriptor == descriptor::TRACE_INFO_FEATURE {
-                *bytes = encoded(&Record::TraceInfoFeature(features)).1;
-            }
+        let record = Record::TraceInfoFeature(features);
+        // Without features, nothing would say that events are wide.
+        if !header.replace(&record) && self.wide {
+            header.put_behind(descriptor::TRACE_INFO_FEATURE, &record);
         }
-        put_behind(&mut header, descriptor::COMMENT, &Record::Comment(MAKER.as_bytes()));
-        put_behind(&mut header, descriptor::TRACE_INFO, &Record::TraceInfo(our_trace_info()));
-        header.iter().for_each(|(_, bytes)| out.extend_from_slice(bytes));
+        header.sign();
+        header.encode(out);
     }
 
     fn body(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
@@ -158,16 +168,4 @@ impl Rewriter {
         let raw = u64::from(event.is_interrupt()) << top | u64::from(event.is_special()) << (top - 1) | code;
         Record::Event(Event { raw, is_wide: self.wide, data: event.data }).encode(out);
     }
-}
-
-/// Puts a record behind the last one of the header whose descriptor is not above `descriptor`.
-fn put_behind(header: &mut Vec<(u8, Vec<u8>)>, descriptor: u8, record: &Record<'_>) {
-    let place = header.iter().rposition(|(other, _)| *other <= descriptor).map_or(0, |place| place + 1);
-    header.insert(place, encoded(record));
-}
-
-fn encoded(record: &Record<'_>) -> (u8, Vec<u8>) {
-    let mut bytes = Vec::new();
-    record.encode(&mut bytes);
-    (record.descriptor(), bytes)
 }

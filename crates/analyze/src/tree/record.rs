@@ -1,0 +1,72 @@
+//! A call as bytes of fixed size; all zeros are none.
+
+use crate::calls::{Began, Call, Ended, Site, Sums};
+
+const WORDS: usize = 22;
+
+/// How many bytes a call has.
+pub(super) const SIZE: usize = WORDS * 8;
+
+/// The call as bytes.
+pub(super) fn to_bytes(call: &Call) -> [u8; SIZE] {
+    let Call { ordinal, last, function, site, entry, exit, back, own, .. } = *call;
+    let [a, b, c, d] = [site.unwrap_or_default(), entry, exit, back.unwrap_or_default()].map(words);
+    let (head, tail) = ([ordinal, last, function, flags(call)], [own.time, own.instructions]);
+    let mut bytes = [0; SIZE];
+    let places = bytes.as_chunks_mut().0.iter_mut();
+    for (place, word) in places.zip([&head[..], &a, &b, &c, &d, &tail].into_iter().flatten()) {
+        *place = word.to_le_bytes();
+    }
+    bytes
+}
+
+/// The call; `None`: there is none.
+pub(super) fn from_bytes(bytes: &[u8; SIZE]) -> Option<Call> {
+    let mut words = [0; WORDS];
+    for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+        *word = u64::from_le_bytes(*bytes);
+    }
+    let [ordinal, last, function, flags, sites @ .., time, instructions] = words;
+    let [site, entry, exit, back] = [0, 4, 8, 12].map(|at| {
+        let [line, time, number, pc] = [0, 1, 2, 3].map(|word| sites[at + word]);
+        Site { line, time, number, pc }
+    });
+    let call = Call {
+        ordinal,
+        last,
+        function,
+        began: if flags & EXCEPTION != 0 { Began::Exception } else { Began::Called },
+        ended: match flags & (LEFT | AT_END) {
+            0 => Ended::Returned,
+            LEFT => Ended::Left,
+            _ => Ended::AtEnd,
+        },
+        site: (flags & SITE != 0).then_some(site),
+        entry,
+        exit,
+        back: (flags & BACK != 0).then_some(back),
+        own: Sums { time, instructions },
+    };
+    (ordinal > 0).then_some(call)
+}
+
+const EXCEPTION: u64 = 1;
+const LEFT: u64 = 2;
+const AT_END: u64 = 4;
+const SITE: u64 = 8;
+const BACK: u64 = 16;
+
+fn flags(call: &Call) -> u64 {
+    let all = [
+        (call.began == Began::Exception, EXCEPTION),
+        (call.ended == Ended::Left, LEFT),
+        (call.ended == Ended::AtEnd, AT_END),
+        (call.site.is_some(), SITE),
+        (call.back.is_some(), BACK),
+    ];
+    all.into_iter().filter(|(is_so, _)| *is_so).map(|(_, flag)| flag).sum()
+}
+
+fn words(site: Site) -> [u64; 4] {
+    [site.line, site.time, site.number, site.pc]
+}

@@ -1,0 +1,126 @@
+//! Stories for tests: instructions written by hand, one a line, and the call tree that comes out.
+
+use std::collections::BTreeMap;
+use std::io::Cursor;
+
+use unspool_analyze::calls::{Began, Call, Code, Ended, Follower, Instruction, Site};
+use unspool_analyze::tree::Tree;
+use unspool_isa::Isa;
+
+/// Opcodes by name, with the instruction set.
+const OPCODES: [(&str, Isa, u8, u32); 17] = [
+    ("nop", Isa::A64, 4, 0xd503_201f),
+    ("bl", Isa::A64, 4, 0x9400_0000),
+    ("blr", Isa::A64, 4, 0xd63f_0020),
+    ("b", Isa::A64, 4, 0x1400_0000),
+    ("b.eq", Isa::A64, 4, 0x5400_0000),
+    ("br", Isa::A64, 4, 0xd61f_0020),
+    ("ret", Isa::A64, 4, 0xd65f_03c0),
+    ("svc", Isa::A64, 4, 0xd400_0001),
+    ("eret", Isa::A64, 4, 0xd69f_03e0),
+    ("t.nop", Isa::T32, 2, 0xbf00),
+    ("t.bl", Isa::T32, 4, 0xf000_f800),
+    ("t.bx_lr", Isa::T32, 2, 0x4770),
+    ("t.pop_pc", Isa::T32, 2, 0xbd00),
+    ("a.nop", Isa::A32, 4, 0xe320_f000),
+    ("a.bx", Isa::A32, 4, 0xe12f_ff11),
+    ("a.subs_pc_lr", Isa::A32, 4, 0xe25e_f004),
+    ("?", Isa::A64, 4, 0),
+];
+
+/// The instructions of a story. A line is `address opcode` and then any of `sp=`, `lr=` (values before it, until said
+/// otherwise), `stack=`, `time=`, `skipped`, `exception`. Addresses are hexadecimal.
+pub(crate) fn instructions(story: &str) -> Vec<Instruction> {
+    let (mut sp, mut lr, mut stack, mut time) = (None, None, 0, None);
+    let lines = story.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    let lines = (1..).zip(lines).filter(|(_, line)| !line.is_empty());
+    let one = |(number, (line, text)): (u64, (u64, &str))| {
+        let mut words = text.split_whitespace();
+        let pc = hex(words.next().unwrap());
+        let name = words.next().unwrap();
+        let (_, isa, length, opcode) =
+            OPCODES.into_iter().find(|row| row.0 == name).unwrap_or_else(|| panic!("{name}"));
+        let site = Site { line, time: number, number, pc };
+        let code = (name != "?").then_some(Code { isa, opcode });
+        let mut instruction = Instruction::new(site, length, code);
+        for word in words {
+            match word.split_once('=') {
+                Some(("sp", value)) => sp = (value != "?").then(|| hex(value)),
+                Some(("lr", value)) => {
+                    lr = Some(hex(value));
+                    instruction.is_lr_written = true;
+                }
+                Some(("stack", value)) => stack = value.parse().unwrap(),
+                Some(("time", value)) => time = Some(value.parse().unwrap()),
+                None if word == "skipped" => instruction.is_executed = false,
+                None if word == "exception" => instruction.is_interrupted = true,
+                _ => panic!("{word}"),
+            }
+        }
+        instruction.site.time = time.unwrap_or(number);
+        Instruction { sp, lr, stack, ..instruction }
+    };
+    (1..).zip(lines).map(one).collect()
+}
+
+fn hex(text: &str) -> u64 {
+    u64::from_str_radix(text, 16).unwrap_or_else(|_| panic!("{text}"))
+}
+
+/// The calls as they end.
+pub(crate) fn calls(instructions: &[Instruction]) -> Vec<Call> {
+    let mut calls = Vec::new();
+    let mut follower = Follower::new();
+    instructions.iter().for_each(|instruction| follower.step(instruction, &mut |call| calls.push(*call)));
+    follower.finish(&mut |call| calls.push(*call));
+    calls
+}
+
+/// The tree of these calls, a line each: how it began and ended, where, and how many instructions it has.
+pub(crate) fn tree(calls: &[Call]) -> String {
+    let mut tree = Tree::new(Cursor::new(Vec::new()));
+    calls.iter().for_each(|call| tree.add(call));
+    let mut text = String::new();
+    let take = |depth: usize, call: &Call| {
+        text += &format!("{:indent$}{}\n", "", line(call), indent = depth * 2);
+        Ok(())
+    };
+    tree.each(|_| true, take).unwrap();
+    text
+}
+
+fn line(call: &Call) -> String {
+    let began = match call.began {
+        Began::Start => "start ",
+        Began::Before => "before ",
+        Began::Called => "",
+        Began::Exception => "exception ",
+    };
+    let ended = match call.ended {
+        Ended::Returned => "",
+        Ended::Left => " left",
+        Ended::AtEnd => " at end",
+    };
+    let (entry, exit) = (call.entry.number, call.exit.number);
+    format!("{began}{:x} {entry}-{exit} own {}{ended}", call.function, call.own.instructions)
+}
+
+/// The tree of a story.
+pub(crate) fn told(story: &str) -> String {
+    let instructions = instructions(story);
+    let calls = calls(&instructions);
+    check(&instructions, &calls);
+    tree(&calls)
+}
+
+/// What is true of the calls of any story.
+fn check(instructions: &[Instruction], calls: &[Call]) {
+    let own: u64 = calls.iter().map(|call| call.own.instructions).sum();
+    assert_eq!(own, instructions.len() as u64, "each instruction is in one call by itself");
+    let mut ordinals: BTreeMap<u64, u32> = BTreeMap::new();
+    for call in calls.iter().filter(|call| call.ordinal > 0) {
+        *ordinals.entry(call.ordinal).or_default() += 1;
+        assert!(call.last >= call.ordinal && call.exit.number >= call.entry.number, "{call:?}");
+    }
+    assert!(ordinals.values().all(|count| *count == 1));
+}

@@ -1,0 +1,181 @@
+//! `index`: makes the index of a Tarmac log, so that any point of it can be looked at without reading it all.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use unspool::formats::tarmac::dialect::Dialect;
+use unspool::formats::tarmac::index::{IndexOptions, Totals};
+use unspool::formats::tarmac::parse::ParseOptions;
+use unspool::formats::tarmac::read::Container;
+use unspool::tarmac::{LogError, index_path, look, make_index, open_indexed};
+
+use super::{grouped, many};
+use crate::Verdict;
+use crate::args::tell;
+use crate::json::Object;
+use crate::output::is_same;
+use crate::progress::Progress;
+use crate::tarmac::TarmacArgs;
+
+/// Make the index of a Tarmac log, for 'unspool state'
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    log: LogArgs,
+
+    /// Where the index goes (beside the log, if not said)
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Make it anew even if there is one that fits
+    #[arg(long)]
+    force: bool,
+
+    /// JSON, one object
+    #[arg(long)]
+    json: bool,
+
+    /// Threads (all cores, if not said)
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unspool index boot.tarmac                    writes boot.tarmac.unspool-index
+  unspool index boot.tarmac -o /tmp/boot.idx
+  unspool index boot.tarmac --force --json
+
+An index knows which log it is of. When the log has changed, it is made anew. Compressed logs have none.";
+
+/// A log that can be read out of order.
+#[derive(Debug, clap::Args)]
+pub(super) struct LogArgs {
+    /// A Tarmac log
+    #[arg(value_name = "LOG")]
+    pub(super) log: PathBuf,
+
+    #[command(flatten)]
+    pub(super) tarmac: TarmacArgs,
+
+    /// Numbers lie in memory with the highest byte first
+    #[arg(long, help_heading = "Tarmac")]
+    pub(super) big_endian: bool,
+}
+
+impl LogArgs {
+    /// How to read it, and what it is stored in.
+    pub(super) fn look(&self, threads: Option<u16>) -> anyhow::Result<(Container, IndexOptions)> {
+        let (container, detected) = look(&self.log)?;
+        let dialect = self.tarmac.dialect.unwrap_or(detected);
+        let implicit_thumb =
+            self.tarmac.implicit_thumb || dialect.has_implicit_thumb() || detected.has_implicit_thumb();
+        let threads = threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
+        let options = IndexOptions {
+            parse: ParseOptions { implicit_thumb },
+            dialect,
+            big_endian: self.big_endian,
+            threads,
+            ..IndexOptions::of(Dialect::Other)
+        };
+        Ok((container, options))
+    }
+}
+
+/// Makes an index.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    let (container, options) = args.log.look(args.jobs)?;
+    if container != Container::Plain {
+        return Err(LogError::Compressed { path: args.log.log.display().to_string() }.into());
+    }
+    let path = args.output.clone().unwrap_or_else(|| index_path(&args.log.log));
+    if is_same(&path, &args.log.log) {
+        bail!("{}: this is the log; write the index to another file", path.display());
+    }
+    let there = if args.force { None } else { open_indexed(&args.log.log, &path, &options).ok() };
+    let (totals, took) = match there {
+        Some(indexed) => (indexed.index().totals(), None),
+        None => {
+            let start = Instant::now();
+            (make(&args.log.log, &path, &options)?, Some(start.elapsed()))
+        }
+    };
+    let report = Report { log: &args.log.log, path: &path, totals, took };
+    let mut out = io::stdout().lock();
+    if args.json { report.json(&mut out) } else { report.text(&mut out) }?;
+    Ok(if totals.problems > 0 { Verdict::Problems } else { Verdict::Clean })
+}
+
+/// Makes an index, with a progress bar.
+pub(super) fn make(log: &Path, path: &Path, options: &IndexOptions) -> Result<Totals, LogError> {
+    let size = log.metadata().map_or(0, |about| about.len());
+    let mut progress = Progress::new(false);
+    make_index(log, path, options, |done| progress.at(done, size))
+}
+
+struct Report<'a> {
+    log: &'a Path,
+    path: &'a Path,
+    totals: Totals,
+    /// `None`: it was there already.
+    took: Option<Duration>,
+}
+
+impl Report<'_> {
+    fn sizes(&self) -> [u64; 2] {
+        [self.log, self.path].map(|path| path.metadata().map_or(0, |about| about.len()))
+    }
+
+    fn text(&self, out: &mut impl Write) -> io::Result<()> {
+        let [log, index] = self.sizes();
+        let share = index as f64 / log.max(1) as f64 * 100.0;
+        let Totals { lines, instructions, exceptions, problems } = self.totals;
+        let (lines, instructions) = (many(lines, "line"), many(instructions, "instruction"));
+        writeln!(out, "{}: {lines}, {instructions}, {}", self.log.display(), many(exceptions, "exception"))?;
+        if problems > 0 {
+            writeln!(out, "  {} cannot be understood; 'unspool check' tells which", many(problems, "line"))?;
+        }
+        let size = format!("{} bytes, {share:.1}% of the log", grouped(index));
+        match self.took {
+            None => writeln!(out, "  {}: {size}, was there already", self.path.display()),
+            Some(took) => {
+                let speed = log as f64 / took.as_secs_f64().max(1e-6) / 1e6;
+                writeln!(out, "  {}: {size}, in {:.2} s ({speed:.0} MB/s)", self.path.display(), took.as_secs_f64())
+            }
+        }
+    }
+
+    fn json(&self, out: &mut impl Write) -> io::Result<()> {
+        let [log, index] = self.sizes();
+        let mut line = String::new();
+        let mut object = Object::new(&mut line);
+        object.string("kind", "index").string("file", self.path.display());
+        object.plain("bytes", index).plain("log_bytes", log).plain("lines", self.totals.lines);
+        object.plain("instructions", self.totals.instructions).plain("exceptions", self.totals.exceptions);
+        object.plain("problems", self.totals.problems).flag("made", self.took.is_some());
+        object.nullable("seconds", self.took.map(|took| took.as_secs_f64()));
+        object.finish(out)
+    }
+}
+
+/// Opens the index of a log, and makes one if there is none that fits.
+pub(super) fn open_or_make(
+    log: &Path,
+    path: &Path,
+    options: &IndexOptions,
+) -> Result<unspool::tarmac::IndexedLog, LogError> {
+    match open_indexed(log, path, options) {
+        Err(error) if error.is_stale() => {
+            tell(format_args!("{error}; it is made anew"));
+            make(log, path, options)?;
+        }
+        Err(error) if error.is_absent() => {
+            make(log, path, options)?;
+        }
+        opened => return opened,
+    }
+    open_indexed(log, path, options)
+}

@@ -1,0 +1,198 @@
+//! `profile`: what each function of a log comes to, or its folded stacks.
+
+use std::io::{self, Write};
+
+use anyhow::Context;
+use unspool::analyze::calls::{Call, Sums};
+use unspool::analyze::folded::Folded;
+use unspool::analyze::profile::{Profile, Row};
+use unspool::{Clock, Program, TarmacCalls};
+
+use super::calls::{Forest, WhichArgs, follow, function, open, time, unit};
+use crate::Verdict;
+use crate::args::{ImageArgs, OutputArgs};
+use crate::file::FileArgs;
+use crate::json::Object;
+use crate::output::Output;
+use crate::progress::Progress;
+
+/// Count calls, time and instructions of the functions in a Tarmac log
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    file: FileArgs,
+
+    #[command(flatten)]
+    images: ImageArgs,
+
+    #[command(flatten)]
+    which: WhichArgs,
+
+    /// Print folded stacks, of which flame graphs are made
+    #[arg(long)]
+    folded: bool,
+
+    /// What folded stacks are weighed by
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Weight::Time, requires = "folded")]
+    weight: Weight,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What a stack is weighed by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Weight {
+    /// Time, in the unit of the log
+    Time,
+    /// Instructions; better where many of them have the same time
+    Instructions,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unspool profile run.tarmac --image program.elf
+  unspool profile run.tarmac --image program.elf --folded | inferno-flamegraph > run.svg
+  unspool profile run.tarmac --json | jq -r 'select(.own_instructions > 1000) | .name'
+
+'time' and 'instructions' are with all that a function called, 'own' is without. A call that begins and ends at the same
+time has time 1 and own time 0.";
+
+/// Counts and prints.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    let Some(mut file) = open(&args.file, "profile")? else { return Ok(Verdict::Problems) };
+    let program = Program::new(args.images.load()?);
+    let mut output = Output::open_for(&args.output, &args.file.file)?;
+    let mut found = Found { forest: args.folded.then(Forest::default), args, profiles: Vec::new() };
+    let mut progress = Progress::new(output.on_terminal);
+    let (calls, end) = follow(&mut file, &mut progress, &mut |core, call| found.add(core, call))?;
+    let mut listing = Listing { args, program: &program, clock: calls.clock(), line: String::new() };
+    for (core, name) in args.which.cores(&calls)? {
+        let prefix = if calls_many(&calls) { name.as_str() } else { "" };
+        match found.folded(core)? {
+            Some(folded) => output.write(|out| listing.folded(prefix, &folded, out)),
+            None => output.write(|out| listing.profile(&name, found.profiles.get(core), out)),
+        }
+    }
+    output.finish()?;
+    Ok(file.verdict(&end))
+}
+
+fn calls_many(calls: &TarmacCalls) -> bool {
+    calls.cores().len() > 1
+}
+
+/// What the calls come to, core by core.
+struct Found<'a> {
+    args: &'a Args,
+    /// For folded stacks.
+    forest: Option<Forest>,
+    /// For profiles.
+    profiles: Vec<Profile>,
+}
+
+impl Found<'_> {
+    fn add(&mut self, core: usize, call: &Call) {
+        if let Some(forest) = &mut self.forest {
+            return forest.add(core, call);
+        }
+        if self.profiles.len() <= core {
+            let empty = || if self.args.which.complete { Profile::of_complete_calls() } else { Profile::new() };
+            self.profiles.resize_with(core + 1, empty);
+        }
+        self.profiles[core].add(call);
+    }
+
+    fn folded(&mut self, core: usize) -> anyhow::Result<Option<Folded>> {
+        let Some(forest) = &mut self.forest else { return Ok(None) };
+        let mut folded = if self.args.which.complete { Folded::of_complete_calls() } else { Folded::new() };
+        if let Some(tree) = forest.tree(core)? {
+            let add = |depth: usize, call: &Call| {
+                folded.add(depth, call);
+                Ok(())
+            };
+            tree.each(|_| true, add).context("the temporary file of the call tree")?;
+        }
+        Ok(Some(folded))
+    }
+}
+
+struct Listing<'a> {
+    args: &'a Args,
+    program: &'a Program,
+    clock: Clock,
+    line: String,
+}
+
+impl Listing<'_> {
+    /// One line a stack. Where there are several cores, each is the root of its stacks.
+    fn folded(&mut self, core: &str, folded: &Folded, out: &mut dyn Write) -> io::Result<()> {
+        folded.each(|stack, own| {
+            self.line.clear();
+            let functions = stack.iter().map(|address| function(self.program, *address));
+            let names = Some(core.to_string()).into_iter().filter(|core| !core.is_empty()).chain(functions);
+            for name in names {
+                self.line.push_str(if self.line.is_empty() { "" } else { ";" });
+                // These two mean something else here.
+                self.line
+                    .extend(name.chars().map(|character| if matches!(character, ';' | ' ') { '_' } else { character }));
+            }
+            let stack = std::mem::take(&mut self.line);
+            self.stack(&stack, own, out)
+        })
+    }
+
+    fn stack(&mut self, stack: &str, own: Sums, out: &mut dyn Write) -> io::Result<()> {
+        let weight = match self.args.weight {
+            Weight::Time => own.time,
+            Weight::Instructions => own.instructions,
+        };
+        if !self.args.output.json {
+            return writeln!(out, "{stack} {weight}");
+        }
+        let mut object = Object::new(&mut self.line);
+        object.string("kind", "stack").string("stack", stack);
+        object.plain("own_time", time(self.clock, own.time)).string("unit", unit(self.clock));
+        object.plain("own_instructions", own.instructions).finish(out)
+    }
+
+    fn profile(&mut self, core: &str, profile: Option<&Profile>, out: &mut dyn Write) -> io::Result<()> {
+        let Some(profile) = profile else { return Ok(()) };
+        if !self.args.output.json {
+            self.heading(core, out)?;
+        }
+        for (address, row) in profile.rows() {
+            let name = function(self.program, address);
+            self.row(core, Some(address), &name, row, out)?;
+        }
+        profile.rest().map_or(Ok(()), |row| self.row(core, None, "(others)", row, out))
+    }
+
+    fn heading(&self, core: &str, out: &mut dyn Write) -> io::Result<()> {
+        if !core.is_empty() {
+            writeln!(out, "# core {core}")?;
+        }
+        let time = match unit(self.clock) {
+            "" => "time".to_string(),
+            unit => format!("time ({unit})"),
+        };
+        write!(out, "# {:>16} {:>10} {time:>14} {:>14}", "address", "calls", "own time")?;
+        writeln!(out, " {:>14} {:>16}  function", "instructions", "own instructions")
+    }
+
+    fn row(&mut self, core: &str, address: Option<u64>, name: &str, row: &Row, out: &mut dyn Write) -> io::Result<()> {
+        let Row { calls, incomplete, instructions, own, .. } = *row;
+        let [whole, alone] = [row.time, own.time].map(|at| time(self.clock, at));
+        if !self.args.output.json {
+            let address = address.map_or_else(String::new, |address| format!("{address:#x}"));
+            write!(out, "{address:>18} {calls:>10} {whole:>14} {alone:>14}")?;
+            return writeln!(out, " {instructions:>14} {:>16}  {name}", own.instructions);
+        }
+        let mut object = Object::new(&mut self.line);
+        object.string("kind", "function").string("core", core).nullable_hex("function", address).string("name", name);
+        object.plain("calls", calls).plain("incomplete", incomplete);
+        object.plain("time", whole).plain("own_time", alone).string("unit", unit(self.clock));
+        object.plain("instructions", instructions).plain("own_instructions", own.instructions).finish(out)
+    }
+}

@@ -1,0 +1,113 @@
+//! Call trees and profiles on the command line: text, JSON, folded stacks, one core of several, and bad words.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::*;
+
+/// A function that calls another, twice, and is not finished.
+const LOG: &str = "\
+0 clk cpu0 R SP_EL1 0000000000001000
+1 clk cpu0 IT (1) 0000a000 94000004 O EL1h_n : BL {pc}+0x10
+1 clk cpu0 R X30 000000000000a004
+2 clk cpu0 IT (2) 0000a010 94000004 O EL1h_n : BL {pc}+0x10
+2 clk cpu0 R X30 000000000000a014
+3 clk cpu0 IT (3) 0000a020 d503201f O EL1h_n : NOP
+5 clk cpu0 IT (4) 0000a024 d65f03c0 O EL1h_n : RET
+6 clk cpu0 IT (5) 0000a014 97ffffff O EL1h_n : BL {pc}-4
+6 clk cpu0 R X30 000000000000a018
+7 clk cpu1 IT (1) 0000b000 d503201f O EL1h_n : NOP
+8 clk cpu0 IT (6) 0000a010 d503201f O EL1h_n : NOP
+";
+
+fn log(text: &str) -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.tarmac");
+    fs::write(&path, text).unwrap();
+    (dir, path)
+}
+
+fn words<'a>(verb: &'a str, path: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
+    [verb, path.to_str().unwrap()].into_iter().chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn a_tree_for_people() {
+    let (_dir, path) = log(LOG);
+    let run = unspool(&words("calls", &path, &[])).clean();
+    let expected = "\
+# core cpu0
+#     line    to line     time (clk)             to instructions  function
+         2         11              1              8            6  0xa000
+         4         11              2              8            5    0xa010 (unfinished)
+         6          7              3              5            2      0xa020
+        11         11              8              8            1      0xa010 (unfinished)
+# core cpu1
+#     line    to line     time (clk)             to instructions  function
+        10         10              7              7            1  0xb000
+";
+    assert_eq!(run.out, expected);
+    let run = unspool(&words("calls", &path, &["--depth", "1", "--core", "cpu0"])).clean();
+    assert_eq!(run.out.lines().count(), 4);
+    let run = unspool(&words("calls", &path, &["--complete", "--core", "cpu0"])).clean();
+    assert!(
+        run.out.ends_with("  0xa000\n         6          7              3              5            2    0xa020\n")
+    );
+}
+
+#[test]
+fn a_tree_for_programs() {
+    let (_dir, path) = log(LOG);
+    let values = unspool(&words("calls", &path, &["--json"])).clean().json();
+    assert_eq!(values.len(), 5);
+    let call = &values[2];
+    assert_eq!((&call["core"], &call["function"], &call["depth"]), (&"cpu0".into(), &"0xa020".into(), &2.into()));
+    assert_eq!((&call["line"], &call["last_line"], &call["instructions"]), (&6.into(), &7.into(), &2.into()));
+    assert_eq!(
+        (&call["call_pc"], &call["return_pc"], &call["ended"]),
+        (&"0xa010".into(), &"0xa014".into(), &"returned".into())
+    );
+    assert_eq!((&values[0]["began"], &values[3]["ended"]), (&"start".into(), &"at_end".into()));
+}
+
+#[test]
+fn profiles() {
+    let (_dir, path) = log(LOG);
+    let run = unspool(&words("profile", &path, &["--core", "cpu0"])).clean();
+    let rows: Vec<Vec<&str>> = run.out.lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
+    let expected = [
+        ["0xa000", "1", "8", "1", "6", "1", "0xa000"],
+        ["0xa010", "2", "8", "4", "6", "3", "0xa010"],
+        ["0xa020", "1", "3", "2", "2", "2", "0xa020"],
+    ];
+    assert_eq!(rows, expected);
+    let values = unspool(&words("profile", &path, &["--json"])).clean().json();
+    assert_eq!((&values[1]["calls"], &values[1]["incomplete"]), (&2.into(), &2.into()));
+}
+
+#[test]
+fn folded_stacks() {
+    let (_dir, path) = log(LOG);
+    let run = unspool(&words("profile", &path, &["--folded"])).clean();
+    let expected = "\
+cpu0;0xa000 1
+cpu0;0xa000;0xa010 4
+cpu0;0xa000;0xa010;0xa010 0
+cpu0;0xa000;0xa010;0xa020 2
+cpu1;0xb000 0
+";
+    assert_eq!(run.out, expected);
+    let run = unspool(&words("profile", &path, &["--folded", "--weight", "instructions"])).clean();
+    assert!(run.out.contains("cpu0;0xa000;0xa010 2\n"), "{}", run.out);
+}
+
+#[test]
+fn words_that_lead_nowhere() {
+    let (_dir, path) = log(LOG);
+    let run = unspool(&words("calls", &path, &["--core", "cpu7"]));
+    assert_eq!(run.code, 2);
+    assert!(run.err.contains("no core 'cpu7' in the log; there is cpu0, cpu1"), "{}", run.err);
+    let (_dir, path) = log(&LOG.replace("8 clk cpu0 IT", "junk and more\n8 clk cpu0 IT"));
+    let run = unspool(&words("calls", &path, &[]));
+    assert_eq!((run.code, run.out.lines().count()), (1, 9), "{}", run.err);
+}

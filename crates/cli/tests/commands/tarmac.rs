@@ -1,0 +1,119 @@
+//! Tarmac logs on the command line: recognised by what is in them, shown in one spelling, counted and cut.
+
+mod convert;
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::*;
+
+/// A few steps as Fast Models would print them.
+const FAST_MODELS: &str = "\
+0 clk R SP_EL1 0000000000090000
+1 clk IT (1) 00010000 d2800020 O EL1h_n : MOV      x0,#1
+1 clk R X0 0000000000000001
+2 clk IT (2) 00010004 f81f0fe0 O EL1h_n : STR      x0,[sp,#-0x10]!
+2 clk MW8 0008fff0:00000008fff0_NS 00000000_00000001
+2 clk R SP_EL1 000000000008fff0
+3 clk IS (3) 00010008 54000041 O EL1h_n : B.NE     {pc}+8 ; 0x10010
+4 clk IT (4) 0001000c d65f03c0 O EL1h_n : RET
+";
+
+/// The same kind of thing in Rev 3, with lines that nobody understands.
+const DAMAGED: &str = "\
+Tarmac Text Rev 3t
+          5 ns  ES  (00010000:e3a00001) A svc:            MOV      r0,#1
+                    R R0 00000001
+\u{1}\u{2}binary
+          6 ns  ES  (00010004:e580100
+          7 ns  ES  (00010008:e12fff1e) A svc:            BX       lr
+";
+
+fn log(text: &str) -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log.txt");
+    fs::write(&path, text).unwrap();
+    (dir, path)
+}
+
+fn words(verb: &str, path: &Path, more: &[&str]) -> Vec<String> {
+    let mut words = vec![verb.to_string(), path.display().to_string()];
+    words.extend(more.iter().map(ToString::to_string));
+    words
+}
+
+#[test]
+fn a_log_is_shown_in_plain_words() {
+    let (_dir, path) = log(FAST_MODELS);
+    let run = unspool(&words("dump", &path, &["--skip", "1", "--limit", "4"])).clean();
+    let lines: Vec<&str> = run.out.lines().map(str::trim_start).collect();
+    assert_eq!(lines[0], "2            1 clk  instruction 0x10000 d2800020 a64 EL1h_n #1  MOV      x0,#1");
+    assert_eq!(lines[3], "5            2 clk  access write 8 at 0x8fff0 (NS:0x8fff0) = 00000000_00000001");
+    assert_eq!(lines.len(), 4);
+}
+
+#[test]
+fn json_has_the_fields_by_name() {
+    let (_dir, path) = log(FAST_MODELS);
+    let values = unspool(&words("dump", &path, &["--json"])).clean().json();
+    assert_eq!(values.len(), 8);
+    assert_eq!(values[6]["address"], "0x10008");
+    assert_eq!(values[6]["executed"], false);
+    assert_eq!(values[4]["data"], "00000000_00000001");
+    assert_eq!(values[4]["time"], "2 clk");
+}
+
+#[test]
+fn a_pipe_and_a_packed_log_read_the_same() {
+    let (dir, path) = log(FAST_MODELS);
+    let plain = unspool(&words("dump", &path, &[])).clean().out;
+    assert_eq!(unspool_with(&["dump", "-"], FAST_MODELS.as_bytes()).clean().out, plain);
+    let packed = dir.path().join("packed");
+    let mut encoder = flate2::write::GzEncoder::new(File::create(&packed).unwrap(), flate2::Compression::fast());
+    encoder.write_all(FAST_MODELS.as_bytes()).unwrap();
+    encoder.finish().unwrap();
+    assert_eq!(unspool(&words("dump", &packed, &[])).clean().out, plain);
+}
+
+#[test]
+fn what_cannot_be_understood_is_told_and_does_not_stop_the_run() {
+    let (_dir, path) = log(DAMAGED);
+    let run = unspool(&words("dump", &path, &[])).expect(1, &["line 4, column 1", "line 5, column"]);
+    assert_eq!(run.out.lines().count(), 6);
+    assert!(run.out.lines().last().unwrap().contains("0x10008"), "{}", run.out);
+    let info = unspool(&words("info", &path, &[])).expect(1, &[]);
+    assert!(info.out.contains("2 lines cannot be understood"), "{}", info.out);
+    assert!(info.out.contains("Tarmac, rev3, plain"), "{}", info.out);
+}
+
+#[test]
+fn info_and_stats_count() {
+    let (_dir, path) = log(FAST_MODELS);
+    let info = &unspool(&words("info", &path, &["--json"])).clean().json()[0];
+    assert_eq!((&info["instructions"], &info["skipped"], &info["lines"]), (&4.into(), &1.into(), &8.into()));
+    assert_eq!(info["dialect"], "fast-models");
+    let stats = unspool(&words("stats", &path, &["--json"])).clean().json();
+    assert_eq!(stats[0]["writes"], 1);
+    assert!(stats.iter().any(|row| row["name"] == "b.ne" && row["count"] == 1), "{stats:?}");
+}
+
+#[test]
+fn a_cut_keeps_lines_byte_for_byte() {
+    let text = DAMAGED.replace('\n', "\r\n");
+    let (dir, path) = log(text.trim_end());
+    let out = dir.path().join("cut");
+    let (from, to) = (path.display().to_string(), out.display().to_string());
+    unspool(&["slice", &from, &to]).expect(1, &["line 4"]);
+    assert_eq!(fs::read_to_string(&out).unwrap(), text.trim_end());
+    unspool(&["slice", &from, &to, "--skip", "1", "--limit", "1"]).expect(1, &[]);
+    let lines: Vec<&str> = text.trim_end().split_inclusive('\n').collect();
+    assert_eq!(fs::read_to_string(&out).unwrap(), format!("{}{}", lines[0], lines[5]));
+}
+
+#[test]
+fn other_text_is_no_log() {
+    let (_dir, path) = log("Dear reader,\nthis is a letter.\n");
+    unspool(&words("dump", &path, &[])).expect(2, &[]);
+    // Unless somebody says so.
+    unspool(&words("dump", &path, &["--dialect", "other"])).expect(1, &["line 1, column 1"]);
+}

@@ -1,0 +1,95 @@
+//! A64 opcodes, as the rules see them.
+//!
+//! The format has a number for Arm and none for its instruction sets: words of four bytes are taken for A64 as long as
+//! nothing speaks against it. The facts claim nothing of what is unallocated, so that an instruction without any may be
+//! one that is newer than they are. Only where the encoding has no room for branches or accesses, that is taken as none.
+
+use unspool_isa::{Access, Facts, Isa, Kind, Operation, a64_access, facts};
+
+use super::{Course, Memory, Opcode, Set};
+
+/// What is known of an opcode.
+pub(super) fn opcode(word: u32) -> Opcode {
+    let (facts, access) = (facts(Isa::A64, 0, word), a64_access(word));
+    Opcode {
+        is_known: is_known(word, &facts, &access),
+        is_illegal: word == 0,
+        course: course(&facts, access.operation),
+        offset: facts.target.map(|target| target.address),
+        memory: memory(word, &facts, &access),
+        is_vector: access.vector || is_simd(word),
+        ..Opcode::unknown(Set::A64)
+    }
+}
+
+/// Is this a word that A64 leaves to nobody, so that the trace must be of another set? Half of the numbers in A32 code
+/// are in such.
+pub(in super::super) fn is_foreign(word: u32) -> bool {
+    matches!(group(word), 0b0001 | 0b0011)
+}
+
+/// The first thing that tells instructions apart.
+fn group(word: u32) -> u32 {
+    word >> 25 & 0xf
+}
+
+fn is_known(word: u32, facts: &Facts, access: &Access) -> bool {
+    if access.operation != Operation::None || matches!(facts.kind, Kind::Direct | Kind::Indirect) {
+        return true;
+    }
+    match group(word) {
+        // Numbers, registers, floating-point and vectors.
+        0b1000 | 0b1001 | 0b0101 | 0b1101 | 0b0111 | 0b1111 => true,
+        // SVE: the accesses are in the upper half.
+        0b0010 => word >> 31 == 0,
+        // Hints, barriers and system registers. Of system instructions some belong to whoever made the processor.
+        0b1010 | 0b1011 => word >> 24 == 0xd5 && !is_system(word) && facts.kind != Kind::TransactionStart,
+        _ => false,
+    }
+}
+
+/// SYS, SYSL and SYSP.
+fn is_system(word: u32) -> bool {
+    matches!(word >> 19 & 0x1f, 0b00001 | 0b00101 | 0b01001)
+}
+
+fn is_simd(word: u32) -> bool {
+    let is_access = matches!(group(word), 0b0100 | 0b0110 | 0b1100 | 0b1110);
+    matches!(group(word), 0b0111 | 0b1111) || is_access && word >> 26 & 1 == 1
+}
+
+fn course(facts: &Facts, operation: Operation) -> Course {
+    use Operation::{Breakpoint, DebugCall, Halt, HypervisorCall, SecureMonitorCall, SupervisorCall};
+    match (facts.kind, operation) {
+        (Kind::Direct, _) if facts.conditional => Course::Branch,
+        (Kind::Direct, _) => Course::Jump,
+        (Kind::Indirect, _) if facts.eret => Course::TrapReturn,
+        (Kind::Indirect, _) => Course::Indirect,
+        (_, SupervisorCall | HypervisorCall | SecureMonitorCall | Breakpoint | Halt | DebugCall) => Course::Call,
+        _ => Course::On,
+    }
+}
+
+fn memory(word: u32, facts: &Facts, access: &Access) -> Memory {
+    use Operation::{
+        AddressTranslation, CacheMaintenance, CacheMaintenanceAll, Prefetch, TagAndDataStore, TagAndDataZero, TagLoad,
+        TagStore, TagZero, VectorPrefetch,
+    };
+    let is_open = match access.operation {
+        Prefetch | VectorPrefetch | CacheMaintenance | CacheMaintenanceAll | AddressTranslation => true,
+        // Whether an access of tags is one that is told, no text says.
+        TagLoad | TagStore | TagAndDataStore | TagZero | TagAndDataZero => true,
+        // Calls and returns, and those from traps, may have a guarded control stack.
+        _ => facts.link || facts.ret || facts.eret || access.operation.touches_tags(),
+    };
+    // The bytes of a predicated access are the most that it may have, and those on the guarded control stack are of
+    // both stacks together.
+    let is_exact = !access.predicated && !access.suppresses_faults && !matches!(group(word), 0b1010 | 0b1011);
+    Memory {
+        reads: access.reads() && !is_open,
+        writes: access.writes() && !is_open,
+        is_conditional: access.may_not_write,
+        is_open,
+        bytes: access.bytes.filter(|_| is_exact && !is_open),
+    }
+}

@@ -1,0 +1,254 @@
+//! Instructions gone through by several threads, a chunk each.
+//!
+//! chunks ─▶ whichever thread is free ─▶ parts ─▶ put together in order
+//!
+//! What holds at the start of a chunk is only known behind the chunk before: the index says where execution goes on, but
+//! not the mode, nor what else was told. So a thread starts from a guess, and its part counts only if the guess turns out
+//! to be right. If not, or if there is anything odd about a chunk, it is read again in order, as every other trace is.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use super::super::container::frame::Packed;
+use super::super::container::workers::MOST_THREADS;
+use super::super::container::zstf::Chunks;
+use super::super::lift::{Follower, Instruction};
+use super::{Container, Layout, Place, ReadError, Reader, Source};
+
+/// What is made of instructions: in parts, if several threads make it, that are put together in order.
+pub trait Gather: Send {
+    /// The next instruction. Its record may be counted from the start of a chunk.
+    fn take(&mut self, instruction: &Instruction<'_>);
+
+    /// A part that nothing is in yet.
+    fn part(&self) -> Self;
+
+    /// Puts behind this what was made of the instructions that follow.
+    fn append(&mut self, part: Self);
+}
+
+/// What holds between two instructions.
+#[derive(Clone, Copy)]
+struct State {
+    follower: Follower,
+    layout: Layout,
+    place: Place,
+}
+
+impl State {
+    /// Would everything be the same from here? Records may be counted from elsewhere.
+    fn fits(&self, other: &Self) -> bool {
+        self.follower == other.follower && self.layout == other.layout && self.place.offset == other.place.offset
+    }
+}
+
+/// A chunk to be gone through.
+struct Job<G> {
+    packed: Packed,
+    size: u64,
+    is_last: bool,
+    start: State,
+    part: G,
+    done: SyncSender<Done<G>>,
+}
+
+/// What came of it.
+struct Done<G> {
+    start: State,
+    /// What holds behind it, and what was made of it. `None`: there is something odd about it.
+    end: Option<(State, G)>,
+}
+
+impl<R: Read> Reader<R> {
+    /// Goes through all instructions that are left, with as many threads as may be used where the trace is in a .zstf file
+    /// that has an index. What comes out is the same as with one. False: that was the end of the trace, with nothing but
+    /// records that belong to no instruction behind it.
+    pub fn gather<G: Gather>(&mut self, follower: &mut Follower, into: &mut G) -> Result<bool, ReadError> {
+        if let Source::Chunks(chunks) = &self.source
+            && let (2.., Some([_, _, ..])) = (chunks.threads(), chunks.index())
+        {
+            // Behind an instruction, the header was read.
+            let has_more = self.each_instruction(follower, |instruction| {
+                into.take(instruction);
+                ControlFlow::Break(())
+            })?;
+            if !has_more {
+                return Ok(false);
+            }
+            self.gather_chunks(follower, into)?;
+            return self.go_on(follower, true, |instruction| {
+                into.take(instruction);
+                ControlFlow::Continue(())
+            });
+        }
+        self.each_instruction(follower, |instruction| {
+            into.take(instruction);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Goes through whole chunks, as far as there is nothing odd about them.
+    fn gather_chunks<G: Gather>(&mut self, follower: &mut Follower, into: &mut G) -> Result<(), ReadError> {
+        let Source::Chunks(chunks) = &self.source else { return Ok(()) };
+        let (threads, markers) = (chunks.threads().min(MOST_THREADS), chunks.markers());
+        let (jobs, given) = channel();
+        let given = Mutex::new(given);
+        thread::scope(|scope| {
+            let start = |_: &usize| {
+                let thread = thread::Builder::new().name("stf follow".into());
+                thread.spawn_scoped(scope, || work(&given, markers)).is_ok()
+            };
+            match (0..threads).take_while(start).count() {
+                0 => Ok(()),
+                threads => self.merge(jobs, threads + 2, follower, into),
+            }
+        })
+    }
+
+    /// Gives chunks to threads, not more than `most` at a time, and puts together what they make of them.
+    fn merge<G: Gather>(
+        &mut self,
+        jobs: Sender<Job<G>>,
+        most: usize,
+        follower: &mut Follower,
+        into: &mut G,
+    ) -> Result<(), ReadError> {
+        let Some(mut chunk) = self.chunk() else { return Ok(()) };
+        let Some(end) = self.end_of(chunk) else { return Ok(()) };
+        let mut ahead = Ahead { chunk: chunk + 1, offset: end, jobs, queue: VecDeque::new() };
+        self.run_ahead(&mut ahead, most, follower, into);
+        // The chunk at hand was begun here.
+        let mut is_plain = self.finish_chunk(chunk, end, follower, into)?;
+        let mut wrong = 0;
+        while is_plain {
+            chunk += 1;
+            self.run_ahead(&mut ahead, most, follower, into);
+            let taken = ahead.queue.pop_front().filter(|_| wrong < MOST_WRONG);
+            let Some(Done { start, end: Some((end, part)) }) = taken.and_then(|taken| taken.recv().ok()) else {
+                // Nobody has it, or there is something odd about it: from here on, in order.
+                self.go_to(chunk, self.next);
+                return Ok(());
+            };
+            let here = State { follower: *follower, layout: self.layout, place: self.next };
+            if start.fits(&here) {
+                into.append(part);
+                (*follower, self.layout) = (end.follower, end.layout);
+                self.next = Place { record: self.next.record + end.place.record, ..end.place };
+                wrong = wrong.saturating_sub(1);
+            } else {
+                self.go_to(chunk, self.next);
+                is_plain = self.finish_chunk(chunk, end.place.offset, follower, into)?;
+                wrong += 2;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives more chunks to threads, with a guess of what holds there: what holds here, but for what the index says.
+    fn run_ahead<G: Gather>(&mut self, ahead: &mut Ahead<G>, most: usize, follower: &Follower, into: &G) {
+        let layout = self.layout;
+        let Source::Chunks(chunks) = &mut self.source else { return };
+        while ahead.queue.len() < most {
+            let Some(entry) = chunks.index().and_then(|index| index.get(ahead.chunk as usize)).copied() else { return };
+            let is_last = chunks.count() == Some(ahead.chunk + 1);
+            let (Some(end), Some(instructions)) =
+                (ahead.offset.checked_add(entry.size), ahead.chunk.checked_mul(chunks.markers()))
+            else {
+                return;
+            };
+            let Some(packed) = chunks.packed(ahead.chunk) else { return };
+            let follower = Follower { next_pc: entry.pc, instructions, ..*follower };
+            let start = State { follower, layout, place: Place { record: 0, offset: ahead.offset } };
+            let (done, taken) = sync_channel(1);
+            let job = Job { packed, size: entry.size, is_last, start, part: into.part(), done };
+            if ahead.jobs.send(job).is_err() {
+                return;
+            }
+            ahead.queue.push_back(taken);
+            (ahead.chunk, ahead.offset) = (ahead.chunk + 1, end);
+        }
+    }
+
+    /// Goes through the rest of the chunk at hand, which should end there. False: there is something odd about it.
+    fn finish_chunk<G: Gather>(
+        &mut self,
+        chunk: u64,
+        end: u64,
+        follower: &mut Follower,
+        into: &mut G,
+    ) -> Result<bool, ReadError> {
+        if self.next.offset < end {
+            self.go_on(follower, true, |instruction| {
+                into.take(instruction);
+                let behind = instruction.place.offset + instruction.bytes.len() as u64;
+                if behind < end { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+        }
+        let Source::Chunks(chunks) = &self.source else { return Ok(false) };
+        let Some(index) = chunks.index() else { return Ok(false) };
+        let next = Some(chunk + 1).filter(|next| *next < index.len() as u64);
+        let is_at_end = self.next.offset == end && self.start == self.end && self.chunk() == Some(chunk);
+        let is_plain = is_at_end && chunks.is_behind(chunk);
+        if is_plain {
+            self.judge(next, chunks.markers());
+        }
+        Ok(is_plain)
+    }
+
+    /// Where a chunk ends in the trace by the index.
+    fn end_of(&self, chunk: u64) -> Option<u64> {
+        let Source::Chunks(chunks) = &self.source else { return None };
+        let mut sizes = chunks.index()?.get(..=chunk as usize)?.iter().map(|entry| entry.size);
+        sizes.try_fold(0_u64, u64::checked_add)
+    }
+}
+
+/// After so many wrong guesses, less those that were right, nobody guesses any more.
+const MOST_WRONG: u32 = 16;
+
+/// Chunks that were given to threads and not taken back.
+struct Ahead<G> {
+    /// The next one to be given, and where it starts in the trace.
+    chunk: u64,
+    offset: u64,
+    jobs: Sender<Job<G>>,
+    queue: VecDeque<Receiver<Done<G>>>,
+}
+
+fn work<G: Gather>(given: &Mutex<Receiver<Job<G>>>, markers: u64) {
+    let mut reader = Chunks::unknown(markers)
+        .map(|chunks| Reader::<io::Empty>::with(Source::Chunks(Box::new(chunks)), Container::Zstf, 0));
+    loop {
+        let job = given.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Job { packed, size, is_last, start, mut part, done }) = job else { return };
+        let end = reader.as_mut().and_then(|reader| reader.follow_chunk(packed, start, &mut part));
+        let is_plain = |end: &State| {
+            let found = end.follower.instructions - start.follower.instructions;
+            end.place.offset - start.place.offset == size && (found == markers || is_last && found < markers)
+        };
+        // If nobody waits for it, nobody misses it.
+        drop(done.send(Done { start, end: end.filter(is_plain).map(|end| (end, part)) }));
+    }
+}
+
+impl Reader<io::Empty> {
+    /// Goes through a chunk and nothing else. `None`: there is something odd about it.
+    fn follow_chunk<G: Gather>(&mut self, packed: Packed, start: State, part: &mut G) -> Option<State> {
+        self.go_to(0, start.place);
+        self.layout = start.layout;
+        let Source::Chunks(chunks) = &mut self.source else { return None };
+        chunks.one(packed);
+        let mut follower = start.follower;
+        let ended = self.each_instruction(&mut follower, |instruction| {
+            part.take(instruction);
+            ControlFlow::Continue(())
+        });
+        let is_plain = matches!(ended, Ok(false)) && self.start == self.end && self.warnings.is_empty();
+        self.warnings.clear();
+        is_plain.then_some(State { follower, layout: self.layout, place: self.next })
+    }
+}

@@ -1,0 +1,62 @@
+//! Exceptions and asynchronous events: are they those that the text lists?
+
+use super::super::record::Exception;
+use super::super::write::vectors::{AARCH32, AARCH64, EXTERNAL, M_PROFILE, Vector};
+use super::Out;
+use super::rules::RuleId;
+
+const ASYNCHRONOUS: [&[u8]; 9] = [
+    b"Reset",
+    b"External Debug Event",
+    b"IRQ",
+    b"FIQ",
+    b"System Error (Abort)",
+    b"Virtual IRQ",
+    b"Virtual FIQ",
+    b"Virtual System Error (Virtual Abort)",
+    b"Background Update",
+];
+
+/// Those that have no vector: entering debug state, and a reset as plug-ins write it.
+const PLAIN: [&[u8]; 2] = [b"Debug Halt Mode Entry", b"Reset"];
+
+pub(super) fn check_asynchronous(name: &[u8], is_rev3: bool, out: &mut Out<'_>) {
+    if is_rev3 && !ASYNCHRONOUS.contains(&name) {
+        let shown = String::from_utf8_lossy(name);
+        out.add_in(name, RuleId::AsynchronousName, format_args!("{shown} is not listed"));
+    }
+}
+
+pub(super) fn check(exception: &Exception<'_>, is_rev3: bool, out: &mut Out<'_>) {
+    if !is_rev3 {
+        return;
+    }
+    let name = exception.name;
+    let shown = String::from_utf8_lossy(name);
+    let Some(vector) = exception.vector else {
+        if !PLAIN.contains(&name) {
+            out.add_in(name, RuleId::ExceptionName, format_args!("{shown} has no vector"));
+        }
+        return;
+    };
+    // A number with 0x is an offset, and without it is that of M-profile; but for those of ThumbEE.
+    let is_offset = vector < 0 || out.raw.windows(3).any(|word| word == b"[0x");
+    let is_this = |row: &&Vector| row.value == vector;
+    let mut rows = AARCH32.iter().chain(AARCH64).filter(|_| is_offset).chain(M_PROFILE.iter().filter(|_| !is_offset));
+    let mut rows = rows.by_ref().filter(is_this).peekable();
+    if !is_offset && vector >= 16 {
+        if name != EXTERNAL.as_bytes() {
+            out.add_in(name, RuleId::ExceptionName, format_args!("{vector} is an external interrupt, not {shown}"));
+        }
+    } else if rows.peek().is_none() {
+        out.add(RuleId::ExceptionVector, format_args!("the vector {vector:#x} is not listed"));
+    } else if !rows.any(|row| is_same(row.name.as_bytes(), name)) {
+        out.add_in(name, RuleId::ExceptionName, format_args!("{shown} is not the name of vector {vector:#x}"));
+    }
+}
+
+/// The text spells EL0 with the letter O.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let spelled = |byte: &u8| if *byte == b'O' { b'0' } else { *byte };
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| spelled(one) == spelled(other))
+}

@@ -1,0 +1,46 @@
+//! Register lines: does a value have as many digits as its register?
+
+use super::super::record::Register;
+use super::super::value::Digit;
+use super::Out;
+use super::rules::RuleId;
+
+pub(super) fn check(register: &Register<'_>, out: &mut Out<'_>) {
+    let wanted = match register.bits {
+        Some((high, low)) => (usize::from(high.saturating_sub(low)) + 1).div_ceil(4),
+        None => match width(register.name) {
+            Some(width) => width,
+            None => return,
+        },
+    };
+    let found = register.value.width();
+    let is_known = |digit: Digit| digit != Digit::Unchanged && digit != Digit::Known(0);
+    // Zeros and dashes are often cut short.
+    if found < wanted && !register.value.digits().any(is_known) {
+        return;
+    }
+    if found != wanted {
+        let name = String::from_utf8_lossy(register.name);
+        let detail = format_args!("the value of {name} has {found} digits, not {wanted}");
+        out.add_in(register.value.0, RuleId::RegisterWidth, detail);
+    }
+}
+
+/// How many digits a register has, if its name tells for certain.
+fn width(name: &[u8]) -> Option<usize> {
+    let (first, rest) = name.split_first()?;
+    let number = rest.split(|byte| *byte == b'_').next().unwrap_or_default();
+    let is_number = matches!(number.len(), 1 | 2) && number.iter().all(u8::is_ascii_digit);
+    if !is_number {
+        return None;
+    }
+    match first.to_ascii_uppercase() {
+        b'X' => Some(16),
+        b'W' | b'R' | b'S' => Some(8),
+        b'D' => Some(16),
+        b'Q' | b'V' => Some(32),
+        b'H' => Some(4),
+        b'B' => Some(2),
+        _ => None,
+    }
+}

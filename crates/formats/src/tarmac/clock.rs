@@ -1,0 +1,76 @@
+//! Times of a log as numbers of one unit: that of its first time.
+
+use super::record::{Time, Unit};
+
+/// What times are counted in: the unit and the decimals of the first time that was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Clock {
+    scale: Option<(Unit, u8)>,
+}
+
+impl Clock {
+    /// The unit; `None`: there was no time yet.
+    pub fn unit(&self) -> Option<Unit> {
+        self.scale.map(|(unit, _)| unit)
+    }
+
+    /// How many of the last digits of a number stand behind the point.
+    pub fn decimals(&self) -> u8 {
+        self.scale.map_or(0, |(_, decimals)| decimals)
+    }
+
+    /// A time as a number. What cannot be converted counts as it stands.
+    #[inline]
+    pub fn count(&mut self, time: Time) -> u64 {
+        let (unit, decimals) = *self.scale.get_or_insert((time.unit, time.decimals));
+        if unit == time.unit && decimals == time.decimals { time.value } else { converted(time, unit, decimals) }
+    }
+}
+
+/// From one power of ten to another.
+fn converted(time: Time, unit: Unit, decimals: u8) -> u64 {
+    let powers = match (power(time.unit), power(unit)) {
+        (Some(from), Some(to)) => from - to,
+        _ => 0,
+    };
+    let powers = powers + i32::from(decimals) - i32::from(time.decimals);
+    let factor = 10_u64.saturating_pow(powers.unsigned_abs());
+    if powers < 0 { time.value / factor } else { time.value.saturating_mul(factor) }
+}
+
+/// Which power of ten of a second it is.
+fn power(unit: Unit) -> Option<i32> {
+    match unit {
+        Unit::S => Some(0),
+        Unit::Ms => Some(-3),
+        Unit::Us => Some(-6),
+        Unit::Ns => Some(-9),
+        Unit::Ps => Some(-12),
+        Unit::Fs => Some(-15),
+        Unit::Clk | Unit::Cs | Unit::Cyc | Unit::Tic | Unit::None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_one_log_are_counted_alike() {
+        let rows = [
+            ((10, 0, Unit::Ns), (3, 0, Unit::Ns), 3),
+            ((10, 0, Unit::Ns), (3, 0, Unit::Us), 3000),
+            ((10, 0, Unit::Ns), (3_500, 0, Unit::Ps), 3),
+            ((10_356_000, 6, Unit::Us), (11, 0, Unit::Us), 11_000_000),
+            ((10, 0, Unit::Clk), (11, 0, Unit::Ns), 11),
+            ((1, 0, Unit::Fs), (u64::MAX, 0, Unit::S), u64::MAX),
+        ];
+        for (first, second, expected) in rows {
+            let time = |(value, decimals, unit)| Time { value, decimals, unit };
+            let mut clock = Clock::default();
+            assert_eq!(clock.count(time(first)), first.0);
+            assert_eq!(clock.count(time(second)), expected, "{second:?} behind {first:?}");
+            assert_eq!((clock.unit(), clock.decimals()), (Some(first.2), first.1));
+        }
+    }
+}

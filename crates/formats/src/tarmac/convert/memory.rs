@@ -1,0 +1,253 @@
+//! Accesses and pictures of memory, one as the other.
+//!
+//! accesses ─▶ **runs of bytes** ─▶ pictures, and back
+//!
+//! What one instruction reads or writes without a gap is a run. In Rev 3 it is cut into chunks of sixteen bytes, the
+//! highest first, as the models do it; in Fast Models it is cut into accesses as large as the opcode says.
+
+use super::super::record::{Access, Byte, Direction, Order, Physical, Picture, PictureKind};
+use super::super::value::Digit;
+use super::super::write::push_hex;
+
+/// More bytes than one instruction can touch in a row: four vectors of the longest SVE.
+const MOST: usize = 1024;
+
+/// What an access is, besides its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kind {
+    pub(super) direction: Direction,
+    pub(super) is_aborted: bool,
+}
+
+impl Kind {
+    pub(super) fn of_picture(kind: PictureKind) -> Option<Self> {
+        let (direction, is_aborted) = match kind {
+            PictureKind::Load => (Direction::Read, false),
+            PictureKind::AbortedLoad => (Direction::Read, true),
+            PictureKind::Store => (Direction::Write, false),
+            PictureKind::AbortedStore => (Direction::Write, true),
+            PictureKind::FailedStore => return None,
+        };
+        Some(Self { direction, is_aborted })
+    }
+
+    pub(super) fn picture(self) -> PictureKind {
+        match (self.direction, self.is_aborted) {
+            (Direction::Read, false) => PictureKind::Load,
+            (Direction::Read, true) => PictureKind::AbortedLoad,
+            (Direction::Write, false) => PictureKind::Store,
+            (Direction::Write, true) => PictureKind::AbortedStore,
+        }
+    }
+}
+
+/// A physical address that outlives its line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Where the byte is in the run that it belongs to.
+    at: u64,
+    address: u64,
+    space: [u8; 4],
+    length: u8,
+}
+
+impl Place {
+    /// `None`: the name of the address space is longer than any.
+    fn new(at: u64, physical: &Physical<'_>) -> Option<Self> {
+        let mut space = [0; 4];
+        space.get_mut(..physical.space.len())?.copy_from_slice(physical.space);
+        Some(Self { at, address: physical.address, space, length: physical.space.len() as u8 })
+    }
+
+    fn physical(&self, at: u64) -> Physical<'_> {
+        let address = self.address.wrapping_add(at.wrapping_sub(self.at));
+        Physical { address, space: &self.space[..usize::from(self.length)], page: None }
+    }
+}
+
+/// Bytes without a gap.
+#[derive(Debug, Clone)]
+pub(super) struct Run {
+    pub(super) kind: Kind,
+    pub(super) address: u64,
+    bytes: Vec<Byte>,
+    places: Vec<Place>,
+}
+
+impl Run {
+    /// Starts, with the first bytes.
+    pub(super) fn new(kind: Kind, address: u64, bytes: &[Byte], physical: Option<&Physical<'_>>) -> Self {
+        let place = physical.and_then(|physical| Place::new(address, physical));
+        Self { kind, address, bytes: bytes.to_vec(), places: place.into_iter().collect() }
+    }
+
+    /// The bytes go on behind it.
+    pub(super) fn append(&mut self, kind: Kind, address: u64, bytes: &[Byte], physical: Option<&Physical<'_>>) -> bool {
+        let is_next = kind == self.kind && address == self.end() && self.bytes.len() + bytes.len() <= MOST;
+        if is_next {
+            self.bytes.extend_from_slice(bytes);
+            self.places.extend(physical.and_then(|physical| Place::new(address, physical)));
+        }
+        is_next
+    }
+
+    /// The bytes end where it starts.
+    pub(super) fn prepend(
+        &mut self,
+        kind: Kind,
+        address: u64,
+        bytes: &[Byte],
+        physical: Option<&Physical<'_>>,
+    ) -> bool {
+        let end = address.wrapping_add(bytes.len() as u64);
+        let is_before = kind == self.kind && end == self.address && self.bytes.len() + bytes.len() <= MOST;
+        if is_before {
+            self.bytes.splice(0..0, bytes.iter().copied());
+            self.address = address;
+            let place = physical.and_then(|physical| Place::new(address, physical));
+            self.places.splice(0..0, place);
+        }
+        is_before
+    }
+
+    fn end(&self) -> u64 {
+        self.address.wrapping_add(self.bytes.len() as u64)
+    }
+
+    /// Where a byte is physically: as the last address before it says, as far as its page goes.
+    fn physical(&self, address: u64) -> Option<Physical<'_>> {
+        let distance = |place: &&Place| address.wrapping_sub(place.at);
+        let place = self.places.iter().filter(|place| distance(place) < MOST as u64).min_by_key(distance)?;
+        (place.at >> 12 == address >> 12).then(|| place.physical(address))
+    }
+
+    /// As pictures, the highest chunk first.
+    pub(super) fn pictures(&self, digits: u8, mut take: impl FnMut(&Picture<'_>)) {
+        let first = self.address & !15;
+        let chunks = (self.address.wrapping_sub(first) as usize + self.bytes.len()).div_ceil(16) as u64;
+        for chunk in (0..chunks).rev() {
+            let address = first.wrapping_add(chunk * 16);
+            let mut bytes = [Byte::Untouched; 16];
+            for (at, byte) in bytes.iter_mut().enumerate() {
+                let offset = address.wrapping_add(at as u64).wrapping_sub(self.address);
+                *byte = usize::try_from(offset).ok().and_then(|at| self.bytes.get(at)).copied().unwrap_or_default();
+            }
+            let touched = address.max(self.address);
+            let physical = self.physical(touched).map(|physical| Physical {
+                address: physical.address.wrapping_sub(touched.wrapping_sub(address)),
+                ..physical
+            });
+            let kind = self.kind.picture();
+            take(&Picture { kind, is_continuation: false, address, digits, bytes, physical, attributes: b"" });
+        }
+    }
+
+    /// As accesses: where each is, its bytes, and where they are physically. `unit` is what the opcode says of their size.
+    pub(super) fn accesses(&self, unit: Option<u16>, mut take: impl FnMut(u64, &[Byte], Option<Physical<'_>>)) {
+        let mut rest = self.bytes.as_slice();
+        let mut address = self.address;
+        while !rest.is_empty() {
+            let size = size_of_next(address, rest.len(), unit);
+            let (bytes, more) = rest.split_at(size);
+            take(address, bytes, self.physical(address));
+            address = address.wrapping_add(size as u64);
+            rest = more;
+        }
+    }
+
+    /// Does a physical address of it not follow from the one that its access has?
+    pub(super) fn is_torn(&self, unit: Option<u16>) -> bool {
+        let mut is_torn = false;
+        self.accesses(unit, |address, bytes, physical| {
+            let inside = |place: &&Place| place.at.wrapping_sub(address) < bytes.len() as u64;
+            let follows = |place: &Place| {
+                physical.is_some_and(|physical| {
+                    physical.address.wrapping_add(place.at.wrapping_sub(address)) == place.address
+                })
+            };
+            is_torn |= !self.places.iter().filter(inside).all(follows);
+        });
+        is_torn
+    }
+
+    /// Does an aborted access have data?
+    pub(super) fn has_lost_data(&self) -> bool {
+        self.kind.is_aborted && self.bytes.iter().any(|byte| matches!(byte, Byte::Known(_)))
+    }
+}
+
+/// How large the next access is: as the opcode says, or the largest that is aligned.
+fn size_of_next(address: u64, rest: usize, unit: Option<u16>) -> usize {
+    let unit = usize::from(unit.unwrap_or(4)).max(1);
+    if rest <= unit && rest.is_power_of_two() {
+        return rest;
+    }
+    if rest.is_multiple_of(unit) {
+        return unit;
+    }
+    let aligned = 1 << address.trailing_zeros().min(4);
+    [16, 8, 4, 2].into_iter().find(|size| *size <= rest && *size <= aligned && *size <= unit).unwrap_or(1)
+}
+
+/// The bytes of an access, the lowest address first. `None`: the data does not fit the size.
+pub(super) fn bytes_of(access: &Access<'_>, is_big_endian: bool) -> Option<Vec<Byte>> {
+    let size = usize::from(access.size);
+    let Some(data) = access.data.filter(|_| !access.is_aborted) else {
+        return (size <= MOST).then(|| vec![Byte::Unknown; size]);
+    };
+    let digits: Vec<Digit> = data.digits().collect();
+    let (pairs, []) = digits.as_chunks::<2>() else { return None };
+    let mut bytes: Vec<Byte> = pairs.iter().map(byte).collect();
+    match access.order {
+        Order::Memory => {}
+        Order::Number if is_big_endian => {}
+        Order::Number => bytes.reverse(),
+        Order::Lanes => {
+            bytes.reverse();
+            let lanes = bytes.len().max(1);
+            let first = access.address.unwrap_or(0) as usize % lanes;
+            bytes.rotate_left(first);
+            bytes.truncate(size);
+        }
+    }
+    (bytes.len() == size && size <= MOST).then_some(bytes)
+}
+
+/// Does a line say more than Fast Models do: a cycle of the bus, the instruction that it belongs to, notes?
+pub(super) fn has_detail(access: &Access<'_>) -> bool {
+    let is_plain =
+        matches!(access.tag, [b'M', b'R' | b'W', rest @ ..] | [b'R' | b'W', rest @ ..] if !rest.contains(&b'_'));
+    access.owner.is_some() || !access.notes.is_empty() && !access.is_aborted || !is_plain
+}
+
+fn byte(pair: &[Digit; 2]) -> Byte {
+    match pair {
+        [Digit::Known(high), Digit::Known(low)] => Byte::Known(high << 4 | low),
+        _ => Byte::Unknown,
+    }
+}
+
+/// The bytes as the digits of a number.
+pub(super) fn push_number(out: &mut Vec<u8>, bytes: &[Byte], is_big_endian: bool) {
+    let mut push = |byte: &Byte| match byte {
+        Byte::Known(byte) => push_hex(out, u64::from(*byte), 2),
+        _ => out.extend_from_slice(b"xx"),
+    };
+    if is_big_endian {
+        bytes.iter().for_each(&mut push);
+    } else {
+        bytes.iter().rev().for_each(&mut push);
+    }
+}
+
+/// The runs of a picture: the offset of each, and its bytes.
+pub(super) fn runs(bytes: &[Byte; 16]) -> impl Iterator<Item = (usize, &[Byte])> {
+    let chunks = bytes.chunk_by(|one, next| (*one == Byte::Untouched) == (*next == Byte::Untouched));
+    chunks
+        .scan(0, |at, chunk| {
+            let start = *at;
+            *at += chunk.len();
+            Some((start, chunk))
+        })
+        .filter(|(_, chunk)| chunk.first().is_some_and(|byte| *byte != Byte::Untouched))
+}

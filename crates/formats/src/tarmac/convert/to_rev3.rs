@@ -1,0 +1,212 @@
+//! Into Rev 3: accesses become pictures, events exceptions, and branches get lines of their own.
+
+use super::super::record::{
+    Access, Branch, Event, Exception, Instruction, InstructionSet, Line, Picture, Purpose, Record, Register, Stamp, Tag,
+};
+use super::super::write::Style;
+use super::memory::{Kind, Run, bytes_of, has_detail, runs};
+use super::names::{event_of, exception_of, spell_mode, spell_register};
+use super::{Converter, Loss};
+
+impl Converter {
+    pub(super) fn say_in_rev3(&mut self, core: usize, stamp: Stamp, line: &Line<'_>) {
+        if !matches!(line.record, Record::Access(_)) {
+            self.flush(core);
+        }
+        match &line.record {
+            Record::Instruction(instruction) => self.step(core, stamp, instruction, line),
+            Record::Event(event) => self.event(core, stamp, event, line),
+            Record::Register(register) => self.register(core, stamp, register),
+            Record::Access(access) => self.access(core, stamp, access, line),
+            Record::Picture(picture) => self.picture(core, stamp, picture),
+            Record::Branch(branch) => {
+                if let Some(last) = &mut self.cores[core].last {
+                    last.is_told = true;
+                }
+                self.cores[core].has_exception = false;
+                self.effect(core, stamp, Record::Branch(*branch));
+            }
+            Record::Asynchronous(_) => self.start(core, stamp, line.record),
+            Record::Exception(exception) if exception.is_step => {
+                self.start(core, stamp, line.record);
+                self.cores[core].has_exception = true;
+            }
+            Record::Exception(_) => {
+                self.cores[core].has_exception = true;
+                self.effect(core, stamp, line.record);
+            }
+            record => self.effect(core, stamp, *record),
+        }
+    }
+
+    /// The branch that the log ends with.
+    pub(super) fn end_rev3(&mut self, core: usize) {
+        self.tell_branch(core, None);
+    }
+
+    /// An effect; the time of its step holds for it too, unless lines of other cores may come between.
+    fn effect(&mut self, core: usize, stamp: Stamp, record: Record<'_>) {
+        let Some(known) = self.cores.get(core) else { return };
+        let is_same = known.name.is_none() && known.step == Some(stamp);
+        self.emit_effect(core, if is_same { Stamp::Absent } else { stamp }, record);
+    }
+
+    /// A step that is no instruction.
+    fn start(&mut self, core: usize, stamp: Stamp, record: Record<'_>) {
+        self.tell_branch(core, None);
+        self.emit(core, stamp, record);
+        self.cores[core].step = Some(stamp);
+    }
+
+    fn step(&mut self, core: usize, stamp: Stamp, instruction: &Instruction<'_>, line: &Line<'_>) {
+        let Some(set) = instruction.set else { return self.keep(Loss::Instruction, line) };
+        self.tell_branch(core, instruction.address.map(|address| (address, set)));
+        self.count_losses(core, instruction, set);
+        let mut mode = std::mem::take(&mut self.spelled);
+        mode.clear();
+        spell_mode(Style::Rev3, instruction.mode, &mut mode);
+        // Only conditions of AArch32 fail; branches of AArch64 are not taken, which the next line shows.
+        let is_executed = instruction.is_executed || set == InstructionSet::O;
+        let said = Instruction { tag: Tag::Es, mode: &mode, is_executed, ..*instruction };
+        self.emit(core, stamp, Record::Instruction(said));
+        self.spelled = mode;
+        self.cores[core].step = Some(stamp);
+        self.arrive(core, instruction);
+    }
+
+    fn count_losses(&mut self, core: usize, instruction: &Instruction<'_>, set: InstructionSet) {
+        if instruction.physical.is_some() {
+            self.lose(Loss::InstructionPhysical);
+        }
+        let next = self.cores[core].number.wrapping_add(1);
+        let number = instruction.number.unwrap_or(next);
+        if number != next {
+            self.lose(Loss::InstructionNumber);
+        }
+        self.cores[core].number = number;
+        if instruction.tag == Tag::If {
+            self.lose(Loss::Folded);
+        }
+        if !instruction.is_executed && set == InstructionSet::O && !is_conditional(instruction) {
+            self.lose(Loss::Skipped);
+        }
+    }
+
+    /// The BR line of the last instruction, or of the exception behind it; `next` is where execution goes on.
+    fn tell_branch(&mut self, core: usize, next: Option<(u64, InstructionSet)>) {
+        let known = &mut self.cores[core];
+        let went = match &known.last {
+            _ if known.has_exception => next,
+            Some(last) if !last.is_told => last.went(next),
+            _ => None,
+        };
+        let Some((target, set)) = went else { return };
+        let stamp = if known.name.is_none() { Stamp::Absent } else { known.step.unwrap_or(Stamp::Absent) };
+        if let Some(last) = &mut known.last {
+            last.is_told = true;
+        }
+        known.has_exception = false;
+        self.emit(core, stamp, Record::Branch(Branch { target, digits: 0, set: Some(set) }));
+    }
+
+    fn event(&mut self, core: usize, stamp: Stamp, event: &Event<'_>, line: &Line<'_>) {
+        let found = if event.is_exception { exception_of(event) } else { None };
+        let Some((vector, name, is_asynchronous)) = found else { return self.keep(Loss::Event, line) };
+        let exception = Exception { is_step: is_asynchronous, vector: Some(vector), name: name.as_bytes() };
+        self.count_event(core, event, &exception);
+        if is_asynchronous {
+            // Where an indirect branch went, the interrupt says that came instead of its target.
+            let set = self.cores[core].last.and_then(|last| last.set);
+            self.tell_branch(core, event.value.zip(set));
+            self.emit(core, stamp, Record::Exception(exception));
+            self.cores[core].step = Some(stamp);
+        } else {
+            self.effect(core, stamp, Record::Exception(exception));
+        }
+        self.cores[core].has_exception = true;
+    }
+
+    /// What of an event cannot be told from its exception?
+    fn count_event(&mut self, core: usize, event: &Event<'_>, exception: &Exception<'_>) {
+        let known = &self.cores[core];
+        let went = known.last.and_then(|last| last.went(event.value.zip(last.set))).map(|(target, _)| target);
+        let address = match went {
+            Some(target) if exception.is_step => target,
+            _ => known.event_address(exception.is_step),
+        };
+        let is_same = event.value.is_none_or(|value| value == address)
+            && event.mode.is_empty()
+            && event_of(exception, known.is_m_profile)
+                .is_some_and(|(number, name)| event.number == Some(number) && event.name == name);
+        if !is_same {
+            self.lose(Loss::EventDetail);
+        }
+    }
+
+    fn register(&mut self, core: usize, stamp: Stamp, register: &Register<'_>) {
+        let mut name = std::mem::take(&mut self.spelled);
+        name.clear();
+        spell_register(Style::Rev3, register, &mut name);
+        self.effect(core, stamp, Record::Register(Register { name: &name, ..*register }));
+        self.spelled = name;
+    }
+
+    fn access(&mut self, core: usize, stamp: Stamp, access: &Access<'_>, line: &Line<'_>) {
+        let bytes = bytes_of(access, self.is_big_endian).filter(|_| access.purpose != Purpose::Fetch);
+        let (Some(bytes), Some(address)) = (bytes, access.address) else {
+            self.flush(core);
+            return self.keep(Loss::Access, line);
+        };
+        if access.is_exclusive || access.is_unprivileged || access.is_locked {
+            self.lose(Loss::AccessFlags);
+        }
+        if has_detail(access) {
+            self.lose(Loss::AccessDetail);
+        }
+        let kind = Kind { direction: access.direction, is_aborted: access.is_aborted };
+        let known = &mut self.cores[core];
+        let can_grow = known.unit().is_some();
+        if let Some((run, since)) = &mut known.run
+            && can_grow
+            && *since == stamp
+            && run.append(kind, address, &bytes, access.physical.as_ref())
+        {
+            return;
+        }
+        self.flush(core);
+        self.cores[core].run = Some((Run::new(kind, address, &bytes, access.physical.as_ref()), stamp));
+    }
+
+    /// A picture among accesses; some are not aligned.
+    fn picture(&mut self, core: usize, stamp: Stamp, picture: &Picture<'_>) {
+        let digits = self.cores[core].digits();
+        let kind = Kind::of_picture(picture.kind).filter(|_| !picture.address.is_multiple_of(16));
+        let Some(kind) = kind else {
+            let picture = Picture { digits, is_continuation: false, ..*picture };
+            return self.effect(core, stamp, Record::Picture(picture));
+        };
+        if !picture.attributes.is_empty() {
+            self.lose(Loss::Attributes);
+        }
+        for (at, bytes) in runs(&picture.bytes) {
+            let run = Run::new(kind, picture.address.wrapping_add(at as u64), bytes, None);
+            self.write_pictures(core, &run, stamp);
+        }
+    }
+
+    pub(super) fn write_pictures(&mut self, core: usize, run: &Run, stamp: Stamp) {
+        let digits = self.cores[core].digits();
+        let is_plain = self.cores[core].name.is_none() && self.cores[core].step == Some(stamp);
+        let can_continue = self.has_continuations && is_plain;
+        let mut is_first = true;
+        run.pictures(digits, |picture| {
+            let is_continuation = !is_first && can_continue;
+            is_first = false;
+            self.effect(core, stamp, Record::Picture(Picture { is_continuation, ..*picture }));
+        });
+    }
+}
+
+fn is_conditional(instruction: &Instruction<'_>) -> bool {
+    super::opcode::facts_of(instruction).is_some_and(|facts| facts.conditional && facts.target.is_some())
+}

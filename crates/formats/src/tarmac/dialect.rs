@@ -1,0 +1,141 @@
+//! Who wrote a log: what is detected from its first lines, and what follows from it.
+//!
+//! Lines that only one producer prints decide. Nothing depends on it but what lines do not say themselves: what the order
+//! of lines means, and which instruction set is meant where none is named.
+
+use super::parse::{ParseOptions, Parser};
+use super::read::lines;
+use super::record::{Instruction, InstructionSet, Line, ProblemKind, Record, Tag};
+
+/// So many lines are looked at.
+const LINES: usize = 1000;
+
+/// Who wrote a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// Tarmac Text Rev 3: TarmacText plug-ins, Cycle Models, and the RTL of most cores.
+    Rev3,
+    /// Fast Models and what is made like it.
+    FastModels,
+    /// gem5.
+    Gem5,
+    /// The RTL of Cortex-M0 and M0+.
+    CortexM0,
+    /// The RTL of Cortex-M3 and M4.
+    CortexM3,
+    /// The RTL of Cortex-R5.
+    CortexR5,
+    /// Nobody knows.
+    Other,
+}
+
+/// Where the effects of an instruction are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Effects {
+    /// Before it.
+    Before,
+    /// Behind it.
+    After,
+}
+
+impl Dialect {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::Rev3, Self::FastModels, Self::Gem5, Self::CortexM0, Self::CortexM3, Self::CortexR5, Self::Other];
+
+    /// Who wrote what starts like this. The last line is left out if it has no end, unless it is the only one.
+    pub fn detect(start: &[u8]) -> Self {
+        let whole = memchr::memrchr(b'\n', start).map_or(start, |end| &start[..=end]);
+        let mut parser = Parser::new(ParseOptions::default());
+        let mut votes = [0_u32; Self::ALL.len()];
+        for (_, raw) in lines(whole).take(LINES) {
+            let dialect = of_line(&parser.parse(raw));
+            if let Some(at) = Self::ALL.iter().position(|one| Some(*one) == dialect) {
+                votes[at] += 1;
+            }
+        }
+        // gem5 writes as Fast Models does, and some of its lines cannot be told apart.
+        if votes[Self::Gem5 as usize] > 0 && votes[Self::Gem5 as usize] * 4 >= votes[Self::FastModels as usize] {
+            return Self::Gem5;
+        }
+        let most = votes.iter().copied().max().unwrap_or(0);
+        let first = Self::ALL.iter().zip(votes).find(|(_, votes)| *votes == most && most > 0);
+        first.map_or(Self::Other, |(dialect, _)| *dialect)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rev3 => "rev3",
+            Self::FastModels => "fast-models",
+            Self::Gem5 => "gem5",
+            Self::CortexM0 => "cortex-m0",
+            Self::CortexM3 => "cortex-m3",
+            Self::CortexR5 => "cortex-r5",
+            Self::Other => "other",
+        }
+    }
+
+    /// The dialect of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dialect| dialect.name() == name)
+    }
+
+    /// Where the lines of registers and memory stand.
+    pub fn effects(self) -> Effects {
+        match self {
+            Self::CortexM0 | Self::CortexR5 => Effects::Before,
+            _ => Effects::After,
+        }
+    }
+
+    /// Instructions are Thumb, and lines do not say so.
+    pub fn has_implicit_thumb(self) -> bool {
+        self == Self::CortexM0
+    }
+}
+
+/// Who prints such lines; `None`: many do.
+fn of_line(line: &Line<'_>) -> Option<Dialect> {
+    match &line.record {
+        Record::Header(_) | Record::Picture(_) | Record::Exception(_) | Record::Branch(_) => Some(Dialect::Rev3),
+        Record::Asynchronous(_) => Some(Dialect::Rev3),
+        Record::Instruction(instruction) => of_instruction(instruction),
+        Record::Access(access) => match access.tag {
+            [b'M', b'S' | b'N', .., b'D' | b'I' | b'A'] => Some(Dialect::CortexM3),
+            [b'M', b'S' | b'N', ..] => access.owner.map(|_| Dialect::CortexR5),
+            [b'M', .., b'D' | b'I'] => Some(Dialect::CortexM0),
+            [b'M', ..] => Some(Dialect::FastModels),
+            _ => None,
+        },
+        Record::Bus(access) if matches!(access.tag, [_, b'S' | b'N', ..]) => Some(Dialect::CortexM3),
+        Record::Transfer(_) => Some(Dialect::CortexR5),
+        Record::Unknown(problem) if problem.kind == ProblemKind::NoInstructionSet => Some(Dialect::CortexM0),
+        _ => None,
+    }
+}
+
+fn of_instruction(instruction: &Instruction<'_>) -> Option<Dialect> {
+    if instruction.tag == Tag::Es {
+        return Some(Dialect::Rev3);
+    }
+    match (instruction.number, instruction.mode, instruction.set) {
+        (Some(_), [], Some(InstructionSet::A)) => Some(Dialect::CortexR5),
+        (Some(_), [], _) => Some(Dialect::CortexM3),
+        // The example of the specification: IT with the opcode in the brackets.
+        (None, [_, ..], _) if instruction.mode.is_ascii() && !has_suffix(instruction.mode) => Some(Dialect::Rev3),
+        _ if is_gem5(instruction.text) => Some(Dialect::Gem5),
+        _ => Some(Dialect::FastModels),
+    }
+}
+
+fn has_suffix(mode: &[u8]) -> bool {
+    mode.contains(&b'_')
+}
+
+/// gem5 prints operands in capitals; nobody else does.
+fn is_gem5(text: &[u8]) -> bool {
+    let mut words = text.splitn(2, |byte| *byte == b' ');
+    let operands = words.nth(1).unwrap_or_default();
+    operands.iter().any(u8::is_ascii_uppercase) && !operands.iter().any(u8::is_ascii_lowercase)
+}

@@ -1,0 +1,108 @@
+//! Blocks of bytes in a file: compressed, and checked when they are read.
+
+use std::io::{Read, Seek, SeekFrom, Write};
+
+use super::IndexError;
+use super::bytes::{Cursor, Malformed, put};
+
+/// Fast, and small enough: an index is written more often than read.
+const LEVEL: i32 = 1;
+
+/// No block has more bytes, compressed or not.
+const MOST: u64 = 1 << 30;
+
+/// Where a block is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Block {
+    pub(super) offset: u64,
+    stored: u32,
+    raw: u32,
+    sum: u32,
+}
+
+/// A block that is compressed, but in no file yet.
+#[derive(Debug, Clone)]
+pub(super) struct Packed {
+    bytes: Vec<u8>,
+    raw: u32,
+    sum: u32,
+}
+
+impl Packed {
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        // What cannot be compressed in memory is kept as nothing, and found to be damaged when it is read.
+        let packed = zstd::bulk::compress(bytes, LEVEL).unwrap_or_default();
+        Self { sum: sum(&packed), raw: bytes.len() as u32, bytes: packed }
+    }
+
+    /// Writes it at `end`, which then is behind it.
+    pub(super) fn save(&self, file: &mut impl Write, end: &mut u64) -> Result<Block, IndexError> {
+        file.write_all(&self.bytes).map_err(IndexError::Write)?;
+        let block = Block { offset: *end, stored: self.bytes.len() as u32, raw: self.raw, sum: self.sum };
+        *end += self.bytes.len() as u64;
+        Ok(block)
+    }
+}
+
+impl Block {
+    /// Reads it.
+    pub(super) fn load(&self, file: &mut (impl Read + Seek)) -> Result<Vec<u8>, IndexError> {
+        let mut packed = vec![0; self.stored as usize];
+        file.seek(SeekFrom::Start(self.offset)).map_err(IndexError::Read)?;
+        file.read_exact(&mut packed).map_err(IndexError::of_read)?;
+        if sum(&packed) != self.sum {
+            return Err(IndexError::Damaged { offset: self.offset });
+        }
+        let bytes = zstd::bulk::decompress(&packed, self.raw as usize);
+        bytes.ok().filter(|bytes| bytes.len() == self.raw as usize).ok_or(IndexError::Damaged { offset: self.offset })
+    }
+
+    /// How many bytes [`fixed`](Self::fixed) has.
+    pub(super) const FIXED: usize = 20;
+
+    /// Where it is, in as many bytes as any other.
+    pub(super) fn fixed(&self) -> Vec<u8> {
+        let mut out = self.offset.to_le_bytes().to_vec();
+        [self.stored, self.raw, self.sum].iter().for_each(|number| out.extend(number.to_le_bytes()));
+        out
+    }
+
+    /// As it was written by [`fixed`](Self::fixed); it ends at `end`.
+    pub(super) fn of_fixed(bytes: &[u8], end: u64) -> Option<Self> {
+        let (offset, rest) = bytes.split_first_chunk()?;
+        let (stored, rest) = rest.split_first_chunk()?;
+        let (raw, rest) = rest.split_first_chunk()?;
+        let block = Self {
+            offset: u64::from_le_bytes(*offset),
+            stored: u32::from_le_bytes(*stored),
+            raw: u32::from_le_bytes(*raw),
+            sum: u32::from_le_bytes(*rest.first_chunk()?),
+        };
+        let is_whole = block.offset.checked_add(block.stored.into()) == Some(end);
+        (is_whole && u64::from(block.raw) <= MOST).then_some(block)
+    }
+
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        for number in [self.offset, self.stored.into(), self.raw.into(), self.sum.into()] {
+            put(out, number);
+        }
+    }
+
+    /// Takes it off bytes; it lies before `end`.
+    pub(super) fn take(cursor: &mut Cursor<'_>, end: u64) -> Result<Self, Malformed> {
+        let [offset, stored, raw, sum] = [cursor.number()?, cursor.number()?, cursor.number()?, cursor.number()?];
+        let fits = offset.checked_add(stored).is_some_and(|behind| behind <= end);
+        if !fits || stored > MOST || raw > MOST {
+            return Err(Malformed);
+        }
+        let sum = u32::try_from(sum).map_err(|_| Malformed)?;
+        Ok(Self { offset, stored: stored as u32, raw: raw as u32, sum })
+    }
+}
+
+/// A checksum.
+pub(super) fn sum(bytes: &[u8]) -> u32 {
+    let mut sum = flate2::Crc::new();
+    sum.update(bytes);
+    sum.sum()
+}

@@ -1,0 +1,220 @@
+//! Lines out of a file or a pipe, compressed or not.
+//!
+//! ```text
+//! file ─▶ by its first bytes ─▶ plain ─────────────────▶ bytes ─▶ lines ─▶ records
+//!                              └ gzip, xz, zstd ─▶ unpack ─▶
+//! ```
+//!
+//! Lines tile the unpacked bytes: each has its place, and what is between its last byte and the place of the next is its
+//! end (`\n`, `\r\n`, or nothing at the end of the file). What comes before a failure to read is handed out first.
+
+mod error;
+mod unpack;
+
+use std::io::Read;
+use std::ops::ControlFlow;
+
+use memchr::{memchr, memchr_iter, memrchr};
+
+pub use self::error::{ReadError, ReadErrorKind};
+pub use self::unpack::Container;
+use self::unpack::Unpack;
+use super::dialect::Dialect;
+use super::parse::{ParseOptions, Parser};
+use super::record::{Line, Problem, ProblemKind, Record, Stamp};
+
+/// The longest line that is kept in one piece.
+pub const LONGEST: usize = 1 << 20;
+
+/// A return that belongs to the end of a line is no part of it.
+const RETURN: usize = 1;
+
+/// How much is read at a time.
+const CHUNK: usize = 256 << 10;
+
+/// As much is looked at to find out who wrote it.
+const START: usize = 64 << 10;
+
+/// Where a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Place {
+    /// Its number; the first is 1.
+    pub line: u64,
+    /// The offset of its first byte, unpacked.
+    pub offset: u64,
+}
+
+/// How to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReadOptions {
+    /// How lines are understood. Thumb is implied without being asked for where the producer is known to imply it.
+    pub parse: ParseOptions,
+}
+
+/// Reads a log from its start to its end.
+pub struct Reader<R> {
+    input: Unpack<R>,
+    dialect: Dialect,
+    parser: Parser,
+    /// What was read; that from `start` to `end` was not handed out.
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Where `start` is.
+    place: Place,
+    /// Handed out was the start of a line that is too long to be kept.
+    is_within_line: bool,
+    is_at_end: bool,
+    failed: Option<ReadErrorKind>,
+}
+
+impl<R: Read> Reader<R> {
+    /// Opens a log, and looks at its start.
+    pub fn new(input: R, options: ReadOptions) -> Result<Self, ReadError> {
+        let mut reader = Self {
+            input: Unpack::new(input).map_err(|kind| ReadError { offset: 0, kind })?,
+            dialect: Dialect::Other,
+            parser: Parser::new(options.parse),
+            buffer: Vec::new(),
+            start: 0,
+            end: 0,
+            place: Place { line: 1, offset: 0 },
+            is_within_line: false,
+            is_at_end: false,
+            failed: None,
+        };
+        while reader.end < START && reader.fill() {}
+        if reader.end == 0 {
+            reader.failure()?;
+        }
+        reader.dialect = Dialect::detect(&reader.buffer[..reader.end]);
+        let implicit_thumb = options.parse.implicit_thumb || reader.dialect.has_implicit_thumb();
+        reader.parser = Parser::new(ParseOptions { implicit_thumb });
+        Ok(reader)
+    }
+
+    /// What the log is stored in.
+    pub fn container(&self) -> Container {
+        self.input.container()
+    }
+
+    /// Who wrote it, by its start.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// Where the next line is.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Hands out lines until told to stop or the log ends. True: there is more.
+    pub fn each(&mut self, mut take: impl FnMut(Place, &Line<'_>) -> ControlFlow<()>) -> Result<bool, ReadError> {
+        loop {
+            let held = &self.buffer[self.start..self.end];
+            let newline = memchr(b'\n', held);
+            if newline.is_none() && held.len() <= LONGEST + RETURN && self.fill() {
+                continue;
+            }
+            let held = &self.buffer[self.start..self.end];
+            if held.is_empty() {
+                self.failure()?;
+                return Ok(false);
+            }
+            let (length, with_end) = newline.map_or((held.len(), held.len()), |at| (at, at + 1));
+            let whole = without_return(&held[..length], newline.is_some());
+            let is_piece = whole.len() > LONGEST;
+            let raw = if is_piece { &whole[..LONGEST] } else { whole };
+            let line = if is_piece || self.is_within_line { too_long(raw) } else { self.parser.parse(raw) };
+            let passed = if is_piece { LONGEST } else { with_end };
+            let flow = take(self.place, &line);
+            self.pass(passed, u64::from(newline.is_some() && !is_piece));
+            self.is_within_line = is_piece;
+            if flow.is_break() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Hands out whole lines with their ends, many at a time, until told to stop or the log ends. True: there is more.
+    /// Lines that are too long to be kept come in pieces.
+    pub fn each_run(&mut self, mut take: impl FnMut(Place, &[u8]) -> ControlFlow<()>) -> Result<bool, ReadError> {
+        loop {
+            let held = &self.buffer[self.start..self.end];
+            let newline = memrchr(b'\n', held);
+            if newline.is_none() && held.len() <= LONGEST + RETURN && self.fill() {
+                continue;
+            }
+            let held = &self.buffer[self.start..self.end];
+            if held.is_empty() {
+                self.failure()?;
+                return Ok(false);
+            }
+            let run = &held[..newline.map_or(held.len(), |at| at + 1)];
+            let (passed, lines) = (run.len(), memchr_iter(b'\n', run).count() as u64);
+            let flow = take(self.place, run);
+            self.pass(passed, lines);
+            self.is_within_line = newline.is_none();
+            if flow.is_break() {
+                return Ok(true);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn pass(&mut self, bytes: usize, lines: u64) {
+        self.start += bytes;
+        self.place.offset += bytes as u64;
+        self.place.line += lines;
+    }
+
+    /// Reads some more. False: there is no more.
+    fn fill(&mut self) -> bool {
+        if self.is_at_end {
+            return false;
+        }
+        self.buffer.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        if self.buffer.len() < self.end + CHUNK {
+            self.buffer.resize(self.end + CHUNK, 0);
+        }
+        match self.input.read(&mut self.buffer[self.end..self.end + CHUNK]) {
+            Ok(0) => self.is_at_end = true,
+            Ok(bytes) => self.end += bytes,
+            Err(kind) => (self.is_at_end, self.failed) = (true, Some(kind)),
+        }
+        !self.is_at_end
+    }
+
+    /// Why reading ended, told once.
+    fn failure(&mut self) -> Result<(), ReadError> {
+        let offset = self.place.offset;
+        self.failed.take().map_or(Ok(()), |kind| Err(ReadError { offset, kind }))
+    }
+}
+
+/// A piece of a line that nobody can have meant.
+fn too_long(raw: &[u8]) -> Line<'_> {
+    let record = Record::Unknown(Problem { column: 1, kind: ProblemKind::TooLongLine });
+    Line { raw, stamp: Stamp::Absent, core: None, record }
+}
+
+#[inline(always)]
+fn without_return(line: &[u8], has_newline: bool) -> &[u8] {
+    match line {
+        [line @ .., b'\r'] if has_newline => line,
+        line => line,
+    }
+}
+
+/// The lines of a text without their ends (`\n` or `\r\n`), and the offset of each.
+pub fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
+        let newline = memchr(b'\n', rest);
+        let offset = at;
+        at += newline.map_or(rest.len(), |length| length + 1);
+        Some((offset, without_return(&rest[..newline.unwrap_or(rest.len())], newline.is_some())))
+    })
+}

@@ -1,0 +1,404 @@
+//! The names of registers: which of them are one register, and which part of it.
+//!
+//! name, context, mode ─▶ **slot**, part
+//!
+//! `X1`, `w1`, `r1` and `E1` are one register; so are `r13_main_s` and `MSP_S`, `V2`, `q2` and `Z2`. `r13_svc` and
+//! `r13_irq` are two, and what `SP` alone is depends on the mode. Any other name is a register of its own, whatever the
+//! case of its letters. This room knows names and no values.
+
+mod mode;
+
+pub use mode::{Level, Mode, Security};
+
+use super::record::Register;
+
+/// A register: the same for all of its names. Slots from [`Slot::NAMED`] on are those of names that only logs know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slot(pub u16);
+
+impl Slot {
+    /// X0, which is r0 as well.
+    pub const X0: Self = Self(0);
+    /// X30, the link register of AArch64.
+    pub const X30: Self = Self(30);
+    /// The program counter.
+    pub const PC: Self = Self(31);
+    /// The stack pointer of a mode that is not known.
+    pub const SP: Self = Self(32);
+    /// SP_EL0, and those of the other levels behind it.
+    pub const SP_EL0: Self = Self(33);
+    /// sp_usr, and those of [`BANKS`] behind it.
+    pub const SP_USR: Self = Self(37);
+    /// MSP, and the rest of [`STACKS`] behind it.
+    pub const MSP: Self = Self(45);
+    /// The link register of M-profile, or of a mode that is not known.
+    pub const LR: Self = Self(51);
+    /// lr_usr, and those of [`BANKS`] behind it.
+    pub const LR_USR: Self = Self(52);
+    /// r8_fiq, and those up to r12_fiq behind it.
+    pub const R8_FIQ: Self = Self(60);
+    /// V0, which is q0 and Z0 as well.
+    pub const V0: Self = Self(65);
+    /// P0.
+    pub const P0: Self = Self(97);
+    /// CPSR, which is PSR and XPSR as well.
+    pub const CPSR: Self = Self(129);
+    /// FPCR.
+    pub const FPCR: Self = Self(130);
+    /// FPSR.
+    pub const FPSR: Self = Self(131);
+    /// The first of those that only logs know.
+    pub const NAMED: Self = Self(132);
+
+    pub(super) const fn at(self, number: u8) -> Self {
+        Self(self.0 + number as u16)
+    }
+
+    /// Is it a stack pointer?
+    pub fn is_stack_pointer(self) -> bool {
+        (Self::SP..Self::LR).contains(&self)
+    }
+
+    /// Is it a link register of AArch32?
+    pub fn is_link(self) -> bool {
+        (Self::LR..Self::R8_FIQ).contains(&self)
+    }
+
+    /// What it is called, in AArch64 or in AArch32. `None`: only the log knows.
+    pub fn name(self, is_a64: bool) -> Option<String> {
+        let behind = |first: Self| usize::from(self.0.saturating_sub(first.0));
+        Some(match self {
+            slot if slot < Self::PC => format!("{}{}", if is_a64 { 'x' } else { 'r' }, slot.0),
+            Self::PC => "pc".into(),
+            Self::SP => "sp".into(),
+            slot if slot < Self::SP_USR => format!("sp_el{}", behind(Self::SP_EL0)),
+            slot if slot < Self::MSP => format!("sp_{}", BANKS[behind(Self::SP_USR)]),
+            slot if slot < Self::LR => STACKS[behind(Self::MSP)].into(),
+            Self::LR => "lr".into(),
+            slot if slot < Self::R8_FIQ => format!("lr_{}", BANKS[behind(Self::LR_USR)]),
+            slot if slot < Self::V0 => format!("r{}_fiq", behind(Self::R8_FIQ) + 8),
+            slot if slot < Self::P0 => format!("{}{}", if is_a64 { 'v' } else { 'q' }, behind(Self::V0)),
+            slot if slot < Self::CPSR => format!("p{}", behind(Self::P0)),
+            Self::CPSR => "cpsr".into(),
+            Self::FPCR => "fpcr".into(),
+            Self::FPSR => "fpsr".into(),
+            _ => return None,
+        })
+    }
+}
+
+/// The modes of AArch32 that have registers of their own.
+pub const BANKS: [&str; 8] = ["usr", "svc", "abt", "und", "irq", "fiq", "hyp", "mon"];
+
+/// The stack pointers of M-profile.
+pub const STACKS: [&str; 6] = ["msp", "psp", "msp_s", "psp_s", "msp_ns", "psp_ns"];
+
+/// The most bits that a register may have.
+pub(super) const MOST_BITS: usize = 1 << 14;
+
+/// What a name means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Which register.
+    pub(super) slot: Slot,
+    /// The lowest bit.
+    pub(super) low: u16,
+    /// How many bits, if no more are given; 0: as many as are given.
+    pub(super) bits: u16,
+    /// No more than these are kept, however many are given.
+    pub(super) is_fixed: bool,
+    /// What is not written becomes zero.
+    pub(super) clears: bool,
+}
+
+impl Part {
+    fn whole(slot: Slot, bits: u16) -> Self {
+        Self { slot, low: 0, bits, is_fixed: false, clears: true }
+    }
+
+    fn kept(slot: Slot, low: u16, bits: u16) -> Self {
+        Self { slot, low, bits, is_fixed: true, clears: false }
+    }
+}
+
+/// A name, understood as far as it can be without the names that only logs know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// A register that everybody knows.
+    Part(Part),
+    /// A register of its own. Its name is in small letters, with its bank.
+    Named(Name),
+}
+
+/// A short name in small letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Name {
+    bytes: [u8; 48],
+    length: u8,
+}
+
+impl Name {
+    /// Longer names are cut: no register has one.
+    fn of(text: &[u8]) -> Self {
+        let mut name = Self { bytes: [0; 48], length: 0 };
+        name.push(text);
+        name
+    }
+
+    fn push(&mut self, text: &[u8]) {
+        let start = usize::from(self.length);
+        let length = text.len().min(self.bytes.len() - start);
+        let place = &mut self.bytes[start..start + length];
+        place.copy_from_slice(&text[..length]);
+        place.make_ascii_lowercase();
+        self.length += length as u8;
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+/// What decides about names that depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Scene {
+    pub(super) mode: Mode,
+    /// AArch64; `None`: nobody said.
+    pub(super) is_a64: Option<bool>,
+}
+
+impl Scene {
+    /// AArch64, or nothing says otherwise.
+    fn is_a64(&self) -> bool {
+        self.is_a64 != Some(false)
+    }
+
+    /// What SP alone is. On M-profile it is whichever is current, which the mode alone does not say.
+    pub(super) fn sp(&self) -> Slot {
+        match self.mode.level {
+            Level::El { el, own_stack: true } => Slot::SP_EL0.at(el),
+            Level::El { own_stack: false, .. } => Slot::SP_EL0,
+            level => bank_of(level).map_or(Slot::SP, |bank| Slot::SP_USR.at(bank)),
+        }
+    }
+
+    /// Which of the stacks of M-profile is meant, if this is known of the process stack.
+    pub(super) fn stack(&self, is_process: bool) -> Slot {
+        let security = match self.mode.security {
+            Some(Security::Secure) => 2,
+            Some(_) => 4,
+            None => 0,
+        };
+        Slot::MSP.at(security + u8::from(is_process && self.mode.level == Level::Thread))
+    }
+
+    /// What LR alone is.
+    pub(super) fn lr(&self) -> Slot {
+        match (self.is_a64, self.mode.level) {
+            (Some(true), _) | (_, Level::El { .. }) => Slot::X30,
+            // Hypervisor mode has none of its own.
+            (_, Level::Hyp) => Slot::LR_USR,
+            (_, level) => bank_of(level).map_or(Slot::LR, |bank| Slot::LR_USR.at(bank)),
+        }
+    }
+
+    /// What a name means.
+    #[inline]
+    pub(super) fn meaning(&self, register: &Register<'_>) -> Meaning {
+        if let [first, digits @ ..] = register.name
+            && let Some(number) = small(digits)
+            && let Some(part) = self.numbered(*first | 0x20, number, register)
+        {
+            return Meaning::Part(part);
+        }
+        self.spelled(register)
+    }
+
+    /// A letter and a number.
+    #[inline]
+    fn numbered(&self, letter: u8, number: u8, register: &Register<'_>) -> Option<Part> {
+        Some(match (letter, number) {
+            (b'x' | b'e', 0..=30) => Part::whole(Slot::X0.at(number), 64),
+            (b'w', 0..=30) => Part { is_fixed: true, ..Part::whole(Slot::X0.at(number), 32) },
+            (b'r', 0..=7) => self.general(Slot::X0.at(number)),
+            (b'r', 8..=30) => self.banked(number, register)?,
+            (b'v' | b'q', 0..=31) => Part::whole(Slot::V0.at(number), 128),
+            (b'z', 0..=31) => Part::whole(Slot::V0.at(number), 0),
+            (b'd', 0..=31) => self.piece(number, 64),
+            (b's', 0..=31) => self.piece(number, 32),
+            (b'h', 0..=31) if self.is_a64() => self.piece(number, 16),
+            (b'h', 0..=31) => Part::kept(Slot::V0.at(number / 4), u16::from(number % 4) * 32, 16),
+            (b'b', 0..=31) => self.piece(number, 8),
+            (b'p', 0..=31) => Part::whole(Slot::P0.at(number), 0),
+            _ => return None,
+        })
+    }
+
+    /// A general register by its name in AArch32: the upper half of one of AArch64 stays.
+    fn general(&self, slot: Slot) -> Part {
+        match self.is_a64 {
+            Some(true) => Part::whole(slot, 64),
+            _ => Part { slot, low: 0, bits: 32, is_fixed: false, clears: false },
+        }
+    }
+
+    /// r8 and above, some of which are another register in another mode.
+    fn banked(&self, number: u8, register: &Register<'_>) -> Option<Part> {
+        if self.is_a64 == Some(true) {
+            return Some(Part::whole(Slot::X0.at(number), 64));
+        }
+        let bank = match register.context {
+            b"" => None,
+            context => bank_named(context),
+        };
+        let is_fiq = if bank.is_some() { bank == Some(FIQ) } else { self.mode.level == Level::Fiq };
+        Some(self.general(match number {
+            8..=12 if is_fiq => Slot::R8_FIQ.at(number - 8),
+            13 => match (bank, stack_noted(register)) {
+                (Some(bank), _) => Slot::SP_USR.at(bank),
+                (None, Some(slot)) => slot,
+                (None, None) => self.sp(),
+            },
+            14 => bank.map_or_else(|| self.lr(), |bank| Slot::LR_USR.at(bank)),
+            15 => Slot::PC,
+            8..=12 => Slot::X0.at(number),
+            // No register of Arm: its own name.
+            _ => return None,
+        }))
+    }
+
+    /// A small part of a vector register.
+    fn piece(&self, number: u8, bits: u16) -> Part {
+        let each = (128 / bits) as u8;
+        if self.is_a64() || bits < 32 {
+            return Part { is_fixed: true, ..Part::whole(Slot::V0.at(number), bits) };
+        }
+        Part::kept(Slot::V0.at(number / each), u16::from(number % each) * bits, bits)
+    }
+
+    /// Any other name.
+    fn spelled(&self, register: &Register<'_>) -> Meaning {
+        let mut name = Name::of(register.name);
+        if let Some(part) = self.special(name.as_bytes(), register) {
+            return Meaning::Part(part);
+        }
+        let context = register.context;
+        if !context.is_empty() && !context.to_ascii_lowercase().starts_with(b"aarch") {
+            name.push(b"_");
+            name.push(context);
+        }
+        Meaning::Named(name)
+    }
+
+    fn special(&self, name: &[u8], register: &Register<'_>) -> Option<Part> {
+        let status = |slot| Part { is_fixed: true, ..Part::whole(slot, 32) };
+        let context = bank_named(register.context);
+        Some(match name {
+            b"sp" | b"xsp" | b"wsp" => match (context, stack_noted(register)) {
+                (Some(bank), _) => self.pointer(Slot::SP_USR.at(bank)),
+                (None, Some(slot)) => self.pointer(slot),
+                (None, None) => self.pointer(self.sp()),
+            },
+            b"lr" => self.pointer(context.map_or_else(|| self.lr(), |bank| Slot::LR_USR.at(bank))),
+            b"pc" => Part::whole(Slot::PC, 0),
+            b"fp" if self.is_a64() => Part::whole(Slot::X0.at(29), 64),
+            b"fp" => self.general(Slot::X0.at(11)),
+            b"ip" => self.general(Slot::X0.at(12)),
+            b"cpsr" | b"psr" | b"xpsr" => status(Slot::CPSR),
+            b"fpcr" => status(Slot::FPCR),
+            b"fpsr" => status(Slot::FPSR),
+            [b's', b'p', b'_', b'e', b'l', el @ b'0'..=b'3'] => Part::whole(Slot::SP_EL0.at(el - b'0'), 64),
+            _ => self.pointer(stack_named(name).or_else(|| bank_suffix(name))?),
+        })
+    }
+
+    /// A stack pointer or a link register.
+    fn pointer(&self, slot: Slot) -> Part {
+        Part::whole(slot, if slot.is_stack_pointer() || slot.is_link() { 0 } else { 64 })
+    }
+}
+
+/// FIQ among [`BANKS`].
+const FIQ: u8 = 5;
+
+/// The bank of a mode among [`BANKS`].
+fn bank_of(level: Level) -> Option<u8> {
+    Some(match level {
+        Level::Usr | Level::Sys => 0,
+        Level::Svc => 1,
+        Level::Abt => 2,
+        Level::Und => 3,
+        Level::Irq => 4,
+        Level::Fiq => FIQ,
+        Level::Hyp => 6,
+        Level::Mon => 7,
+        _ => return None,
+    })
+}
+
+fn bank_named(name: &[u8]) -> Option<u8> {
+    if name.eq_ignore_ascii_case(b"sys") {
+        return Some(0);
+    }
+    BANKS.iter().position(|bank| name.eq_ignore_ascii_case(bank.as_bytes())).map(|bank| bank as u8)
+}
+
+/// Which stack a note names: `(MSP)`.
+fn stack_noted(register: &Register<'_>) -> Option<Slot> {
+    let note = match register.context {
+        b"" => register.notes.strip_prefix(b"(")?.split(|byte| *byte == b')').next()?,
+        context => context,
+    };
+    stack_named(&note.to_ascii_lowercase())
+}
+
+fn stack_named(name: &[u8]) -> Option<Slot> {
+    STACKS.iter().position(|stack| name == stack.as_bytes()).map(|stack| Slot::MSP.at(stack as u8))
+}
+
+/// A register with its bank: `r13_svc`, `lr_usr`, `r13_main_s`, `r8_fiq`.
+fn bank_suffix(name: &[u8]) -> Option<Slot> {
+    let at = name.iter().position(|byte| *byte == b'_')?;
+    let (base, bank) = (&name[..at], &name[at + 1..]);
+    match base {
+        b"sp" | b"r13" => bank_named(bank).map(|bank| Slot::SP_USR.at(bank)).or_else(|| stack_suffix(bank)),
+        b"lr" | b"r14" => bank_named(bank).map(|bank| Slot::LR_USR.at(bank)),
+        [b'r', digits @ ..] => {
+            let number = small(digits).filter(|number| (8..=12).contains(number))?;
+            match bank_named(bank)? {
+                FIQ => Some(Slot::R8_FIQ.at(number - 8)),
+                _ => Some(Slot::X0.at(number)),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The stacks of M-profile, as models call them.
+fn stack_suffix(bank: &[u8]) -> Option<Slot> {
+    let (stack, security) = match bank.iter().position(|byte| *byte == b'_') {
+        Some(at) => (&bank[..at], &bank[at + 1..]),
+        None => (bank, &bank[bank.len()..]),
+    };
+    let stack = match stack {
+        b"main" | b"mn" => 0,
+        b"process" | b"proc" | b"ps" | b"pr" => 1,
+        _ => return None,
+    };
+    match security {
+        b"" => Some(Slot::MSP.at(stack)),
+        b"s" => Some(Slot::MSP.at(stack + 2)),
+        b"ns" | b"n" => Some(Slot::MSP.at(stack + 4)),
+        _ => None,
+    }
+}
+
+/// One or two decimal digits.
+#[inline(always)]
+fn small(digits: &[u8]) -> Option<u8> {
+    match digits {
+        [a @ b'0'..=b'9'] => Some(a - b'0'),
+        [a @ b'1'..=b'9', b @ b'0'..=b'9'] => Some((a - b'0') * 10 + b - b'0'),
+        _ => None,
+    }
+}

@@ -1,0 +1,172 @@
+//! Modes, as instruction lines say them: `svc_s`, `EL3h_s`, `el0t_ns`, `thread`, `---_-`.
+
+/// What a core executes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Mode {
+    /// The level of privilege.
+    pub level: Level,
+    /// The security state; `None`: the line does not say.
+    pub security: Option<Security>,
+}
+
+/// A level of privilege: an exception level, or a mode of AArch32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Level {
+    /// Nobody says.
+    #[default]
+    Unknown,
+    /// An exception level of AArch64, and whether it has a stack pointer of its own there (`h`) or that of EL0 (`t`).
+    El {
+        /// 0 to 3.
+        el: u8,
+        /// `h`: the stack pointer of the level.
+        own_stack: bool,
+    },
+    /// User.
+    Usr,
+    /// System.
+    Sys,
+    /// Supervisor.
+    Svc,
+    /// Abort.
+    Abt,
+    /// Undefined.
+    Und,
+    /// Interrupt.
+    Irq,
+    /// Fast interrupt.
+    Fiq,
+    /// Hypervisor.
+    Hyp,
+    /// Monitor.
+    Mon,
+    /// Thread mode of M-profile.
+    Thread,
+    /// Handler mode of M-profile.
+    Handler,
+}
+
+/// A security state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Security {
+    /// Secure.
+    Secure,
+    /// Non-secure.
+    NonSecure,
+    /// Root.
+    Root,
+    /// Realm.
+    Realm,
+}
+
+impl Mode {
+    /// What a mode says, whatever the case of its letters.
+    pub fn of(text: &[u8]) -> Self {
+        let (level, security) = match text.iter().position(|byte| *byte == b'_') {
+            Some(at) => (&text[..at], Security::of(&text[at + 1..])),
+            None => (text, None),
+        };
+        Self { level: Level::of(level), security }
+    }
+}
+
+impl Level {
+    fn of(text: &[u8]) -> Self {
+        let mut lower = [0; 8];
+        let Some(lower) = lower.get_mut(..text.len()) else { return Self::Unknown };
+        lower.copy_from_slice(text);
+        lower.make_ascii_lowercase();
+        match &*lower {
+            [b'e', b'l', el @ b'0'..=b'3', stack @ (b't' | b'h')] => {
+                Self::El { el: el - b'0', own_stack: *stack == b'h' }
+            }
+            [b'e', b'l', el @ b'0'..=b'3'] => Self::El { el: el - b'0', own_stack: *el != b'0' },
+            b"usr" => Self::Usr,
+            b"sys" => Self::Sys,
+            b"svc" => Self::Svc,
+            b"abt" => Self::Abt,
+            b"und" => Self::Und,
+            b"irq" => Self::Irq,
+            b"fiq" => Self::Fiq,
+            b"hyp" => Self::Hyp,
+            b"mon" => Self::Mon,
+            b"thread" | b"thrd" => Self::Thread,
+            b"handler" | b"hndlr" | b"hdlr" => Self::Handler,
+            _ => Self::Unknown,
+        }
+    }
+
+    /// How it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "",
+            Self::El { el: 0, .. } => "el0t",
+            Self::El { el: 1, own_stack: false } => "el1t",
+            Self::El { el: 1, own_stack: true } => "el1h",
+            Self::El { el: 2, own_stack: false } => "el2t",
+            Self::El { el: 2, own_stack: true } => "el2h",
+            Self::El { own_stack: false, .. } => "el3t",
+            Self::El { own_stack: true, .. } => "el3h",
+            Self::Usr => "usr",
+            Self::Sys => "sys",
+            Self::Svc => "svc",
+            Self::Abt => "abt",
+            Self::Und => "und",
+            Self::Irq => "irq",
+            Self::Fiq => "fiq",
+            Self::Hyp => "hyp",
+            Self::Mon => "mon",
+            Self::Thread => "thread",
+            Self::Handler => "handler",
+        }
+    }
+}
+
+impl Security {
+    fn of(text: &[u8]) -> Option<Self> {
+        let is = |names: &[&[u8]]| names.iter().any(|name| text.eq_ignore_ascii_case(name));
+        match () {
+            () if is(&[b"s"]) => Some(Self::Secure),
+            () if is(&[b"ns", b"n"]) => Some(Self::NonSecure),
+            () if is(&[b"rt", b"root"]) => Some(Self::Root),
+            () if is(&[b"rl", b"realm", b"r"]) => Some(Self::Realm),
+            () => None,
+        }
+    }
+
+    /// How it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Secure => "secure",
+            Self::NonSecure => "nonsecure",
+            Self::Root => "root",
+            Self::Realm => "realm",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes() {
+        let el = |el, own_stack| Level::El { el, own_stack };
+        let rows = [
+            ("svc_s", Level::Svc, Some(Security::Secure)),
+            ("svc", Level::Svc, None),
+            ("hyp_n", Level::Hyp, Some(Security::NonSecure)),
+            ("EL3h_s", el(3, true), Some(Security::Secure)),
+            ("el0t_ns", el(0, false), Some(Security::NonSecure)),
+            ("el3t_rt", el(3, false), Some(Security::Root)),
+            ("thrd_s", Level::Thread, Some(Security::Secure)),
+            ("handler", Level::Handler, None),
+            ("---_-", Level::Unknown, None),
+            ("", Level::Unknown, None),
+            ("a mode that nobody knows", Level::Unknown, None),
+        ];
+        for (text, level, security) in rows {
+            assert_eq!(Mode::of(text.as_bytes()), Mode { level, security }, "{text}");
+        }
+    }
+}

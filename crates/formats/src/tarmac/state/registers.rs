@@ -1,0 +1,387 @@
+//! The registers of a core.
+//!
+//! Names decide where a value goes, and the mode of the last instruction decides what some names mean.
+
+use std::collections::HashMap;
+
+use super::super::record::{Instruction, InstructionSet, Register};
+use super::super::registers::{Level, MOST_BITS, Meaning, Mode, Name, Part, Scene, Slot};
+use super::super::value::{Digit, Value};
+use super::{Cells, Contents};
+
+/// The most names that only a log knows. More are not kept.
+const MOST_NAMES: usize = 2048;
+
+/// The registers of a core, as far as they are known.
+#[derive(Debug, Clone, Default)]
+pub struct Registers {
+    pub(crate) cells: Cells,
+    names: Vec<Box<[u8]>>,
+    found: HashMap<Box<[u8]>, u16>,
+    scene: Scene,
+    mode: Text,
+    last_stack: Option<Slot>,
+    last_link: Option<Slot>,
+    line: u64,
+}
+
+/// What a write changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Touched {
+    /// The current stack pointer.
+    pub sp: bool,
+    /// The current link register.
+    pub lr: bool,
+}
+
+impl Registers {
+    /// Nothing is known.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What comes next is on this line.
+    #[inline]
+    pub fn at_line(&mut self, line: u64) {
+        self.line = line;
+    }
+
+    /// An instruction is executed. Its mode and its instruction set decide what SP and d0 mean.
+    #[inline]
+    pub fn instruction(&mut self, instruction: &Instruction<'_>) {
+        if let Some(set) = instruction.set {
+            self.scene.is_a64 = Some(set == InstructionSet::O);
+        }
+        if !self.mode.is(instruction.mode) {
+            self.set_mode(instruction.mode);
+        }
+    }
+
+    pub(crate) fn set_mode(&mut self, mode: &[u8]) {
+        self.mode = Text::of(mode);
+        self.scene.mode = Mode::of(mode);
+        if self.scene.is_a64.is_none() && self.scene.mode.level != Level::Unknown {
+            self.scene.is_a64 = Some(matches!(self.scene.mode.level, Level::El { .. }));
+        }
+    }
+
+    /// The mode of the last instruction.
+    pub fn mode(&self) -> Mode {
+        self.scene.mode
+    }
+
+    /// The mode, as it was written.
+    pub(crate) fn mode_text(&self) -> &[u8] {
+        self.mode.as_bytes()
+    }
+
+    /// AArch64; `None`: nobody said.
+    pub fn is_a64(&self) -> Option<bool> {
+        self.scene.is_a64
+    }
+
+    pub(crate) fn set_is_a64(&mut self, is_a64: Option<bool>) {
+        self.scene.is_a64 = is_a64;
+    }
+
+    /// A register has a new value.
+    #[inline]
+    pub fn update(&mut self, register: &Register<'_>) -> Touched {
+        let part = match self.scene.meaning(register) {
+            Meaning::Part(part) => part,
+            Meaning::Named(name) => match self.slot_named(&name) {
+                Some(slot) => Part { slot, low: 0, bits: 0, is_fixed: false, clears: true },
+                None => return Touched::default(),
+            },
+        };
+        if !self.write(part, register.bits, register.value) {
+            return Touched::default();
+        }
+        self.cells.written(part.slot, self.line);
+        self.touched(part.slot)
+    }
+
+    #[inline]
+    fn touched(&mut self, slot: Slot) -> Touched {
+        if slot.is_stack_pointer() {
+            self.last_stack = Some(slot);
+        } else if slot.is_link() {
+            self.last_link = Some(slot);
+        } else if slot != Slot::X30 {
+            return Touched::default();
+        }
+        Touched { sp: slot.is_stack_pointer() && self.sp_slot() == Some(slot), lr: self.lr_slot() == Some(slot) }
+    }
+
+    /// The current stack pointer, if it is known.
+    #[inline]
+    pub fn sp(&self) -> Option<u64> {
+        self.cells.get(self.sp_slot()?)?.number()
+    }
+
+    /// The current link register, if it is known.
+    #[inline]
+    pub fn lr(&self) -> Option<u64> {
+        self.cells.get(self.lr_slot()?)?.number()
+    }
+
+    /// General register 0 to 12, which has the same name in every mode but FIQ.
+    pub fn general(&self, number: u8) -> Option<u64> {
+        self.cells.get(Slot::X0.at(number))?.number()
+    }
+
+    fn sp_slot(&self) -> Option<Slot> {
+        let slot = self.stack_slot();
+        // Some producers say no mode, or print other names than the mode would have.
+        self.cells.get(slot).map(|_| slot).or(self.last_stack)
+    }
+
+    /// Which register the stack pointer is by the mode; what it holds, if it was written; and what the stack pointer
+    /// holds that was written last.
+    pub(crate) fn stack(&self) -> (Slot, Option<u64>, Option<u64>) {
+        let number = |slot| self.cells.get(slot).and_then(|contents| contents.number());
+        let slot = self.stack_slot();
+        (slot, number(slot), self.last_stack.and_then(number))
+    }
+
+    fn stack_slot(&self) -> Slot {
+        match self.scene.mode.level {
+            Level::Thread | Level::Handler if self.cells.get(Slot::SP).is_some() => Slot::SP,
+            Level::Thread | Level::Handler => self.scene.stack(self.is_process_stack()),
+            _ => self.scene.sp(),
+        }
+    }
+
+    fn lr_slot(&self) -> Option<Slot> {
+        let slot = self.scene.lr();
+        if slot == Slot::X30 {
+            return Some(slot);
+        }
+        self.cells.get(slot).map(|_| slot).or(self.last_link)
+    }
+
+    /// CONTROL says that thread mode has the process stack.
+    fn is_process_stack(&self) -> bool {
+        let control = self.found.get(&b"control"[..]).and_then(|slot| self.cells.get(Slot(*slot)));
+        control.and_then(|control| control.number()).is_some_and(|control| control & 2 != 0)
+    }
+
+    /// Every register that was ever written: its slot, its name, what it holds.
+    pub fn each(&self, mut take: impl FnMut(Slot, &str, Contents<'_>)) {
+        for slot in self.cells.slots() {
+            if let Some(contents) = self.cells.get(slot) {
+                take(slot, &self.name(slot), contents);
+            }
+        }
+    }
+
+    /// What a register is called here.
+    pub fn name(&self, slot: Slot) -> String {
+        let named = || {
+            let name = slot.0.checked_sub(Slot::NAMED.0).and_then(|at| self.names.get(usize::from(at)));
+            name.map(|name| String::from_utf8_lossy(name).into_owned()).unwrap_or_default()
+        };
+        slot.name(self.scene.is_a64 != Some(false)).unwrap_or_else(named)
+    }
+
+    /// The register of a name, as it is meant now, and which bits of it: the lowest, and how many.
+    pub fn find(&self, name: &str) -> Option<(Slot, u16, Option<u16>)> {
+        let register = Register { name: name.as_bytes(), context: b"", bits: None, value: Value(b""), notes: b"" };
+        match self.scene.meaning(&register) {
+            Meaning::Part(Part { slot: Slot::SP, .. }) => Some((self.sp_slot()?, 0, None)),
+            Meaning::Part(Part { slot: Slot::LR, .. }) => Some((self.lr_slot()?, 0, None)),
+            Meaning::Part(part) => Some((part.slot, part.low, Some(part.bits).filter(|bits| *bits > 0))),
+            Meaning::Named(name) => self.found.get(name.as_bytes()).map(|slot| (Slot(*slot), 0, None)),
+        }
+    }
+
+    /// What a register holds, if it was ever written.
+    pub fn get(&self, slot: Slot) -> Option<Contents<'_>> {
+        self.cells.get(slot)
+    }
+
+    fn slot_named(&mut self, name: &Name) -> Option<Slot> {
+        match self.found.get(name.as_bytes()) {
+            Some(slot) => Some(Slot(*slot)),
+            None => self.add_name(name.as_bytes()),
+        }
+    }
+
+    /// The slot of a name that only logs know, new if need be. `None`: there are too many.
+    pub(crate) fn add_name(&mut self, name: &[u8]) -> Option<Slot> {
+        if let Some(slot) = self.found.get(name) {
+            return Some(Slot(*slot));
+        }
+        if self.names.len() >= MOST_NAMES {
+            return None;
+        }
+        let slot = Slot::NAMED.0 + self.names.len() as u16;
+        self.names.push(name.into());
+        self.found.insert(name.into(), slot);
+        Some(Slot(slot))
+    }
+
+    /// The names that only logs know, in the order of their slots.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.names.iter().map(|name| &**name)
+    }
+
+    /// Takes over what was written in a later part of a log, whose lines are counted from `base`.
+    pub(crate) fn overlay(&mut self, later: &Self, base: u64) {
+        for from in later.cells.slots() {
+            let slot = match from.0.checked_sub(Slot::NAMED.0) {
+                None => Some(from),
+                Some(at) => later.names.get(usize::from(at)).and_then(|name| self.add_name(name)),
+            };
+            if let Some(slot) = slot {
+                self.cells.overlay(slot, &later.cells, from, base);
+            }
+        }
+        if later.scene.is_a64.is_some() {
+            self.scene.is_a64 = later.scene.is_a64;
+        }
+        if later.mode != Text::default() {
+            (self.scene.mode, self.mode) = (later.scene.mode, later.mode);
+        }
+        self.last_stack = later.last_stack.or(self.last_stack);
+        self.last_link = later.last_link.or(self.last_link);
+    }
+
+    /// Puts back what a register held. False: there is no such register.
+    pub(crate) fn restore(&mut self, slot: Slot, bits: u64, line: u64, value: &[u64], known: &[u64]) -> bool {
+        let is_slot = usize::from(slot.0) < usize::from(Slot::NAMED.0) + self.names.len();
+        let words = (bits as usize).div_ceil(64);
+        if !is_slot || bits == 0 || bits > MOST_BITS as u64 || value.len() != words || known.len() != words {
+            return false;
+        }
+        for (at, (value, known)) in value.iter().zip(known).enumerate() {
+            self.cells.set(slot, at * 64, (bits as usize - at * 64).min(64), *value, *known);
+        }
+        self.cells.written(slot, line);
+        true
+    }
+
+    /// A register was replaced as a whole before.
+    pub(crate) fn restore_whole(&mut self, slot: Slot) {
+        if let Some(bits) = self.cells.get(slot).map(|contents| contents.bits.into()) {
+            self.cells.replace(slot, bits);
+        }
+    }
+
+    pub(crate) fn last(&self) -> [Option<Slot>; 2] {
+        [self.last_stack, self.last_link]
+    }
+
+    pub(crate) fn set_last(&mut self, [stack, link]: [Option<Slot>; 2]) {
+        (self.last_stack, self.last_link) = (stack, link);
+    }
+
+    /// Writes a value. False: it changes nothing.
+    #[inline]
+    fn write(&mut self, part: Part, range: Option<(u16, u16)>, value: Value<'_>) -> bool {
+        let (low, high) = match range {
+            Some((a, b)) => (usize::from(a.min(b)), Some(usize::from(a.max(b)))),
+            None => (0, None),
+        };
+        let low = usize::from(part.low) + low;
+        let width = |given: usize| match high {
+            Some(high) => usize::from(part.low) + high + 1 - low,
+            None if part.is_fixed => part.bits.into(),
+            None => given.max(part.bits.into()),
+        };
+        let clears = part.clears && high.is_none();
+        if let Some((number, digits)) = plain(value.0) {
+            let bits = width(digits * 4);
+            if bits <= 64 && low + bits <= MOST_BITS {
+                self.cells.set(part.slot, low, bits, number, u64::MAX);
+                if clears {
+                    self.cells.replace(part.slot, low + bits);
+                }
+                return true;
+            }
+        }
+        let digits = value.width();
+        let bits = width(digits * 4);
+        if digits == 0 || low + bits > MOST_BITS {
+            return false;
+        }
+        self.write_digits(part.slot, low, bits, clears, value)
+    }
+
+    /// Writes digit by digit: those that are dashes stay as they were.
+    fn write_digits(&mut self, slot: Slot, low: usize, bits: usize, clears: bool, value: Value<'_>) -> bool {
+        let (mut at, mut changes, mut has_dashes, mut has_unknown) = (0, false, false, false);
+        for digit in value.digits().rev() {
+            if at >= bits {
+                break;
+            }
+            let size = (bits - at).min(4);
+            match digit {
+                Digit::Known(value) => self.cells.set(slot, low + at, size, value.into(), u64::MAX),
+                Digit::Unknown => self.cells.set(slot, low + at, size, 0, 0),
+                Digit::Unchanged => {}
+            }
+            has_dashes |= digit == Digit::Unchanged;
+            has_unknown |= digit == Digit::Unknown;
+            changes |= digit != Digit::Unchanged;
+            at += size;
+        }
+        if changes {
+            self.cells.widen(slot, low + bits);
+        }
+        // A number with few digits is a small number. What is not all known says nothing of what it leaves out.
+        if !has_dashes && !has_unknown && at < bits {
+            self.cells.clear(slot, low + at, low + bits);
+        }
+        if clears && !has_dashes {
+            self.cells.replace(slot, low + bits);
+        }
+        changes
+    }
+}
+
+/// Up to sixteen digits that are all known, and how many.
+#[inline]
+fn plain(text: &[u8]) -> Option<(u64, usize)> {
+    if text.is_empty() || text.len() > 16 {
+        return None;
+    }
+    let mut number = 0;
+    for byte in text {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'A'..=b'F' => byte - b'A' + 10,
+            _ => return None,
+        };
+        number = number << 4 | u64::from(digit);
+    }
+    Some((number, text.len()))
+}
+
+/// A short text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Text {
+    bytes: [u8; 15],
+    length: u8,
+}
+
+impl Text {
+    /// Longer ones are cut.
+    fn of(text: &[u8]) -> Self {
+        let mut bytes = [0; 15];
+        let length = text.len().min(bytes.len());
+        bytes[..length].copy_from_slice(&text[..length]);
+        Self { bytes, length: length as u8 }
+    }
+
+    #[inline]
+    fn is(&self, text: &[u8]) -> bool {
+        // A call for a comparison of a few bytes would take longer than it.
+        usize::from(self.length) == text.len() && self.bytes.iter().zip(text).all(|(a, b)| a == b)
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}

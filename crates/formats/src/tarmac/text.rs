@@ -1,0 +1,256 @@
+//! How a record reads: one line that says in plain words what a line of any producer means.
+//!
+//! line ─▶ `157   1 clk  instruction 0x2105d4 d2a00200 a64 EL3h_s  MOV x0,#0x100000`
+
+use std::fmt::{self, Write as _};
+
+use super::read::Place;
+use super::record::{
+    Access, Byte, Direction, Event, Exception, Flow, Instruction, InstructionSet, Line, Operation, Physical, Picture,
+    PictureKind, Purpose, Record, Register, Stamp, Time, Unit,
+};
+
+/// Adds what a line says, without an end.
+pub fn push_line(place: Place, line: &Line<'_>, out: &mut String) {
+    let _ = match line.stamp {
+        Stamp::At(time) => write!(out, "{:>8} {:>16}", place.line, time.to_string()),
+        Stamp::Dashes => write!(out, "{:>8} {:>16}", place.line, "-"),
+        Stamp::Absent => write!(out, "{:>8} {:>16}", place.line, ""),
+    };
+    if let Some(core) = line.core {
+        let _ = write!(out, "  {}", Text(core));
+    }
+    out.push_str("  ");
+    push_record(line, out);
+}
+
+/// The kind of a record, in one word.
+pub fn kind(record: &Record<'_>) -> &'static str {
+    match record {
+        Record::Blank => "blank",
+        Record::Comment(_) => "comment",
+        Record::Header(_) => "header",
+        Record::Instruction(_) => "instruction",
+        Record::Asynchronous(_) => "asynchronous",
+        Record::Exception(_) => "exception",
+        Record::Event(_) => "event",
+        Record::Register(_) => "register",
+        Record::Operation(_) => "operation",
+        Record::Access(_) => "access",
+        Record::Picture(_) => "picture",
+        Record::Transfer(_) => "transfer",
+        Record::Bus(_) => "bus",
+        Record::Branch(_) => "branch",
+        Record::Flow(_) => "flow",
+        Record::Told(_) => "told",
+        Record::Unknown(_) => "unknown",
+    }
+}
+
+/// The name of an instruction set, as everywhere in unspool.
+pub fn set_name(set: InstructionSet) -> &'static str {
+    match set {
+        InstructionSet::A => "a32",
+        InstructionSet::T => "t32",
+        InstructionSet::E => "t32ee",
+        InstructionSet::O => "a64",
+    }
+}
+
+/// What a picture shows, in a word or two.
+pub fn picture_name(kind: PictureKind) -> &'static str {
+    match kind {
+        PictureKind::Load => "load",
+        PictureKind::AbortedLoad => "aborted load",
+        PictureKind::Store => "store",
+        PictureKind::AbortedStore => "aborted store",
+        PictureKind::FailedStore => "failed store",
+    }
+}
+
+/// Stretches of bytes that were accessed: where each starts, and its bytes, the highest first; `##` is unknown.
+pub fn stretches(picture: &Picture<'_>) -> impl Iterator<Item = (u64, String)> + use<> {
+    let (address, bytes) = (picture.address, picture.bytes);
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let start = at + bytes[at..].iter().position(|byte| *byte != Byte::Untouched)?;
+        let length = bytes[start..].iter().take_while(|byte| **byte != Byte::Untouched).count();
+        at = start + length;
+        let mut text = String::with_capacity(2 * length);
+        for byte in bytes[start..at].iter().rev() {
+            match byte {
+                Byte::Known(byte) => drop(write!(text, "{byte:02x}")),
+                _ => text.push_str("##"),
+            }
+        }
+        Some((address.wrapping_add(start as u64), text))
+    })
+}
+
+/// Text of a log, with what is no text spelled out.
+pub struct Text<'a>(pub &'a [u8]);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match str::from_utf8(self.0) {
+            Ok(text) if !text.chars().any(char::is_control) => f.write_str(text),
+            _ => write!(f, "{}", self.0.escape_ascii()),
+        }
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let decimals = usize::from(self.decimals);
+        match decimals {
+            0 => write!(f, "{}", self.value)?,
+            _ => {
+                let digits = format!("{:0>width$}", self.value, width = decimals + 1);
+                let (whole, part) = digits.split_at(digits.len() - decimals);
+                write!(f, "{whole}.{part}")?;
+            }
+        }
+        if self.unit == Unit::None { Ok(()) } else { write!(f, " {}", self.unit.name()) }
+    }
+}
+
+fn push_record(line: &Line<'_>, out: &mut String) {
+    out.push_str(kind(&line.record));
+    // Writing to a string does not fail.
+    let _ = match &line.record {
+        Record::Blank => Ok(()),
+        Record::Comment(text) | Record::Asynchronous(text) => write!(out, " {}", Text(text)),
+        Record::Header(header) => write!(out, " revision {} flags '{}'", header.revision, Text(header.flags)),
+        Record::Instruction(instruction) => push_instruction(instruction, out),
+        Record::Exception(exception) => push_exception(exception, out),
+        Record::Event(event) => push_event(event, out),
+        Record::Register(register) => push_register(register, out),
+        Record::Operation(Operation { kind, name, value }) => {
+            write!(out, " {} {} = {}", Text(kind), Text(name), Text(value.0))
+        }
+        Record::Access(access) | Record::Transfer(access) | Record::Bus(access) => push_access(access, out),
+        Record::Picture(picture) => push_picture(picture, out),
+        Record::Branch(branch) => write!(out, " to {:#x} {}", branch.target, branch.set.map_or("", set_name)),
+        Record::Flow(Flow { kind, address, target, set, .. }) => {
+            let set = set.map_or("", set_name);
+            write!(out, " {} from {address:#x} to {target:#x} {set}", char::from(*kind))
+        }
+        Record::Told(told) => write!(out, " {}: {}", Text(told.tag), Text(told.text)),
+        Record::Unknown(problem) => write!(out, " {problem}: {}", Text(line.raw)),
+    };
+    out.truncate(out.trim_end().len());
+}
+
+fn push_instruction(instruction: &Instruction<'_>, out: &mut String) -> fmt::Result {
+    match instruction.address {
+        Some(address) => write!(out, " {address:#x}")?,
+        None => out.push_str(" (debug)"),
+    }
+    push_physical(instruction.physical.as_ref(), out)?;
+    push_physical(instruction.second.as_ref(), out)?;
+    match (instruction.opcode, instruction.length) {
+        (None, _) => out.push_str(" (not fetched)"),
+        (Some(opcode), 2) => write!(out, " {opcode:04x}")?,
+        (Some(opcode), _) => write!(out, " {opcode:08x}")?,
+    }
+    write!(out, " {} {}", instruction.set.map_or("-", set_name), Text(instruction.mode))?;
+    if let Some(number) = instruction.number {
+        write!(out, " #{number}")?;
+    }
+    out.push_str(if instruction.is_executed { "" } else { " skipped" });
+    write!(out, "  {}", Text(instruction.text))
+}
+
+fn push_exception(exception: &Exception<'_>, out: &mut String) -> fmt::Result {
+    match exception.vector {
+        Some(vector) if vector < 0 => write!(out, " [-{:#x}]", vector.unsigned_abs())?,
+        Some(vector) => write!(out, " [{vector:#x}]")?,
+        None => {}
+    }
+    write!(out, " {}", Text(exception.name))
+}
+
+fn push_event(event: &Event<'_>, out: &mut String) -> fmt::Result {
+    out.push_str(if event.is_exception { " exception" } else { "" });
+    if let Some(number) = event.number {
+        write!(out, " {number:#x}")?;
+    }
+    write!(out, " {}", Text(event.name))?;
+    if let Some(value) = event.value {
+        write!(out, " at {value:#x}")?;
+    }
+    if !event.mode.is_empty() {
+        write!(out, " in {}", Text(event.mode))?;
+    }
+    Ok(())
+}
+
+fn push_register(register: &Register<'_>, out: &mut String) -> fmt::Result {
+    write!(out, " {}", Text(register.name))?;
+    if !register.context.is_empty() {
+        write!(out, " ({})", Text(register.context))?;
+    }
+    if let Some((high, low)) = register.bits {
+        write!(out, "<{high}:{low}>")?;
+    }
+    write!(out, " = {}", Text(register.value.0))?;
+    if !register.notes.is_empty() {
+        write!(out, "  {}", Text(register.notes))?;
+    }
+    Ok(())
+}
+
+fn push_access(access: &Access<'_>, out: &mut String) -> fmt::Result {
+    out.push_str(match access.direction {
+        Direction::Read => " read",
+        Direction::Write => " write",
+    });
+    write!(out, " {}", access.size)?;
+    if let Some(address) = access.address {
+        write!(out, " at {address:#x}")?;
+    }
+    push_physical(access.physical.as_ref(), out)?;
+    match access.data {
+        Some(data) => write!(out, " = {}", Text(data.0))?,
+        None => out.push_str(" without data"),
+    }
+    out.push_str(match access.purpose {
+        Purpose::Data => "",
+        Purpose::Fetch => " fetch",
+        Purpose::Peripheral => " peripheral",
+    });
+    let flags = [
+        (access.is_aborted, " aborted"),
+        (access.is_exclusive, " exclusive"),
+        (access.is_unprivileged, " unprivileged"),
+        (access.is_locked, " locked"),
+    ];
+    flags.iter().filter(|(is_set, _)| *is_set).for_each(|(_, name)| out.push_str(name));
+    if let Some((address, serial)) = access.owner {
+        write!(out, " by {address:#x} #{serial:x}")?;
+    }
+    if access.notes.is_empty() { Ok(()) } else { write!(out, "  {}", Text(access.notes)) }
+}
+
+fn push_picture(picture: &Picture<'_>, out: &mut String) -> fmt::Result {
+    write!(out, " {}", picture_name(picture.kind))?;
+    for (address, bytes) in stretches(picture) {
+        write!(out, " at {address:#x} = {bytes}")?;
+    }
+    push_physical(picture.physical.as_ref(), out)?;
+    if picture.attributes.is_empty() { Ok(()) } else { write!(out, "  {}", Text(picture.attributes)) }
+}
+
+fn push_physical(physical: Option<&Physical<'_>>, out: &mut String) -> fmt::Result {
+    let Some(physical) = physical else { return Ok(()) };
+    out.push_str(" (");
+    if !physical.space.is_empty() {
+        write!(out, "{}:", Text(physical.space))?;
+    }
+    write!(out, "{:#x}", physical.address)?;
+    if let Some(page) = physical.page {
+        write!(out, "/{page}")?;
+    }
+    out.push(')');
+    Ok(())
+}

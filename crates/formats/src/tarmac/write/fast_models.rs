@@ -1,0 +1,145 @@
+//! Lines as Fast Models print them.
+//!
+//! Every line has its time and, of several cores, which one; data is a number, with a separator every eight digits.
+
+use super::super::record::{
+    Access, Direction, Event, Instruction, InstructionSet, Line, Order, Physical, Record, Stamp, Tag,
+};
+use super::number::push_time;
+use super::rev3::{letter, push_operation, push_register};
+use super::{push_decimal, push_hex, push_word};
+
+/// Adds the line, without its end. False: there is no such line.
+pub(super) fn write(line: &Line<'_>, out: &mut Vec<u8>) -> bool {
+    push_stamp(line, out);
+    match &line.record {
+        Record::Instruction(instruction) => return write_instruction(instruction, out),
+        Record::Event(event) => write_event(event, out),
+        Record::Register(register) => push_register(register, out),
+        Record::Operation(operation) => push_operation(operation, out),
+        Record::Access(access) => return write_access(access, out),
+        _ => return false,
+    }
+    true
+}
+
+fn push_stamp(line: &Line<'_>, out: &mut Vec<u8>) {
+    if let Stamp::At(time) = line.stamp {
+        push_time(out, time);
+        push_word(out, time.unit.name().as_bytes());
+        out.push(b' ');
+    }
+    if let Some(core) = line.core {
+        out.extend_from_slice(core);
+        out.push(b' ');
+    }
+}
+
+fn write_instruction(instruction: &Instruction<'_>, out: &mut Vec<u8>) -> bool {
+    let (Some(set), Some(address)) = (instruction.set, instruction.address) else { return false };
+    out.extend_from_slice(match instruction.tag {
+        _ if !instruction.is_executed => b"IS ",
+        Tag::If => b"IF ",
+        _ => b"IT ",
+    });
+    if let Some(number) = instruction.number {
+        out.push(b'(');
+        push_decimal(out, number);
+        out.extend_from_slice(b") ");
+    }
+    push_address(out, address);
+    if let Some(physical) = &instruction.physical {
+        out.push(b':');
+        push_physical(out, physical);
+        if let Some(second) = &instruction.second {
+            out.push(b',');
+            push_physical(out, second);
+        }
+    }
+    out.push(b' ');
+    match instruction.opcode {
+        None => out.extend_from_slice(b"--------"),
+        Some(opcode) => push_hex(out, u64::from(opcode), usize::from(instruction.length) * 2),
+    }
+    out.push(b' ');
+    // Fast Models have another letter for ThumbEE than Rev 3.
+    out.push(if set == InstructionSet::E { b'X' } else { letter(set) });
+    push_word(out, instruction.mode);
+    out.extend_from_slice(b" :");
+    push_word(out, instruction.text);
+    true
+}
+
+/// An address has eight digits where they suffice, in every instruction set.
+fn push_address(out: &mut Vec<u8>, address: u64) {
+    push_hex(out, address, if address > u64::from(u32::MAX) { 16 } else { 8 });
+}
+
+fn push_physical(out: &mut Vec<u8>, physical: &Physical<'_>) {
+    push_hex(out, physical.address, 12);
+    if !physical.space.is_empty() {
+        out.push(b'_');
+        out.extend_from_slice(physical.space);
+    }
+}
+
+fn write_event(event: &Event<'_>, out: &mut Vec<u8>) {
+    out.push(b'E');
+    if let Some(value) = event.value {
+        out.push(b' ');
+        push_address(out, value);
+    }
+    push_word(out, event.mode);
+    if let Some(number) = event.number {
+        out.push(b' ');
+        push_hex(out, u64::from(number), 8);
+    }
+    push_word(out, event.name);
+}
+
+fn write_access(access: &Access<'_>, out: &mut Vec<u8>) -> bool {
+    let Some(address) = access.address else { return false };
+    if access.order != Order::Number || access.owner.is_some() {
+        return false;
+    }
+    out.extend_from_slice(match access.direction {
+        Direction::Read => b"MR",
+        Direction::Write => b"MW",
+    });
+    push_decimal(out, u64::from(access.size));
+    for (is_set, letter) in [(access.is_exclusive, b'X'), (access.is_unprivileged, b'T'), (access.is_locked, b'L')] {
+        if is_set {
+            out.push(letter);
+        }
+    }
+    out.push(b' ');
+    push_address(out, address);
+    if let Some(physical) = &access.physical {
+        out.push(b':');
+        push_physical(out, physical);
+    }
+    match access.data {
+        // What stands in the place of data: that it was aborted, or how.
+        _ if access.is_aborted && access.notes.starts_with(b"(") => {}
+        _ if access.is_aborted => out.extend_from_slice(b" (ABORTED)"),
+        Some(data) => {
+            out.push(b' ');
+            push_data(out, data.0);
+        }
+        None => {}
+    }
+    push_word(out, access.notes);
+    true
+}
+
+/// The digits of data in groups of eight, counted from the lowest.
+fn push_data(out: &mut Vec<u8>, data: &[u8]) {
+    let is_digit = |byte: &&u8| !matches!(byte, b'_' | b':' | b' ');
+    let width = data.iter().filter(is_digit).count();
+    for (index, digit) in data.iter().filter(is_digit).enumerate() {
+        if index > 0 && (width - index).is_multiple_of(8) {
+            out.push(b'_');
+        }
+        out.push(*digit);
+    }
+}

@@ -1,0 +1,69 @@
+//! Numbers as text.
+
+use super::super::record::Time;
+
+/// A number in hexadecimal, with zeros before it up to so many digits, or more digits if it needs them.
+pub(in super::super) fn push_hex(out: &mut Vec<u8>, number: u64, digits: usize) {
+    let needed = 16 - (number | 1).leading_zeros() as usize / 4;
+    for place in (0..needed.max(digits)).rev() {
+        let bits = if place < 16 { number >> (4 * place) & 0xf } else { 0 };
+        out.push(b"0123456789abcdef"[bits as usize]);
+    }
+}
+
+/// A number in decimal.
+pub(in super::super) fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
+    let start = out.len();
+    loop {
+        out.push(b'0' + (number % 10) as u8);
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out[start..].reverse();
+}
+
+/// The digits of a time, with a point where it has decimals.
+pub(super) fn push_time(out: &mut Vec<u8>, time: Time) {
+    let decimals = usize::from(time.decimals);
+    if decimals == 0 {
+        return push_decimal(out, time.value);
+    }
+    let start = out.len();
+    push_decimal(out, time.value);
+    let missing = (decimals + 1).saturating_sub(out.len() - start);
+    out.splice(start..start, std::iter::repeat_n(b'0', missing));
+    out.insert(out.len() - decimals, b'.');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::record::Unit;
+    use super::*;
+
+    #[test]
+    fn numbers_have_their_digits() {
+        let rows: &[(u64, usize, &str)] = &[
+            (0, 1, "0"),
+            (0x1c98, 8, "00001c98"),
+            (0x1_0000_0000, 8, "100000000"),
+            (u64::MAX, 16, "ffffffffffffffff"),
+            (5, 18, "000000000000000005"),
+        ];
+        for (number, digits, text) in rows {
+            let mut out = Vec::new();
+            push_hex(&mut out, *number, *digits);
+            assert_eq!(String::from_utf8_lossy(&out), *text);
+        }
+    }
+
+    #[test]
+    fn times_have_their_decimals() {
+        for (value, decimals, text) in [(0, 0, "0"), (10_356_000, 6, "10.356000"), (5, 3, "0.005"), (7, 1, "0.7")] {
+            let mut out = Vec::new();
+            push_time(&mut out, Time { value, decimals, unit: Unit::Us });
+            assert_eq!(String::from_utf8_lossy(&out), text);
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! Lines of Rev 3.
+//!
+//! Columns are those of the published examples: eleven for the time, three for its unit, and effects below the step.
+//! Specification: ARM-EPM-041435, "Execution Event".
+
+use super::super::record::{
+    Branch, Byte, Exception, Header, Instruction, InstructionSet, Line, Operation, Physical, Picture, PictureKind,
+    Record, Register, Stamp,
+};
+use super::number::push_time;
+use super::vectors::{AARCH64, is_m_profile};
+use super::{push_decimal, push_hex, push_word};
+
+/// Where times end.
+const TIME: usize = 11;
+/// Where effects start.
+const INDENT: usize = 20;
+/// Where CCFAIL stands, counted from the mode on.
+const MODE: usize = 9;
+/// Where the disassembly starts, counted from the mode on.
+const TEXT: usize = 16;
+
+/// Adds the line, without its end. False: there is no such line.
+pub(super) fn write(line: &Line<'_>, out: &mut Vec<u8>) -> bool {
+    match &line.record {
+        Record::Header(header) => write_header(header, out),
+        Record::Instruction(instruction) => return write_instruction(line, instruction, out),
+        Record::Asynchronous(name) => {
+            push_step(line, out);
+            out.extend_from_slice(name);
+        }
+        Record::Exception(exception) => write_exception(line, exception, out),
+        Record::Register(register) => write_register(line, register, out),
+        Record::Operation(operation) => write_operation(line, operation, out),
+        Record::Picture(picture) => write_picture(line, picture, out),
+        Record::Branch(branch) => return write_branch(line, branch, out),
+        _ => return false,
+    }
+    true
+}
+
+/// The letter of an instruction set.
+pub(super) fn letter(set: InstructionSet) -> u8 {
+    match set {
+        InstructionSet::A => b'A',
+        InstructionSet::T => b'T',
+        InstructionSet::E => b'E',
+        InstructionSet::O => b'O',
+    }
+}
+
+fn write_header(header: &Header<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"Tarmac Text Rev ");
+    push_decimal(out, u64::from(header.revision));
+    out.extend_from_slice(header.flags);
+}
+
+/// The time and its unit, with the space behind it, and the core.
+fn push_stamp(line: &Line<'_>, out: &mut Vec<u8>) {
+    let start = out.len();
+    match line.stamp {
+        Stamp::Absent => {}
+        Stamp::Dashes => out.extend_from_slice(&[b'-'; TIME]),
+        Stamp::At(time) => {
+            push_time(out, time);
+            let missing = TIME.saturating_sub(out.len() - start);
+            out.splice(start..start, std::iter::repeat_n(b' ', missing));
+            push_word(out, time.unit.name().as_bytes());
+        }
+    }
+    pad(out, start, TIME + 5);
+    if let Some(core) = line.core {
+        out.extend_from_slice(core);
+        out.push(b' ');
+    }
+}
+
+/// Spaces up to a column, and at least one behind a word.
+fn pad(out: &mut Vec<u8>, start: usize, column: usize) {
+    let width = out.len() - start;
+    if width > 0 && width >= column {
+        out.push(b' ');
+    }
+    out.resize(out.len().max(start + column), b' ');
+}
+
+/// What a step starts with.
+fn push_step(line: &Line<'_>, out: &mut Vec<u8>) {
+    push_stamp(line, out);
+    out.extend_from_slice(b"ES  ");
+}
+
+/// What an effect starts with.
+fn push_effect(line: &Line<'_>, out: &mut Vec<u8>) {
+    if line.stamp == Stamp::Absent && line.core.is_none() {
+        out.resize(out.len() + INDENT, b' ');
+    } else {
+        push_stamp(line, out);
+    }
+}
+
+fn write_instruction(line: &Line<'_>, instruction: &Instruction<'_>, out: &mut Vec<u8>) -> bool {
+    let Some(set) = instruction.set else { return false };
+    push_step(line, out);
+    out.push(b'(');
+    match instruction.address {
+        Some(address) => push_hex(out, address, digits(Some(set), 0)),
+        None if set == InstructionSet::O => out.extend_from_slice(b"EDITR"),
+        None => out.extend_from_slice(b"DBGITR"),
+    }
+    out.push(b':');
+    push_opcode(out, instruction);
+    out.push(b' ');
+    out.push(letter(set));
+    out.push(b' ');
+    let start = out.len();
+    out.extend_from_slice(instruction.mode);
+    out.push(b':');
+    if !instruction.is_executed {
+        pad(out, start, MODE);
+        out.extend_from_slice(b"CCFAIL");
+    }
+    if !instruction.text.is_empty() {
+        pad(out, start, TEXT);
+        out.extend_from_slice(instruction.text);
+    }
+    true
+}
+
+/// The opcode with the bracket behind it, as wide as the widest.
+fn push_opcode(out: &mut Vec<u8>, instruction: &Instruction<'_>) {
+    match instruction.opcode {
+        None => out.extend_from_slice(b"--------)"),
+        Some(opcode) if instruction.length == 2 => {
+            push_hex(out, u64::from(opcode), 4);
+            out.extend_from_slice(b")    ");
+        }
+        Some(opcode) => {
+            push_hex(out, u64::from(opcode), 8);
+            out.push(b')');
+        }
+    }
+}
+
+/// How many digits an address has. Without an instruction set it is what it was read with that tells.
+fn digits(set: Option<InstructionSet>, read: u8) -> usize {
+    match set {
+        Some(InstructionSet::O) => 16,
+        Some(_) => 8,
+        None if read > 8 => 16,
+        None => 8,
+    }
+}
+
+fn write_exception(line: &Line<'_>, exception: &Exception<'_>, out: &mut Vec<u8>) {
+    if exception.is_step {
+        push_step(line, out);
+    } else {
+        push_effect(line, out);
+    }
+    out.extend_from_slice(b"EXC");
+    if let Some(vector) = exception.vector {
+        out.extend_from_slice(b" [");
+        push_vector(out, vector, exception.name);
+        out.push(b']');
+    }
+    push_word(out, exception.name);
+}
+
+/// Offsets of vectors are hexadecimal, the numbers of M-profile are not.
+fn push_vector(out: &mut Vec<u8>, vector: i64, name: &[u8]) {
+    let number = vector.unsigned_abs();
+    if vector < 0 {
+        out.push(b'-');
+    }
+    if vector < 0 || is_m_profile(vector, name) {
+        return push_decimal(out, number);
+    }
+    // The table of AArch64 has three digits, that of AArch32 two.
+    let is_of_aarch64 = AARCH64.iter().any(|row| row.value == vector && row.name.as_bytes() == name);
+    out.extend_from_slice(b"0x");
+    push_hex(out, number, if is_of_aarch64 { 3 } else { 2 });
+}
+
+fn write_register(line: &Line<'_>, register: &Register<'_>, out: &mut Vec<u8>) {
+    push_effect(line, out);
+    push_register(register, out);
+}
+
+/// A register without what stands before it; the same in all styles.
+pub(super) fn push_register(register: &Register<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"R ");
+    out.extend_from_slice(register.name);
+    if let Some((high, low)) = register.bits {
+        out.push(b'<');
+        push_decimal(out, u64::from(high));
+        out.push(b':');
+        push_decimal(out, u64::from(low));
+        out.push(b'>');
+    }
+    if !register.context.is_empty() {
+        out.extend_from_slice(b" (");
+        out.extend_from_slice(register.context);
+        out.push(b')');
+    }
+    push_word(out, register.value.0);
+    push_word(out, register.notes);
+}
+
+fn write_operation(line: &Line<'_>, operation: &Operation<'_>, out: &mut Vec<u8>) {
+    push_effect(line, out);
+    push_operation(operation, out);
+}
+
+/// A system operation without what stands before it; the same in all styles.
+pub(super) fn push_operation(operation: &Operation<'_>, out: &mut Vec<u8>) {
+    out.push(b'R');
+    push_word(out, operation.kind);
+    push_word(out, operation.name);
+    push_word(out, operation.value.0);
+}
+
+fn write_picture(line: &Line<'_>, picture: &Picture<'_>, out: &mut Vec<u8>) {
+    push_effect(line, out);
+    out.extend_from_slice(match (picture.is_continuation, picture.kind) {
+        (true, _) => b"   ",
+        (_, PictureKind::Load) => b"LD ",
+        (_, PictureKind::AbortedLoad) => b"LA ",
+        (_, PictureKind::Store) => b"ST ",
+        (_, PictureKind::AbortedStore) => b"SA ",
+        (_, PictureKind::FailedStore) => b"SX ",
+    });
+    push_hex(out, picture.address, digits(None, picture.digits));
+    for (index, byte) in picture.bytes.iter().rev().enumerate() {
+        if index % 4 == 0 {
+            out.push(b' ');
+        }
+        match byte {
+            Byte::Untouched => out.extend_from_slice(b".."),
+            Byte::Unknown => out.extend_from_slice(b"##"),
+            Byte::Known(byte) => push_hex(out, u64::from(*byte), 2),
+        }
+    }
+    if let Some(physical) = &picture.physical {
+        push_physical(physical, out);
+    }
+    if !picture.attributes.is_empty() {
+        out.extend_from_slice(b"    ");
+        out.extend_from_slice(picture.attributes);
+    }
+}
+
+fn push_physical(physical: &Physical<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"    ");
+    if !physical.space.is_empty() {
+        out.extend_from_slice(physical.space);
+        out.push(b':');
+    }
+    push_hex(out, physical.address, 10);
+    if let Some(page) = physical.page {
+        out.push(b'/');
+        push_decimal(out, u64::from(page));
+    }
+}
+
+fn write_branch(line: &Line<'_>, branch: &Branch, out: &mut Vec<u8>) -> bool {
+    let Some(set) = branch.set else { return false };
+    push_effect(line, out);
+    out.extend_from_slice(b"BR (");
+    push_hex(out, branch.target, digits(Some(set), 0));
+    out.extend_from_slice(b") ");
+    out.push(letter(set));
+    true
+}

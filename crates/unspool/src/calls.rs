@@ -1,0 +1,229 @@
+//! The calls of a Tarmac log: lines in, calls out, each core by itself.
+//!
+//! lines ─▶ registers (stack pointer, link register), instructions ─▶ [`analyze::calls`](unspool_analyze::calls)
+//!
+//! Only calls in progress are held. Times are those of the log, in the unit that its first time has.
+
+use std::fs::File;
+use std::io;
+
+use unspool_analyze::calls::{Call, Code, Follower, Instruction, Site};
+use unspool_analyze::tree::Tree;
+use unspool_formats::tarmac::dialect::{Dialect, Effects};
+use unspool_formats::tarmac::read::Place;
+use unspool_formats::tarmac::record::{self, InstructionSet, Line, Record, Stamp};
+use unspool_formats::tarmac::registers::Mode;
+use unspool_formats::tarmac::state::Registers;
+use unspool_isa::Isa;
+
+use crate::Clock;
+
+/// More cores than this no log has; lines of further ones are passed over.
+const CORES: usize = 256;
+
+/// An empty call tree, of one core, that keeps what has no place in memory in a temporary file without name.
+pub fn call_tree() -> io::Result<Tree<File>> {
+    Ok(Tree::new(tempfile::tempfile()?))
+}
+
+/// Follows the calls of all cores of a log.
+#[derive(Debug)]
+pub struct TarmacCalls {
+    effects: Effects,
+    cores: Vec<Core>,
+    /// The core of the line before, which lines belong to that do not name one.
+    present: Option<usize>,
+    clock: Clock,
+    time: u64,
+}
+
+impl TarmacCalls {
+    /// Starts. The dialect tells whether registers are printed before or behind the instruction that writes them.
+    pub fn new(dialect: Dialect) -> Self {
+        let (effects, clock) = (dialect.effects(), Clock::default());
+        Self { effects, cores: Vec::new(), present: None, clock, time: 0 }
+    }
+
+    /// The names of the cores that instructions or registers were told of. A log that names none has one, without name.
+    pub fn cores(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.cores.iter().map(|core| &*core.name)
+    }
+
+    /// What times are counted in.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// The next line. Calls that end with it are handed to `take`, with the index of their core.
+    #[inline]
+    pub fn line(&mut self, place: Place, line: &Line<'_>, take: &mut impl FnMut(usize, &Call)) {
+        if let Stamp::At(time) = line.stamp {
+            self.time = self.clock.count(time);
+        }
+        match &line.record {
+            Record::Instruction(instruction) => {
+                let (effects, time) = (self.effects, self.time);
+                let Some((index, core)) = self.core(line.core) else { return };
+                core.instruction(place.line, time, effects, instruction, &mut |call| take(index, call));
+            }
+            Record::Register(register) if may_be_pointer(register.name) => {
+                let Some((_, core)) = self.core(line.core) else { return };
+                core.register(register);
+            }
+            Record::Exception(exception) => self.interrupt(line.core, exception.is_step.then_some(place.line)),
+            Record::Asynchronous(_) => self.interrupt(line.core, Some(place.line)),
+            Record::Event(event) if event.is_exception => self.interrupt(line.core, None),
+            _ => {}
+        }
+    }
+
+    /// The log ends here: so do all calls.
+    pub fn finish(&mut self, take: &mut impl FnMut(usize, &Call)) {
+        for (index, core) in self.cores.iter_mut().enumerate() {
+            core.follower.finish(&mut |call| take(index, call));
+        }
+    }
+
+    /// An exception; `step` is the line that it starts a step with.
+    fn interrupt(&mut self, name: Option<&[u8]>, step: Option<u64>) {
+        let Some((_, core)) = self.core(name) else { return };
+        core.is_interrupted = true;
+        core.step = core.step.or(step);
+    }
+
+    #[inline]
+    fn core(&mut self, name: Option<&[u8]>) -> Option<(usize, &mut Core)> {
+        let index = match (self.present, name) {
+            (Some(index), None) => index,
+            (Some(index), Some(name)) if *self.cores[index].name == *name => index,
+            (_, name) => self.find(name.unwrap_or_default())?,
+        };
+        self.present = Some(index);
+        Some((index, &mut self.cores[index]))
+    }
+
+    fn find(&mut self, name: &[u8]) -> Option<usize> {
+        if let Some(index) = self.cores.iter().position(|core| *core.name == *name) {
+            return Some(index);
+        }
+        if self.cores.len() >= CORES {
+            return None;
+        }
+        self.cores.push(Core { name: name.into(), ..Core::default() });
+        Some(self.cores.len() - 1)
+    }
+}
+
+/// A core.
+#[derive(Debug, Default)]
+struct Core {
+    name: Box<[u8]>,
+    registers: Registers,
+    follower: Follower,
+    /// How many instructions there were.
+    count: u64,
+    mode: Mode,
+    /// The modes that there were: each has a stack pointer of its own.
+    modes: Vec<Mode>,
+    stack: u32,
+    pointers: Pointers,
+    /// Those before the present instruction, where registers are printed before it.
+    earlier: Pointers,
+    is_interrupted: bool,
+    /// The line that the present step starts with, if it is not that of the instruction.
+    step: Option<u64>,
+}
+
+/// The stack pointer and the link register.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pointers {
+    sp: Option<u64>,
+    lr: Option<u64>,
+    is_lr_written: bool,
+}
+
+impl Core {
+    #[inline]
+    fn instruction(
+        &mut self,
+        line: u64,
+        time: u64,
+        effects: Effects,
+        instruction: &record::Instruction<'_>,
+        take: &mut impl FnMut(&Call),
+    ) {
+        self.count += 1;
+        // In debug state instructions come out of a register, and nothing is called.
+        let Some(pc) = instruction.address else { return };
+        self.registers.instruction(instruction);
+        if self.registers.mode() != self.mode || self.modes.is_empty() {
+            self.enter_mode();
+        }
+        let pointers = self.pointers_before(effects);
+        let site = Site { line: self.step.take().unwrap_or(line), time, number: self.count, pc };
+        let step = Instruction {
+            is_executed: instruction.is_executed,
+            sp: pointers.sp,
+            stack: self.stack,
+            lr: pointers.lr,
+            is_lr_written: pointers.is_lr_written,
+            is_interrupted: std::mem::take(&mut self.is_interrupted),
+            ..Instruction::new(site, instruction.length, code(instruction))
+        };
+        self.follower.step(&step, take);
+    }
+
+    /// The registers as they were before the present instruction.
+    #[inline]
+    fn pointers_before(&mut self, effects: Effects) -> Pointers {
+        let present = self.pointers;
+        self.pointers.is_lr_written = false;
+        match effects {
+            Effects::After => present,
+            Effects::Before => std::mem::replace(&mut self.earlier, present),
+        }
+    }
+
+    fn enter_mode(&mut self) {
+        self.mode = self.registers.mode();
+        let known = self.modes.iter().position(|mode| *mode == self.mode);
+        let index = known.unwrap_or(self.modes.len());
+        if known.is_none() {
+            self.modes.push(self.mode);
+        }
+        self.stack = index as u32;
+        (self.pointers.sp, self.pointers.lr) = (self.registers.sp(), self.registers.lr());
+    }
+
+    fn register(&mut self, register: &record::Register<'_>) {
+        let touched = self.registers.update(register);
+        if touched.sp {
+            self.pointers.sp = self.registers.sp();
+        }
+        if touched.lr {
+            self.pointers.lr = self.registers.lr();
+            self.pointers.is_lr_written = true;
+        }
+    }
+}
+
+/// A stack pointer, a link register, or what decides which of them is meant. Most registers are none of these.
+#[inline]
+fn may_be_pointer(name: &[u8]) -> bool {
+    match name {
+        [b'x' | b'X' | b'e' | b'E', rest @ ..] => rest == b"30" || !rest.iter().all(u8::is_ascii_digit),
+        [b'r' | b'R', rest @ ..] => !matches!(rest, [b'0'..=b'9'] | [b'1', b'0'..=b'2']),
+        [b'c', b'p', b's', b'r'] => false,
+        [letter, b'0'..=b'9', ..] => !letter.is_ascii_alphabetic(),
+        _ => true,
+    }
+}
+
+fn code(instruction: &record::Instruction<'_>) -> Option<Code> {
+    let isa = match instruction.set? {
+        InstructionSet::A => Isa::A32,
+        InstructionSet::T | InstructionSet::E => Isa::T32,
+        InstructionSet::O => Isa::A64,
+    };
+    Some(Code { isa, opcode: instruction.opcode? })
+}

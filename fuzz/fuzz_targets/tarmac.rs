@@ -1,0 +1,4 @@
+//! Tarmac logs, any bytes. What is checked stands in `src/tarmac.rs`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| unspool_fuzz::tarmac::check(data));
