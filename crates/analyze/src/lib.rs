@@ -1,6 +1,7 @@
 //! What executed instructions come to: findings and tables.
 //!
 //! instructions of a core ─▶ **calls** ─▶ tree, profile, folded stacks
+//! steps of two sources ─▶ **diff** ─▶ differences
 //!
 //! No format is known here. Whoever reads one feeds a [`calls::Follower`] instruction by instruction and gets calls as
 //! they end; [`tree`] puts them in order, [`profile`] and [`folded`] count them. Memory does not grow with the length of
@@ -25,6 +26,7 @@
 //! ```
 
 pub mod calls;
+pub mod diff;
 pub mod folded;
 pub mod profile;
 pub mod tree;

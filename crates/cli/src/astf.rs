@@ -167,7 +167,10 @@ fn damage(name: &str, error: &ReadError) -> String {
 fn refused(name: &str, error: ReadError) -> anyhow::Error {
     match error.kind {
         ReadErrorKind::NotAstf { found } => {
-            let what = error.kind.to_string().replace("not an ASTF file", "neither an ASTF nor an STF file");
+            let what = error
+                .kind
+                .to_string()
+                .replace("not an ASTF file", "no ASTF or STF file and no Tarmac log (--dialect makes it one)");
             anyhow!("{name}: {what}{}", looks_like(found))
         }
         ReadErrorKind::Io(cause) => {

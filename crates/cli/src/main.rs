@@ -68,6 +68,7 @@ enum Verb {
     State(cmd::state::Args),
     Calls(cmd::calls::Args),
     Profile(cmd::profile::Args),
+    Diff(cmd::diff::Args),
 }
 
 fn main() -> ExitCode {
@@ -86,6 +87,7 @@ fn main() -> ExitCode {
         Verb::State(args) => cmd::state::run(&args),
         Verb::Calls(args) => cmd::calls::run(&args),
         Verb::Profile(args) => cmd::profile::run(&args),
+        Verb::Diff(args) => cmd::diff::run(&args),
     };
     match done {
         Ok(Verdict::Clean) => ExitCode::SUCCESS,

@@ -7,6 +7,7 @@
 //! truth: reading a file and writing it back changes no byte. Knows nothing of CoreSight, and opens no file.
 
 pub mod astf;
+pub mod hold;
 #[cfg(feature = "text")]
 mod push;
 mod rule;

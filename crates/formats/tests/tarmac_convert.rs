@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::ops::ControlFlow;
+
 use proptest::prelude::*;
 use unspool_formats::tarmac::convert::{Converter, Loss, Losses, Style};
 use unspool_formats::tarmac::dialect::Dialect;
 use unspool_formats::tarmac::parse::{ParseOptions, Parser};
-use unspool_formats::tarmac::read::{Place, lines};
+use unspool_formats::tarmac::read::{Place, ReadOptions, Reader, lines};
+use unspool_formats::tarmac::record::Stamp;
 
 fn run(mut converter: Converter, log: &[u8]) -> (Vec<u8>, Losses) {
     let mut parser = Parser::new(ParseOptions { implicit_thumb: true });
@@ -205,6 +208,52 @@ fn what_cannot_be_said_is_counted() {
             "          1 ns  ES  EXC [0x00] Reset\n  BR (00000100) A\n          1 ns  ES  (00008000:e1a00000) A svc: NOP",
             &[(Target, 1)],
         ),
+        (
+            Dialect::Rev3,
+            Style::FastModels,
+            "          1 ns  ES  (00000c00:e59ff038) A svc: LDR pc,{pc}+0x40\n  BR (00000e08) A",
+            &[(Target, 1)],
+        ),
+        // A direct branch says itself where it goes.
+        (
+            Dialect::Rev3,
+            Style::FastModels,
+            "          1 ns  ES  (00000c00:ea000002) A svc: B 0xc10\n  BR (00000c10) A",
+            &[],
+        ),
+        (
+            Dialect::Rev3,
+            Style::FastModels,
+            "          1 ns  ES  (00000c00:ef000000) A svc: SVC #0\n  EXC [0x08] System Call\n  BR (00000008) A",
+            &[(Target, 1)],
+        ),
+        (
+            Dialect::FastModels,
+            Style::Rev3,
+            "1 clk IT (1) 00000c04 f9400085 O EL1h_n : LDR x5,[x4]\n1 clk MR4 0000071c 0000000a\n1 clk MR4 00000720 0000000b",
+            &[(AccessSizes, 1)],
+        ),
+        (
+            Dialect::FastModels,
+            Style::Rev3,
+            "1 clk IT (1) 00000c04 a9401885 O EL1h_n : LDP x5,x6,[x4]\n1 clk MR16 00000710 000000000000000a000000000000000b",
+            &[(AccessSizes, 1)],
+        ),
+        (
+            Dialect::FastModels,
+            Style::Rev3,
+            "1 clk IT (1) 00000c04 e1c480f0 A svc_n : STRD r8,[r4]\n1 clk MW8 00000710 000000000000000a",
+            &[(AccessSizes, 1)],
+        ),
+        // Sixteen bytes end between its halves, and no opcode puts them together again.
+        (Dialect::FastModels, Style::Rev3, "1 clk MR4 0000071e 0000000a", &[(AccessSizes, 1)]),
+        // Pictures have no order.
+        (
+            Dialect::FastModels,
+            Style::Rev3,
+            "1 clk IT (1) 00000c04 e8140003 A svc_n : LDMDA r4,{r0,r1}\n1 clk MR4 00000714 0000000a\n1 clk MR4 00000710 0000000b",
+            &[(AccessSizes, 1)],
+        ),
     ];
     for (from, to, log, expected) in rows {
         let (text, losses) = convert(*from, *to, log);
@@ -248,8 +297,129 @@ fn effects_follow_their_instruction_wherever_they_were_printed() {
     let (text, _) = convert(Dialect::CortexM0, Style::FastModels, log);
     assert_same(
         &text,
-        "512 ns IT (1) 00000420 4a09 T : LDR      r2,[pc,#36]\n433 ns R r2 00000001\n433 ns MR4 00000448 0020c400\n",
+        "512 ns IT (1) 00000420 4a09 T : LDR      r2,[pc,#36]\n512 ns R r2 00000001\n512 ns MR4 00000448 0020c400\n",
     );
+}
+
+#[test]
+fn effects_of_two_instructions_at_once_are_told_apart() {
+    // By the disassembly, and by the owner that a line names; times are those of the steps.
+    let log = "\
+7310 ns R r6 00000021
+7310 ns R r9 00000034
+7310 ns MNW4____ (00000104:00000008) 00002010 00000034
+7311 ns IT (00000100:00000007) 00000100 e3a06021 A :                      MOV r6,#0x21
+7311 ns IT (00000104:00000008) 00000104 e5a09010 A :                      STR r9,[r0,#16]!
+7312 ns R r14 0000010c
+7313 ns IT (00000108:00000009) 00000108 eb00000c A :                      BL 0x140
+7315 ns R r3 00000001
+";
+    let rev3 = "\
+Tarmac Text Rev 3t
+       7311 ns  ES  (00000100:e3a06021) A :               MOV r6,#0x21
+                    R R6 00000021
+       7311 ns  ES  (00000104:e5a09010) A :               STR r9,[r0,#16]!
+                    R R9 00000034
+                    ST 00002010 ........ ........ ........ 00000034
+       7313 ns  ES  (00000108:eb00000c) A :               BL 0x140
+                    R R14 0000010c
+       7315 ns  R R3 00000001
+                    BR (00000140) A
+";
+    let (text, losses) = convert(Dialect::CortexR5, Style::Rev3, log);
+    assert_same(&text, rev3);
+    assert_eq!(losses.of(Loss::EffectTime), 4, "{losses}");
+}
+
+#[test]
+fn moved_effects_do_not_go_back_in_time() {
+    let log = "\
+40 ns R r6 00000021
+40 ns R r9 00000034
+41 ns IT (00000100:00000007) 00000100 e3a06021 A :                      MOV r6,#0x21
+41 ns IT (00000104:00000008) 00000104 e3a09034 A :                      MOV r9,#0x34
+";
+    for style in [Style::Rev3, Style::FastModels] {
+        let (text, _) = convert(Dialect::CortexR5, style, log);
+        let mut parser = Parser::new(ParseOptions::default());
+        let times: Vec<Stamp> = text.lines().map(|line| parser.parse(line.as_bytes()).stamp).collect();
+        let is_right = |stamp: &Stamp| match stamp {
+            Stamp::At(time) => time.value == 41,
+            _ => style == Style::Rev3,
+        };
+        assert!(times.iter().all(is_right), "{text}");
+    }
+}
+
+#[test]
+fn user_registers_stay_those_of_user_mode() {
+    let rows = [
+        ("svc", "R SP (USR) 00000aa0", "R r13_usr 00000aa0"),
+        ("svc", "R LR (USR) 00000aa4", "R r14_usr 00000aa4"),
+        ("svc", "R R13 (USR) 00000aa8", "R r13_usr 00000aa8"),
+        ("svc", "R R14 (USR) 00000aac", "R r14_usr 00000aac"),
+        ("svc", "R R10 (USR) 00000ab0", "R r10 00000ab0"),
+        ("fiq_s", "R R10 (USR) 00000ab4", "R r10_usr 00000ab4"),
+        ("fiq", "R R7 (USR) 00000ab8", "R r7 00000ab8"),
+        ("fiq", "R R12 (FIQ) 00000abc", "R r12_fiq 00000abc"),
+    ];
+    for (mode, rev3, expected) in rows {
+        let log = format!("          4 ns  ES  (00000c00:e1a00000) A {mode}: NOP\n                    {rev3}\n");
+        let (text, losses) = convert(Dialect::Rev3, Style::FastModels, &log);
+        assert_eq!(text.lines().nth(1), Some(&*format!("4 ns {expected}")), "{mode}");
+        assert!(losses.is_empty(), "{losses}");
+    }
+}
+
+#[test]
+fn effects_without_a_core_belong_to_that_of_the_line_before() {
+    let log = "\
+Tarmac Text Rev 3t
+          6 ns  cpu0 ES  (0000000000000700:d2800060) O el1h:            MOV x0,#3
+                    R X0 0000000000000003
+          6 ns  cpu1 ES  (0000000000000700:f9000041) O el1h:            STR x1,[x2]
+                    ST 0000000000000440 ........ ........ 00000000 00000011
+          8 ns  cpu0 ES  (0000000000000704:d280008f) O el1h:            MOV x15,#4
+                    R X15 0000000000000004
+";
+    let fast_models = "\
+6 ns cpu0 IT (1) 00000700 d2800060 O EL1h : MOV x0,#3
+6 ns cpu0 R X0 0000000000000003
+6 ns cpu1 IT (1) 00000700 f9000041 O EL1h : STR x1,[x2]
+6 ns cpu1 MW8 00000440 00000000_00000011
+8 ns cpu0 IT (2) 00000704 d280008f O EL1h : MOV x15,#4
+8 ns cpu0 R X15 0000000000000004
+";
+    let (text, losses) = convert(Dialect::Rev3, Style::FastModels, log);
+    assert_same(&text, fast_models);
+    assert!(losses.is_empty(), "{losses}");
+}
+
+#[test]
+fn events_without_an_address_do_not_get_one() {
+    let (text, _) = convert(Dialect::CortexM0, Style::FastModels, "615ns E INT_TAKEN 0d\n");
+    assert_eq!(text, "615 ns E INT_TAKEN 0d\n");
+}
+
+#[test]
+fn a_line_in_pieces_stays_one() {
+    let long = "z".repeat((5 << 20) / 2);
+    let log = format!("1 clk IT (1) 00000700 d503201f O EL1h_n : NOP\n{long}\n# end\n");
+    for style in [Style::Rev3, Style::FastModels] {
+        let mut reader = Reader::new(log.as_bytes(), ReadOptions::default()).unwrap();
+        let mut converter = Converter::new(Dialect::FastModels, style);
+        let mut out = Vec::new();
+        let whole = reader.each(|place, line| {
+            converter.line(place, line, &mut out);
+            ControlFlow::Continue(())
+        });
+        assert!(!whole.unwrap());
+        converter.finish(&mut out);
+        let text = String::from_utf8(out).unwrap();
+        let found: Vec<&str> = text.lines().collect();
+        assert!(found.ends_with(&[&long, "# end"]), "{}", found.len());
+        assert_eq!(converter.losses().of(Loss::Unknown), u64::from(style == Style::Rev3));
+    }
 }
 
 #[test]

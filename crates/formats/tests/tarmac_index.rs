@@ -7,7 +7,7 @@ use std::io::Cursor;
 
 use proptest::prelude::*;
 use unspool_formats::tarmac::dialect::Dialect;
-use unspool_formats::tarmac::index::{Fingerprint, Index, IndexOptions, Indexed, Totals, build};
+use unspool_formats::tarmac::index::{Fingerprint, Index, IndexOptions, Indexed, Position, Scanner, Totals, build};
 use unspool_formats::tarmac::parse::Parser;
 use unspool_formats::tarmac::read::lines;
 use unspool_formats::tarmac::record::{Record, Stamp, Time, Unit};
@@ -165,11 +165,24 @@ fn log_of(actions: &[Action]) -> Log {
     log
 }
 
-fn contents(registers: &Registers) -> Vec<(String, String, u64)> {
+fn contents(registers: &Registers) -> Vec<(String, String, u64, Vec<u64>)> {
     let mut all = Vec::new();
-    registers.each(|_, name, contents| all.push((name.to_string(), contents.text(), contents.line)));
+    registers.each(|_, name, contents| {
+        let lines: Vec<u64> = (0..contents.bits / 32).map(|half| contents.line_of(half * 32, 32)).collect();
+        all.push((name.to_string(), contents.text(), contents.line, lines));
+    });
     all.sort();
     all
+}
+
+/// How deep a core is in calls, by reading from the start.
+fn depths(log: &[u8], last: u64, core: &[u8]) -> u64 {
+    let mut scanner = Scanner::new(options(1, 1), Position::Line(last), None, 0);
+    let mut parser = Parser::new(Default::default());
+    for (number, (_, raw)) in (1..).zip(lines(log)) {
+        scanner.line(number, &parser.parse(raw));
+    }
+    scanner.finish().unwrap().core(core).unwrap().depth
 }
 
 fn scan(log: &[u8], last: u64) -> Machine {
@@ -205,6 +218,7 @@ proptest! {
                 prop_assert_eq!(&core.name, &other.name);
                 prop_assert_eq!(contents(&core.registers), contents(&other.registers), "line {}", line);
                 prop_assert_eq!(core.registers.sp(), other.registers.sp());
+                prop_assert_eq!(core.depth, depths(bytes, line, &core.name), "line {}", line);
                 for ((name, address), story) in &log.memory {
                     if name.as_bytes() == core.name {
                         prop_assert_eq!(core.memory.byte(*address), story.at(line), "line {} {:x}", line, address);
@@ -332,6 +346,80 @@ fn semihosting_across_pieces() {
             assert_eq!(byte(line, 0x2004), Some((0x11, 6)), "{piece}");
         }
     }
+}
+
+/// A host fills a large buffer again and again, and some of it is read or written in between: whatever the pieces, memory
+/// is as reading from the start tells.
+#[test]
+fn large_buffers_across_pieces() {
+    let mut text = String::from(
+        "1 clk IT (1) 00008000 d2800000 O EL1h_ns : NOP\n\
+         1 clk R X1 0000000000001000\n1 clk R X0 0000000000000006\n1 clk MW8 00001008 0000000000020003\n\
+         1 clk MW8 00001010 00000000000a0000\n",
+    );
+    for number in 0..300_u64 {
+        text += &format!("{number} clk IT (9) {:08x} d503201f O EL1h_ns : NOP\n", 0x9000 + number % 7 * 4);
+        match number % 5 {
+            0 => text += &format!("{number} clk IT (9) 0000a000 d45e0000 O EL1h_ns : HLT #0xf000\n"),
+            1 => text += &format!("{number} clk MR4 {:08x} {number:08x}\n", 0x20000 + number * 3 % 64),
+            2 => text += &format!("{number} clk MW2 {:08x} {number:04x}\n", 0x20000 + number * 7 % 64),
+            3 => text += &format!("{number} clk MW1 {:08x} xx\n", 0x20000 + number * 5 % 64),
+            // A smaller buffer within, or all of it.
+            _ => text += &format!("{number} clk MW8 00001010 {:016x}\n", if number % 2 == 0 { 21 } else { 0xa0000 }),
+        }
+    }
+    let count = text.lines().count() as u64;
+    for piece in [100, 700, 5000, 1 << 20] {
+        let mut indexed = indexed(text.as_bytes(), &options(piece, 2));
+        for line in (1..=count).step_by(23) {
+            let machine = scan(text.as_bytes(), line);
+            let (some, all) = ([0x1fff0..=0x2005f], [0..=u64::MAX]);
+            let few = indexed.state(line, &some).unwrap();
+            let state = indexed.state(line, &all).unwrap();
+            for address in (0x20000..0x20048).chain([0x1ffff, 0x30000, 0x5ffff, 0xc0002, 0xc0003]) {
+                let expected = machine.cores()[0].memory.last_write(address);
+                // What is read later, before anything was written, is known before as well.
+                let is_same = |found| found == expected || expected.is_none_or(|write| write.value.is_none());
+                let found = state.last_write(address);
+                assert!(is_same(found), "{piece} {line} {address:x}: {found:?} {expected:?}");
+                let (line_of, expected_line) =
+                    (found.map_or(0, |write| write.line), expected.map_or(0, |write| write.line));
+                assert_eq!(line_of, expected_line, "{piece} {line} {address:x}");
+                if some[0].contains(&address) {
+                    assert_eq!(few.last_write(address), found, "{piece} {line} {address:x}");
+                }
+            }
+        }
+    }
+}
+
+/// Stack pointer and link register that are written without a value are not those of before.
+#[test]
+fn call_depth_with_unknown_pointers() {
+    let mut text = String::new();
+    let mut line = |instruction: &str, effect: &str| {
+        text += &format!("1 clk IT (1) {instruction} O EL1h_ns : -\n1 clk R {effect}\n");
+    };
+    line("00001000 d503201f", "SP_EL1 0000000000007000");
+    line("00001004 94000400", "X30 0000000000001008");
+    line("00002000 d10043ff", "SP_EL1 000000000000xxxx");
+    line("00002004 94000400", "X30 0000000000002008");
+    line("00003000 d503201f", "SP_EL1 ------------7000");
+    // Nobody knows whether this is another stack, so it returns.
+    line("00003004 d65f03c0", "X30 xxxxxxxxxxxxxxxx");
+    // No call, although the link register once had this address.
+    line("00002008 14000400", "X9 0000000000000000");
+    line("00004000 d65f03c0", "X9 0000000000000000");
+    line("00001008 d503201f", "X9 0000000000000000");
+    let count = text.lines().count() as u64;
+    for piece in [60, 90, 150, 1 << 20] {
+        let mut indexed = indexed(text.as_bytes(), &options(piece, 1));
+        for line in 1..=count {
+            let depth = indexed.state(line, &[]).unwrap().cores[0].depth;
+            assert_eq!(depth, depths(text.as_bytes(), line, b""), "{piece} {line}");
+        }
+    }
+    assert_eq!([8, 9, 17].map(|line| depths(text.as_bytes(), line, b"")), [1, 2, 0]);
 }
 
 /// How deep a core is in calls, at any line and with any pieces.

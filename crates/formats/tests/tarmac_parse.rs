@@ -1,11 +1,12 @@
 //! Lines as records: one row a variant that some producer prints, and one a way in which lines are damaged.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 #[path = "tarmac_parse/words.rs"]
 mod words;
 
 use unspool_formats::tarmac::parse::{ParseOptions, Parser};
+use unspool_formats::tarmac::record::{ProblemKind, Record};
 use words::words;
 
 /// Each row stands for itself.
@@ -627,5 +628,39 @@ fn inside(line: &[u8]) {
             assert!((1..=line.len() + 1).contains(&(problem.column as usize)), "{problem}: {line:?}");
             assert!(!problem.to_string().is_empty());
         }
+    }
+}
+
+/// A line end was lost, so that one line is two. The second is not swallowed as free text.
+#[test]
+fn joined_lines() {
+    let rows = [
+        ("3 clk IT (3) 0000a000 d503201f O EL1h_s : NOP4 clk R X7 0000000000000012", 46),
+        ("3 clk IT (3) 0000a000 14000002 O EL1h_s : B {pc}+8 ; 0xa0084 clk R X7 0000000000000012", 57),
+        ("3 clk IT (3) 0000a000 d503201f O EL1h_s : NOP 4 clk IT (4) 0000a004 d503201f O EL1h_s : NOP", 47),
+        ("   7 ns  ES  (0000a000:e1a00000) A svc:            NOP                    R R4 00000012", 75),
+        ("8 clk E 0000a000 00000084 CoreEvent_CURRENT_SPx_SYNC9 clk R X7 0000000000000012", 53),
+        ("                    EXC [0x08] System Call13 ns R R4 00000012", 43),
+        ("8 clk MR4 0000b000 (ABORTED)9 clk R X7 0000000000000012", 29),
+        ("8 clk SIGNAL: SIGNAL=a STATE=N9 clk R X7 0000000000000012", 31),
+        (
+            "   LD 0000b000  ........ ........ ........ 00000012    S:000000b000    SO16 ns  ES  (0000a000:e1a00000) A svc: NOP",
+            74,
+        ),
+        ("8 clk R X6 00000000000000019 clk R X7 0000000000000012", 30),
+    ];
+    for (line, column) in rows {
+        let parsed = Parser::new(ParseOptions::default()).parse(line.as_bytes());
+        let Record::Unknown(problem) = parsed.record else { panic!("{line}: {:?}", parsed.record) };
+        assert_eq!((problem.kind, problem.column), (ProblemKind::Unexpected, column), "{line}");
+    }
+    // Free text that only looks like it.
+    for line in [
+        "3 clk IT (3) 0000a000 d4000001 O EL1h_s : SVC #0 ; a comment of a length that is looked at: 5 ns later, R r0 is 12",
+        "3 clk IT (3) 0000a000 54000040 O EL1h_s : b.eq\t4d6e8c",
+        "3 clk CADI E simulation_stopped after 5 s of nothing in particular, which is long",
+    ] {
+        let parsed = Parser::new(ParseOptions::default()).parse(line.as_bytes());
+        assert!(!matches!(parsed.record, Record::Unknown(_)), "{line}: {:?}", parsed.record);
     }
 }

@@ -39,6 +39,7 @@ const REV3: &[&str] = &[
     "                    R R12 (FIQ) 0000e598",
     "                    R Q0 (AARCH32) -------- -------- -------- 00000000",
     "                    R V6<127:64> 1020304050607080",
+    "                    R V9 (AARCH64)<63:0> 1020304050607081",
     "                    R DC CISW 00000000:00000240",
     "                    ST 0000cff0 00001ce8 ........ ........ ........    S:000000cff0/0    SO",
     "                    LD 000000000007fb80 ........ ......## ........ 3535..17    NS:000007fb80    NM ISH IWBRWA",
@@ -66,6 +67,7 @@ const FAST_MODELS: &[&str] = &[
     "41000000 ps E 0000a20c 00000084 CoreEvent_CURRENT_SPx_SYNC",
     "270412 clk E 0000041c handler 00000019 CoreEvent_ModeChange",
     "6 clk R r14_svc 0000a0f8",
+    "615 ns E INT_TAKEN 0d",
     "52 clk R TLBI ALLE1 00000000:00000000",
     "12.480000 us R r0 00000001",
 ];
@@ -80,6 +82,14 @@ fn lines_are_read_and_written_as_they_are() {
             assert_eq!(write(writer, &line), format!("{text}\n"));
         }
     }
+}
+
+#[test]
+fn context_and_bits_come_in_any_order() {
+    let [one, other] = ["R V9<63:0> (AARCH64) 1020304050607081", "R V9 (AARCH64)<63:0> 1020304050607081"]
+        .map(|text| Parser::new(ParseOptions::default()).parse(text.as_bytes()).record);
+    assert!(matches!(one, Record::Register(Register { context: b"AARCH64", bits: Some((63, 0)), .. })), "{one:?}");
+    assert_eq!(one, other);
 }
 
 #[test]

@@ -46,4 +46,50 @@ pub enum Error {
         /// The source.
         source_name: String,
     },
+    /// A file cannot be opened, or its start cannot be read.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// An ASTF file cannot be read.
+    #[error("{path}: {source}")]
+    Astf {
+        /// The file.
+        path: String,
+        /// Why.
+        source: unspool_formats::astf::read::ReadError,
+    },
+    /// An STF file cannot be read.
+    #[error("{path}: {source}")]
+    Stf {
+        /// The file.
+        path: String,
+        /// Why.
+        source: unspool_formats::stf::read::ReadError,
+    },
+    /// A Tarmac log cannot be read.
+    #[error("{path}: {source}")]
+    Tarmac {
+        /// The file.
+        path: String,
+        /// Why.
+        source: unspool_formats::tarmac::read::ReadError,
+    },
+    /// The capture has no such source.
+    #[error("no source '{wanted}' in the capture; it has {known}")]
+    NoSource {
+        /// What was asked for.
+        wanted: String,
+        /// All sources.
+        known: String,
+    },
+    /// The capture has several sources, and steps are those of one.
+    #[error("the capture has several sources ({known}); name one with --source")]
+    WhichSource {
+        /// All sources.
+        known: String,
+    },
 }

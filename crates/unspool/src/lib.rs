@@ -4,7 +4,8 @@
 //!
 //! This is what a program adds to read traces: [`Trace`] joins the rooms of [`capture`], [`coresight`] and [`flow`] into
 //! a pipeline over one source of a capture, in constant memory; [`Program`] is the code that ran; [`overview`] looks once
-//! at everything. [`formats`] has the files that people keep traces in, and [`What`] tells them from captures. It knows
+//! at everything. [`formats`] has the files that people keep traces in, and [`What`] tells them from captures;
+//! [`open_steps`] gives the steps of any of them. It knows
 //! nothing of terminals. With the feature `text`, [`isa`] also has a `Disassembler`, and records have lines of text.
 //!
 //! ```
@@ -30,18 +31,19 @@ mod overview;
 mod parallel;
 mod program;
 mod sniff;
+mod steps;
 pub mod tarmac;
 mod trace;
 mod window;
 
 pub use bare::{Bare, open_bare};
 pub use calls::{TarmacCalls, call_tree};
-pub use unspool_formats::tarmac::clock::Clock;
 pub use error::Error;
 pub use overview::{BufferOverview, Overview, TraceOverview, overview};
 pub use parallel::{Parts, Progress};
 pub use program::Program;
 pub use sniff::{Peeked, What};
+pub use steps::{CaptureSteps, OpenSteps, open_steps};
 pub use trace::{FlowReceiver, Frames, InstructionReceiver, Sink, Trace, go_through_frames};
 
 pub use unspool_analyze as analyze;
@@ -49,4 +51,6 @@ pub use unspool_capture as capture;
 pub use unspool_coresight as coresight;
 pub use unspool_flow as flow;
 pub use unspool_formats as formats;
+pub use unspool_formats::tarmac::clock::Clock;
 pub use unspool_isa as isa;
+pub use unspool_model as model;

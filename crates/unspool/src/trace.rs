@@ -96,7 +96,8 @@ impl<'c> Trace<'c> {
         Ok((config, assumed))
     }
 
-    fn profile(&self) -> Profile {
+    /// The profile of the PE, as far as its type tells.
+    pub(crate) fn profile(&self) -> Profile {
         let Some(core) = self.core() else { return Profile::Unknown };
         let kind = core.kind.to_ascii_lowercase();
         let starts = |names: &[&str]| names.iter().any(|name| kind.starts_with(name));

@@ -4,6 +4,7 @@ pub(crate) mod calls;
 pub(crate) mod check;
 pub(crate) mod convert;
 pub(crate) mod decode;
+pub(crate) mod diff;
 pub(crate) mod dump;
 pub(crate) mod elements;
 pub(crate) mod frames;

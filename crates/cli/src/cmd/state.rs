@@ -16,8 +16,9 @@ use unspool::tarmac::index_path;
 use self::parse::{Place, Wanted};
 use self::print::Shown;
 use super::index::{LogArgs, open_or_make};
+use super::many;
 use crate::Verdict;
-use crate::args::OutputArgs;
+use crate::args::{OutputArgs, tell};
 use crate::astf::is_standard;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -81,7 +82,7 @@ const LIMIT: usize = 1 << 21;
 
 /// Prints the state.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let state = find(args)?;
+    let (state, verdict) = find(args)?;
     let Some(state) = state else {
         bail!("{}: the log has no such place", args.log.log.display());
     };
@@ -101,10 +102,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     };
     output.write(|out| if args.output.json { shown.json(out) } else { shown.text(out) });
     output.finish()?;
-    Ok(Verdict::Clean)
+    Ok(verdict)
 }
 
-fn find(args: &Args) -> anyhow::Result<Option<State>> {
+/// The state, if there is such a place, and whether all of the log could be understood.
+type Answer = (Option<State>, Verdict);
+
+fn find(args: &Args) -> anyhow::Result<Answer> {
     let log = &args.log.log;
     if is_standard(log) || !log.metadata().with_context(|| log.display().to_string())?.is_file() {
         return scan(args, None);
@@ -131,14 +135,18 @@ fn in_memory(args: &Args, options: &IndexOptions) -> anyhow::Result<Indexed<File
     Ok(Indexed::new(log, Index::open(file).with_context(name)?))
 }
 
-fn ask<T: Read + Seek, S: Read + Seek>(args: &Args, log: &mut Indexed<T, S>) -> anyhow::Result<Option<State>> {
+fn ask<T: Read + Seek, S: Read + Seek>(args: &Args, log: &mut Indexed<T, S>) -> anyhow::Result<Answer> {
     let name = || args.log.log.display().to_string();
     let core = args.core.as_ref().map(String::as_bytes);
-    let Some(line) = log.line_of(args.at, core).with_context(name)? else { return Ok(None) };
-    if line > log.index().totals().lines {
-        return Ok(None);
+    let totals = log.index().totals();
+    let line = log.line_of(args.at, core).with_context(name)?;
+    let Some(line) = line.filter(|line| *line <= totals.lines) else { return Ok((None, Verdict::Clean)) };
+    let state = log.state(line, &ranges(args)).with_context(name)?;
+    if totals.problems == 0 {
+        return Ok((Some(state), Verdict::Clean));
     }
-    Ok(Some(log.state(line, &ranges(args)).with_context(name)?))
+    tell(format_args!("{}: {} in all cannot be understood", name(), many(totals.problems, "line")));
+    Ok((Some(state), Verdict::Problems))
 }
 
 /// All memory that is asked for.
@@ -161,7 +169,7 @@ fn ranges(args: &Args) -> Vec<RangeInclusive<u64>> {
 }
 
 /// Reads everything.
-fn scan(args: &Args, options: Option<IndexOptions>) -> anyhow::Result<Option<State>> {
+fn scan(args: &Args, options: Option<IndexOptions>) -> anyhow::Result<Answer> {
     let mut log = Tarmac::open(&args.log.log, &args.log.tarmac)?;
     let options =
         options.unwrap_or_else(|| IndexOptions { big_endian: args.log.big_endian, ..IndexOptions::of(log.dialect()) });
@@ -174,6 +182,7 @@ fn scan(args: &Args, options: Option<IndexOptions>) -> anyhow::Result<Option<Sta
         true
     })?;
     // Damage is told; what came before it is known.
-    end.verdict();
-    Ok(scanner.finish().filter(|_| !matches!(args.at, Position::Line(line) if line > last)))
+    let verdict = log.verdict(&end);
+    let state = scanner.finish().filter(|_| !matches!(args.at, Position::Line(line) if line > last));
+    Ok((state, verdict))
 }

@@ -444,7 +444,7 @@ fn what_is_no_astf_file() {
         (
             "text",
             b"These are the notes of a meeting, not trace.",
-            "neither an ASTF nor an STF file: it starts with \"Thes\"",
+            "no ASTF or STF file and no Tarmac log (--dialect makes it one): it starts with \"Thes\"",
         ),
         ("zip", b"PK\x03\x04 and so on", "like a zip archive"),
         ("gzip", b"\x1f\x8b\x08\x00 and so on", "like a gzip file"),

@@ -8,6 +8,7 @@ mod bad_input;
 mod calls;
 mod damage;
 mod decode;
+mod diff;
 mod elf;
 mod pipe;
 mod state;

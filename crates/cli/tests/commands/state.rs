@@ -126,3 +126,56 @@ fn what_cannot_be() {
         assert_eq!(run("state", &log, words).code, 2, "{words:?}");
     }
 }
+
+/// A place that is asked for in a unit the log does not have is none, with an index and without.
+#[test]
+fn another_unit() {
+    let text = "7 clk IT (1) 00010000 d503201f O EL1h_n : NOP\n9 clk R X3 0000000000000003\n";
+    let (_dir, log) = file(text);
+    for at in ["8ns", "1us", "3cyc"] {
+        let plain = run("state", &log, &["--at", at]);
+        let piped = unspool_with(&["state", "-", "--at", at], text.as_bytes());
+        assert_eq!((plain.code, piped.code), (2, 2), "{at}");
+        assert!(plain.err.contains("no such place") && piped.err.contains("no such place"), "{at}");
+    }
+}
+
+/// What was written, but not what; and what was never written.
+#[test]
+fn unknown_values() {
+    let text = "1 clk IT (1) 00010000 d503201f O EL1h_n : NOP\n1 clk MW4 00005000 01020304\n1 clk MW2 00005002 xxxx\n\
+                1 clk R V4<63:0> 0000000000000007\n1 clk R X4 0000000000000004\n1 clk R V4<127:64> 0000000000000008\n";
+    let (_dir, log) = file(text);
+    let writes = ["--at", "6", "--last-write", "0x5000+5", "--last-write", "d4", "--last-write", "v4"];
+    let shown = run("state", &log, &writes);
+    for expected in [
+        "0x5000..=0x5001: line 2\n",
+        "0x5002..=0x5003: line 3, value unknown\n",
+        "0x5004..=0x5004: nothing is known\n",
+        "\nd4: line 4\n",
+        "\nv4: line 6\n",
+    ] {
+        assert!(shown.out.contains(expected), "{}", shown.out);
+    }
+    assert_eq!(unspool_with(&[&["state", "-"], &writes[..]].concat(), text.as_bytes()).out, shown.out);
+    let json = run("state", &log, &["--at", "6", "--json", "--register", "d21", "--register", "x4"]);
+    let core: Value = serde_json::from_str(json.out.lines().nth(1).unwrap()).unwrap();
+    let unknown = core["registers"].as_array().unwrap().iter().find(|row| row["name"] == "d21").unwrap().clone();
+    assert_eq!((&unknown["value"], &unknown["line"]), (&Value::Null, &Value::Null));
+}
+
+/// A log that is cut short or has lines that mean nothing is answered for, but not passed over.
+#[test]
+fn problems_are_told() {
+    let (dir, log) = file(&format!("{LOG}what is this\n"));
+    assert_eq!(run("state", &log, &["--at", "5"]).code, 1);
+    assert_eq!(unspool_with(&["state", "-", "--at", "5"], &fs::read(&log).unwrap()).code, 1);
+    let packed = dir.path().join("cut.gz");
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gz.write_all(LOG.repeat(400).as_bytes()).unwrap();
+    let bytes = gz.finish().unwrap();
+    fs::write(&packed, &bytes[..bytes.len() - 12]).unwrap();
+    let cut = run("state", &packed, &["--at", "5"]);
+    assert_eq!(cut.code, 1, "{}", cut.err);
+    assert!(cut.out.starts_with("line 5"), "{}", cut.out);
+}

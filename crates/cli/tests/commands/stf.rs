@@ -612,7 +612,8 @@ fn what_is_no_stf_file() {
     std::io::Write::write_all(&mut packed, b"notes of a meeting").unwrap();
     let path = folder.bytes("notes.stf.gz", &packed.finish().unwrap());
     for verb in ["dump", "check", "stats"] {
-        on(verb, &path, &[]).expect(2, &["neither an ASTF nor an STF file", "like a gzip file, and no STF is in it"]);
+        on(verb, &path, &[])
+            .expect(2, &["no ASTF or STF file and no Tarmac log", "like a gzip file, and no STF is in it"]);
     }
     let path = folder.file("a.stf", Container::Xz, &long(3));
     for verb in ["frames", "packets", "elements", "decode"] {

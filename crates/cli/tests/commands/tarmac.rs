@@ -110,6 +110,19 @@ fn a_cut_keeps_lines_byte_for_byte() {
     assert_eq!(fs::read_to_string(&out).unwrap(), format!("{}{}", lines[0], lines[5]));
 }
 
+/// Cortex-M0 prints what an instruction does before the instruction.
+#[test]
+fn a_cut_takes_the_effects_that_stand_before() {
+    let text = "120ns R r2 00000004\n120ns IT 00000400 2204        MOVS     r2,#4\n130ns R r3 00000005\n\
+                130ns IT 00000402 2305        MOVS     r3,#5\n140ns R r4 00000006\n140ns IT 00000404 2406        MOVS     r4,#6\n";
+    let (dir, path) = log(text);
+    let out = dir.path().join("cut");
+    let [from, to] = [&path, &out].map(|path| path.display().to_string());
+    unspool(&["slice", &from, &to, "--skip", "1", "--limit", "1", "--dialect", "cortex-m0"]).clean();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    assert_eq!(fs::read_to_string(&out).unwrap(), lines[2..4].concat());
+}
+
 #[test]
 fn other_text_is_no_log() {
     let (_dir, path) = log("Dear reader,\nthis is a letter.\n");

@@ -14,6 +14,7 @@ pub mod lift;
 pub mod read;
 pub mod record;
 pub mod sanitize;
+pub mod steps;
 #[cfg(feature = "text")]
 pub mod text;
 pub mod write;

@@ -14,6 +14,7 @@ pub mod record;
 mod sign;
 pub mod slice;
 pub mod stats;
+pub mod steps;
 #[cfg(feature = "text")]
 pub mod text;
 pub mod version;

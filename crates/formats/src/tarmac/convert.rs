@@ -6,6 +6,7 @@
 //! Models) is derived from opcodes and from where execution goes on; a line that the other style has no word for stays
 //! as it is. Only a few lines are held back, until the next instruction of their core.
 
+mod before;
 mod core;
 mod losses;
 mod memory;
@@ -19,14 +20,12 @@ pub use losses::{Count, Loss, Losses};
 
 use super::dialect::{Dialect, Effects};
 use super::read::Place;
-use super::record::{Header, Instruction, Line, Record, Stamp, Time, Unit};
+use super::record::{Header, Line, Problem, ProblemKind, Record, Stamp, Time, Unit};
 pub use super::write::Style;
 use super::write::{Writer, is_verbatim};
 
 /// So much is held back at most.
 const HELD: usize = 1 << 16;
-/// So much waits for the next instruction of a core at most.
-const WAITING: usize = 1 << 12;
 /// So many cores are told apart; lines of those beyond stay as they are.
 const CORES: usize = 1 << 12;
 /// The longest that is remembered of a line.
@@ -43,12 +42,12 @@ const LONGEST: usize = 1 << 8;
 /// let mut parser = Parser::new(ParseOptions::default());
 /// let mut converter = Converter::new(Dialect::FastModels, Style::Rev3);
 /// let mut out = Vec::new();
-/// let line = parser.parse(b"1 clk IT (1) 00008008 a00a T svc_s : ADR r0,{pc}+0x2c");
+/// let line = parser.parse(b"7 clk IT (7) 00009204 a104 T svc_s : ADR r1,{pc}+0x14");
 /// converter.line(Place { line: 1, offset: 0 }, &line, &mut out);
 /// converter.finish(&mut out);
 /// let lines: Vec<&[u8]> = out.split(|byte| *byte == b'\n').collect();
 /// assert_eq!(lines[0], b"Tarmac Text Rev 3t");
-/// assert_eq!(lines[1], b"          1 clk ES  (00008008:a00a)     T svc_s:          ADR r0,{pc}+0x2c");
+/// assert_eq!(lines[1], b"          7 clk ES  (00009204:a104)     T svc_s:          ADR r1,{pc}+0x14");
 /// ```
 #[derive(Debug)]
 pub struct Converter {
@@ -60,10 +59,14 @@ pub struct Converter {
     has_header: bool,
     /// The time of the line before.
     stamp: Stamp,
+    /// The time of the last line that was said.
+    said: Stamp,
     place: Place,
     cores: Vec<Core>,
-    /// The core of the line before.
-    current: usize,
+    /// The core of the line before; none, if there were too many.
+    current: Option<usize>,
+    /// The number of a line that came in pieces, the last of which may be still to come.
+    within: Option<u64>,
     /// What is written, but may still change.
     buffer: Vec<u8>,
     /// Branches of which it is not known yet whether they were taken: the core, and where in the buffer the T of IT is.
@@ -83,9 +86,11 @@ impl Converter {
             has_continuations: false,
             has_header: to == Style::FastModels,
             stamp: Stamp::Absent,
+            said: Stamp::Absent,
             place: Place { line: 0, offset: 0 },
             cores: Vec::new(),
-            current: 0,
+            current: None,
+            within: None,
             buffer: Vec::new(),
             holds: Vec::new(),
             spelled: Vec::new(),
@@ -110,11 +115,15 @@ impl Converter {
 
     /// The next line. Adds lines of the other style, for this line or for those before.
     pub fn line(&mut self, place: Place, line: &Line<'_>, out: &mut Vec<u8>) {
+        let is_next_piece = self.is_next_piece(place, line);
         if Self::is_copy(self.from, self.writer.style()) {
-            out.extend_from_slice(line.raw);
-            return out.push(b'\n');
+            self.push_raw(line);
+            return out.append(&mut self.buffer);
         }
         self.place = place;
+        if is_next_piece {
+            return self.push_raw(line);
+        }
         self.take(line);
         if self.buffer.len() > HELD {
             self.begin(Stamp::Dashes);
@@ -127,14 +136,15 @@ impl Converter {
 
     /// The log ends. Adds what was held back.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
+        self.end_pieces();
         for core in 0..self.cores.len() {
+            self.release(core);
+            self.release_effects(core);
             self.flush(core);
             match self.writer.style() {
                 Style::Rev3 => self.end_rev3(core),
                 Style::FastModels => self.end_fast_models(core),
             }
-            let waiting = std::mem::take(&mut self.cores[core].waiting);
-            self.buffer.extend_from_slice(&waiting);
         }
         self.holds.clear();
         out.append(&mut self.buffer);
@@ -154,17 +164,41 @@ impl Converter {
         }
         let stamp = self.when(line.stamp);
         self.begin(stamp);
-        let Some(core) = self.core(line.core) else { return self.keep(Loss::Unknown, line) };
+        let Some(core) = self.core(line) else { return self.keep(Loss::Unknown, line) };
+        match self.from.effects() {
+            Effects::After => self.say(core, stamp, line),
+            Effects::Before => self.hold(core, stamp, line),
+        }
+    }
+
+    /// The next line of a core, where effects follow their instruction.
+    fn say(&mut self, core: usize, stamp: Stamp, line: &Line<'_>) {
+        self.pass_time(stamp);
         match self.writer.style() {
             Style::Rev3 => self.say_in_rev3(core, stamp, line),
             Style::FastModels => self.say_in_fast_models(core, stamp, line),
         }
     }
 
+    /// What other cores did before this time is said before it.
+    fn pass_time(&mut self, stamp: Stamp) {
+        if std::mem::replace(&mut self.said, stamp) == stamp || self.cores.len() < 2 {
+            return;
+        }
+        for core in 0..self.cores.len() {
+            if self.cores[core].run.as_ref().is_some_and(|(_, since)| *since != stamp) {
+                self.flush(core);
+            }
+        }
+    }
+
     /// Lines that no style takes apart.
     fn keep_text(&mut self, line: &Line<'_>) {
-        (0..self.cores.len()).for_each(|core| self.flush(core));
-        self.push_raw(line.raw);
+        for core in 0..self.cores.len() {
+            self.release(core);
+            self.flush(core);
+        }
+        self.push_raw(line);
         let loss = match line.record {
             Record::Comment(_) => Loss::Comment,
             Record::Told(_) => Loss::Told,
@@ -178,12 +212,32 @@ impl Converter {
     /// A line that the other style has no word for stays as it is.
     fn keep(&mut self, loss: Loss, line: &Line<'_>) {
         self.lose(loss);
-        self.push_raw(line.raw);
+        self.push_raw(line);
     }
 
-    fn push_raw(&mut self, raw: &[u8]) {
-        self.buffer.extend_from_slice(raw);
-        self.buffer.push(b'\n');
+    /// Adds a line as it is. A piece of one has no end, until it is clear that no more pieces follow.
+    fn push_raw(&mut self, line: &Line<'_>) {
+        self.buffer.extend_from_slice(line.raw);
+        if !is_piece(line) {
+            self.buffer.push(b'\n');
+        }
+    }
+
+    /// Does the line go on with the one before? If not, that one has its end now.
+    fn is_next_piece(&mut self, place: Place, line: &Line<'_>) -> bool {
+        let number = is_piece(line).then_some(place.line);
+        if number.is_some() && self.within == number {
+            return true;
+        }
+        self.end_pieces();
+        self.within = number;
+        false
+    }
+
+    fn end_pieces(&mut self) {
+        if self.within.take().is_some() {
+            self.buffer.push(b'\n');
+        }
     }
 
     fn lose(&mut self, loss: Loss) {
@@ -215,21 +269,25 @@ impl Converter {
         }
     }
 
-    /// The number of a core.
-    fn core(&mut self, name: Option<&[u8]>) -> Option<usize> {
+    /// The number of the core that a line belongs to. Without a time and a core it goes on with the line before.
+    fn core(&mut self, line: &Line<'_>) -> Option<usize> {
+        let name = line.core;
+        if name.is_none() && line.stamp == Stamp::Absent && !self.cores.is_empty() {
+            return self.current;
+        }
         let is_this = |core: &Core| core.name.as_deref() == name;
-        if self.cores.get(self.current).is_some_and(is_this) {
-            return Some(self.current);
+        if self.current.and_then(|current| self.cores.get(current)).is_some_and(is_this) {
+            return self.current;
         }
         self.current = match self.cores.iter().position(is_this) {
-            Some(core) => core,
-            None if self.cores.len() >= CORES || name.is_some_and(|name| name.len() > LONGEST) => return None,
+            Some(core) => Some(core),
+            None if self.cores.len() >= CORES || name.is_some_and(|name| name.len() > LONGEST) => None,
             None => {
                 self.cores.push(Core::new(name));
-                self.cores.len() - 1
+                Some(self.cores.len() - 1)
             }
         };
-        Some(self.current)
+        self.current
     }
 
     /// Writes a record. False: there is no such line.
@@ -238,35 +296,29 @@ impl Converter {
         self.writer.write(&line, &mut self.buffer).is_ok()
     }
 
-    /// Writes a record that belongs to an instruction: behind it, wherever it was read.
-    fn emit_effect(&mut self, core: usize, stamp: Stamp, record: Record<'_>) -> bool {
-        if self.from.effects() == Effects::After {
-            return self.emit(core, stamp, record);
+    /// Writes the bytes that were gathered, and no more can be added to them.
+    fn flush(&mut self, core: usize) {
+        self.flush_run(core);
+        let known = &mut self.cores[core];
+        let unit = known.unit();
+        if let Some(place) = known.cuts.finish(unit) {
+            self.losses.add(Loss::AccessSizes, place);
         }
-        let Core { name, waiting, .. } = &mut self.cores[core];
-        let line = Line { raw: b"", stamp, core: name.as_deref(), record };
-        let is_said = self.writer.write(&line, waiting).is_ok();
-        if waiting.len() > WAITING {
-            self.buffer.append(waiting);
-        }
-        is_said
-    }
-
-    /// An instruction was written: effects that were read before it follow, and it is the one that others belong to.
-    fn arrive(&mut self, core: usize, instruction: &Instruction<'_>) {
-        let Core { waiting, .. } = &mut self.cores[core];
-        self.buffer.append(waiting);
-        self.cores[core].arrive(instruction);
     }
 
     /// Writes the bytes that were gathered.
-    fn flush(&mut self, core: usize) {
+    fn flush_run(&mut self, core: usize) {
         let Some((run, stamp)) = self.cores[core].run.take() else { return };
         match self.writer.style() {
             Style::Rev3 => self.write_pictures(core, &run, stamp),
             Style::FastModels => self.write_accesses(core, &run, stamp),
         }
     }
+}
+
+/// Is it a part of a line that is too long to be handed out at once?
+fn is_piece(line: &Line<'_>) -> bool {
+    matches!(line.record, Record::Unknown(Problem { kind: ProblemKind::TooLongLine, .. }))
 }
 
 /// The same time without decimals: in a finer unit, if there is one.

@@ -13,6 +13,7 @@ pub mod read;
 pub mod record;
 pub mod registers;
 pub mod state;
+pub mod steps;
 pub mod text;
 pub mod value;
 pub mod write;

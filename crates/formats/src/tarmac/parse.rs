@@ -108,7 +108,7 @@ impl Parser {
             Kind::Flow(kind) => event::flow(&mut cursor, kind)?,
             Kind::Transfer => memory::transfer(&mut cursor, tag)?,
             Kind::Bus => memory::bus(&mut cursor, tag)?,
-            Kind::Told => event::told(&mut cursor, tag),
+            Kind::Told => event::told(&mut cursor, tag)?,
         };
         Ok(())
     }

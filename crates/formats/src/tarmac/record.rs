@@ -111,7 +111,7 @@ pub enum Record<'a> {
     Register(Register<'a>),
     /// A system operation in the shape of a register: `R DC CISW 00000000:00000000`.
     Operation(Operation<'a>),
-    /// An access to memory: `MR4 00008034 000029b4`, `R08 ...`, `MNW4___D ...`.
+    /// An access to memory: `MR4 00009140 0000c0de`, `R08 ...`, `MNW4___D ...`.
     Access(Access<'a>),
     /// Bytes of an aligned chunk of memory: LD, LA, ST, SA, SX and their continuations.
     Picture(Picture<'a>),
@@ -119,7 +119,7 @@ pub enum Record<'a> {
     Transfer(Access<'a>),
     /// An access on a bus: `BNR4O__I ...`, `BR4... I... O... master address data`.
     Bus(Access<'a>),
-    /// `BR (00001c98) A`.
+    /// `BR (00002d40) A`.
     Branch(Branch),
     /// Program flow: FD, FI, FR.
     Flow(Flow),
@@ -368,7 +368,7 @@ pub enum Byte {
     Known(u8),
 }
 
-/// `BR (00001c98) A`.
+/// `BR (00002d40) A`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Branch {
     /// Where it goes.

@@ -299,7 +299,10 @@ impl Scene {
                 (None, Some(slot)) => self.pointer(slot),
                 (None, None) => self.pointer(self.sp()),
             },
-            b"lr" => self.pointer(context.map_or_else(|| self.lr(), |bank| Slot::LR_USR.at(bank))),
+            b"lr" => match context.map_or_else(|| self.lr(), |bank| Slot::LR_USR.at(bank)) {
+                Slot::X30 => Part::whole(Slot::X30, 64),
+                slot => self.pointer(slot),
+            },
             b"pc" => Part::whole(Slot::PC, 0),
             b"fp" if self.is_a64() => Part::whole(Slot::X0.at(29), 64),
             b"fp" => self.general(Slot::X0.at(11)),
@@ -312,9 +315,9 @@ impl Scene {
         })
     }
 
-    /// A stack pointer or a link register.
+    /// A stack pointer or a link register; another that has a bank is a general register.
     fn pointer(&self, slot: Slot) -> Part {
-        Part::whole(slot, if slot.is_stack_pointer() || slot.is_link() { 0 } else { 64 })
+        if slot.is_stack_pointer() || slot.is_link() { Part::whole(slot, 0) } else { self.general(slot) }
     }
 }
 

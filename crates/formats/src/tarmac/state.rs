@@ -7,6 +7,7 @@
 
 mod cells;
 mod data;
+mod forgotten;
 mod machine;
 mod memory;
 mod registers;
@@ -14,10 +15,12 @@ mod semihosting;
 
 pub use cells::Contents;
 pub use machine::{Core, Machine};
-pub use memory::{Known, Memory};
+pub use memory::{Known, LastWrite, Memory};
+pub(crate) use registers::Pointer;
 pub use registers::{Registers, Touched};
 
 use cells::Cells;
 pub(crate) use data::Bytes;
+pub(crate) use forgotten::{Forgotten, bytes_of};
 pub(crate) use machine::{Elsewhere, MOST_CORES};
-pub(crate) use memory::{GRANULE, Granule, known};
+pub(crate) use memory::{GRANULE, Granule};

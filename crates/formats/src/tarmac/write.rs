@@ -45,11 +45,11 @@ impl Style {
 /// use unspool_formats::tarmac::record::{Branch, InstructionSet, Line, Record, Stamp};
 /// use unspool_formats::tarmac::write::Writer;
 ///
-/// let branch = Branch { target: 0x1c98, digits: 8, set: Some(InstructionSet::A) };
+/// let branch = Branch { target: 0x2d40, digits: 8, set: Some(InstructionSet::A) };
 /// let line = Line { raw: b"", stamp: Stamp::Absent, core: None, record: Record::Branch(branch) };
 /// let mut out = Vec::new();
 /// Writer::rev3().write(&line, &mut out).unwrap();
-/// assert_eq!(out, b"                    BR (00001c98) A\n");
+/// assert_eq!(out, b"                    BR (00002d40) A\n");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Writer {

@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, IntoInnerError, Write};
 
 use anyhow::Context;
 use unspool::formats::tarmac::Line;
+use unspool::formats::tarmac::dialect::Effects;
 use unspool::formats::tarmac::read::Place;
 use unspool::formats::tarmac::record::{Record, Stamp};
 
@@ -19,6 +20,7 @@ pub(super) fn run(args: &Args, mut file: Tarmac) -> anyhow::Result<Verdict> {
     let cannot = || format!("cannot write {}", args.output.display());
     let mut cut = Cut {
         out: BufWriter::new(Target::open(&args.output)?),
+        effects: file.dialect().effects(),
         skip: args.skip,
         end: args.skip.saturating_add(args.limit.unwrap_or(u64::MAX)),
         instructions: 0,
@@ -42,6 +44,8 @@ pub(super) fn run(args: &Args, mut file: Tarmac) -> anyhow::Result<Verdict> {
 
 struct Cut {
     out: BufWriter<Target>,
+    /// Do lines belong to the instruction before them, or to the one behind?
+    effects: Effects,
     /// The instructions that are wanted.
     skip: u64,
     end: u64,
@@ -58,12 +62,17 @@ impl Cut {
     /// Takes a line. False: no more are wanted.
     fn line(&mut self, place: Place, line: &Line<'_>) -> bool {
         self.end_line(place.offset);
+        let before = self.instructions;
         self.instructions += u64::from(matches!(line.record, Record::Instruction(_)));
-        if self.instructions > self.end || self.end == 0 {
+        let number = match self.effects {
+            Effects::After => self.instructions,
+            Effects::Before => before + 1,
+        };
+        if number > self.end || self.end == 0 {
             return false;
         }
         let is_header = matches!(line.record, Record::Header(_)) && !self.is_behind_header;
-        let is_wanted = self.instructions > self.skip || self.skip == 0;
+        let is_wanted = number > self.skip || self.skip == 0;
         if is_header || is_wanted {
             self.has_no_time |= !is_header && !self.is_behind_header && self.skip > 0 && line.stamp == Stamp::Absent;
             self.is_behind_header |= !is_header;

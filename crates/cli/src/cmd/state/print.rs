@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use unspool::formats::tarmac::index::{CoreState, State};
 use unspool::formats::tarmac::record::Time;
-use unspool::formats::tarmac::state::Known;
+use unspool::formats::tarmac::state::LastWrite;
 
 use super::parse::{Place, Wanted};
 use crate::cmd::{grouped, many};
@@ -33,7 +33,7 @@ struct Row {
 struct Stretch {
     range: RangeInclusive<u64>,
     /// `None`: nothing is known of them.
-    known: Option<Known>,
+    write: Option<LastWrite>,
 }
 
 impl Shown<'_> {
@@ -42,11 +42,11 @@ impl Shown<'_> {
         self.state.cores.iter().filter(move |other| core.is_none_or(|core| core == other.name))
     }
 
-    /// A byte, as the core that is shown sees it, or as all do.
-    fn byte(&self, address: u64) -> Option<Known> {
+    /// The last write to a byte, as the core that is shown sees it, or as all do.
+    fn last_write(&self, address: u64) -> Option<LastWrite> {
         match self.core.and_then(|core| self.state.core(core.as_bytes())) {
-            Some(core) => core.memory.byte(address),
-            None => self.state.byte(address),
+            Some(core) => core.memory.last_write(address),
+            None => self.state.last_write(address),
         }
     }
 
@@ -86,8 +86,12 @@ impl Shown<'_> {
         for row in &rows {
             writeln!(out, "  {:<width$}  {}  line {}", row.name, row.value, row.line)?;
         }
-        let unknown = self.registers.iter().filter(|name| row(core, name).is_none());
-        unknown.into_iter().try_for_each(|name| writeln!(out, "  {name}  nobody knows"))
+        self.unknown(core).try_for_each(|name| writeln!(out, "  {name}  nobody knows"))
+    }
+
+    /// Those that are asked for, but were never written.
+    fn unknown(&self, core: &CoreState) -> impl Iterator<Item = &String> {
+        self.registers.iter().filter(move |name| row(core, name).is_none())
     }
 
     /// Sixteen bytes a row; rows of which nothing is known are left out.
@@ -119,7 +123,8 @@ impl Shown<'_> {
             Place::Range(range) => starts.extend((range.start() / 16..=range.end() / 16).map(|row| row * 16)),
         }
         let range = place.range();
-        let byte = |address: u64| self.byte(address).filter(|_| range.contains(&address)).map(|byte| byte.value);
+        let byte =
+            |address: u64| self.last_write(address).filter(|_| range.contains(&address)).and_then(|write| write.value);
         starts.into_iter().map(|start| (start, (0..16).map(|at| byte(start + at)).collect())).collect()
     }
 
@@ -135,7 +140,7 @@ impl Shown<'_> {
                 writeln!(out)?;
                 self.stretches(range).iter().try_for_each(|stretch| {
                     let (start, end) = (stretch.range.start(), stretch.range.end());
-                    writeln!(out, "{start:#x}..={end:#x}: {}", written(stretch.known))
+                    writeln!(out, "{start:#x}..={end:#x}: {}", written(stretch.write))
                 })
             }
         }
@@ -144,12 +149,12 @@ impl Shown<'_> {
     /// Bytes with the same last write, together.
     fn stretches(&self, range: &RangeInclusive<u64>) -> Vec<Stretch> {
         let mut stretches: Vec<Stretch> = Vec::new();
-        let tells = |known: Option<Known>| known.map(|known| (known.line, known.is_seen));
+        let tells = |write: Option<LastWrite>| write.map(|write| (write.line, write.is_seen, write.value.is_some()));
         for address in range.clone() {
-            let known = self.byte(address);
+            let write = self.last_write(address);
             match stretches.last_mut() {
-                Some(last) if tells(last.known) == tells(known) => last.range = *last.range.start()..=address,
-                _ => stretches.push(Stretch { range: address..=address, known }),
+                Some(last) if tells(last.write) == tells(write) => last.range = *last.range.start()..=address,
+                _ => stretches.push(Stretch { range: address..=address, write }),
             }
         }
         stretches
@@ -184,9 +189,12 @@ impl Shown<'_> {
         object.nullable_hex("pc", core.pc).string("mode", core.registers.mode().level.name());
         object.nullable("security", core.registers.mode().security.map(|security| format!("\"{}\"", security.name())));
         object.plain("instructions", core.instructions).plain("depth", core.depth);
-        object.list("registers", self.rows(core), |text, row| {
+        let known = self.rows(core).into_iter().map(|row| (row.name, Some(row.value), Some(row.line)));
+        let unknown = self.unknown(core).map(|name| (name.clone(), None, None));
+        object.list("registers", known.chain(unknown), |text, (name, value, line)| {
             let mut object = Object::within(text);
-            object.string("name", &row.name).string("value", &row.value).plain("line", row.line);
+            object.string("name", &name);
+            object.nullable("value", value.map(|value| format!("\"{value}\""))).nullable("line", line);
             object.close();
         });
         object.finish(out)
@@ -202,11 +210,12 @@ impl Shown<'_> {
             }),
             Wanted::Memory(range) => self.stretches(range).iter().try_for_each(|stretch| {
                 let mut object = Object::new(line);
-                let known = stretch.known.filter(|known| known.line > 0);
+                let write = stretch.write.filter(|write| write.line > 0);
                 object.string("kind", "last_write").hex("address", *stretch.range.start());
                 object.plain("length", stretch.range.end() - stretch.range.start() + 1);
-                object.nullable("line", known.map(|known| known.line));
-                object.flag("known", stretch.known.is_some()).flag("seen", known.is_some_and(|known| known.is_seen));
+                object.nullable("line", write.map(|write| write.line));
+                object.flag("known", stretch.write.is_some_and(|write| write.value.is_some()));
+                object.flag("seen", write.is_some_and(|write| write.is_seen));
                 object.finish(out)
             }),
         }
@@ -225,17 +234,20 @@ fn row(core: &CoreState, name: &str) -> Option<Row> {
         _ => 'x',
     };
     let value = (first..first + digits).rev().map(digit).collect();
-    Some(Row { name: name.to_string(), value, line: contents.line })
+    let line = bits.map_or(contents.line, |bits| contents.line_of(low, bits));
+    // Another part of it was written.
+    (line > 0).then(|| Row { name: name.to_string(), value, line })
 }
 
-fn written(known: Option<Known>) -> String {
-    match known {
+fn written(write: Option<LastWrite>) -> String {
+    match write {
         None => "nothing is known".to_string(),
-        Some(Known { line: 0, .. }) => "never written, but read".to_string(),
-        Some(Known { line, is_seen: true, .. }) => {
+        Some(LastWrite { line: 0, .. }) => "never written, but read".to_string(),
+        Some(LastWrite { line, is_seen: true, .. }) => {
             format!("read as something new on line {line}; nobody here wrote it")
         }
-        Some(Known { line, .. }) => format!("line {line}"),
+        Some(LastWrite { line, value: None, .. }) => format!("line {line}, value unknown"),
+        Some(LastWrite { line, .. }) => format!("line {line}"),
     }
 }
 

@@ -175,7 +175,8 @@ pub(in crate::stf) struct Packed {
 impl Packed {
     /// The next piece of it.
     pub(super) fn next(&mut self, zstd: &mut Zstd, mut buffer: Vec<u8>) -> Piece {
-        if self.used == 0 {
+        let is_first = self.used == 0;
+        if is_first {
             if let Some(piece) = self.at_once(zstd, &mut buffer) {
                 return piece;
             }
@@ -193,6 +194,11 @@ impl Packed {
             match progress {
                 Ok(Progress::More) => {}
                 Ok(Progress::Stuck) => break Then::Fault(Fault::CutShort, self.used as u64),
+                // A frame may ask for more memory than it needs. What holds little is read anyway.
+                Err(Fault::Memory) if is_first => match self.within(zstd, &mut Vec::new(), PIECE) {
+                    Some(piece) => return piece,
+                    None => break Then::Fault(Fault::Memory, self.used as u64),
+                },
                 Err(fault) => break Then::Fault(fault, self.used as u64),
                 Ok(Progress::Ended) if self.used == self.bytes.len() => break Then::End,
                 Ok(Progress::Ended) if is_frame(&self.bytes[self.used..]) => zstd.start(),
@@ -205,6 +211,11 @@ impl Packed {
     /// All of it, where it is small enough and nothing is wrong with it.
     fn at_once(&mut self, zstd: &mut Zstd, buffer: &mut Vec<u8>) -> Option<Piece> {
         let size = self.room.and_then(|size| usize::try_from(size).ok()).filter(|size| *size <= PIECE)?;
+        self.within(zstd, buffer, size)
+    }
+
+    /// All of it, if it has no more bytes than these.
+    fn within(&mut self, zstd: &mut Zstd, buffer: &mut Vec<u8>, size: usize) -> Option<Piece> {
         fill(buffer, size);
         let length = zstd.whole(&self.bytes, &mut buffer[..size])?;
         self.used = self.bytes.len();

@@ -3,7 +3,8 @@
 use unspool_isa::{Facts, Isa};
 
 use super::super::record::{Instruction, InstructionSet, Stamp};
-use super::memory::Run;
+use super::before::Before;
+use super::memory::{Cuts, Run};
 use super::opcode::{facts_of, is_branch, unit};
 
 /// A core.
@@ -17,8 +18,10 @@ pub(super) struct Core {
     pub(super) run: Option<(Run, Stamp)>,
     /// The time of the step that effects belong to.
     pub(super) step: Option<Stamp>,
-    /// Effects that were printed before their instruction.
-    pub(super) waiting: Vec<u8>,
+    /// What was printed before the instruction that did it.
+    pub(super) before: Before,
+    /// How accesses were cut.
+    pub(super) cuts: Cuts,
     /// An asynchronous event that may turn out to be the cause of an exception.
     pub(super) asynchronous: Option<Vec<u8>>,
     /// An exception was taken since the last instruction.
@@ -28,6 +31,7 @@ pub(super) struct Core {
     /// The target that a BR line said.
     pub(super) target: Option<u64>,
     pub(super) is_m_profile: bool,
+    pub(super) is_fiq: bool,
 }
 
 /// An instruction, as far as what follows needs it.
@@ -52,12 +56,14 @@ impl Core {
             number: 0,
             run: None,
             step: None,
-            waiting: Vec::new(),
+            before: Before::default(),
+            cuts: Cuts::default(),
             asynchronous: None,
             has_exception: false,
             has_branches: false,
             target: None,
             is_m_profile: false,
+            is_fiq: false,
         }
     }
 
@@ -65,6 +71,7 @@ impl Core {
     pub(super) fn arrive(&mut self, instruction: &Instruction<'_>) {
         let mode = instruction.mode;
         self.is_m_profile = [&b"thr"[..], b"hand", b"hndl"].iter().any(|start| mode.starts_with(start));
+        self.is_fiq = mode.starts_with(b"fiq");
         self.has_exception = false;
         self.target = None;
         self.last = Some(Last {

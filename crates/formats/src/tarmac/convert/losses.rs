@@ -50,6 +50,10 @@ losses! {
     Attributes "memory attributes" false;
     /// The data of an aborted access.
     AbortedData "data of an aborted access" false;
+    /// Pictures do not say into how many accesses bytes are cut, nor in which order they come: opcodes do, but otherwise.
+    AccessSizes "sizes of accesses" false;
+    /// An effect that was printed before its instruction has the time of the instruction now.
+    EffectTime "time of an effect before its instruction" false;
     /// A physical address that does not follow from the first of its access.
     AccessPhysical "physical address of a part of an access" false;
     /// The context of a register that its name does not say.

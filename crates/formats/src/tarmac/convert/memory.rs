@@ -5,6 +5,7 @@
 //! What one instruction reads or writes without a gap is a run. In Rev 3 it is cut into chunks of sixteen bytes, the
 //! highest first, as the models do it; in Fast Models it is cut into accesses as large as the opcode says.
 
+use super::super::read;
 use super::super::record::{Access, Byte, Direction, Order, Physical, Picture, PictureKind};
 use super::super::value::Digit;
 use super::super::write::push_hex;
@@ -173,6 +174,56 @@ impl Run {
     /// Does an aborted access have data?
     pub(super) fn has_lost_data(&self) -> bool {
         self.kind.is_aborted && self.bytes.iter().any(|byte| matches!(byte, Byte::Known(_)))
+    }
+}
+
+/// How accesses without a line of another kind between them were cut, and what their pictures say of that.
+#[derive(Debug, Default)]
+pub(super) struct Cuts {
+    /// Where the first of them was read.
+    since: Option<read::Place>,
+    said: Vec<(u64, usize)>,
+    pictured: Vec<Run>,
+}
+
+impl Cuts {
+    /// An access was read.
+    pub(super) fn say(&mut self, place: read::Place, address: u64, size: usize) {
+        self.since.get_or_insert(place);
+        self.said.push((address, size));
+    }
+
+    /// So many accesses were read.
+    pub(super) fn len(&self) -> usize {
+        self.said.len()
+    }
+
+    /// A picture was written: as who reads it does, this gathers bytes if the opcode says how to cut them again.
+    pub(super) fn picture(&mut self, kind: Kind, picture: &Picture<'_>, unit: Option<u16>) {
+        for (at, bytes) in runs(&picture.bytes) {
+            let address = picture.address.wrapping_add(at as u64);
+            let is_grown = unit.is_some()
+                && self.pictured.last_mut().is_some_and(|run| {
+                    run.append(kind, address, bytes, None) || run.prepend(kind, address, bytes, None)
+                });
+            if !is_grown {
+                self.pictured.push(Run::new(kind, address, bytes, None));
+            }
+        }
+    }
+
+    /// No more can be added. If the opcode gives other accesses back: where they were.
+    pub(super) fn finish(&mut self, unit: Option<u16>) -> Option<read::Place> {
+        let since = self.since.take()?;
+        let mut expected = self.said.iter();
+        let mut is_other = false;
+        for run in &self.pictured {
+            run.accesses(unit, |address, bytes, _| is_other |= expected.next() != Some(&(address, bytes.len())));
+        }
+        is_other |= expected.next().is_some();
+        self.said.clear();
+        self.pictured.clear();
+        is_other.then_some(since)
     }
 }
 

@@ -37,13 +37,15 @@ fn is_exception_level(name: &[u8]) -> bool {
 }
 
 /// The name of a register in the words of the style. True: the context is said by the name, or says nothing.
-pub(super) fn spell_register(style: Style, register: &Register<'_>, out: &mut Vec<u8>) -> bool {
+///
+/// `is_fiq`: the core is in fiq mode, where r8 to r12 without a bank are not those of user mode.
+pub(super) fn spell_register(style: Style, register: &Register<'_>, is_fiq: bool, out: &mut Vec<u8>) -> bool {
     match style {
         Style::Rev3 => {
             spell_for_rev3(register.name, out);
             true
         }
-        Style::FastModels => spell_for_fast_models(register.name, register.context, out),
+        Style::FastModels => spell_for_fast_models(register.name, register.context, is_fiq, out),
     }
 }
 
@@ -64,15 +66,14 @@ fn spell_for_rev3(name: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-fn spell_for_fast_models(name: &[u8], context: &[u8], out: &mut Vec<u8>) -> bool {
+fn spell_for_fast_models(name: &[u8], context: &[u8], is_fiq: bool, out: &mut Vec<u8>) -> bool {
     if name.eq_ignore_ascii_case(b"cpsr") {
         out.extend_from_slice(b"cpsr");
         return is_state(context);
     }
     let (base, mut bank) = bank_of(name);
     let is_context_bank = bank.is_none() && BANKED.iter().any(|bank| bank.eq_ignore_ascii_case(context));
-    // The registers of user mode are those without a bank.
-    if is_context_bank && !context.eq_ignore_ascii_case(b"usr") {
+    if is_context_bank && !is_without_bank(base, context, is_fiq) {
         bank = Some(context);
     }
     let number = match (core_register(base), bank) {
@@ -94,6 +95,18 @@ fn spell_for_fast_models(name: &[u8], context: &[u8], out: &mut Vec<u8>) -> bool
         out.extend(bank.iter().map(u8::to_ascii_lowercase));
     }
     is_context_bank || is_state(context)
+}
+
+/// Is a register of this mode the one that the name alone says too?
+fn is_without_bank(name: &[u8], mode: &[u8], is_fiq: bool) -> bool {
+    let is_user = mode.eq_ignore_ascii_case(b"usr");
+    match core_register(name) {
+        Some(0..=7 | 15) => true,
+        Some(8..=12) => !is_fiq && !mode.eq_ignore_ascii_case(b"fiq"),
+        // Every mode has a stack pointer and a link register of its own.
+        Some(_) => false,
+        None => is_user && ![&b"sp"[..], b"lr"].iter().any(|banked| name.eq_ignore_ascii_case(banked)),
+    }
 }
 
 /// A context that only tells the execution state, or none.
@@ -197,6 +210,10 @@ mod tests {
             (Style::FastModels, "SP_SVC", "", "r13_svc"),
             (Style::FastModels, "R12", "FIQ", "r12_fiq"),
             (Style::FastModels, "R1", "USR", "r1"),
+            (Style::FastModels, "R15", "USR", "r15"),
+            (Style::FastModels, "R9", "USR", "r9"),
+            (Style::FastModels, "R14", "USR", "r14_usr"),
+            (Style::FastModels, "SP", "USR", "r13_usr"),
             (Style::FastModels, "LR", "SVC", "r14_svc"),
             (Style::FastModels, "SPSR", "SVC", "spsr_svc"),
             (Style::FastModels, "SP_EL3", "", "SP_EL3"),
@@ -213,7 +230,7 @@ mod tests {
                 notes: b"",
             };
             let mut out = Vec::new();
-            assert!(spell_register(style, &register, &mut out), "{name}");
+            assert!(spell_register(style, &register, false, &mut out), "{name}");
             assert_eq!(String::from_utf8_lossy(&out), expected);
         }
     }

@@ -36,9 +36,6 @@ impl Converter {
                 (known.has_branches, known.target) = (true, Some(branch.target));
                 self.resolve(core, None);
             }
-            Record::Operation(_) => {
-                self.emit_effect(core, stamp, line.record);
-            }
             record => {
                 self.emit(core, stamp, *record);
             }
@@ -49,13 +46,20 @@ impl Converter {
     pub(super) fn end_fast_models(&mut self, core: usize) {
         self.keep_asynchronous(core);
         self.resolve(core, None);
+        let known = &self.cores[core];
+        // No instruction tells where execution goes on. A direct branch says so itself.
+        let certain = known.last.filter(|_| !known.has_exception).and_then(|last| last.target());
+        if known.target.is_some() && known.target != certain {
+            self.lose(Loss::Target);
+        }
     }
 
     /// An asynchronous event without an exception.
     fn keep_asynchronous(&mut self, core: usize) {
         if let Some(raw) = self.cores[core].asynchronous.take() {
             self.lose(Loss::Exception);
-            self.push_raw(&raw);
+            self.buffer.extend_from_slice(&raw);
+            self.buffer.push(b'\n');
         }
     }
 
@@ -81,7 +85,7 @@ impl Converter {
     /// A branch of Rev 3 that may not have been taken is held back until that is known.
     fn arrive_at(&mut self, core: usize, instruction: &Instruction<'_>, start: usize) {
         let at = self.buffer.get(start..).and_then(|line| line.windows(4).position(|word| word == b"IT ("));
-        self.arrive(core, instruction);
+        self.cores[core].arrive(instruction);
         let is_open = instruction.tag == Tag::Es && self.cores[core].last.is_some_and(|last| last.is_open());
         if let Some(at) = at.filter(|_| is_open) {
             self.holds.push((core, start + at + 1));
@@ -114,6 +118,7 @@ impl Converter {
         let is_asynchronous = exception.is_step || known.asynchronous.is_some();
         known.asynchronous = None;
         let value = Some(known.event_address(is_asynchronous));
+        (known.has_exception, known.target) = (true, None);
         let event = Event { value, mode: b"", number: Some(number), name: &name, is_exception: true };
         self.emit(core, stamp, Record::Event(event));
     }
@@ -121,10 +126,10 @@ impl Converter {
     fn spell_register(&mut self, core: usize, stamp: Stamp, register: &Register<'_>) {
         let mut name = std::mem::take(&mut self.spelled);
         name.clear();
-        if !spell_register(Style::FastModels, register, &mut name) {
+        if !spell_register(Style::FastModels, register, self.cores[core].is_fiq, &mut name) {
             self.lose(Loss::Context);
         }
-        self.emit_effect(core, stamp, Record::Register(Register { name: &name, context: b"", ..*register }));
+        self.emit(core, stamp, Record::Register(Register { name: &name, context: b"", ..*register }));
         self.spelled = name;
     }
 
@@ -139,7 +144,7 @@ impl Converter {
         push_number(&mut number, &bytes, self.is_big_endian);
         let data = Some(Value(&number)).filter(|_| !access.is_aborted);
         let said = Access { order: Order::Number, owner: None, data, notes: b"", ..*access };
-        self.emit_effect(core, stamp, Record::Access(said));
+        self.emit(core, stamp, Record::Access(said));
     }
 
     fn take_picture(&mut self, core: usize, stamp: Stamp, picture: &Picture<'_>) {
@@ -215,7 +220,7 @@ impl Converter {
                 is_locked: false,
                 notes: b"",
             };
-            self.emit_effect(core, stamp, Record::Access(access));
+            self.emit(core, stamp, Record::Access(access));
         });
     }
 }

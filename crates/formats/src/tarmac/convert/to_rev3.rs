@@ -4,9 +4,12 @@ use super::super::record::{
     Access, Branch, Event, Exception, Instruction, InstructionSet, Line, Picture, Purpose, Record, Register, Stamp, Tag,
 };
 use super::super::write::Style;
-use super::memory::{Kind, Run, bytes_of, has_detail, runs};
+use super::memory::{Cuts, Kind, Run, bytes_of, has_detail, runs};
 use super::names::{event_of, exception_of, spell_mode, spell_register};
 use super::{Converter, Loss};
+
+/// More accesses in a row than an instruction has.
+const MANY: usize = 1 << 10;
 
 impl Converter {
     pub(super) fn say_in_rev3(&mut self, core: usize, stamp: Stamp, line: &Line<'_>) {
@@ -48,7 +51,7 @@ impl Converter {
     fn effect(&mut self, core: usize, stamp: Stamp, record: Record<'_>) {
         let Some(known) = self.cores.get(core) else { return };
         let is_same = known.name.is_none() && known.step == Some(stamp);
-        self.emit_effect(core, if is_same { Stamp::Absent } else { stamp }, record);
+        self.emit(core, if is_same { Stamp::Absent } else { stamp }, record);
     }
 
     /// A step that is no instruction.
@@ -71,7 +74,7 @@ impl Converter {
         self.emit(core, stamp, Record::Instruction(said));
         self.spelled = mode;
         self.cores[core].step = Some(stamp);
-        self.arrive(core, instruction);
+        self.cores[core].arrive(instruction);
     }
 
     fn count_losses(&mut self, core: usize, instruction: &Instruction<'_>, set: InstructionSet) {
@@ -146,7 +149,7 @@ impl Converter {
     fn register(&mut self, core: usize, stamp: Stamp, register: &Register<'_>) {
         let mut name = std::mem::take(&mut self.spelled);
         name.clear();
-        spell_register(Style::Rev3, register, &mut name);
+        spell_register(Style::Rev3, register, false, &mut name);
         self.effect(core, stamp, Record::Register(Register { name: &name, ..*register }));
         self.spelled = name;
     }
@@ -164,7 +167,11 @@ impl Converter {
             self.lose(Loss::AccessDetail);
         }
         let kind = Kind { direction: access.direction, is_aborted: access.is_aborted };
+        if self.cores[core].cuts.len() >= MANY {
+            self.flush(core);
+        }
         let known = &mut self.cores[core];
+        known.cuts.say(self.place, address, bytes.len());
         let can_grow = known.unit().is_some();
         if let Some((run, since)) = &mut known.run
             && can_grow
@@ -173,7 +180,7 @@ impl Converter {
         {
             return;
         }
-        self.flush(core);
+        self.flush_run(core);
         self.cores[core].run = Some((Run::new(kind, address, &bytes, access.physical.as_ref()), stamp));
     }
 
@@ -192,14 +199,18 @@ impl Converter {
             let run = Run::new(kind, picture.address.wrapping_add(at as u64), bytes, None);
             self.write_pictures(core, &run, stamp);
         }
+        // These never were accesses.
+        self.cores[core].cuts = Cuts::default();
     }
 
     pub(super) fn write_pictures(&mut self, core: usize, run: &Run, stamp: Stamp) {
         let digits = self.cores[core].digits();
         let is_plain = self.cores[core].name.is_none() && self.cores[core].step == Some(stamp);
         let can_continue = self.has_continuations && is_plain;
+        let unit = self.cores[core].unit();
         let mut is_first = true;
         run.pictures(digits, |picture| {
+            self.cores[core].cuts.picture(run.kind, picture, unit);
             let is_continuation = !is_first && can_continue;
             is_first = false;
             self.effect(core, stamp, Record::Picture(Picture { is_continuation, ..*picture }));

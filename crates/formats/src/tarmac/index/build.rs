@@ -8,12 +8,13 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 
 use super::bytes::put;
-use super::calls::flow;
+use super::calls::{Pointers, flow};
 use super::checkpoint::{Checkpoint, CoreAt};
 use super::directory::{Directory, Piece, finish, start};
 use super::query::Before;
 use super::segment::{CoreSummary, Summary, Text, put_addresses, summarize};
 use super::store::Packed;
+use super::table::put_forgotten;
 use super::tree::{Node, Tree};
 use super::{Fingerprint, IndexError, IndexOptions, Totals};
 use crate::tarmac::parse::Parser;
@@ -243,7 +244,7 @@ impl<S: Read + Write + Seek> Merge<'_, S> {
         let base = self.directory.totals.lines;
         let machine = Machine::with(options.big_endian, cores, self.now.current, base);
         let pieces = self.directory.pieces.len();
-        let mut before = Before { file: self.file, directory: &self.directory, pieces, failed: None };
+        let mut before = Before::new(&mut *self.file, &self.directory, pieces);
         let mut summary = summarize(text, &options, machine, &mut before);
         if let Some(error) = before.failed {
             return Err(error);
@@ -277,6 +278,10 @@ impl<S: Read + Write + Seek> Merge<'_, S> {
             addresses: Some(Packed::of(&put_addresses(&summary.addresses)).save(self.file, &mut self.end)?),
             ..Node::default()
         };
+        for (at, core) in summary.cores.iter().enumerate().filter(|(_, core)| !core.forgotten.is_empty()) {
+            let block = Packed::of(&put_forgotten(&core.forgotten)).save(self.file, &mut self.end)?;
+            node.forgotten.push((places.get(at).map_or(MOST_CORES, |place| *place) as u16, block));
+        }
         for ((core, first), packed) in &summary.tables {
             let core = places.get(usize::from(*core)).map_or(MOST_CORES, |place| *place) as u16;
             node.tables.push(((core, *first), packed.save(self.file, &mut self.end)?));
@@ -312,14 +317,21 @@ fn follow_core(now: &mut CoreAt, later: CoreSummary, base: u64, options: &IndexO
         }
     }
     // From the last instruction before the piece to its first.
-    if let (Some(previous), Some(first)) = (now.track.previous, later.track.first)
-        && previous.next != first
+    if let Some(first) = &later.track.first
+        && !first.mode.is_empty()
     {
-        let (lr, sp) = now.track.snapshot.unwrap_or_else(|| now.behind());
-        let flow = flow(&previous, first, lr, sp);
+        now.registers.set_mode(&first.mode);
+        now.registers.set_is_a64(first.is_a64.or(now.registers.is_a64()));
+    }
+    if let (Some(previous), Some(first)) = (now.track.previous, &later.track.first)
+        && previous.next != first.address
+    {
+        let pointers = now.track.snapshot.unwrap_or_else(|| Pointers::of(&now.registers));
+        let flow = flow(&previous, first.address, pointers);
         flow.iter().for_each(|flow| now.calls.take(flow, &now.registers));
     }
     later.track.flows.iter().for_each(|flow| now.calls.take(flow, &now.registers));
+    now.track.snapshot = later.track.snapshot.map(|later| later.resolved(&now.registers)).or(now.track.snapshot);
     if later.is_seeded {
         now.registers = later.registers;
     } else {
@@ -327,7 +339,6 @@ fn follow_core(now: &mut CoreAt, later: CoreSummary, base: u64, options: &IndexO
     }
     now.track.instructions += later.track.instructions;
     now.track.previous = later.track.previous.or(now.track.previous);
-    now.track.snapshot = later.track.snapshot.or(now.track.snapshot);
 }
 
 fn put_exceptions(exceptions: &[(u32, usize, u64)], places: &[usize]) -> Vec<u8> {

@@ -6,8 +6,7 @@
 use unspool_isa::{Isa, Kind, facts};
 
 use crate::tarmac::record::{Instruction, InstructionSet};
-use crate::tarmac::registers::Slot;
-use crate::tarmac::state::Registers;
+use crate::tarmac::state::{Pointer, Registers};
 
 /// Calls above these are counted, but cannot be returned from.
 const MOST_FRAMES: usize = 1 << 16;
@@ -42,48 +41,58 @@ impl Previous {
     }
 }
 
-/// A call, or what may be a return.
+/// Execution went from an instruction to an address that is not behind it: a call, or what may be a return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Flow {
-    /// A call: the address that it returns to. Otherwise where execution goes.
-    pub(super) address: u64,
-    pub(super) is_call: bool,
-    pub(super) sp: Stack,
+    /// The address behind the instruction.
+    next: u64,
+    /// Where execution goes.
+    target: u64,
+    /// The instruction is a call; otherwise the link register tells.
+    is_call: bool,
+    /// It may return.
+    is_return: bool,
+    pointers: Pointers,
 }
 
-/// The stack pointer, as far as a part of a log tells.
+/// The link register and the stack pointer, as far as a part of a log tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stack {
-    /// What it is, if this part has written it.
-    pub(super) value: Option<u64>,
-    /// Which register it is.
-    pub(super) slot: Slot,
-    /// Another stack pointer, the last that was written in this part.
-    pub(super) other: Option<u64>,
+pub(super) struct Pointers {
+    pub(super) lr: Pointer,
+    pub(super) sp: Pointer,
 }
 
-impl Stack {
+impl Pointers {
+    #[inline]
     pub(super) fn of(registers: &Registers) -> Self {
-        let (slot, value, other) = registers.stack();
-        Self { value, slot, other }
+        Self { lr: registers.link(), sp: registers.stack() }
     }
 
-    /// What it is, with the registers as they were at the start of the part.
-    fn resolve(&self, start: &Registers) -> Option<u64> {
-        let before = || start.get(self.slot).and_then(|contents| contents.number());
-        self.value.or_else(before).or(self.other).or_else(|| start.stack().2)
+    /// What they are, with the registers as they were at the start of the part.
+    pub(super) fn resolved(&self, start: &Registers) -> Self {
+        Self { lr: Pointer::Is(self.lr.resolve(start, true)), sp: Pointer::Is(self.sp.resolve(start, false)) }
     }
 }
 
 /// Execution went from an instruction to an address that is not behind it; what link register and stack pointer are now.
-/// `None`: neither call nor return.
-pub(super) fn flow(previous: &Previous, target: u64, lr: Option<u64>, sp: Stack) -> Option<Flow> {
+/// `None`: neither call nor return, whatever was before.
+pub(super) fn flow(previous: &Previous, target: u64, pointers: Pointers) -> Option<Flow> {
     let known = previous.isa().zip(previous.opcode).map(|(isa, opcode)| facts(isa, previous.address, opcode));
-    let is_linked = lr.is_some_and(|lr| lr & !1 == previous.next & !1);
-    let is_call = is_linked || known.is_some_and(|facts| facts.link);
+    let is_call = known.is_some_and(|facts| facts.link);
     let is_return = known.is_none_or(|facts| facts.kind == Kind::Indirect);
-    let address = if is_call { previous.next } else { target };
-    (is_call || is_return).then_some(Flow { address, is_call, sp })
+    let flow = Flow { next: previous.next, target, is_call, is_return, pointers };
+    let may_link = match pointers.lr {
+        Pointer::Is(lr) => flow.is_linked(lr),
+        Pointer::Depends { .. } => true,
+    };
+    (is_call || is_return || may_link).then_some(flow)
+}
+
+impl Flow {
+    /// The link register has the address behind the instruction.
+    fn is_linked(&self, lr: Option<u64>) -> bool {
+        lr.is_some_and(|lr| lr & !1 == self.next & !1)
+    }
 }
 
 /// Calls that have not returned.
@@ -103,15 +112,18 @@ impl Calls {
 
     /// A call or what may be a return; `start` are the registers at the start of the part of the log.
     pub(super) fn take(&mut self, flow: &Flow, start: &Registers) {
-        let sp = flow.sp.resolve(start);
-        if flow.is_call {
+        let sp = flow.pointers.sp.resolve(start, false);
+        if flow.is_call || flow.is_linked(flow.pointers.lr.resolve(start, true)) {
             if self.frames.len() < MOST_FRAMES {
-                self.frames.push((flow.address, sp));
+                self.frames.push((flow.next, sp));
             }
             return;
         }
+        if !flow.is_return {
+            return;
+        }
         let is_it = |(address, other): &(u64, Option<u64>)| {
-            *address == flow.address && (sp.is_none() || other.is_none() || sp == *other)
+            *address == flow.target && (sp.is_none() || other.is_none() || sp == *other)
         };
         let found = self.frames.iter().rev().take(REACH).position(is_it);
         if let Some(above) = found {

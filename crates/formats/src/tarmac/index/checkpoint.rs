@@ -2,12 +2,12 @@
 
 use super::IndexError;
 use super::bytes::{Cursor, Malformed, put, put_bytes};
-use super::calls::{Calls, Previous, Stack};
+use super::calls::{Calls, Pointers, Previous};
 use super::segment::Track;
 use super::time::{put_time, take_time};
 use crate::tarmac::record::{InstructionSet, Time};
-use crate::tarmac::registers::Slot;
-use crate::tarmac::state::Registers;
+use crate::tarmac::registers::{MOST_BITS, Slot};
+use crate::tarmac::state::{Pointer, Registers};
 
 /// Calls that are kept in a checkpoint, the innermost ones.
 const KEPT: usize = 4096;
@@ -57,11 +57,6 @@ impl Checkpoint {
 }
 
 impl CoreAt {
-    /// Link register and stack pointer as they are now.
-    pub(super) fn behind(&self) -> (Option<u64>, Stack) {
-        (self.registers.lr(), Stack::of(&self.registers))
-    }
-
     fn put(&self, out: &mut Vec<u8>) {
         put_bytes(out, &self.name);
         put_registers(out, &self.registers);
@@ -76,11 +71,9 @@ impl CoreAt {
         put(out, self.track.instructions);
         put_previous(out, self.track.previous);
         out.push(u8::from(self.track.snapshot.is_some()));
-        if let Some((lr, sp)) = self.track.snapshot {
-            put_option(out, lr);
-            put_option(out, sp.value);
-            put(out, sp.slot.0.into());
-            put_option(out, sp.other);
+        if let Some(pointers) = self.track.snapshot {
+            put_option(out, pointers.lr.resolve(&self.registers, true));
+            put_option(out, pointers.sp.resolve(&self.registers, false));
         }
     }
 
@@ -95,9 +88,8 @@ impl CoreAt {
         let below = depth.checked_sub(frames.len() as u64).ok_or(Malformed)?;
         let mut track = Track { instructions: cursor.number()?, previous: take_previous(cursor)?, ..Track::default() };
         if cursor.byte()? != 0 {
-            let (lr, value) = (take_option(cursor)?, take_option(cursor)?);
-            let stack = Stack { value, slot: take_slot(cursor)?, other: take_option(cursor)? };
-            track.snapshot = Some((lr, stack));
+            let (lr, sp) = (Pointer::Is(take_option(cursor)?), Pointer::Is(take_option(cursor)?));
+            track.snapshot = Some(Pointers { lr, sp });
         }
         Ok(Self { name, registers, calls: Calls { frames, below }, track })
     }
@@ -152,8 +144,14 @@ fn put_registers(out: &mut Vec<u8>, registers: &Registers) {
     put(out, count);
     registers.each(|slot, _, contents| {
         put(out, slot.0.into());
-        put(out, u64::from(contents.bits) << 1 | u64::from(registers.cells.is_whole(slot)));
+        let whole = registers.cells.whole(slot);
+        // Mostly one write is the last to all of it.
+        let is_one = contents.lines().iter().copied().chain(whole).all(|line| line == contents.line);
+        put(out, u64::from(contents.bits) << 2 | u64::from(!is_one) << 1 | u64::from(whole.is_some()));
         put(out, contents.line);
+        if !is_one {
+            contents.lines().iter().copied().chain(whole).for_each(|line| put(out, line));
+        }
         let (value, known) = contents.words();
         let words = usize::from(contents.bits).div_ceil(64);
         value.iter().take(words).chain(known.iter().take(words)).for_each(|word| put(out, *word));
@@ -176,19 +174,27 @@ fn take_registers(cursor: &mut Cursor<'_>) -> Result<Registers, Malformed> {
     }
     for _ in 0..cursor.count()? {
         let (slot, bits, line) = (take_slot(cursor)?, cursor.number()?, cursor.number()?);
-        let (bits, is_whole) = (bits >> 1, bits & 1 != 0);
-        let words = (bits as usize).div_ceil(64);
+        let (bits, has_lines, is_whole) = (bits >> 2, bits & 2 != 0, bits & 1 != 0);
+        if bits > MOST_BITS as u64 {
+            return Err(Malformed);
+        }
+        let (words, halves) = ((bits as usize).div_ceil(64), (bits as usize).div_ceil(32));
+        let mut lines = vec![line; halves];
+        let mut whole = is_whole.then_some(line);
+        if has_lines {
+            for line in lines.iter_mut().chain(&mut whole) {
+                *line = cursor.number()?;
+            }
+        }
         let mut numbers = Vec::new();
-        for _ in 0..2 * words.min(cursor.0.len()) {
+        for _ in 0..2 * words {
             numbers.push(cursor.number()?);
         }
         let (value, known) = numbers.split_at(numbers.len() / 2);
         if !registers.restore(slot, bits, line, value, known) {
             return Err(Malformed);
         }
-        if is_whole {
-            registers.restore_whole(slot);
-        }
+        registers.restore_lines(slot, &lines, whole);
     }
     Ok(registers)
 }

@@ -19,7 +19,7 @@ use crate::tarmac::record::Time;
 const MAGIC: &[u8; 12] = b"unspool-idx\n";
 
 /// The version that is written and read.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// The bytes of head and tail.
 pub(super) const HEAD: u64 = 16;

@@ -3,6 +3,7 @@
 //! A question finds its piece in the directory, and then goes through this piece line by line: from what is known at its
 //! start to the line that is asked for.
 
+use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::{Range, RangeInclusive};
 
@@ -12,7 +13,7 @@ use super::checkpoint::Checkpoint;
 use super::directory::{Directory, Index};
 use super::segment::{Text, Track, each_line};
 use crate::tarmac::record::{Line, Record, Stamp, Time};
-use crate::tarmac::state::{Core, Elsewhere, GRANULE, Known, Machine, Memory, Registers, known};
+use crate::tarmac::state::{Core, Elsewhere, GRANULE, Granule, Known, LastWrite, Machine, Memory, Registers, bytes_of};
 
 /// A log and its index.
 #[derive(Debug)]
@@ -66,7 +67,12 @@ pub struct CoreState {
 impl State {
     /// A byte of memory that all cores share: what was written last, by whichever core.
     pub fn byte(&self, address: u64) -> Option<Known> {
-        let each = || self.cores.iter().filter_map(|core| core.memory.byte(address));
+        self.last_write(address)?.known()
+    }
+
+    /// The last write to a byte of memory that all cores share, even if it is not known what it wrote.
+    pub fn last_write(&self, address: u64) -> Option<LastWrite> {
+        let each = || self.cores.iter().filter_map(|core| core.memory.last_write(address));
         let last = each().max_by_key(|byte| (byte.line, !byte.is_seen))?;
         // What one core saw, another may have written.
         let written = each().filter(|byte| !byte.is_seen && byte.line > 0).max_by_key(|byte| byte.line);
@@ -109,7 +115,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
             let mut memory = Memory::new();
             for range in &granules {
                 self.gather(place, 0..piece, range, &mut memory)?;
-                append(&mut memory, &core.memory, range, base);
+                memory.append(&core.memory, range, u32::try_from(base).unwrap_or(u32::MAX));
             }
             cores.push(CoreState {
                 name: core.name.clone(),
@@ -150,7 +156,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
             for range in ranges {
                 let mut later = Memory::new();
                 if let Some(own) = own {
-                    append(&mut later, own, range, 0);
+                    later.append(own, range, 0);
                 }
                 // A few bytes are mostly known soon; of all memory everything has to be looked at.
                 for node in self.directory().tree.cover(piece + 1..last) {
@@ -182,17 +188,17 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         let (checkpoint, text) = (self.checkpoint(piece)?, self.text(piece)?);
         let (base, options) = (self.base(piece), self.directory().options);
         let mut time = checkpoint.time;
-        let mut starts = Vec::new();
         let (mut cores, mut tracks) = (Vec::new(), Vec::new());
         for core in checkpoint.cores {
-            starts.push(core.registers.clone());
             let (name, registers) = (core.name, core.registers);
             cores.push(Core { name, registers, is_settled: true, ..Core::default() });
             tracks.push((core.track, core.calls));
         }
         let mut machine = Machine::with(options.big_endian, cores, checkpoint.current, base);
         let Index { file, directory, .. } = &mut self.index;
-        let mut before = Before { file, directory, pieces: piece, failed: None };
+        let mut before = Before::new(file, directory, piece);
+        // All that was before is in the registers.
+        let nothing = Registers::new();
         each_line(&text, &options, |number, other| {
             if base + u64::from(number) > line {
                 return false;
@@ -203,10 +209,9 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
             let core = machine.line_after(number.into(), other, &mut before);
             if let (Record::Instruction(instruction), Some(at)) = (&other.record, core) {
                 tracks.resize_with(machine.cores().len(), Default::default);
-                starts.resize_with(machine.cores().len(), Default::default);
                 let (track, calls): &mut (Track, Calls) = &mut tracks[at];
                 track.instruction(instruction, &machine.cores()[at].registers, options.dialect.effects());
-                track.flows.drain(..).for_each(|flow| calls.take(&flow, &starts[at]));
+                track.flows.drain(..).for_each(|flow| calls.take(&flow, &nothing));
             }
             true
         });
@@ -302,23 +307,22 @@ fn gather(
     for place in directory.tree.cover(pieces) {
         let Some(node) = directory.tree.node(place) else { continue };
         let shift = u32::try_from(node.base).unwrap_or(u32::MAX);
+        let mut own = Vec::new();
         node.each_granule(core as u16, range, file, |number, later| {
+            own.push(number);
             if let Some(granule) = memory.granule(number) {
                 granule.append(later, shift);
             }
         })?;
+        if let Some(mut forgotten) = node.forgotten(core as u16, file)? {
+            own.iter().for_each(|number| forgotten.cut(&bytes_of(*number)));
+            let bytes = *bytes_of(*range.start()).start()..=*bytes_of(*range.end()).end();
+            for (range, line) in forgotten.within(&bytes) {
+                memory.forget(range, line.saturating_add(shift));
+            }
+        }
     }
     Ok(())
-}
-
-/// Adds what came later, whose lines are counted from `base`.
-fn append(memory: &mut Memory, later: &Memory, range: &RangeInclusive<u64>, base: u64) {
-    let shift = u32::try_from(base).unwrap_or(u32::MAX);
-    later.each_within(range, |number, later| {
-        if let Some(granule) = memory.granule(number) {
-            granule.append(later, shift);
-        }
-    });
 }
 
 /// Is every byte known now, or is it clear that it will not be told?
@@ -344,21 +348,35 @@ pub(super) fn fill(memory: &mut Memory, later: &Memory) {
 
 /// Memory as it was before a piece.
 pub(super) struct Before<'a, S> {
-    pub(super) file: &'a mut S,
-    pub(super) directory: &'a Directory,
-    pub(super) pieces: usize,
+    file: &'a mut S,
+    directory: &'a Directory,
+    pieces: usize,
+    /// What was looked for already: calls to the host use the same memory again and again.
+    found: HashMap<(usize, u64), Option<Granule>>,
     pub(super) failed: Option<IndexError>,
+}
+
+impl<'a, S> Before<'a, S> {
+    pub(super) fn new(file: &'a mut S, directory: &'a Directory, pieces: usize) -> Self {
+        Self { file, directory, pieces, found: HashMap::new(), failed: None }
+    }
 }
 
 impl<S: Read + Seek> Elsewhere for Before<'_, S> {
     fn byte(&mut self, core: &[u8], address: u64) -> Option<u8> {
         let core = self.directory.cores.iter().position(|name| name == core)?;
-        let (number, mut memory) = (address / GRANULE, Memory::new());
-        let range = number..=number;
-        if let Err(error) = gather(self.file, self.directory, core, 0..self.pieces, &range, &mut memory) {
-            self.failed = Some(error);
-        }
-        memory.get(number).and_then(|granule| known(granule, address, 0)).map(|byte| byte.value)
+        let number = address / GRANULE;
+        let granule = match self.found.get(&(core, number)) {
+            Some(granule) => *granule,
+            None => {
+                let mut memory = Memory::new();
+                let read = gather(self.file, self.directory, core, 0..self.pieces, &(number..=number), &mut memory);
+                self.failed = read.err().or(self.failed.take());
+                self.found.insert((core, number), memory.get(number));
+                memory.get(number)
+            }
+        };
+        granule?.last_write(address)?.value
     }
 
     fn unresolved(&mut self) {}

@@ -22,6 +22,8 @@ pub struct Scanner {
     line: u64,
     /// Instructions that count.
     instructions: u64,
+    /// A line has a time that can be compared with the one that is looked for.
+    has_unit: bool,
     /// The core of the instruction that was looked for.
     found: Option<usize>,
     /// What comes behind the place.
@@ -41,6 +43,7 @@ impl Scanner {
             time: None,
             line: 0,
             instructions: 0,
+            has_unit: false,
             found: None,
             later: None,
         }
@@ -79,6 +82,7 @@ impl Scanner {
         self.line = number;
         if let Stamp::At(time) = line.stamp {
             self.time = Some(time);
+            self.has_unit |= matches!(self.position, Position::Time(wanted) if compare(time, wanted).is_some());
         }
         let core = self.machine.line(number, line);
         self.tracks.resize_with(self.machine.cores().len(), Default::default);
@@ -100,7 +104,7 @@ impl Scanner {
     pub fn finish(self) -> Option<State> {
         let is_there = match self.position {
             Position::Line(_) => true,
-            Position::Time(_) => self.time.is_some(),
+            Position::Time(_) => self.has_unit,
             Position::Instruction(_) => self.found.is_some(),
         };
         if !is_there {

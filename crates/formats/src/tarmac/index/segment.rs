@@ -6,7 +6,7 @@
 
 use super::IndexOptions;
 use super::bytes::put;
-use super::calls::{Flow, Previous, Stack, flow};
+use super::calls::{Flow, Pointers, Previous, flow};
 use super::store::Packed;
 use super::table::{Key, TableWriter};
 use super::time::compare;
@@ -14,7 +14,7 @@ use crate::tarmac::dialect::Effects;
 use crate::tarmac::parse::Parser;
 use crate::tarmac::read::{LONGEST, lines};
 use crate::tarmac::record::{Instruction, Line, Record, Stamp, Time};
-use crate::tarmac::state::{Elsewhere, Machine, Registers};
+use crate::tarmac::state::{Elsewhere, Forgotten, Machine, Registers};
 
 /// A piece of a log.
 #[derive(Debug, Default)]
@@ -56,6 +56,8 @@ pub(super) struct CoreSummary {
     pub(super) is_seeded: bool,
     /// Lines of registers before the first instruction, each with its number.
     pub(super) early: Vec<(u32, Vec<u8>)>,
+    /// What was written without a line that says what. It holds of granules that no table has.
+    pub(super) forgotten: Forgotten,
     pub(super) track: Track,
 }
 
@@ -63,12 +65,27 @@ pub(super) struct CoreSummary {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Track {
     pub(super) instructions: u64,
-    /// The address of the first instruction.
-    pub(super) first: Option<u64>,
+    /// The first instruction.
+    pub(super) first: Option<First>,
     pub(super) previous: Option<Previous>,
     /// Link register and stack pointer behind the instruction before, if its effects are printed before it.
-    pub(super) snapshot: Option<(Option<u64>, Stack)>,
+    pub(super) snapshot: Option<Pointers>,
     pub(super) flows: Vec<Flow>,
+}
+
+/// The first instruction of a core in a piece: where it is, and what it tells of the core.
+#[derive(Debug, Clone)]
+pub(super) struct First {
+    pub(super) address: u64,
+    pub(super) mode: Vec<u8>,
+    pub(super) is_a64: Option<bool>,
+}
+
+impl First {
+    #[cold]
+    fn of(address: u64, registers: &Registers) -> Self {
+        Self { address, mode: registers.mode_text().to_vec(), is_a64: registers.is_a64() }
+    }
 }
 
 impl Track {
@@ -78,16 +95,18 @@ impl Track {
         self.instructions = self.instructions.saturating_add(1);
         let Some(address) = instruction.address else { return };
         match &self.previous {
-            None => self.first = self.first.or(Some(address)),
+            None => {
+                self.first.get_or_insert_with(|| First::of(address, registers));
+            }
             Some(previous) if previous.next == address => {}
             Some(previous) => {
-                let (lr, sp) = self.snapshot.unwrap_or_else(|| (registers.lr(), Stack::of(registers)));
-                self.flows.extend(flow(previous, address, lr, sp));
+                let pointers = self.snapshot.unwrap_or_else(|| Pointers::of(registers));
+                self.flows.extend(flow(previous, address, pointers));
             }
         }
         self.previous = Previous::of(instruction);
         if effects == Effects::Before {
-            self.snapshot = Some((registers.lr(), Stack::of(registers)));
+            self.snapshot = Some(Pointers::of(registers));
         }
     }
 }
@@ -188,14 +207,16 @@ impl Work {
         let mut writer = TableWriter::default();
         for (at, (core, track)) in machine.cores_mut().iter_mut().zip(tracks).enumerate() {
             let mut full = |key: Key, block: &[u8]| summary.tables.push((key, Packed::of(block)));
-            for (number, granule) in core.memory.sorted() {
+            let (granules, forgotten) = core.memory.sorted();
+            let forgotten = forgotten.clone();
+            for (number, granule) in granules {
                 writer.add((at as u16, *number), granule, &mut full);
             }
             writer.finish(&mut full);
             let mut early = Vec::new();
             core.each_early(|line, raw| early.push((line, raw.to_vec())));
             let (name, registers) = (std::mem::take(&mut core.name), std::mem::take(&mut core.registers));
-            summary.cores.push(CoreSummary { name, registers, is_seeded: false, early, track });
+            summary.cores.push(CoreSummary { name, registers, is_seeded: false, early, forgotten, track });
         }
         summary
     }

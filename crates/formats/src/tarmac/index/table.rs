@@ -3,7 +3,7 @@
 //! Parts are put together without holding them: tables are read side by side, in the order of addresses.
 
 use super::bytes::{Cursor, Malformed, put};
-use crate::tarmac::state::Granule;
+use crate::tarmac::state::{Forgotten, Granule};
 
 /// A core, and an address divided by eight.
 pub(super) type Key = (u16, u64);
@@ -72,6 +72,29 @@ fn put_lines(out: &mut Vec<u8>, lines: &[u32; 8], bytes: u8) {
         each.next();
         each.for_each(|line| put(out, line.into()));
     }
+}
+
+/// Ranges that were written without a line that says what: each by how far it is behind the one before, its length
+/// without one, and its line.
+pub(super) fn put_forgotten(forgotten: &Forgotten) -> Vec<u8> {
+    let (mut out, mut last) = (Vec::new(), 0_u64);
+    for (range, line) in forgotten.iter() {
+        put(&mut out, range.start().wrapping_sub(last));
+        put(&mut out, range.end() - range.start());
+        put(&mut out, line.into());
+        last = *range.end();
+    }
+    out
+}
+
+pub(super) fn take_forgotten(bytes: &[u8]) -> Result<Forgotten, Malformed> {
+    let (mut cursor, mut last, mut forgotten) = (Cursor(bytes), 0_u64, Forgotten::default());
+    while !cursor.is_empty() {
+        let start = last.checked_add(cursor.number()?).ok_or(Malformed)?;
+        last = start.checked_add(cursor.number()?).ok_or(Malformed)?;
+        forgotten.add(start..=last, cursor.line()?);
+    }
+    Ok(forgotten)
 }
 
 /// The entries of a block, in order.

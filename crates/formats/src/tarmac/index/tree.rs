@@ -1,6 +1,7 @@
 //! Pieces of a log, and pieces of pieces: what is known of sixteen of them is put together into one, and of sixteen of
 //! those again, so that any part of a log is a few of them.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Seek, Write};
 use std::ops::{Range, RangeInclusive};
 
@@ -8,8 +9,8 @@ use super::IndexError;
 use super::bytes::{Cursor, Malformed, put};
 use super::segment::put_addresses;
 use super::store::{Block, Packed};
-use super::table::{Entries, Key, TableWriter, each_entry};
-use crate::tarmac::state::Granule;
+use super::table::{Entries, Key, TableWriter, each_entry, put_forgotten, take_forgotten};
+use crate::tarmac::state::{Forgotten, Granule};
 
 /// So many are put together.
 pub(super) const FAN: usize = 16;
@@ -28,6 +29,8 @@ pub(super) struct Node {
     pub(super) tables: Vec<(Key, Block)>,
     /// Addresses of its instructions; `None`: they are too many.
     pub(super) addresses: Option<Block>,
+    /// Of cores: ranges that were written without a line that says what. They hold of granules that `tables` do not have.
+    pub(super) forgotten: Vec<(u16, Block)>,
 }
 
 /// All of them: pieces first.
@@ -126,6 +129,13 @@ impl Node {
         Ok(())
     }
 
+    /// What was written without a line that says what, of granules that the tables do not have.
+    pub(super) fn forgotten(&self, core: u16, file: &mut (impl Read + Seek)) -> Result<Option<Forgotten>, IndexError> {
+        let Some((_, block)) = self.forgotten.iter().find(|(other, _)| *other == core) else { return Ok(None) };
+        let forgotten = take_forgotten(&block.load(file)?);
+        forgotten.map(Some).map_err(|Malformed| IndexError::Damaged { offset: block.offset })
+    }
+
     /// Has it an instruction at this address? Yes, if nobody knows.
     pub(super) fn has_address(&self, address: u64, file: &mut (impl Read + Seek)) -> Result<bool, IndexError> {
         let Some(block) = &self.addresses else { return Ok(true) };
@@ -147,6 +157,11 @@ impl Node {
         if let Some(block) = &self.addresses {
             block.put(out);
         }
+        put(out, self.forgotten.len() as u64);
+        for (core, block) in &self.forgotten {
+            put(out, (*core).into());
+            block.put(out);
+        }
     }
 
     pub(super) fn take(cursor: &mut Cursor<'_>, end: u64) -> Result<Self, Malformed> {
@@ -160,7 +175,12 @@ impl Node {
             0 => None,
             _ => Some(Block::take(cursor, end)?),
         };
-        Ok(Self { base, lines, tables, addresses })
+        let mut forgotten = Vec::new();
+        for _ in 0..cursor.count()? {
+            let core = u16::try_from(cursor.number()?).map_err(|_| Malformed)?;
+            forgotten.push((core, Block::take(cursor, end)?));
+        }
+        Ok(Self { base, lines, tables, addresses, forgotten })
     }
 }
 
@@ -184,7 +204,11 @@ fn join(nodes: &[Node], file: &mut (impl Read + Write + Seek), end: &mut u64) ->
     };
     let mut heads = Vec::new();
     for node in nodes {
-        let mut head = Head { node, next: 0, block: Vec::new(), entries: Entries::new((0, 0)), entry: None };
+        let mut forgotten = BTreeMap::new();
+        for (core, _) in &node.forgotten {
+            forgotten.insert(*core, node.forgotten(*core, file)?.unwrap_or_default());
+        }
+        let mut head = Head { node, next: 0, block: Vec::new(), entries: Entries::new((0, 0)), entry: None, forgotten };
         head.advance(file)?;
         heads.push(head);
     }
@@ -192,9 +216,14 @@ fn join(nodes: &[Node], file: &mut (impl Read + Write + Seek), end: &mut u64) ->
     while let Some(key) = heads.iter().filter_map(|head| head.entry.map(|(key, _)| key)).min() {
         let mut granule = Granule::default();
         for head in &mut heads {
+            let shift = (head.node.base - joined.base) as u32;
             if let Some((_, later)) = head.entry.filter(|(other, _)| *other == key) {
-                granule.append(&later, (head.node.base - joined.base) as u32);
+                granule.append(&later, shift);
                 head.advance(file)?;
+            } else if let Some(forgotten) = head.forgotten.get(&key.0) {
+                let mut later = Granule::default();
+                forgotten.settle(key.1, &mut later);
+                granule.append(&later, shift);
             }
         }
         writer.add(key, &granule, &mut |key, block: &[u8]| packed.push((key, Packed::of(block))));
@@ -202,6 +231,10 @@ fn join(nodes: &[Node], file: &mut (impl Read + Write + Seek), end: &mut u64) ->
     }
     writer.finish(&mut |key, block: &[u8]| packed.push((key, Packed::of(block))));
     save(&mut packed, &mut joined.tables, file, end)?;
+    for (core, forgotten) in join_forgotten(&heads, joined.base) {
+        file.seek(std::io::SeekFrom::Start(*end)).map_err(IndexError::Write)?;
+        joined.forgotten.push((core, Packed::of(&put_forgotten(&forgotten)).save(file, end)?));
+    }
     joined.addresses = join_addresses(nodes, file, end)?;
     Ok(joined)
 }
@@ -218,6 +251,19 @@ fn save(
         tables.push((key, block.save(file, end)?));
     }
     Ok(())
+}
+
+/// Of granules that any of the tables has, all is there.
+fn join_forgotten(heads: &[Head<'_>], base: u64) -> BTreeMap<u16, Forgotten> {
+    let mut joined: BTreeMap<u16, Forgotten> = BTreeMap::new();
+    for head in heads {
+        for (core, forgotten) in &head.forgotten {
+            let joined = joined.entry(*core).or_default();
+            let shift = (head.node.base - base) as u32;
+            forgotten.iter().for_each(|(range, line)| joined.add(range, line.saturating_add(shift)));
+        }
+    }
+    joined
 }
 
 fn join_addresses(
@@ -247,6 +293,7 @@ struct Head<'a> {
     block: Vec<u8>,
     entries: Entries,
     entry: Option<(Key, Granule)>,
+    forgotten: BTreeMap<u16, Forgotten>,
 }
 
 impl Head<'_> {

@@ -1,7 +1,7 @@
 //! What is neither an instruction nor its effect on registers and memory: headers, events, branches.
 
 use super::cursor::{CLOSE, COLON, Cursor, decimal, is_hex};
-use super::instruction::set;
+use super::instruction::{no_other_line, set};
 use crate::tarmac::record::{Branch, Event, Flow, Header, Problem, ProblemKind, Record, Told};
 
 /// `Tarmac Text Rev 3t`; nothing if the line starts in another way.
@@ -21,7 +21,7 @@ pub(super) fn header(line: &[u8]) -> Option<Result<Header<'_>, Problem>> {
     Some(revision.map(|revision| Header { revision, flags }))
 }
 
-/// `BR (00001c98) A`.
+/// `BR (00002d40) A`.
 pub(super) fn branch<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, Problem> {
     cursor.blanks();
     cursor.expect(b'(')?;
@@ -63,9 +63,12 @@ fn last_set(cursor: &mut Cursor<'_>) -> Result<Option<super::InstructionSet>, Pr
 }
 
 /// `CADI E simulation_stopped`, `SIGNAL: SIGNAL=poreset STATE=N`.
-pub(super) fn told<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Record<'a> {
+pub(super) fn told<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Record<'a>, Problem> {
     cursor.eat(b':');
-    Record::Told(Told { tag, text: cursor.trimmed() })
+    cursor.blanks();
+    let text = cursor.trimmed();
+    no_other_line(cursor, text)?;
+    Ok(Record::Told(Told { tag, text }))
 }
 
 /// What follows `E`: `<value> {mode} {value} <number> <name>`, or only a name with its arguments.
@@ -80,9 +83,10 @@ pub(super) fn event<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, Problem> 
         cursor.blanks();
         mode_and_number(cursor, &mut event)?;
     }
+    cursor.blanks();
     event.name = cursor.trimmed();
+    no_other_line(cursor, event.name)?;
     if event.name.is_empty() && event.number.is_none() {
-        cursor.blanks();
         return Err(cursor.problem(ProblemKind::Truncated));
     }
     let mut words = Cursor::new(event.name);

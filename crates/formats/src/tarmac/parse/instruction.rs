@@ -5,6 +5,7 @@
 
 use super::ParseOptions;
 use super::cursor::{CLOSE, COLON, COMMA, Cursor, Number, OPEN, decimal};
+use super::prefix::{LONG_DISASSEMBLY, LONG_TEXT, joined};
 use crate::tarmac::record::{Exception, Instruction, InstructionSet, Physical, Problem, ProblemKind, Record, Tag};
 
 /// What follows the tag.
@@ -45,7 +46,7 @@ pub(super) fn instruction<'a>(
         }
     }
     set_and_mode(cursor, &mut instruction, options)?;
-    text(cursor, &mut instruction);
+    text(cursor, &mut instruction)?;
     *record = Record::Instruction(instruction);
     Ok(())
 }
@@ -57,7 +58,10 @@ fn asynchronous<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, Problem> {
         return Ok(Record::Exception(exception(&mut ahead, true)?));
     }
     match cursor.peek() {
-        Some(byte) if byte.is_ascii_alphabetic() => Ok(Record::Asynchronous(cursor.trimmed())),
+        Some(byte) if byte.is_ascii_alphabetic() => {
+            no_other_line(cursor, cursor.trimmed())?;
+            Ok(Record::Asynchronous(cursor.trimmed()))
+        }
         _ => Err(cursor.problem(ProblemKind::Unexpected)),
     }
 }
@@ -78,11 +82,12 @@ pub(super) fn exception<'a>(cursor: &mut Cursor<'a>, is_step: bool) -> Result<Ex
         cursor.expect(b']')?;
         vector = Some(if is_negative { -number } else { number });
     }
+    cursor.blanks();
     let name = cursor.trimmed();
     if name.is_empty() && vector.is_none() {
-        cursor.blanks();
         return Err(cursor.problem(ProblemKind::Truncated));
     }
+    no_other_line(cursor, name)?;
     Ok(Exception { is_step, vector, name })
 }
 
@@ -104,7 +109,7 @@ fn bracketed<'a>(cursor: &mut Cursor<'a>, instruction: &mut Instruction<'a>) -> 
     let words = *cursor;
     let address_or_opcode = cursor.hex();
     if cursor.is_word_end() || words.peek() == Some(b'-') {
-        // `(00000000004d6eb8) 54fffea1 O`: no address is outside, so it is inside.
+        // `(0000000000412c40) 54ffff81 O`: no address is outside, so it is inside.
         let mut ahead = *cursor;
         ahead.word();
         ahead.blanks();
@@ -166,7 +171,7 @@ fn place(cursor: &mut Cursor<'_>, instruction: &mut Instruction<'_>) -> Result<(
     Ok(())
 }
 
-/// `0000815c:00000000815c_NS,00000000815e_NS`; where it is physically may be missing.
+/// `0000944c:00000000944c_NS,00000000944e_NS`; where it is physically may be missing.
 #[inline(always)]
 fn address<'a>(cursor: &mut Cursor<'a>, instruction: &mut Instruction<'a>) -> Result<(), Problem> {
     place(cursor, instruction)?;
@@ -185,7 +190,7 @@ fn translation<'a>(cursor: &mut Cursor<'a>, instruction: &mut Instruction<'a>) -
     if cursor.is_word_end() { Ok(()) } else { Err(cursor.problem(ProblemKind::NotHexadecimal)) }
 }
 
-/// `00000000815c_NS`.
+/// `00000000944c_NS`.
 #[inline(always)]
 pub(super) fn physical<'a>(cursor: &mut Cursor<'a>) -> Result<Physical<'a>, Problem> {
     let address = cursor.hex()?.value;
@@ -279,7 +284,7 @@ fn no_set(start: Cursor<'_>, instruction: &mut Instruction<'_>, options: ParseOp
 
 /// The disassembly, behind CCFAIL if it is there.
 #[inline(always)]
-fn text<'a>(cursor: &mut Cursor<'a>, instruction: &mut Instruction<'a>) {
+fn text<'a>(cursor: &mut Cursor<'a>, instruction: &mut Instruction<'a>) -> Result<(), Problem> {
     cursor.many_blanks();
     if cursor.peek() == Some(b'C') {
         let mut ahead = *cursor;
@@ -290,4 +295,19 @@ fn text<'a>(cursor: &mut Cursor<'a>, instruction: &mut Instruction<'a>) {
         }
     }
     instruction.text = cursor.rest();
+    behind(cursor, joined(instruction.text, LONG_DISASSEMBLY))
+}
+
+/// A line that lost its end has the next one in its text.
+#[inline(always)]
+pub(super) fn no_other_line(cursor: &Cursor<'_>, text: &[u8]) -> Result<(), Problem> {
+    behind(cursor, joined(text, LONG_TEXT))
+}
+
+#[inline(always)]
+fn behind(cursor: &Cursor<'_>, joined: Option<usize>) -> Result<(), Problem> {
+    match joined {
+        None => Ok(()),
+        Some(at) => Err(cursor.problem_at(cursor.at() + at, ProblemKind::Unexpected)),
+    }
 }

@@ -4,7 +4,7 @@
 //! an order of its own. Data has as many digits as the size says, in one word or several.
 
 use super::cursor::{Cursor, Number};
-use super::instruction::physical;
+use super::instruction::{no_other_line, physical};
 use super::register::notes;
 use crate::tarmac::record::{Access, Direction, Order, Problem, ProblemKind, Purpose, Record};
 use crate::tarmac::value::Value;
@@ -29,7 +29,7 @@ pub(super) fn access<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8], record: &mut Re
     Ok(())
 }
 
-/// `MCW4___R (01000250:000000bb) TRANSFER 00000000`.
+/// `MCW4___R (00020444:0000001f) TRANSFER 00000000`.
 pub(super) fn transfer<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Record<'a>, Problem> {
     let mut access = of_tag(cursor, tag)?;
     cursor.blanks();
@@ -47,7 +47,7 @@ pub(super) fn transfer<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Rec
     Ok(Record::Transfer(access))
 }
 
-/// `BNR4O__I 00000534 7800491d`, or with attributes and a master before the address, which is physical then.
+/// `BNR4O__I 00000620 46c04770`, or with attributes and a master before the address, which is physical then.
 pub(super) fn bus<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Record<'a>, Problem> {
     let mut access = of_tag(cursor, tag)?;
     cursor.blanks();
@@ -146,7 +146,7 @@ fn attributes(access: &mut Access<'_>, letters: &[u8], has_cycle: bool) -> Resul
     Ok(())
 }
 
-/// `(00000050:000000a8)`.
+/// `(00020440:0000001e)`.
 fn owner(cursor: &mut Cursor<'_>) -> Result<(u64, u64), Problem> {
     cursor.expect(b'(')?;
     let address = cursor.hex()?.value;
@@ -157,7 +157,7 @@ fn owner(cursor: &mut Cursor<'_>) -> Result<(u64, u64), Problem> {
     Ok((address, serial))
 }
 
-/// `0000010006fffcc0:010116fffcc0_NS`.
+/// `0000020004ffee80:020114ffee80_NS`.
 #[inline(always)]
 fn address<'a>(cursor: &mut Cursor<'a>, access: &mut Access<'a>) -> Result<(), Problem> {
     let Number { value, digits } = cursor.hex()?;
@@ -199,6 +199,7 @@ fn data<'a>(cursor: &mut Cursor<'a>, access: &mut Access<'a>) -> Result<(), Prob
 
 fn no_data<'a>(cursor: &mut Cursor<'a>, access: &mut Access<'a>) -> Result<(), Problem> {
     access.notes = cursor.trimmed();
+    no_other_line(cursor, access.notes)?;
     if !access.notes.contains(&b')') {
         return Err(cursor.problem_at(cursor.at() + access.notes.len(), ProblemKind::Truncated));
     }

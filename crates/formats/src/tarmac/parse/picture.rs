@@ -1,6 +1,7 @@
 //! Pictures of memory: LD, ST and their kin, sixteen bytes in four groups.
 
 use super::cursor::{COLON, COMMA, Cursor, Number, decimal, eight_digits, is_hex};
+use super::instruction::no_other_line;
 use crate::tarmac::record::{Byte, Physical, Picture, PictureKind, Problem, ProblemKind};
 use crate::tarmac::value::{Digit, digit};
 
@@ -19,7 +20,10 @@ pub(super) fn picture<'a>(
     }
     cursor.blanks();
     let physical = physical(cursor)?;
-    Ok(Picture { kind, is_continuation, address: value, digits, bytes, physical, attributes: cursor.trimmed() })
+    cursor.blanks();
+    let attributes = cursor.trimmed();
+    no_other_line(cursor, attributes)?;
+    Ok(Picture { kind, is_continuation, address: value, digits, bytes, physical, attributes })
 }
 
 /// Eight characters: the byte of the highest address comes first.
@@ -67,7 +71,7 @@ fn one_byte(pair: &[u8]) -> Option<Byte> {
     })
 }
 
-/// `S:0000cff0/12`, `NS:000000009884cfb0`, `0000000020`; an attribute has neither a colon nor that many digits.
+/// `S:0000eee0/12`, `NS:000000008765abc0`, `0000000020`; an attribute has neither a colon nor that many digits.
 #[inline(always)]
 fn physical<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Physical<'a>>, Problem> {
     let mut ahead = *cursor;

@@ -205,3 +205,52 @@ pub(super) fn is_start_of_line(text: &[u8]) -> bool {
     }
     decimal(first).is_some() && unit(cursor.next_word()).is_some()
 }
+
+/// A disassembly that is longer may hide another line.
+pub(super) const LONG_DISASSEMBLY: usize = 48;
+/// So may other text.
+pub(super) const LONG_TEXT: usize = 24;
+
+/// Where another line starts in free text, if its line end was lost. Few texts are looked at as a whole: those that are
+/// long, or that end like a value.
+#[inline(always)]
+pub(super) fn joined(text: &[u8], long: usize) -> Option<usize> {
+    if text.len() > long || ends_like_a_value(text) { find_joined(text) } else { None }
+}
+
+/// The last word is nothing but digits, as behind `R` and `MR4`.
+#[inline(always)]
+fn ends_like_a_value(text: &[u8]) -> bool {
+    let digits = text.iter().rev().take_while(|byte| byte.is_ascii_hexdigit() || **byte == b'_').count();
+    digits > 1 && text.len() > digits && matches!(text[text.len() - digits - 1], b' ' | b'\t')
+}
+
+/// A time with its unit and a word that starts lines; or such a word behind many blanks, as where there is no time.
+#[inline(never)]
+fn find_joined(text: &[u8]) -> Option<usize> {
+    let mut cursor = Cursor::new(text);
+    loop {
+        let before = cursor.at();
+        cursor.blanks();
+        if cursor.is_at_end() {
+            return None;
+        }
+        let (start, is_apart) = (cursor.at(), cursor.at() - before > 8);
+        let word = cursor.word();
+        let mut ahead = cursor;
+        let next = ahead.next_word();
+        let digits = word.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        if is_apart && starts_line(word) && !next.is_empty() {
+            return Some(start);
+        }
+        if digits > 0 && unit(next).is_some() && starts_line(ahead.next_word()) {
+            return Some(start + word.len() - digits);
+        }
+    }
+}
+
+/// Words that stand at the start of a line and hardly anywhere else.
+fn starts_line(word: &[u8]) -> bool {
+    let word = word.split(|byte| *byte == b'(').next().unwrap_or_default();
+    matches!(kind(word), Some(kind) if kind != Kind::Told)
+}

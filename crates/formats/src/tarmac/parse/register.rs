@@ -19,6 +19,10 @@ pub(super) fn register<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, Proble
         context = brackets(cursor)?;
         bits = bit_range(cursor)?;
         cursor.blanks();
+        // Either can come first.
+        if context.is_empty() {
+            context = brackets(cursor)?;
+        }
     }
     let start = *cursor;
     let Some(value) = value(cursor) else { return operation(start, name) };

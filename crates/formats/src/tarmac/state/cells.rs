@@ -11,7 +11,8 @@ pub(crate) struct Cells {
     words: Vec<u64>,
 }
 
-/// Where the value of a slot is: `words` words of value, as many of marks for what is known, as many for what was written.
+/// Where the value of a slot is: `words` words of value, as many of marks for what is known, as many for what was written,
+/// and twice as many lines, one for every 32 bits.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cell {
     start: u32,
@@ -20,8 +21,16 @@ struct Cell {
     bits: u16,
     /// A write has replaced all of the register, however wide it is.
     is_whole: bool,
+    /// The line of the last such write.
+    whole: u64,
     line: u64,
 }
+
+/// As many words for one of a value.
+const PLANES: usize = 5;
+
+/// Bits that have a line of their own: the smallest registers that are parts of others.
+const HALF: usize = 32;
 
 /// What a register holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,9 +41,17 @@ pub struct Contents<'a> {
     pub line: u64,
     value: &'a [u64],
     known: &'a [u64],
+    lines: &'a [u64],
 }
 
 impl Contents<'_> {
+    /// The line of the last write to some bits; 0: they were never written. 32 bits have one together.
+    pub fn line_of(&self, low: u16, bits: u16) -> u64 {
+        let (low, end) = (usize::from(low), usize::from(low) + usize::from(bits));
+        let lines = self.lines.get(low / HALF..end.div_ceil(HALF).min(self.lines.len())).unwrap_or_default();
+        lines.iter().copied().max().unwrap_or(0)
+    }
+
     /// The number, if it is known and has at most 64 bits that are not zero.
     pub fn number(&self) -> Option<u64> {
         let is_known = (0..usize::from(self.bits).div_ceil(64)).all(|at| {
@@ -74,6 +91,44 @@ impl Contents<'_> {
     pub(crate) fn words(&self) -> (&[u64], &[u64]) {
         (self.value, self.known)
     }
+
+    /// The lines of every 32 bits.
+    pub(crate) fn lines(&self) -> &[u64] {
+        &self.lines[..usize::from(self.bits).div_ceil(HALF)]
+    }
+}
+
+/// The lowest 64 bits of a register: what they are, which are known, which were written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lowest {
+    value: u64,
+    known: u64,
+    touched: u64,
+    bits: u16,
+}
+
+impl Lowest {
+    /// Nothing that was before matters.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.touched == u64::MAX
+    }
+
+    /// What it is behind what was before.
+    pub(crate) fn after(&self, before: &Self) -> Self {
+        let mix = |own: u64, other: u64| other & !self.touched | own & self.touched;
+        Self {
+            value: mix(self.value, before.value),
+            known: mix(self.known, before.known),
+            touched: self.touched | before.touched,
+            bits: self.bits.max(before.bits),
+        }
+    }
+
+    /// The number, if it is known.
+    pub(crate) fn number(&self) -> Option<u64> {
+        let within = mask(self.bits.into());
+        (self.known & within == within).then_some(self.value & within)
+    }
 }
 
 impl Cells {
@@ -87,7 +142,19 @@ impl Cells {
             line: cell.line,
             value: &self.words[start..start + words],
             known: &self.words[start + words..start + 2 * words],
+            lines: &self.words[start + 3 * words..start + PLANES * words],
         })
+    }
+
+    /// The lowest 64 bits of a slot, if it was ever written.
+    #[inline]
+    pub(crate) fn lowest(&self, slot: Slot) -> Option<Lowest> {
+        let cell = self.cells.get(usize::from(slot.0)).filter(|cell| cell.words > 0)?;
+        let of = |plane: usize| self.words[cell.start as usize + plane * usize::from(cell.words)];
+        let (value, known, touched) = (of(0), of(1), of(2));
+        // A write that replaces all clears what is above.
+        let above = if cell.is_whole { !mask(cell.bits.into()) } else { 0 };
+        Some(Lowest { value: value & !above, known: known | above, touched: touched | above, bits: cell.bits })
     }
 
     /// Slots up to the last that was ever written.
@@ -95,9 +162,9 @@ impl Cells {
         (0..self.cells.len() as u16).map(Slot)
     }
 
-    /// Writes up to 64 bits at `low`; those of `known` are known.
+    /// Writes up to 64 bits at `low` on a line; those of `known` are known.
     #[inline]
-    pub(crate) fn set(&mut self, slot: Slot, low: usize, bits: usize, value: u64, known: u64) {
+    pub(crate) fn set(&mut self, slot: Slot, (low, bits): (usize, usize), value: u64, known: u64, line: u64) {
         let cell = self.room(slot, low + bits);
         let (start, words) = (cell.start as usize, usize::from(cell.words));
         let (at, shift) = (low / 64, low % 64);
@@ -110,6 +177,8 @@ impl Cells {
                 put(&mut self.words[place + 1], within >> (64 - shift), value >> (64 - shift));
             }
         }
+        let lines = start + 3 * words;
+        self.words[lines + low / HALF..lines + (low + bits).div_ceil(HALF)].fill(line);
     }
 
     /// The register has at least so many bits.
@@ -118,29 +187,38 @@ impl Cells {
     }
 
     /// Bits become zero, and known.
-    pub(crate) fn clear(&mut self, slot: Slot, from: usize, to: usize) {
+    pub(crate) fn clear(&mut self, slot: Slot, from: usize, to: usize, line: u64) {
         let mut at = from;
         while at < to {
             let bits = (to - at).min(64);
-            self.set(slot, at, bits, 0, u64::MAX);
+            self.set(slot, (at, bits), 0, u64::MAX, line);
             at += bits;
         }
     }
 
     /// A write has replaced all of the register up to `bits`: what is above becomes zero.
     #[inline]
-    pub(crate) fn replace(&mut self, slot: Slot, bits: usize) {
+    pub(crate) fn replace(&mut self, slot: Slot, bits: usize, line: u64) {
         let cell = self.room(slot, bits);
-        cell.is_whole = true;
+        (cell.is_whole, cell.whole) = (true, line);
         let all = usize::from(cell.bits);
         if all > bits {
-            self.clear(slot, bits, all);
+            self.clear(slot, bits, all, line);
         }
     }
 
-    /// Has a write ever replaced all of it?
-    pub(crate) fn is_whole(&self, slot: Slot) -> bool {
-        self.cells.get(usize::from(slot.0)).is_some_and(|cell| cell.is_whole)
+    /// The line of the last write that replaced all of it.
+    pub(crate) fn whole(&self, slot: Slot) -> Option<u64> {
+        self.cells.get(usize::from(slot.0)).filter(|cell| cell.is_whole).map(|cell| cell.whole)
+    }
+
+    /// Puts back the lines of every 32 bits.
+    pub(crate) fn restore_lines(&mut self, slot: Slot, lines: &[u64]) {
+        if let Some(cell) = self.cells.get(usize::from(slot.0)) {
+            let start = cell.start as usize + 3 * usize::from(cell.words);
+            let count = lines.len().min(2 * usize::from(cell.words));
+            self.words[start..start + count].copy_from_slice(&lines[..count]);
+        }
     }
 
     /// Says when a slot was written last.
@@ -164,9 +242,15 @@ impl Cells {
                 let word = &mut self.words[own.start as usize + plane * usize::from(own.words) + at];
                 *word = *word & !touched | theirs(plane) & touched;
             }
+            for half in [2 * at, 2 * at + 1] {
+                if touched >> (half % 2 * HALF) & mask(HALF) != 0 {
+                    let line = later.words[cell.start as usize + 3 * words + half] + base;
+                    self.words[own.start as usize + 3 * usize::from(own.words) + half] = line;
+                }
+            }
         }
         if cell.is_whole {
-            self.replace(slot, cell.bits.into());
+            self.replace(slot, cell.bits.into(), cell.whole + base);
         }
         self.written(slot, cell.line + base);
     }
@@ -186,7 +270,8 @@ impl Cells {
             self.cells[index].bits = bits as u16;
             if self.cells[index].is_whole {
                 // What was cleared, however wide it is.
-                self.clear(slot, old, bits);
+                let line = self.cells[index].whole;
+                self.clear(slot, old, bits, line);
             }
         }
         &mut self.cells[index]
@@ -197,10 +282,10 @@ impl Cells {
         let old = self.cells[index];
         let words = bits.div_ceil(64).next_power_of_two();
         let start = self.words.len();
-        self.words.resize(start + 3 * words, 0);
-        for plane in 0..3 {
+        self.words.resize(start + PLANES * words, 0);
+        for (plane, times) in [(0, 1), (1, 1), (2, 1), (3, 2)] {
             let from = old.start as usize + plane * usize::from(old.words);
-            self.words.copy_within(from..from + usize::from(old.words), start + plane * words);
+            self.words.copy_within(from..from + times * usize::from(old.words), start + plane * words);
         }
         self.cells[index] = Cell { start: start as u32, words: words as u16, ..old };
     }

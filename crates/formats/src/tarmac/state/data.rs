@@ -44,6 +44,7 @@ impl Bytes {
                 self.values.reverse();
                 self.known.reverse();
             }
+            Order::Number if !is_big && is_low_first(access) => self.swap_words(),
             _ => {}
         }
         // A number with few digits is a small number.
@@ -54,6 +55,13 @@ impl Bytes {
             self.values.reverse();
             self.known.reverse();
         }
+    }
+
+    /// Of two words, the one that was written first is the lower.
+    fn swap_words(&mut self) {
+        let middle = self.values.len() / 2;
+        self.values.rotate_left(middle);
+        self.known.rotate_left(middle);
     }
 
     /// The bytes of a number, the lowest first.
@@ -87,6 +95,15 @@ impl Bytes {
             take(&piece);
         }
     }
+}
+
+/// Cortex-R5 prints two words of 32 bits in the order of their addresses: `MNW8____ (..) 01013ff8 w0 w1`. Where they are
+/// printed as one number, or are wider, the highest is the first.
+fn is_low_first(access: &Access<'_>) -> bool {
+    let is_of_r5 = matches!(access.tag, [b'M', b'S' | b'N', b'R' | b'W', b'8', b'_', ..]);
+    let words =
+        |text: &[u8]| text.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).map(<[u8]>::len).eq([8, 8]);
+    is_of_r5 && access.data.is_some_and(|data| words(data.0))
 }
 
 /// The pieces of an access; `room` is for those that are not simple.

@@ -6,7 +6,7 @@
 //! without a name.
 
 use super::super::record::{Direction, Instruction, InstructionSet, Line, PictureKind, Purpose, Record, Stamp};
-use super::data::{Bytes, Piece, access_pieces, picture_pieces};
+use super::data::{Bytes, access_pieces, picture_pieces};
 use super::memory::{Memory, Touch};
 use super::registers::Registers;
 use super::semihosting::{Arguments, changes, is_semihosting};
@@ -188,11 +188,15 @@ impl Machine {
         let mut is_missing = false;
         let written = changes(&arguments, |index| {
             let address = block.wrapping_add(index * word);
-            let byte = |at: u64| core.memory.byte(address.wrapping_add(at)).map(|byte| byte.value);
             let mut number = 0;
             for at in 0..word {
                 let at = if is_big { at } else { word - 1 - at };
-                let byte = byte(at).or_else(|| before.byte(&core.name, address.wrapping_add(at)));
+                let address = address.wrapping_add(at);
+                let byte = match core.memory.last_write(address) {
+                    // What was before is gone, whether it is known what is there now or not.
+                    Some(write) => write.value,
+                    None => before.byte(&core.name, address),
+                };
                 is_missing |= byte.is_none();
                 number = number << 8 | u64::from(byte?);
             }
@@ -225,11 +229,13 @@ impl Core {
 
     /// Memory was written, and nobody says what.
     fn forget(&mut self, address: u64, length: u64, line: u32) {
-        for at in 0..length {
-            let address = address.wrapping_add(at);
-            let piece = Piece { granule: address / 8, value: 0, bytes: 1 << (address % 8), known: 0 };
-            self.memory.touch(Touch::Write, &piece, line);
+        let Some(last) = length.checked_sub(1) else { return };
+        let end = address.wrapping_add(last);
+        if end >= address {
+            return self.memory.forget(address..=end, line);
         }
+        self.memory.forget(address..=u64::MAX, line);
+        self.memory.forget(0..=end, line);
     }
 }
 

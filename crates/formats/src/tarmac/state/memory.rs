@@ -7,6 +7,7 @@
 use std::ops::RangeInclusive;
 
 use super::data::Piece;
+use super::forgotten::{Forgotten, bytes_of};
 
 /// Bytes that are kept together.
 pub(crate) const GRANULE: u64 = 8;
@@ -97,6 +98,18 @@ impl Granule {
         let bytes = self.firsts & !self.changed | self.known & self.changed;
         (mix(self.first, self.last, self.changed), bytes)
     }
+
+    /// What was written to one of its bytes last, or read there.
+    pub(crate) fn last_write(&self, address: u64) -> Option<LastWrite> {
+        let at = address % GRANULE;
+        let (value, known) = self.value();
+        let is = |mask: u8| mask >> at & 1 != 0;
+        is(self.firsts | self.changed).then(|| LastWrite {
+            value: is(known).then_some((value >> (at * 8)) as u8),
+            line: if is(self.changed) { self.last_at[at as usize].into() } else { 0 },
+            is_seen: is(self.changed & self.seen),
+        })
+    }
 }
 
 /// Takes bytes of `other` where a mask says so.
@@ -162,6 +175,24 @@ pub struct Known {
     pub is_seen: bool,
 }
 
+/// The last write to a byte of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastWrite {
+    /// What the byte is since; `None`: nobody says.
+    pub value: Option<u8>,
+    /// The line that wrote it; 0: it was never written.
+    pub line: u64,
+    /// Nothing wrote it, but on this line it was read as something else than before.
+    pub is_seen: bool,
+}
+
+impl LastWrite {
+    /// The byte, if it is known.
+    pub fn known(&self) -> Option<Known> {
+        Some(Known { value: self.value?, line: self.line, is_seen: self.is_seen })
+    }
+}
+
 /// Memory as a core saw it from the start of a log on, or of a part of it.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
@@ -172,6 +203,8 @@ pub struct Memory {
     /// No more granules than these, if not 0.
     limit: usize,
     is_full: bool,
+    /// Written without a line that says what, after all that the granules have.
+    forgotten: Forgotten,
 }
 
 impl Memory {
@@ -205,16 +238,68 @@ impl Memory {
             _ => self.find(number)?,
         };
         self.last = at;
+        if !self.forgotten.is_empty() {
+            self.settle(at);
+        }
         self.entries.get_mut(at).map(|(_, granule)| granule)
     }
 
     /// A granule, if anything is known of it.
-    pub(crate) fn get(&self, number: u64) -> Option<&Granule> {
+    pub(crate) fn get(&self, number: u64) -> Option<Granule> {
+        let entry = self.entry(number).copied();
+        if self.forgotten.is_empty() {
+            return entry;
+        }
+        let mut granule = entry.unwrap_or_default();
+        self.forgotten.settle(number, &mut granule);
+        (granule.firsts | granule.changed != 0).then_some(granule)
+    }
+
+    fn entry(&self, number: u64) -> Option<&Granule> {
         if self.places.is_empty() {
             return None;
         }
         let place = self.places[self.place(number)];
         self.entries.get((place as usize).checked_sub(1)?).map(|(_, granule)| granule)
+    }
+
+    /// Bytes are written, and nobody says what.
+    pub(crate) fn forget(&mut self, range: RangeInclusive<u64>, line: u32) {
+        if self.limit == 0 || self.forgotten.len() < self.limit {
+            return self.forgotten.add(range, line);
+        }
+        // No more ranges: it is at least not said that anything still holds.
+        self.is_full = true;
+        let mut forgotten = Forgotten::default();
+        forgotten.add(range.clone(), line);
+        let granules = range.start() / GRANULE..=range.end() / GRANULE;
+        let mut held = Vec::new();
+        self.each_within(&granules, |number, _| held.push(number));
+        for number in held {
+            self.granule(number).into_iter().for_each(|granule| forgotten.settle(number, granule));
+        }
+    }
+
+    /// A granule gets what was forgotten of it.
+    #[cold]
+    fn settle(&mut self, at: usize) {
+        if let Some((number, granule)) = self.entries.get_mut(at) {
+            self.forgotten.settle(*number, granule);
+            self.forgotten.cut(&bytes_of(*number));
+        }
+    }
+
+    /// Adds what came later in a range of granules; its lines start `shift` behind these.
+    pub(crate) fn append(&mut self, later: &Self, range: &RangeInclusive<u64>, shift: u32) {
+        later.each_within(range, |number, later| {
+            if let Some(granule) = self.granule(number) {
+                granule.append(later, shift);
+            }
+        });
+        let bytes = *bytes_of(*range.start()).start()..=*bytes_of((*range.end()).min(u64::MAX / GRANULE)).end();
+        for (range, line) in later.forgotten.within(&bytes) {
+            self.forget(range, line.saturating_add(shift));
+        }
     }
 
     fn find(&mut self, number: u64) -> Option<usize> {
@@ -258,19 +343,23 @@ impl Memory {
         }
     }
 
-    /// All granules in the order of their addresses. The memory is of no use afterwards until it is emptied.
-    pub(crate) fn sorted(&mut self) -> &[(u64, Granule)] {
+    /// All granules in the order of their addresses, and what was forgotten of others. The memory is of no use afterwards
+    /// until it is emptied.
+    pub(crate) fn sorted(&mut self) -> (&[(u64, Granule)], &Forgotten) {
         self.entries.sort_unstable_by_key(|(number, _)| *number);
-        &self.entries
+        if !self.forgotten.is_empty() {
+            (0..self.entries.len()).for_each(|at| self.settle(at));
+        }
+        (&self.entries, &self.forgotten)
     }
 
-    /// Hands out the granules of a range, in no order.
+    /// Hands out the granules of a range, in no order, without what was forgotten since.
     pub(crate) fn each_within(&self, range: &RangeInclusive<u64>, mut take: impl FnMut(u64, &Granule)) {
         let few = range.end() - range.start() < self.entries.len() as u64;
         if few {
             return range
                 .clone()
-                .for_each(|number| self.get(number).into_iter().for_each(|granule| take(number, granule)));
+                .for_each(|number| self.entry(number).into_iter().for_each(|granule| take(number, granule)));
         }
         self.entries
             .iter()
@@ -280,28 +369,22 @@ impl Memory {
 
     /// A byte, if it is known.
     pub fn byte(&self, address: u64) -> Option<Known> {
-        self.get(address / GRANULE).and_then(|granule| known(granule, address, 0))
+        self.last_write(address)?.known()
+    }
+
+    /// What was written to a byte last, or read there, even if it is not known.
+    pub fn last_write(&self, address: u64) -> Option<LastWrite> {
+        self.get(address / GRANULE).and_then(|granule| granule.last_write(address))
     }
 
     /// Every address of which something is known, in order.
     pub fn addresses(&self) -> Vec<u64> {
-        let mut numbers: Vec<_> = self.entries.iter().map(|(number, granule)| (*number, granule.value().1)).collect();
+        let known = |number: u64| self.get(number).map_or(0, |granule| granule.value().1);
+        let mut numbers: Vec<_> = self.entries.iter().map(|(number, _)| (*number, known(*number))).collect();
         numbers.sort_unstable();
         let each = |(number, known): (u64, u8)| {
             (0..GRANULE).filter(move |at| known >> at & 1 != 0).map(move |at| number * GRANULE + at)
         };
         numbers.into_iter().flat_map(each).collect()
     }
-}
-
-/// A byte of a granule whose lines start behind `base`.
-pub(crate) fn known(granule: &Granule, address: u64, base: u64) -> Option<Known> {
-    let at = address % GRANULE;
-    let (value, bytes) = granule.value();
-    let is = |mask: u8| mask >> at & 1 != 0;
-    is(bytes).then(|| Known {
-        value: (value >> (at * 8)) as u8,
-        line: if is(granule.changed) { base + u64::from(granule.last_at[at as usize]) } else { 0 },
-        is_seen: is(granule.changed & granule.seen),
-    })
 }

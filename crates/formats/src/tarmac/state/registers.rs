@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use super::super::record::{Instruction, InstructionSet, Register};
 use super::super::registers::{Level, MOST_BITS, Meaning, Mode, Name, Part, Scene, Slot};
 use super::super::value::{Digit, Value};
+use super::cells::Lowest;
 use super::{Cells, Contents};
 
 /// The most names that only a log knows. More are not kept.
@@ -136,12 +137,27 @@ impl Registers {
         self.cells.get(slot).map(|_| slot).or(self.last_stack)
     }
 
-    /// Which register the stack pointer is by the mode; what it holds, if it was written; and what the stack pointer
-    /// holds that was written last.
-    pub(crate) fn stack(&self) -> (Slot, Option<u64>, Option<u64>) {
-        let number = |slot| self.cells.get(slot).and_then(|contents| contents.number());
-        let slot = self.stack_slot();
-        (slot, number(slot), self.last_stack.and_then(number))
+    /// The stack pointer, as far as these registers tell.
+    #[inline]
+    pub(crate) fn stack(&self) -> Pointer {
+        self.pointer(self.stack_slot(), self.last_stack, true)
+    }
+
+    /// The link register, as far as these registers tell.
+    #[inline]
+    pub(crate) fn link(&self) -> Pointer {
+        let slot = self.scene.lr();
+        self.pointer(slot, self.last_link, slot != Slot::X30)
+    }
+
+    #[inline]
+    fn pointer(&self, slot: Slot, last: Option<Slot>, has_other: bool) -> Pointer {
+        let own = self.cells.lowest(slot);
+        if let Some(own) = own.filter(Lowest::is_whole) {
+            return Pointer::Is(own.number());
+        }
+        let other = last.and_then(|slot| self.cells.lowest(slot).map(|lowest| (slot, lowest)));
+        Pointer::Depends { slot, own, has_other, other: other.filter(|_| has_other && own.is_none()) }
     }
 
     fn stack_slot(&self) -> Slot {
@@ -255,16 +271,17 @@ impl Registers {
             return false;
         }
         for (at, (value, known)) in value.iter().zip(known).enumerate() {
-            self.cells.set(slot, at * 64, (bits as usize - at * 64).min(64), *value, *known);
+            self.cells.set(slot, (at * 64, (bits as usize - at * 64).min(64)), *value, *known, line);
         }
         self.cells.written(slot, line);
         true
     }
 
-    /// A register was replaced as a whole before.
-    pub(crate) fn restore_whole(&mut self, slot: Slot) {
-        if let Some(bits) = self.cells.get(slot).map(|contents| contents.bits.into()) {
-            self.cells.replace(slot, bits);
+    /// Puts back the lines of the parts of a register, and of the last write that replaced all of it.
+    pub(crate) fn restore_lines(&mut self, slot: Slot, lines: &[u64], whole: Option<u64>) {
+        self.cells.restore_lines(slot, lines);
+        if let (Some(bits), Some(whole)) = (self.cells.get(slot).map(|contents| contents.bits.into()), whole) {
+            self.cells.replace(slot, bits, whole);
         }
     }
 
@@ -293,9 +310,9 @@ impl Registers {
         if let Some((number, digits)) = plain(value.0) {
             let bits = width(digits * 4);
             if bits <= 64 && low + bits <= MOST_BITS {
-                self.cells.set(part.slot, low, bits, number, u64::MAX);
+                self.cells.set(part.slot, (low, bits), number, u64::MAX, self.line);
                 if clears {
-                    self.cells.replace(part.slot, low + bits);
+                    self.cells.replace(part.slot, low + bits, self.line);
                 }
                 return true;
             }
@@ -317,8 +334,8 @@ impl Registers {
             }
             let size = (bits - at).min(4);
             match digit {
-                Digit::Known(value) => self.cells.set(slot, low + at, size, value.into(), u64::MAX),
-                Digit::Unknown => self.cells.set(slot, low + at, size, 0, 0),
+                Digit::Known(value) => self.cells.set(slot, (low + at, size), value.into(), u64::MAX, self.line),
+                Digit::Unknown => self.cells.set(slot, (low + at, size), 0, 0, self.line),
                 Digit::Unchanged => {}
             }
             has_dashes |= digit == Digit::Unchanged;
@@ -331,12 +348,53 @@ impl Registers {
         }
         // A number with few digits is a small number. What is not all known says nothing of what it leaves out.
         if !has_dashes && !has_unknown && at < bits {
-            self.cells.clear(slot, low + at, low + bits);
+            self.cells.clear(slot, low + at, low + bits, self.line);
         }
         if clears && !has_dashes {
-            self.cells.replace(slot, low + bits);
+            self.cells.replace(slot, low + bits, self.line);
         }
         changes
+    }
+}
+
+/// A stack pointer or a link register, as far as a part of a log tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pointer {
+    /// What it is, whatever was before; `None`: it was written, and nobody says what.
+    Is(Option<u64>),
+    /// What was before decides as well.
+    Depends {
+        /// Which register it is by the mode.
+        slot: Slot,
+        /// What was written to it in this part.
+        own: Option<Lowest>,
+        /// Another may stand for it if it was never written: the last that was.
+        has_other: bool,
+        /// That one, if this part wrote one.
+        other: Option<(Slot, Lowest)>,
+    },
+}
+
+impl Pointer {
+    /// What it is, with the registers as they were at the start of the part. `is_link`: it is a link register.
+    pub(crate) fn resolve(&self, start: &Registers, is_link: bool) -> Option<u64> {
+        let Self::Depends { slot, own, has_other, other } = self else {
+            let Self::Is(number) = self else { return None };
+            return *number;
+        };
+        let behind = |own: Option<Lowest>, slot: Slot| match (own, start.cells.lowest(slot)) {
+            (Some(own), Some(before)) => Some(own.after(&before)),
+            (own, before) => own.or(before),
+        };
+        if let Some(lowest) = behind(*own, *slot) {
+            return lowest.number();
+        }
+        if !has_other {
+            return None;
+        }
+        let last = if is_link { start.last_link } else { start.last_stack };
+        let (slot, own) = other.map(|(slot, own)| (slot, Some(own))).or_else(|| last.map(|slot| (slot, None)))?;
+        behind(own, slot)?.number()
     }
 }
 

@@ -90,7 +90,8 @@ fn write_event(event: &Event<'_>, out: &mut Vec<u8>) {
         push_address(out, value);
     }
     push_word(out, event.mode);
-    if let Some(number) = event.number {
+    // Without an address the name says the number, and a number before it would be taken for an address.
+    if let Some(number) = event.number.filter(|_| event.value.is_some()) {
         out.push(b' ');
         push_hex(out, u64::from(number), 8);
     }

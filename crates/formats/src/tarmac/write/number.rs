@@ -46,7 +46,7 @@ mod tests {
     fn numbers_have_their_digits() {
         let rows: &[(u64, usize, &str)] = &[
             (0, 1, "0"),
-            (0x1c98, 8, "00001c98"),
+            (0x2d40, 8, "00002d40"),
             (0x1_0000_0000, 8, "100000000"),
             (u64::MAX, 16, "ffffffffffffffff"),
             (5, 18, "000000000000000005"),

@@ -191,17 +191,17 @@ fn write_register(line: &Line<'_>, register: &Register<'_>, out: &mut Vec<u8>) {
 pub(super) fn push_register(register: &Register<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"R ");
     out.extend_from_slice(register.name);
+    if !register.context.is_empty() {
+        out.extend_from_slice(b" (");
+        out.extend_from_slice(register.context);
+        out.push(b')');
+    }
     if let Some((high, low)) = register.bits {
         out.push(b'<');
         push_decimal(out, u64::from(high));
         out.push(b':');
         push_decimal(out, u64::from(low));
         out.push(b'>');
-    }
-    if !register.context.is_empty() {
-        out.extend_from_slice(b" (");
-        out.extend_from_slice(register.context);
-        out.push(b')');
     }
     push_word(out, register.value.0);
     push_word(out, register.notes);

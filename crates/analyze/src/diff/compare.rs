@@ -1,0 +1,318 @@
+//! One instruction as two sources tell it: what is the same and what is not.
+//!
+//! item of A, item of B ─▶ **tallies**, and the differences in words
+//!
+//! Only what both say is compared. Sources cut accesses differently, so the bytes that were touched are compared; they
+//! give registers several names, so only those that both use are.
+
+use std::fmt::Write as _;
+
+use unspool_model::{Access, Context, Coverage, Direction, Exception, ExceptionKind, Facet, RegisterWrite, Step};
+
+use super::Tally;
+use super::side::Item;
+
+/// A difference in words.
+pub(super) struct Unlike {
+    pub(super) facet: Facet,
+    pub(super) what: String,
+    pub(super) values: [String; 2],
+}
+
+/// Compares two items, and counts.
+pub(super) struct Comparison<'c> {
+    pub(super) tallies: &'c mut [Tally; Facet::ALL.len()],
+    pub(super) unlike: &'c mut Vec<Unlike>,
+    /// What contexts said when they last differed: they differ for long, and that is told once.
+    pub(super) contexts: &'c mut [Context; 2],
+}
+
+impl Comparison<'_> {
+    /// Of all these facets; `is_fresh`: what came before is not known.
+    pub(super) fn items(&mut self, [a, b]: [&Item; 2], facets: Coverage, is_fresh: bool, tried: bool) {
+        let (one, other) = (&a.instruction, &b.instruction);
+        if facets.has(Facet::Opcodes) {
+            self.option(Facet::Opcodes, "", [one.opcode, other.opcode], |opcode| format!("{opcode:08x}"));
+        }
+        if facets.has(Facet::Conditions) {
+            let say = |held: &bool| if *held { "held" } else { "failed" }.to_string();
+            self.option(Facet::Conditions, "", [one.is_executed, other.is_executed], say);
+        }
+        if facets.has(Facet::Branches) {
+            self.branches([a, b]);
+        }
+        if facets.has(Facet::Accesses) && (a.step.accesses().len() > 0 || b.step.accesses().len() > 0) {
+            self.accesses([&a.step, &b.step], tried);
+        }
+        if facets.has(Facet::Data) && a.step.accesses().len() > 0 && b.step.accesses().len() > 0 {
+            self.data([&a.step, &b.step]);
+        }
+        if facets.has(Facet::Registers) {
+            self.registers([&a.step, &b.step]);
+        }
+        if facets.has(Facet::Exceptions) && !is_fresh && !(a.exceptions.is_empty() && b.exceptions.is_empty()) {
+            self.exceptions([&a.exceptions, &b.exceptions]);
+        }
+        self.context([&a.context, &b.context], facets);
+    }
+
+    fn tally(&mut self, facet: Facet) -> &mut Tally {
+        &mut self.tallies[facet as usize]
+    }
+
+    fn count(&mut self, facet: Facet, is_equal: bool) {
+        let tally = self.tally(facet);
+        tally.compared += 1;
+        tally.different += u64::from(!is_equal);
+    }
+
+    fn only(&mut self, facet: Facet, has: [bool; 2]) {
+        let tally = self.tally(facet);
+        tally.only[0] += u64::from(has[0] && !has[1]);
+        tally.only[1] += u64::from(has[1] && !has[0]);
+    }
+
+    fn option<T: PartialEq + Copy>(
+        &mut self,
+        facet: Facet,
+        what: &str,
+        said: [Option<T>; 2],
+        say: impl Fn(&T) -> String,
+    ) {
+        match said {
+            [Some(one), Some(other)] => {
+                self.count(facet, one == other);
+                if one != other {
+                    self.unlike.push(Unlike { facet, what: what.into(), values: [say(&one), say(&other)] });
+                }
+            }
+            [one, other] => self.only(facet, [one.is_some(), other.is_some()]),
+        }
+    }
+
+    fn branches(&mut self, [a, b]: [&Item; 2]) {
+        let (Some(one), Some(other)) = (a.instruction.branch, b.instruction.branch) else {
+            return self.only(Facet::Branches, [a, b].map(|item| item.instruction.branch.is_some()));
+        };
+        let is_elsewhere = one.target.zip(other.target).is_some_and(|(one, other)| one != other);
+        let is_equal = one.taken == other.taken && !(one.taken && is_elsewhere);
+        self.count(Facet::Branches, is_equal);
+        if !is_equal {
+            let values = [one, other].map(|branch| match (branch.taken, branch.target) {
+                (false, _) => "not taken".to_string(),
+                (true, None) => "taken".to_string(),
+                (true, Some(target)) => format!("to {target:#x}"),
+            });
+            self.unlike.push(Unlike { facet: Facet::Branches, what: String::new(), values });
+        }
+    }
+
+    fn accesses(&mut self, steps: [&Step; 2], tried: bool) {
+        for direction in [Direction::Read, Direction::Write] {
+            let [one, other] = steps.map(|step| touched(step, direction));
+            if one.is_empty() && other.is_empty() {
+                continue;
+            }
+            // Whether an access that faulted is one is a matter of taste.
+            if tried && (one.is_empty() || other.is_empty()) {
+                self.only(Facet::Accesses, [!one.is_empty(), !other.is_empty()]);
+                continue;
+            }
+            self.count(Facet::Accesses, one == other);
+            if one != other {
+                let what = if direction == Direction::Read { "reads" } else { "writes" }.to_string();
+                self.unlike.push(Unlike { facet: Facet::Accesses, what, values: [one, other].map(|s| spans(&s)) });
+            }
+        }
+    }
+
+    fn data(&mut self, [a, b]: [&Step; 2]) {
+        let (mut is_compared, before) = (false, self.unlike.len());
+        for one in a.accesses().filter(|access| !access.bytes.is_empty()) {
+            for other in b.accesses().filter(|other| !other.bytes.is_empty() && other.direction == one.direction) {
+                let Some((address, [x, y])) = overlap(&one, &other) else { continue };
+                is_compared = true;
+                if !agree(x, y) {
+                    let what = format!("at {address:#x}");
+                    self.unlike.push(Unlike { facet: Facet::Data, what, values: [hex(x, true), hex(y, true)] });
+                }
+            }
+        }
+        let has = [a, b].map(|step| step.accesses().any(|access| !access.bytes.is_empty()));
+        match is_compared {
+            true => self.count(Facet::Data, self.unlike.len() == before),
+            false => self.only(Facet::Data, has),
+        }
+    }
+
+    fn registers(&mut self, [a, b]: [&Step; 2]) {
+        for (index, one) in a.registers().enumerate() {
+            match b.registers().find(|other| other.name == one.name) {
+                None => self.tally(Facet::Registers).only[0] += 1,
+                Some(_) if a.registers().take(index).any(|before| before.name == one.name) => {}
+                Some(other) => self.register([a, b], &one, &other),
+            }
+        }
+        let only = b.registers().filter(|other| a.registers().all(|one| one.name != other.name)).count();
+        self.tally(Facet::Registers).only[1] += only as u64;
+    }
+
+    /// The register of these writes, the first ones of it.
+    fn register(&mut self, steps: [&Step; 2], one: &RegisterWrite<'_>, other: &RegisterWrite<'_>) {
+        let is_single = |step: &Step| step.registers().filter(|write| write.name == one.name).count() == 1;
+        if one.low == other.low && one.bytes.len() == other.bytes.len() && steps.iter().all(|step| is_single(step)) {
+            return self.contents(one.name, one.bytes, other.bytes);
+        }
+        let [x, y] = steps.map(|step| contents(step, one.name));
+        self.contents(one.name, &x, &y);
+    }
+
+    fn contents(&mut self, name: &str, x: &[(u8, u8)], y: &[(u8, u8)]) {
+        let is_equal = agree(x, y);
+        self.count(Facet::Registers, is_equal);
+        if !is_equal {
+            let values = [hex(x, false), hex(y, false)];
+            self.unlike.push(Unlike { facet: Facet::Registers, what: name.to_string(), values });
+        }
+    }
+
+    fn exceptions(&mut self, lists: [&[Exception]; 2]) {
+        let [one, other] = lists;
+        let is_equal = one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other));
+        self.count(Facet::Exceptions, is_equal);
+        if !is_equal {
+            let values = lists.map(|list| match list {
+                [] => "none".to_string(),
+                list => list.iter().map(exception).collect::<Vec<_>>().join(", "),
+            });
+            self.unlike.push(Unlike { facet: Facet::Exceptions, what: "before it".to_string(), values });
+        }
+    }
+
+    fn context(&mut self, now: [&Context; 2], facets: Coverage) {
+        let before = self.unlike.len();
+        if facets.has(Facet::Levels) {
+            self.option(Facet::Levels, "", now.map(|context| context.level), u8::to_string);
+        }
+        if facets.has(Facet::Security) {
+            let say = |security: &unspool_model::Security| format!("{security:?}").to_lowercase();
+            self.option(Facet::Security, "", now.map(|context| context.security), say);
+        }
+        if facets.has(Facet::Processes) {
+            self.option(Facet::Processes, "process", now.map(|context| context.process), |id| format!("{id:#x}"));
+            self.option(Facet::Processes, "thread", now.map(|context| context.thread), |id| format!("{id:#x}"));
+            self.option(Facet::Processes, "vmid", now.map(|context| context.vmid), |id| format!("{id:#x}"));
+        }
+        if self.unlike.len() == before {
+            *self.contexts = [Context::default(); 2];
+            return;
+        }
+        let said = now.map(|context| *context);
+        if *self.contexts == said {
+            self.unlike.truncate(before);
+        }
+        *self.contexts = said;
+    }
+}
+
+/// What a register has after all writes of a step, from bit 0 on.
+fn contents(step: &Step, name: &str) -> Vec<(u8, u8)> {
+    let mut all: Vec<(u8, u8)> = Vec::new();
+    for write in step.registers().filter(|write| write.name == name) {
+        let (start, shift) = (usize::from(write.low / 8), write.low % 8);
+        let length = all.len().max(start + write.bytes.len() + usize::from(shift > 0));
+        all.resize(length, (0, 0));
+        for (index, (byte, known)) in write.bytes.iter().enumerate() {
+            let [byte, known] = [byte, known].map(|bits| (u16::from(*bits) << shift).to_le_bytes());
+            for (place, (byte, known)) in all[start + index..].iter_mut().zip(byte.into_iter().zip(known)) {
+                *place = (place.0 & !known | byte & known, place.1 | known);
+            }
+        }
+    }
+    all
+}
+
+/// Is all that is known of both the same?
+fn agree(x: &[(u8, u8)], y: &[(u8, u8)]) -> bool {
+    x.iter().zip(y).all(|(x, y)| (x.0 ^ y.0) & x.1 & y.1 == 0)
+}
+
+/// Bytes with their known digits; `in_order`: as they stand in memory, else as a number.
+fn hex(bytes: &[(u8, u8)], in_order: bool) -> String {
+    let mut text = String::from(if in_order { "" } else { "0x" });
+    let mut put = |(byte, known): &(u8, u8)| {
+        for shift in [4, 0] {
+            let _ = match known >> shift & 0xf {
+                0xf => write!(text, "{:x}", byte >> shift & 0xf),
+                _ => write!(text, "-"),
+            };
+        }
+    };
+    // More than this nobody reads.
+    match in_order {
+        true => bytes.iter().take(64).for_each(&mut put),
+        false => bytes.iter().rev().for_each(&mut put),
+    }
+    text
+}
+
+/// Bytes, each with the bits of it that are known.
+type Bytes<'s> = &'s [(u8, u8)];
+
+/// The bytes that both have, and where.
+fn overlap<'s>(one: &Access<'s>, other: &Access<'s>) -> Option<(u64, [Bytes<'s>; 2])> {
+    let address = one.address.max(other.address);
+    let rest = |access: &Access<'s>| access.bytes.get(usize::try_from(address - access.address).ok()?..);
+    let (x, y) = (rest(one)?, rest(other)?);
+    let length = x.len().min(y.len());
+    (length > 0).then(|| (address, [&x[..length], &y[..length]]))
+}
+
+/// The bytes that are read or written, as spans from and to.
+fn touched(step: &Step, direction: Direction) -> Vec<(u64, u64)> {
+    let is_meant = |access: &Access<'_>| access.direction == direction || access.direction == Direction::Both;
+    let accesses = step.accesses().filter(|access| is_meant(access) && access.size > 0);
+    let mut spans: Vec<(u64, u64)> =
+        accesses.map(|access| (access.address, access.address.saturating_add(access.size))).collect();
+    spans.sort_unstable();
+    spans.dedup_by(|next, span| {
+        let joins = next.0 <= span.1;
+        if joins {
+            span.1 = span.1.max(next.1);
+        }
+        joins
+    });
+    spans
+}
+
+fn spans(spans: &[(u64, u64)]) -> String {
+    match spans {
+        [] => "nothing".to_string(),
+        spans => {
+            let texts: Vec<String> = spans.iter().map(|(from, to)| format!("{from:#x}+{}", to - from)).collect();
+            texts.join(", ")
+        }
+    }
+}
+
+fn is_same(one: &Exception, other: &Exception) -> bool {
+    let kinds = [one.kind, other.kind];
+    let is_kind = kinds.contains(&ExceptionKind::Unknown) || kinds[0] == kinds[1];
+    is_kind && one.return_address.zip(other.return_address).is_none_or(|(one, other)| one == other)
+}
+
+fn exception(exception: &Exception) -> String {
+    let kind = match exception.kind {
+        ExceptionKind::Unknown => "exception",
+        ExceptionKind::Reset => "reset",
+        ExceptionKind::Synchronous => "synchronous",
+        ExceptionKind::Irq => "irq",
+        ExceptionKind::Fiq => "fiq",
+        ExceptionKind::SError => "serror",
+        ExceptionKind::Debug => "debug",
+    };
+    match exception.return_address {
+        Some(address) => format!("{kind} (return to {address:#x})"),
+        None => kind.to_string(),
+    }
+}

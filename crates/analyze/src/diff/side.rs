@@ -1,0 +1,171 @@
+//! One of the two sources: its steps as instructions, each with what came before it, and a look ahead.
+//!
+//! steps ─▶ **items**
+//!
+//! Items are used again, so that memory is that of the longest look ahead.
+
+use std::collections::VecDeque;
+
+use unspool_model::{Context, Event, Exception, Gap, Instruction, Pull, SourceError, Step};
+
+use super::Site;
+
+/// An instruction and what came before it.
+#[derive(Debug, Default)]
+pub(super) struct Item {
+    pub(super) step: Step,
+    pub(super) instruction: Instruction,
+    pub(super) number: u64,
+    /// The state in which it is executed, as far as it was told.
+    pub(super) context: Context,
+    /// What happened before it is not known.
+    pub(super) is_behind_gap: bool,
+    /// Exceptions since the instruction before.
+    pub(super) exceptions: Vec<Exception>,
+}
+
+impl Item {
+    pub(super) fn site(&self) -> Site {
+        Site { number: self.number, place: self.step.place, instruction: self.instruction }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Side {
+    pull: Pull,
+    core: u32,
+    ahead: VecDeque<Item>,
+    spare: Vec<Item>,
+    context: Context,
+    gap: bool,
+    exceptions: Vec<Exception>,
+    /// Instructions so far.
+    pub(super) count: u64,
+    pub(super) gaps: u64,
+    pub(super) other_cores: u64,
+    pub(super) has_ended: bool,
+    pub(super) failure: Option<SourceError>,
+}
+
+impl Side {
+    pub(super) fn new(pull: Pull, core: u32) -> Self {
+        Self {
+            pull,
+            core,
+            ahead: VecDeque::new(),
+            spare: Vec::new(),
+            context: Context::default(),
+            gap: false,
+            exceptions: Vec::new(),
+            count: 0,
+            gaps: 0,
+            other_cores: 0,
+            has_ended: false,
+            failure: None,
+        }
+    }
+
+    /// Looks this many instructions ahead; `false`: there are not as many.
+    #[inline]
+    pub(super) fn fill(&mut self, wanted: usize) -> bool {
+        while self.ahead.len() < wanted {
+            if !self.read() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The instructions ahead that were read.
+    pub(super) fn ahead(&self) -> &VecDeque<Item> {
+        &self.ahead
+    }
+
+    #[inline]
+    pub(super) fn at(&self, index: usize) -> Option<&Item> {
+        self.ahead.get(index)
+    }
+
+    /// Goes on to the next instruction.
+    #[inline]
+    pub(super) fn pass(&mut self) {
+        self.spare.extend(self.ahead.pop_front());
+    }
+
+    /// Goes on by this many instructions, and nothing is held against the one there for what came before it.
+    pub(super) fn jump(&mut self, count: usize) {
+        self.spare.extend(self.ahead.drain(..count.min(self.ahead.len())));
+        if let Some(item) = self.ahead.front_mut() {
+            item.is_behind_gap = false;
+        }
+    }
+
+    /// Goes on to the end; how many instructions that were.
+    pub(super) fn drain(&mut self) -> u64 {
+        let mut count = 0;
+        while self.fill(1) {
+            self.pass();
+            count += 1;
+        }
+        count
+    }
+
+    fn read(&mut self) -> bool {
+        while !self.has_ended {
+            let step = match self.pull.next_step() {
+                Ok(Some(step)) => step,
+                ended => {
+                    self.failure = ended.err();
+                    self.has_ended = true;
+                    break;
+                }
+            };
+            if step.core != self.core {
+                self.other_cores += 1;
+                continue;
+            }
+            match step.event {
+                Event::Instruction(instruction) => {
+                    let mut item = self.spare.pop().unwrap_or_default();
+                    item.step.clone_from(step);
+                    item.instruction = instruction;
+                    (item.number, item.context) = (self.count, self.context);
+                    item.is_behind_gap = std::mem::take(&mut self.gap);
+                    item.exceptions.clear();
+                    item.exceptions.append(&mut self.exceptions);
+                    self.count += 1;
+                    self.ahead.push_back(item);
+                    return true;
+                }
+                Event::Exception(exception) => self.exceptions.push(exception),
+                Event::Context(context) => enter(&mut self.context, &context),
+                Event::Gap(gap) => self.lose(gap),
+                Event::State | Event::ExceptionReturn { .. } => {}
+            }
+        }
+        false
+    }
+
+    fn lose(&mut self, gap: Gap) {
+        self.gap = true;
+        self.gaps += 1;
+        self.exceptions.clear();
+        // A trace unit keeps telling of contexts where only the code is missing.
+        if !matches!(gap, Gap::NoCode(_) | Gap::Contradiction) {
+            self.context = Context::default();
+        }
+    }
+}
+
+/// What is said holds from here on; what is not said stays.
+fn enter(context: &mut Context, said: &Context) {
+    *context = Context {
+        level: said.level.or(context.level),
+        security: said.security.or(context.security),
+        is_aarch64: said.is_aarch64.or(context.is_aarch64),
+        is_handler: said.is_handler.or(context.is_handler),
+        process: said.process.or(context.process),
+        thread: said.thread.or(context.thread),
+        vmid: said.vmid.or(context.vmid),
+    };
+}

@@ -1,0 +1,344 @@
+//! `diff`: what two traces tell differently of one run, whatever their formats.
+//!
+//! Comes in: two paths. Goes out: findings as they are found, and a summary by facet. Exit 1 if there is a difference.
+
+mod text;
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use unspool::analyze::diff::{Differ, Ending, Finding, Options, Site, Summary, Why, comparable};
+use unspool::capture::Capture;
+use unspool::formats::tarmac::parse::ParseOptions;
+use unspool::formats::tarmac::read::ReadOptions;
+use unspool::model::{Coverage, Facet, Pull, SourceError, Step, StepSource};
+use unspool::{Error, OpenSteps, Trace, What, open_steps};
+
+use crate::Verdict;
+use crate::args::{ImageArgs, OutputArgs, tell};
+use crate::json::Object;
+use crate::output::{Output, is_same};
+
+/// Compare two traces of one run, on what both can tell; their formats may differ
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// A capture, an ASTF or STF file, or a Tarmac log
+    #[arg(value_name = "A")]
+    a: PathBuf,
+
+    /// Another one
+    #[arg(value_name = "B")]
+    b: PathBuf,
+
+    /// Go on behind the first difference, and tell all of them
+    #[arg(long)]
+    all: bool,
+
+    /// With --all: tell N differences, and count the others
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "all")]
+    limit: u64,
+
+    /// Show N instructions before and behind a difference
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = context)]
+    context: usize,
+
+    /// Compare these facets only: instructions, opcodes, conditions, branches, accesses, data, registers, exceptions,
+    /// levels, security, processes
+    #[arg(long, value_name = "FACET", value_delimiter = ',', value_parser = facet)]
+    only: Vec<Facet>,
+
+    /// Do not compare these facets
+    #[arg(long, value_name = "FACET", value_delimiter = ',', value_parser = facet)]
+    ignore: Vec<Facet>,
+
+    /// Other starts and other ends are differences
+    #[arg(long)]
+    strict: bool,
+
+    /// Look N instructions ahead for the place at which both are together again
+    #[arg(long, value_name = "N", default_value_t = 1 << 16)]
+    window: usize,
+
+    #[command(flatten)]
+    sides: SideArgs,
+
+    #[command(flatten)]
+    images: ImageArgs,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Which part of each.
+#[derive(Debug, clap::Args)]
+struct SideArgs {
+    /// The source of the capture A: its trace id or its name
+    #[arg(long, value_name = "ID", help_heading = "Which part")]
+    source_a: Option<String>,
+
+    /// The source of the capture B
+    #[arg(long, value_name = "ID", help_heading = "Which part")]
+    source_b: Option<String>,
+
+    /// The core of A, counted from 0 in the order in which they appear
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Which part")]
+    core_a: u32,
+
+    /// The core of B
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Which part")]
+    core_b: u32,
+
+    /// Instructions whose line in a Tarmac log does not name an instruction set are Thumb
+    #[arg(long, help_heading = "Tarmac")]
+    implicit_thumb: bool,
+
+    /// Data of accesses in a Tarmac log is that of a big endian core
+    #[arg(long, help_heading = "Tarmac")]
+    big_endian: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unspool diff snapshot/ run.tarmac
+  unspool diff old.astf new.astf --all --limit 20
+  unspool diff a.zstf b.zstf --ignore registers,data
+
+One of them may start earlier, end later or have gaps: that is told and is no difference, unless --strict. Times are
+never compared.
+
+Exit codes: 0 they are equal, 1 they differ or nothing could be compared, 2 unspool could not do it.";
+
+fn facet(name: &str) -> Result<Facet, String> {
+    let found = comparable().iter().find(|facet| facet.name() == name);
+    found.ok_or_else(|| format!("'{name}' is none of {}", comparable()))
+}
+
+/// Rows that are longer than this nobody reads, and they are kept in memory.
+fn context(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number <= 1000);
+    number.ok_or_else(|| format!("'{text}' is no number from 0 to 1000"))
+}
+
+/// Compares.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    let sides = [Named::new(&args.a)?, Named::new(&args.b)?];
+    let pulls = [args.open(&args.a, &args.sides.source_a)?, args.open(&args.b, &args.sides.source_b)?];
+    let mut output = args.output()?;
+    let mut report = Report { sides, code: text::Code::default(), json: args.output.json, line: String::new() };
+    let done = Differ::new(args.options()).run(pulls, &mut |finding| {
+        report.finding(finding, &mut output);
+        if output.is_open() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    let summary = match done {
+        Ok(summary) => summary,
+        Err(error) => {
+            output.finish()?;
+            bail!("{}: {error}", report.sides[error.source_index].name);
+        }
+    };
+    report.summary(&summary, &mut output);
+    output.finish()?;
+    Ok(if summary.is_clean() { Verdict::Clean } else { Verdict::Problems })
+}
+
+impl Args {
+    fn options(&self) -> Options {
+        let is_wanted =
+            |facet: &Facet| (self.only.is_empty() || self.only.contains(facet)) && !self.ignore.contains(facet);
+        let facets: Vec<Facet> = comparable().iter().filter(is_wanted).collect();
+        Options {
+            cores: [self.sides.core_a, self.sides.core_b],
+            all: self.all,
+            limit: self.limit,
+            context: self.context,
+            facets: Coverage::of(&facets),
+            window: self.window,
+            strict: self.strict,
+            ..Options::default()
+        }
+    }
+
+    fn open(&self, path: &Path, source: &Option<String>) -> anyhow::Result<Pull> {
+        let options = OpenSteps {
+            source: source.clone(),
+            codes: self.images.load()?,
+            tarmac: ReadOptions { parse: ParseOptions { implicit_thumb: self.sides.implicit_thumb } },
+            big_endian: self.sides.big_endian,
+            ..OpenSteps::default()
+        };
+        let steps = match open_steps(path, &options) {
+            Err(Error::WhichSource { .. }) => open_steps(path, &OpenSteps { source: first_source(path)?, ..options }),
+            opened => opened,
+        };
+        Pull::new(Opened(steps?)).context("cannot start a thread")
+    }
+
+    fn output(&self) -> anyhow::Result<Output> {
+        let output = self.output.output.as_deref();
+        if output.is_some_and(|output| is_same(output, &self.b)) {
+            bail!("{}: the trace is read from this file; write to another one", self.b.display());
+        }
+        Output::open_for(&self.output, &self.a)
+    }
+}
+
+/// Of several sources, one can be compared at a time.
+fn first_source(path: &Path) -> anyhow::Result<Option<String>> {
+    let capture = Capture::open(path)?;
+    let first = Trace::all(&capture).first().map(|trace| trace.source().name.clone());
+    if let Some(name) = &first {
+        tell(format_args!("{}: of several sources, {name} is compared; see --source-a and --source-b", path.display()));
+    }
+    Ok(first)
+}
+
+/// A source that was opened, whatever it is.
+struct Opened(Box<dyn StepSource + Send>);
+
+impl StepSource for Opened {
+    fn coverage(&self) -> Coverage {
+        self.0.coverage()
+    }
+
+    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+        self.0.each(take)
+    }
+}
+
+/// A trace by its name, and what its places are.
+struct Named {
+    name: String,
+    what: What,
+}
+
+impl Named {
+    fn new(path: &Path) -> anyhow::Result<Self> {
+        let name = path.display().to_string();
+        let what = What::at(path).with_context(|| name.clone())?;
+        Ok(Self { name, what })
+    }
+
+    /// What places are: the key in JSON, and the word.
+    fn unit(&self) -> &'static str {
+        match self.what {
+            What::Astf | What::Stf => "record",
+            What::Tarmac => "line",
+            _ => "offset",
+        }
+    }
+
+    fn place(&self, site: &Site) -> String {
+        match self.unit() {
+            "offset" => format!("offset {:#x}", site.place),
+            unit => format!("{unit} {}", site.place),
+        }
+    }
+}
+
+/// Tells what is found.
+struct Report {
+    sides: [Named; 2],
+    code: text::Code,
+    json: bool,
+    line: String,
+}
+
+impl Report {
+    fn finding(&mut self, finding: &Finding, output: &mut Output) {
+        if !self.json {
+            return output.write(|out| self.finding_text(finding, out));
+        }
+        let Self { sides, line, .. } = self;
+        let mut object = Object::new(line);
+        match finding {
+            Finding::Passed { why, passed, at } => {
+                object.string("kind", "passed").string("why", why_name(*why));
+                object.plain("a_instructions", passed[0]).plain("b_instructions", passed[1]);
+                put_sites(&mut object, sides, [at[0].as_ref(), at[1].as_ref()]);
+            }
+            Finding::Diverged { around, apart } => {
+                object.string("kind", "diverged").flag("together_again", apart.is_some());
+                object.optional("a_instructions", apart.map(|apart| apart[0]));
+                object.optional("b_instructions", apart.map(|apart| apart[1]));
+                put_sites(&mut object, sides, [around.here[0].first(), around.here[1].first()]);
+            }
+            Finding::Differs { facet, what, values, around } => {
+                object.string("kind", "differs").string("facet", facet.name()).string("what", what);
+                object.string("a_value", &values[0]).string("b_value", &values[1]);
+                put_sites(&mut object, sides, [around.here[0].first(), around.here[1].first()]);
+            }
+        }
+        output.write(|out| object.finish(out));
+    }
+
+    fn summary(&mut self, summary: &Summary, output: &mut Output) {
+        if !self.json {
+            return output.write(|out| self.summary_text(summary, out));
+        }
+        let mut object = Object::new(&mut self.line);
+        object.string("kind", "summary").string("a", &self.sides[0].name).string("b", &self.sides[1].name);
+        object.flag("equal", summary.is_clean()).plain("differences", summary.differences);
+        object
+            .string("ending", ending_name(summary.ending))
+            .plain("common", summary.common)
+            .plain("loose", summary.loose);
+        let counts = [
+            ("instructions", summary.instructions),
+            ("before", summary.before),
+            ("after", summary.after),
+            ("gaps", summary.gaps),
+            ("in_gaps", summary.in_gaps),
+            ("islands", summary.islands),
+            ("tried", summary.tried),
+        ];
+        for (name, [a, b]) in counts {
+            object.plain(&format!("a_{name}"), a).plain(&format!("b_{name}"), b);
+        }
+        for (key, damage) in ["a_damage", "b_damage"].iter().zip(&summary.damage) {
+            if let Some(damage) = damage {
+                object.string(key, damage);
+            }
+        }
+        object.list("facets", summary.facets.iter(), |text, facet| {
+            let tally = summary.tally(facet);
+            let mut object = Object::within(text);
+            object.string("facet", facet.name()).plain("compared", tally.compared).plain("equal", tally.equal());
+            object.plain("different", tally.different).plain("only_a", tally.only[0]).plain("only_b", tally.only[1]);
+            object.close();
+        });
+        output.write(|out| object.finish(out));
+    }
+}
+
+/// Where it is in both.
+fn put_sites(object: &mut Object<'_>, sides: &[Named; 2], sites: [Option<&Site>; 2]) {
+    for ((letter, side), site) in ["a", "b"].iter().zip(sides).zip(sites) {
+        let Some(site) = site else { continue };
+        object.plain(&format!("{letter}_{}", side.unit()), site.place);
+        object.plain(&format!("{letter}_number"), site.number);
+        object.hex(&format!("{letter}_pc"), site.instruction.address);
+        if let Some(opcode) = site.instruction.opcode {
+            object.hex(&format!("{letter}_opcode"), u64::from(opcode));
+        }
+    }
+}
+
+fn why_name(why: Why) -> &'static str {
+    match why {
+        Why::Start => "start",
+        Why::End => "end",
+        Why::Gap(_) => "gap",
+        Why::Island => "island",
+        Why::Tried => "tried",
+    }
+}
+
+fn ending_name(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Complete => "complete",
+        Ending::Stopped => "stopped",
+        Ending::Apart => "apart",
+    }
+}

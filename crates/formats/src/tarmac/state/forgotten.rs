@@ -1,0 +1,127 @@
+//! Memory that was written without a line that says what: ranges of bytes, each with the line of its last such write.
+//!
+//! A host that fills a buffer of a megabyte costs as much here as one that writes a byte. Ranges never overlap; those that
+//! touch and have the same line are one.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use super::memory::{GRANULE, Granule};
+
+/// Ranges by their first byte: the last byte, and the line.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Forgotten(BTreeMap<u64, (u64, u32)>);
+
+impl Forgotten {
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// All ranges in order, with their lines.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (RangeInclusive<u64>, u32)> {
+        self.0.iter().map(|(start, (end, line))| (*start..=*end, *line))
+    }
+
+    /// Those that have a byte of a range, no more of each than that.
+    pub(crate) fn within(
+        &self,
+        range: &RangeInclusive<u64>,
+    ) -> impl Iterator<Item = (RangeInclusive<u64>, u32)> + use<> {
+        let (from, to) = (*range.start(), *range.end());
+        let before = self.0.range(..from).next_back().map(|(start, rest)| (*start, *rest));
+        let before = before.filter(|(_, (end, _))| *end >= from);
+        let behind = self.0.range(range.clone()).map(|(start, rest)| (*start, *rest));
+        let found: Vec<_> = before.into_iter().chain(behind).collect();
+        found.into_iter().map(move |(start, (end, line))| (start.max(from)..=end.min(to), line))
+    }
+
+    /// A range is written: what was there is no more.
+    pub(crate) fn add(&mut self, range: RangeInclusive<u64>, line: u32) {
+        self.cut(&range);
+        let (mut start, mut end) = (*range.start(), *range.end());
+        if let Some((before, (last, other))) = self.0.range(..start).next_back()
+            && *other == line
+            && last.checked_add(1) == Some(start)
+        {
+            start = *before;
+        }
+        if let Some(behind) = end.checked_add(1)
+            && let Some((last, other)) = self.0.get(&behind).copied()
+            && other == line
+        {
+            self.0.remove(&behind);
+            end = last;
+        }
+        self.0.insert(start, (end, line));
+    }
+
+    /// Leaves a range out.
+    pub(crate) fn cut(&mut self, range: &RangeInclusive<u64>) {
+        let (from, to) = (*range.start(), *range.end());
+        if let Some((_, rest)) = self.0.range_mut(..from).next_back()
+            && rest.0 >= from
+        {
+            let (end, line) = *rest;
+            // `from` is above the start of this range, so there is a byte before it.
+            rest.0 = from - 1;
+            if end > to {
+                self.0.insert(to + 1, (end, line));
+            }
+        }
+        while let Some((start, (end, line))) = self.0.range(range.clone()).next().map(|(start, rest)| (*start, *rest)) {
+            self.0.remove(&start);
+            if end > to {
+                self.0.insert(to + 1, (end, line));
+            }
+        }
+    }
+
+    /// Writes what is forgotten of a granule to it.
+    pub(crate) fn settle(&self, number: u64, granule: &mut Granule) {
+        for (range, line) in self.within(&bytes_of(number)) {
+            let bytes = range.fold(0, |bytes, address| bytes | 1 << (address % GRANULE));
+            granule.write(0, bytes, 0, line);
+        }
+    }
+}
+
+/// The addresses of a granule.
+pub(crate) fn bytes_of(number: u64) -> RangeInclusive<u64> {
+    let start = number.wrapping_mul(GRANULE);
+    start..=start | (GRANULE - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges() {
+        // What is added with which line or cut without one, and what is there then.
+        type Step = (u64, u64, Option<u32>);
+        let rows: &[(&[Step], &[(u64, u64, u32)])] = &[
+            (&[(10, 19, Some(1)), (10, 19, Some(2))], &[(10, 19, 2)]),
+            (&[(10, 29, Some(1)), (15, 19, Some(2))], &[(10, 14, 1), (15, 19, 2), (20, 29, 1)]),
+            (&[(10, 19, Some(3)), (20, 29, Some(3)), (5, 9, Some(3))], &[(5, 29, 3)]),
+            (&[(10, 19, Some(1)), (30, 39, Some(2)), (15, 34, None)], &[(10, 14, 1), (35, 39, 2)]),
+            (&[(0, u64::MAX, Some(1)), (8, 15, None)], &[(0, 7, 1), (16, u64::MAX, 1)]),
+            (&[(10, 19, Some(1)), (0, u64::MAX, None)], &[]),
+        ];
+        for (steps, expected) in rows {
+            let mut forgotten = Forgotten::default();
+            for (start, end, line) in *steps {
+                match line {
+                    Some(line) => forgotten.add(*start..=*end, *line),
+                    None => forgotten.cut(&(*start..=*end)),
+                }
+            }
+            let found: Vec<_> = forgotten.iter().map(|(range, line)| (*range.start(), *range.end(), line)).collect();
+            assert_eq!(found, *expected, "{steps:?}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What the words of a log are in those of steps.
+
+use unspool_isa::{Facts, Kind};
+use unspool_model::{self as model, Branch, ExceptionKind, Instruction};
+
+use super::super::dialect::Dialect;
+use super::super::lift::Executed;
+use super::super::record::InstructionSet;
+use super::super::registers::{Level, Mode, Security};
+
+/// The instruction set. Where the line does not say, the producer has only one, or the mode tells.
+pub(super) fn isa(dialect: Dialect, executed: &Executed) -> model::Isa {
+    match (executed.set, dialect) {
+        (Some(InstructionSet::O), _) => model::Isa::A64,
+        (Some(InstructionSet::A), _) => model::Isa::A32,
+        (Some(InstructionSet::T | InstructionSet::E), _) => model::Isa::T32,
+        (None, Dialect::CortexM0 | Dialect::CortexM3) => model::Isa::T32,
+        (None, _) if executed.length == 2 => model::Isa::T32,
+        (None, _) if matches!(executed.mode.level, Level::El { .. }) => model::Isa::A64,
+        (None, _) => model::Isa::A32,
+    }
+}
+
+/// The same in the words of those who know opcodes.
+pub(super) fn isa_of_facts(isa: model::Isa) -> unspool_isa::Isa {
+    match isa {
+        model::Isa::A32 => unspool_isa::Isa::A32,
+        model::Isa::T32 => unspool_isa::Isa::T32,
+        _ => unspool_isa::Isa::A64,
+    }
+}
+
+/// The Exception level. The modes of AArch32 have one of their own; but those of Secure state are at EL1 or EL3,
+/// depending on what EL3 is, and M-profile has none.
+pub(super) fn level(mode: Mode) -> Option<u8> {
+    match mode.level {
+        Level::El { el, .. } => Some(el),
+        Level::Usr => Some(0),
+        Level::Sys | Level::Svc | Level::Abt | Level::Und | Level::Irq | Level::Fiq => {
+            (mode.security == Some(Security::NonSecure)).then_some(1)
+        }
+        Level::Hyp => Some(2),
+        Level::Mon => Some(3),
+        Level::Thread | Level::Handler | Level::Unknown => None,
+    }
+}
+
+/// Is the stack pointer that of the level?
+pub(super) fn is_handler(level: Level) -> Option<bool> {
+    match level {
+        Level::El { own_stack, .. } => Some(own_stack),
+        _ => None,
+    }
+}
+
+pub(super) fn security(security: Security) -> model::Security {
+    match security {
+        Security::Secure => model::Security::Secure,
+        Security::NonSecure => model::Security::NonSecure,
+        Security::Root => model::Security::Root,
+        Security::Realm => model::Security::Realm,
+    }
+}
+
+/// What kind of exception has this name, in whatever spelling.
+pub(super) fn exception_kind(name: &[u8], vector: Option<i64>) -> ExceptionKind {
+    let has = |words: &[&str]| words.iter().any(|word| contains(name, word.as_bytes()));
+    match () {
+        () if has(&["reset"]) => ExceptionKind::Reset,
+        () if has(&["serror", "system error"]) => ExceptionKind::SError,
+        () if contains(name, b"_ABORT") && has(&["CURRENT_SP", "LOWER_"]) => ExceptionKind::SError,
+        () if has(&["debug halt", "external debug"]) => ExceptionKind::Debug,
+        () if has(&["fiq"]) => ExceptionKind::Fiq,
+        () if has(&["irq", "external interrupt", "ext_int", "systick", "pendsv", "nmi", "int_taken"]) => {
+            ExceptionKind::Irq
+        }
+        () if has(SYNCHRONOUS) => ExceptionKind::Synchronous,
+        // gem5 and others name none, but the offset within the vectors tells.
+        () if name.is_empty() && vector.is_some_and(|vector| (0x80..0x90).contains(&vector)) => by_event(vector),
+        () => ExceptionKind::Unknown,
+    }
+}
+
+const SYNCHRONOUS: &[&str] = &[
+    "sync",
+    "system call",
+    "svc",
+    "swi",
+    "undef",
+    "prefetch",
+    "data abort",
+    "dataabort",
+    "trap",
+    "check",
+    "fault",
+    "memmanage",
+    "debug monitor",
+    "debugmonitor",
+    "call",
+];
+
+/// The number of an event of Fast Models: four kinds, for each of four origins.
+fn by_event(number: Option<i64>) -> ExceptionKind {
+    match number.map(|number| number & 3) {
+        Some(0) => ExceptionKind::Synchronous,
+        Some(1) => ExceptionKind::Irq,
+        Some(2) => ExceptionKind::Fiq,
+        Some(3) => ExceptionKind::SError,
+        _ => ExceptionKind::Unknown,
+    }
+}
+
+fn contains(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
+}
+
+/// What became of a branch that was not skipped, by where the core goes on.
+pub(super) fn course(instruction: &Instruction, facts: &Facts, next: Option<u64>) -> Option<Branch> {
+    let next = next?;
+    let behind = instruction.address.wrapping_add(u64::from(instruction.length));
+    match facts.target.map(|target| target.address) {
+        Some(target) if !facts.conditional => Some(Branch { taken: true, target: Some(target) }),
+        Some(target) if next == target && target != behind => Some(Branch { taken: true, target: Some(target) }),
+        Some(_) if next == behind => Some(Branch { taken: false, target: None }),
+        // It leads nowhere else: something came between that nobody tells.
+        Some(_) => None,
+        None if facts.kind == Kind::Indirect => Some(Branch { taken: true, target: Some(next) }),
+        None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exceptions_by_name() {
+        let rows = [
+            ("Reset", ExceptionKind::Reset),
+            ("CoreEvent_RESET", ExceptionKind::Reset),
+            ("IRQ Interrupt", ExceptionKind::Irq),
+            ("IRQ/vIRQ Lower EL using AArch64", ExceptionKind::Irq),
+            ("CoreEvent_CURRENT_SPx_FIQ", ExceptionKind::Fiq),
+            ("CoreEvent_LOWER_64_ABORT", ExceptionKind::SError),
+            ("SError/vSError Current EL with SP_ELx", ExceptionKind::SError),
+            ("System Error (Abort)", ExceptionKind::SError),
+            ("Virtual IRQ", ExceptionKind::Irq),
+            ("Synchronous Lower EL using AArch64", ExceptionKind::Synchronous),
+            ("CoreEvent_SWI", ExceptionKind::Synchronous),
+            ("Data Abort", ExceptionKind::Synchronous),
+            ("SVCall", ExceptionKind::Synchronous),
+            ("SysTick", ExceptionKind::Irq),
+            ("Debug Halt Mode Entry", ExceptionKind::Debug),
+            ("something new", ExceptionKind::Unknown),
+        ];
+        for (name, kind) in rows {
+            assert_eq!(exception_kind(name.as_bytes(), None), kind, "{name}");
+        }
+        assert_eq!(exception_kind(b"", Some(0x85)), ExceptionKind::Irq);
+    }
+}

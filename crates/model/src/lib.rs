@@ -1,0 +1,29 @@
+//! The words that steps are told in: what a processor did, whoever wrote it down.
+//!
+//! ETE captures, ASTF, STF, Tarmac ─▶ **steps** ─▶ diff, check, statistics, other formats
+//!
+//! A step is a view of native records, and says where they are. What a source cannot tell is absent, never zero; what it
+//! can ever tell is known beforehand ([`Coverage`]). Knows no format, no file and no packet.
+//!
+//! ```
+//! use unspool_model::{Event, Instruction, Isa, Step};
+//!
+//! let mut step = Step::default();
+//! step.event = Event::Instruction(Instruction { address: 0x8000, opcode: Some(0xd503_201f), ..Instruction::default() });
+//! step.write_register("x0", 0, &[1, 0, 0, 0, 0, 0, 0, 0]);
+//! assert_eq!(step.registers().next().map(|write| write.name), Some("x0"));
+//! assert_eq!(step.event.instruction().map(|instruction| instruction.isa), Some(Isa::A64));
+//! ```
+
+mod coverage;
+mod pull;
+mod source;
+mod step;
+
+pub use coverage::{Coverage, Facet};
+pub use pull::Pull;
+pub use source::{SourceError, StepSource};
+pub use step::{
+    Access, Branch, Context, Direction, Event, Exception, ExceptionKind, Gap, Instruction, Isa, RegisterWrite,
+    Security, Step,
+};

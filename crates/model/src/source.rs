@@ -1,0 +1,34 @@
+//! Where steps come from.
+
+use std::ops::ControlFlow;
+
+use crate::{Coverage, Step};
+
+/// Hands out steps in order.
+pub trait StepSource {
+    /// What steps can ever tell.
+    fn coverage(&self) -> Coverage;
+
+    /// Hands out steps until there are no more or `take` breaks. Is called once.
+    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError>;
+}
+
+/// Why no more steps come.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct SourceError {
+    /// What was found, and where.
+    pub text: String,
+    /// The trace is damaged; everything before was handed out. Else we could not read it.
+    pub is_damage: bool,
+}
+
+impl<S: StepSource + ?Sized> StepSource for Box<S> {
+    fn coverage(&self) -> Coverage {
+        (**self).coverage()
+    }
+
+    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+        (**self).each(take)
+    }
+}
