@@ -1,6 +1,6 @@
 //! Steps of an STF file.
 //!
-//! records ─▶ groups ([`lift`](super::lift)) ─▶ **steps**
+//! records ─▶ groups ([`super::lift`]) ─▶ **steps**
 //!
 //! One hart, so one core. Places are numbers of records: that which the group of an instruction starts with. A target
 //! record says that a branch was taken; where there is none, execution goes on behind it. What the numbers of a process

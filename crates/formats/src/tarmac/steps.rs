@@ -1,6 +1,6 @@
 //! Steps of a Tarmac log.
 //!
-//! lines ─▶ [`lift`](super::lift) ─▶ **steps**: contexts, instructions with their effects, exceptions and their returns
+//! lines ─▶ [`super::lift`] ─▶ **steps**: contexts, instructions with their effects, exceptions and their returns
 //!
 //! Places are lines; times are counted in the unit of the first one. Whether a branch was taken is told by a BR line, by
 //! IS or CCFAIL, or by where the core goes on; so branches and exceptions wait for its next instruction. Registers have

@@ -100,11 +100,14 @@ pub(crate) fn bytes_of(number: u64) -> RangeInclusive<u64> {
 mod tests {
     use super::*;
 
+    /// What is added with a line, or cut without one.
+    type Step = (u64, u64, Option<u32>);
+    /// Steps, and the stretches that are there then: from, to, line.
+    type Row = (&'static [Step], &'static [(u64, u64, u32)]);
+
     #[test]
     fn ranges() {
-        // What is added with which line or cut without one, and what is there then.
-        type Step = (u64, u64, Option<u32>);
-        let rows: &[(&[Step], &[(u64, u64, u32)])] = &[
+        let rows: &[Row] = &[
             (&[(10, 19, Some(1)), (10, 19, Some(2))], &[(10, 19, 2)]),
             (&[(10, 29, Some(1)), (15, 19, Some(2))], &[(10, 14, 1), (15, 19, 2), (20, 29, 1)]),
             (&[(10, 19, Some(3)), (20, 29, Some(3)), (5, 9, Some(3))], &[(5, 29, 3)]),
