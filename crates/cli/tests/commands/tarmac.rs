@@ -130,3 +130,18 @@ fn other_text_is_no_log() {
     // Unless somebody says so.
     unspool(&words("dump", &path, &["--dialect", "other"])).expect(1, &["line 1, column 1"]);
 }
+
+/// Two words of a Cortex-R5 stand in the order of their addresses, whoever asks.
+#[test]
+fn double_words_of_cortex_r5() {
+    let (dir, path) = log("5 ns IT (00000050:00000003) 00000050 e8a00006 A : STM r0!,{r1,r2}\n\
+                           5 ns MNW8____ (00000050:00000003) 00007ff8 11112222 33334444\n");
+    let state = unspool(&words("state", &path, &["--at", "2", "--memory", "0x7ff8+8"])).clean();
+    assert!(state.out.contains("22 22 11 11 44 44 33 33"), "{}", state.out);
+    for (style, line) in [("rev3", "33334444 11112222 ........"), ("fast-models", "MW8 00007ff8 33334444_11112222")] {
+        let out = dir.path().join(style);
+        let [from, to] = [&path, &out].map(|path| path.display().to_string());
+        unspool(&["convert", &from, &to, "--dialect", style]).expect(0, &[]);
+        assert!(fs::read_to_string(&out).unwrap().contains(line), "{style}");
+    }
+}

@@ -20,7 +20,7 @@ pub(crate) use registers::Pointer;
 pub use registers::{Registers, Touched};
 
 use cells::Cells;
-pub(crate) use data::Bytes;
+pub(crate) use data::{Bytes, is_low_first};
 pub(crate) use forgotten::{Forgotten, bytes_of};
 pub(crate) use machine::{Elsewhere, MOST_CORES};
 pub(crate) use memory::{GRANULE, Granule};

@@ -7,6 +7,7 @@
 
 use super::super::read;
 use super::super::record::{Access, Byte, Direction, Order, Physical, Picture, PictureKind};
+use super::super::state::is_low_first;
 use super::super::value::Digit;
 use super::super::write::push_hex;
 
@@ -252,7 +253,12 @@ pub(super) fn bytes_of(access: &Access<'_>, is_big_endian: bool) -> Option<Vec<B
     match access.order {
         Order::Memory => {}
         Order::Number if is_big_endian => {}
-        Order::Number => bytes.reverse(),
+        Order::Number => {
+            bytes.reverse();
+            if is_low_first(access) {
+                bytes.rotate_left(4);
+            }
+        }
         Order::Lanes => {
             bytes.reverse();
             let lanes = bytes.len().max(1);

@@ -99,7 +99,7 @@ impl Bytes {
 
 /// Cortex-R5 prints two words of 32 bits in the order of their addresses: `MNW8____ (..) 01013ff8 w0 w1`. Where they are
 /// printed as one number, or are wider, the highest is the first.
-fn is_low_first(access: &Access<'_>) -> bool {
+pub(crate) fn is_low_first(access: &Access<'_>) -> bool {
     let is_of_r5 = matches!(access.tag, [b'M', b'S' | b'N', b'R' | b'W', b'8', b'_', ..]);
     let words =
         |text: &[u8]| text.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).map(<[u8]>::len).eq([8, 8]);

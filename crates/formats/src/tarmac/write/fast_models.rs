@@ -5,6 +5,7 @@
 use super::super::record::{
     Access, Direction, Event, Instruction, InstructionSet, Line, Order, Physical, Record, Stamp, Tag,
 };
+use super::super::state::is_low_first;
 use super::number::push_time;
 use super::rev3::{letter, push_operation, push_register};
 use super::{push_decimal, push_hex, push_word};
@@ -125,7 +126,11 @@ fn write_access(access: &Access<'_>, out: &mut Vec<u8>) -> bool {
         _ if access.is_aborted => out.extend_from_slice(b" (ABORTED)"),
         Some(data) => {
             out.push(b' ');
-            push_data(out, data.0);
+            match data.0.split_at_checked(9).filter(|_| is_low_first(access)) {
+                // Two words, the lowest first: as a number it is the other way round.
+                Some((low, high)) => push_data(out, &[high, low].concat()),
+                None => push_data(out, data.0),
+            }
         }
         None => {}
     }
