@@ -403,7 +403,7 @@ fn with(at: usize, events: &[Event]) -> Vec<Step> {
 
 #[test]
 fn exceptions_and_contexts_are_compared() {
-    let exception = |kind, return_address| Event::Exception(Exception { kind, return_address, target: None });
+    let exception = |kind, return_address| Event::Exception(Exception { kind, return_address, ..Exception::default() });
     let level = |level| Event::Context(Context { level: Some(level), ..Context::default() });
     let irq = exception(ExceptionKind::Irq, Some(0x1050));
     type Row<'r> = (&'r str, Vec<Event>, Vec<Event>, &'r [(&'r str, &'r str, [&'r str; 2])]);
@@ -428,8 +428,11 @@ fn exceptions_and_contexts_are_compared() {
 
 #[test]
 fn an_instruction_that_was_only_tried() {
-    let fault =
-        [Event::Exception(Exception { kind: ExceptionKind::Synchronous, return_address: Some(0x104c), target: None })];
+    let fault = [Event::Exception(Exception {
+        kind: ExceptionKind::Synchronous,
+        return_address: Some(0x104c),
+        ..Exception::default()
+    })];
     let a = with(20, &fault);
     let mut b = with(20, &fault);
     b.remove(19);

@@ -65,7 +65,7 @@ impl Hold {
                     next = Some(instruction.address);
                 }
                 Event::Gap(_) => next = None,
-                Event::Context(_) | Event::State => {}
+                Event::Context(_) | Event::State | Event::Note => {}
             }
         }
         waiting.iter().try_for_each(take)

@@ -47,6 +47,7 @@ fn text(step: &Step) -> String {
             write!(text, " level {level}{security}{process}")
         }
         Event::Gap(gap) => write!(text, " gap {gap:?}"),
+        Event::Note => write!(text, " note {}", step.note()),
     };
     let byte = |(value, known): &(u8, u8)| match known {
         0xff => format!("{value:02x}"),

@@ -16,14 +16,20 @@
 //! ```
 
 mod coverage;
+mod loss;
 mod pull;
+mod sink;
 mod source;
 mod step;
+mod time;
 
 pub use coverage::{Coverage, Facet};
+pub use loss::{Loss, Losses, Lost};
 pub use pull::Pull;
+pub use sink::{SinkError, StepSink};
 pub use source::{SourceError, StepSource};
 pub use step::{
-    Access, Branch, Context, Direction, Event, Exception, ExceptionKind, Gap, Instruction, Isa, RegisterWrite,
+    Access, Branch, Context, Direction, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Modes, RegisterWrite,
     Security, Step,
 };
+pub use time::TimeUnit;

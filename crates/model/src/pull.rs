@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use crate::{Coverage, SourceError, Step, StepSource};
+use crate::{Coverage, SourceError, Step, StepSource, TimeUnit};
 
 /// Steps of a batch.
 const BATCH: usize = 1024;
@@ -23,6 +23,7 @@ type Batch = Vec<Step>;
 #[derive(Debug)]
 pub struct Pull {
     coverage: Coverage,
+    time_unit: TimeUnit,
     batches: Receiver<(Batch, usize)>,
     used: Sender<Batch>,
     batch: Batch,
@@ -35,7 +36,7 @@ pub struct Pull {
 impl Pull {
     /// Starts a thread for a source.
     pub fn new(mut source: impl StepSource + Send + 'static) -> std::io::Result<Self> {
-        let coverage = source.coverage();
+        let (coverage, time_unit) = (source.coverage(), source.time_unit());
         let (give, batches) = sync_channel(WAITING);
         let (used, reuse) = channel();
         let work = move || {
@@ -46,12 +47,17 @@ impl Pull {
             ended
         };
         let worker = Some(thread::Builder::new().name("steps".into()).spawn(work)?);
-        Ok(Self { coverage, batches, used, batch: Vec::new(), next: 0, end: 0, worker })
+        Ok(Self { coverage, time_unit, batches, used, batch: Vec::new(), next: 0, end: 0, worker })
     }
 
     /// What steps can ever tell.
     pub fn coverage(&self) -> Coverage {
         self.coverage
+    }
+
+    /// What times are counted in.
+    pub fn time_unit(&self) -> TimeUnit {
+        self.time_unit
     }
 
     /// The next step; `None`: there are no more.

@@ -2,12 +2,17 @@
 
 use std::ops::ControlFlow;
 
-use crate::{Coverage, Step};
+use crate::{Coverage, Step, TimeUnit};
 
 /// Hands out steps in order.
 pub trait StepSource {
     /// What steps can ever tell.
     fn coverage(&self) -> Coverage;
+
+    /// What times are counted in.
+    fn time_unit(&self) -> TimeUnit {
+        TimeUnit::Unknown
+    }
 
     /// Hands out steps until there are no more or `take` breaks. Is called once.
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError>;
@@ -26,6 +31,10 @@ pub struct SourceError {
 impl<S: StepSource + ?Sized> StepSource for Box<S> {
     fn coverage(&self) -> Coverage {
         (**self).coverage()
+    }
+
+    fn time_unit(&self) -> TimeUnit {
+        (**self).time_unit()
     }
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {

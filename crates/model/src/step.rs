@@ -46,6 +46,8 @@ pub struct Step {
     accesses: Vec<Touch>,
     /// Bytes of both, each with what of it is known.
     bytes: Vec<(u8, u8)>,
+    /// The text of a note.
+    note: String,
 }
 
 /// What happened.
@@ -67,6 +69,8 @@ pub enum Event {
     Context(Context),
     /// What happened here is not known.
     Gap(Gap),
+    /// Somebody says something: [`Step::note`].
+    Note,
 }
 
 impl Event {
@@ -95,6 +99,8 @@ pub struct Instruction {
     pub is_executed: Option<bool>,
     /// What became of it, if it is a branch and the source says.
     pub branch: Option<Branch>,
+    /// The index into ZA, of an instruction that computes one, if the source says.
+    pub za_index: Option<u8>,
 }
 
 /// What became of a branch.
@@ -111,6 +117,12 @@ pub struct Branch {
 pub struct Exception {
     /// What kind of exception.
     pub kind: ExceptionKind,
+    /// The exception class (EC of ESR_ELx), if the source says.
+    pub class: Option<u8>,
+    /// Which call, of an exception that a call caused, if the source says.
+    pub call: Option<u16>,
+    /// An interrupt or a system error is virtual, if the source says.
+    pub is_virtual: Option<bool>,
     /// Where the interrupted program goes on.
     pub return_address: Option<u64>,
     /// Where the handler is.
@@ -154,6 +166,39 @@ pub struct Context {
     pub thread: Option<u64>,
     /// The virtual machine.
     pub vmid: Option<u32>,
+    /// What else of PSTATE and of vectors matters to instructions.
+    pub modes: Option<Modes>,
+}
+
+impl Context {
+    /// What is said here holds; what is not, as it was `before`.
+    pub fn over(&self, before: &Self) -> Self {
+        Self {
+            level: self.level.or(before.level),
+            security: self.security.or(before.security),
+            is_aarch64: self.is_aarch64.or(before.is_aarch64),
+            is_handler: self.is_handler.or(before.is_handler),
+            process: self.process.or(before.process),
+            thread: self.thread.or(before.thread),
+            vmid: self.vmid.or(before.vmid),
+            modes: self.modes.or(before.modes),
+        }
+    }
+}
+
+/// Modes of AArch64 that change what instructions do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Modes {
+    /// Streaming SVE mode.
+    pub streaming: bool,
+    /// Data-independent timing.
+    pub dit: bool,
+    /// Speculative stores may be bypassed.
+    pub ssbs: bool,
+    /// The LEN field of the vector length: vectors have 128 bits more than so many times 128.
+    pub vector_length: u8,
+    /// What a Tag Check Fault does, two bits.
+    pub tag_check_fault: u8,
 }
 
 /// A Security state.
@@ -219,6 +264,8 @@ pub struct Access<'s> {
     pub address: u64,
     /// How many bytes.
     pub size: u64,
+    /// Its tag is checked, or it is one to tags.
+    pub is_tagged: bool,
     /// What was read or written, the byte of the lowest address first, each with the bits of it that are known; empty:
     /// the source does not say.
     pub bytes: &'s [(u8, u8)],
@@ -236,6 +283,7 @@ struct Touch {
     direction: Direction,
     address: u64,
     size: u64,
+    is_tagged: bool,
     bytes: Range<u32>,
 }
 
@@ -278,6 +326,7 @@ impl Clone for Step {
         self.registers.clone_from(&other.registers);
         self.accesses.clone_from(&other.accesses);
         self.bytes.clone_from(&other.bytes);
+        self.note.clone_from(&other.note);
     }
 }
 
@@ -289,6 +338,19 @@ impl Step {
         self.registers.clear();
         self.accesses.clear();
         self.bytes.clear();
+        self.note.clear();
+    }
+
+    /// It is a note, with this text.
+    pub fn set_note(&mut self, text: &str) {
+        self.event = Event::Note;
+        self.note.clear();
+        self.note.push_str(text);
+    }
+
+    /// The text of a note.
+    pub fn note(&self) -> &str {
+        &self.note
     }
 
     /// A register gets these bytes, the lowest first, from bit `low` on.
@@ -316,7 +378,14 @@ impl Step {
         bytes: impl IntoIterator<Item = (u8, u8)>,
     ) {
         let bytes = self.keep(bytes);
-        self.accesses.push(Touch { direction, address, size, bytes });
+        self.accesses.push(Touch { direction, address, size, is_tagged: false, bytes });
+    }
+
+    /// The last access checks its tag, or is one to tags.
+    pub fn tag_last_access(&mut self) {
+        if let Some(touch) = self.accesses.last_mut() {
+            touch.is_tagged = true;
+        }
     }
 
     fn keep(&mut self, bytes: impl IntoIterator<Item = (u8, u8)>) -> Range<u32> {
@@ -344,6 +413,7 @@ impl Step {
             direction: touch.direction,
             address: touch.address,
             size: touch.size,
+            is_tagged: touch.is_tagged,
             bytes: self.kept(&touch.bytes),
         })
     }

@@ -220,6 +220,7 @@ impl InstructionSink for Teller<'_> {
             },
             is_executed: None,
             branch,
+            za_index: None,
         });
         if self.flow.is_continue() {
             self.flow = (self.take)(&self.step);
@@ -251,7 +252,7 @@ impl Teller<'_> {
             Item::Timestamp { value, .. } => self.time = Some(value),
             Item::Exception { number, return_address } => {
                 let kind = if self.is_microcontroller { ExceptionKind::Unknown } else { kind(number) };
-                let exception = Exception { kind, return_address, target: None };
+                let exception = Exception { kind, return_address, ..Exception::default() };
                 self.tell(place, Event::Exception(exception));
             }
             Item::ExceptionReturn => {
@@ -292,6 +293,7 @@ impl Teller<'_> {
             process: found.context_id.map(u64::from),
             thread: None,
             vmid: found.vmid,
+            modes: None,
         };
         if self.context.replace(context) != Some(context) {
             self.tell(place, Event::Context(context));

@@ -85,6 +85,7 @@ fn text(step: &Step) -> String {
         Event::ExceptionReturn { target: to } => format!("return to {}", target(to)),
         Event::Gap(gap) => format!("{gap:?}"),
         Event::State => "state".into(),
+        Event::Note => format!("note {}", step.note()),
     };
     step.time.map_or(event.clone(), |time| format!("{time:x}: {event}"))
 }

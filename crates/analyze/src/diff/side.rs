@@ -138,9 +138,9 @@ impl Side {
                     return true;
                 }
                 Event::Exception(exception) => self.exceptions.push(exception),
-                Event::Context(context) => enter(&mut self.context, &context),
+                Event::Context(context) => self.context = context.over(&self.context),
                 Event::Gap(gap) => self.lose(gap),
-                Event::State | Event::ExceptionReturn { .. } => {}
+                Event::State | Event::Note | Event::ExceptionReturn { .. } => {}
             }
         }
         false
@@ -155,17 +155,4 @@ impl Side {
             self.context = Context::default();
         }
     }
-}
-
-/// What is said holds from here on; what is not said stays.
-fn enter(context: &mut Context, said: &Context) {
-    *context = Context {
-        level: said.level.or(context.level),
-        security: said.security.or(context.security),
-        is_aarch64: said.is_aarch64.or(context.is_aarch64),
-        is_handler: said.is_handler.or(context.is_handler),
-        process: said.process.or(context.process),
-        thread: said.thread.or(context.thread),
-        vmid: said.vmid.or(context.vmid),
-    };
 }

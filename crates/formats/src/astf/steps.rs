@@ -125,7 +125,7 @@ impl Teller<'_> {
         let target = Some(trap.target_pc);
         let event = match kind(trap.trap_type) {
             None => Event::ExceptionReturn { target },
-            Some(kind) => Event::Exception(Exception { kind, return_address: None, target }),
+            Some(kind) => Event::Exception(Exception { kind, target, ..Exception::default() }),
         };
         self.begin(number, event);
         self.hand_out();
@@ -145,6 +145,7 @@ impl Teller<'_> {
             process: context.pid_valid.then_some(context.pid),
             thread: context.tid_valid.then_some(context.tid),
             vmid: None,
+            modes: None,
         };
         self.begin(number, Event::Context(told));
         self.hand_out();
@@ -174,6 +175,7 @@ fn instruction(executed: &Executed<'_>) -> Instruction {
         isa: Isa::A64,
         is_executed: None,
         branch: branch(record, executed.trap.as_ref()),
+        za_index: None,
     }
 }
 

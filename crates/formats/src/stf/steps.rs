@@ -203,7 +203,7 @@ impl Teller<'_> {
             (Course::On, _) | (Course::Always, None) => None,
             (_, target) => Some(Branch { taken: target.is_some(), target }),
         };
-        Instruction { address, opcode: Some(opcode), length, isa, is_executed: None, branch }
+        Instruction { address, opcode: Some(opcode), length, isa, is_executed: None, branch, za_index: None }
     }
 
     /// The format has one number for all instruction sets of Arm: it is A64 until an opcode says otherwise.

@@ -148,7 +148,7 @@ impl Teller<'_> {
             kind => kind,
         };
         let target = step.branch.map(|branch| branch.target);
-        self.tell(step, step.place.line, Event::Exception(Exception { kind, return_address: None, target }), ALL)
+        self.tell(step, step.place.line, Event::Exception(Exception { kind, target, ..Exception::default() }), ALL)
     }
 
     fn instruction(&mut self, step: &lift::Step, executed: &Executed) -> ControlFlow<()> {
@@ -206,7 +206,7 @@ impl Teller<'_> {
         // A BR line belongs to the last one.
         let target = led.filter(|_| next.is_none()).map(|branch| branch.target);
         let kind = exception_kind(step.text(&raised.name), raised.vector);
-        let event = Event::Exception(Exception { kind, return_address: None, target });
+        let event = Event::Exception(Exception { kind, target, ..Exception::default() });
         let is_behind = step.instruction().is_some() && raised.line > step.place.line;
         let lines = if is_behind { raised.line..next.unwrap_or(u64::MAX) } else { NONE };
         self.tell(step, raised.line, event, lines)
@@ -246,7 +246,8 @@ fn instruction(
     led: Option<record::Branch>,
 ) -> (Instruction, Option<Facts>) {
     let &Executed { opcode, length, is_executed, .. } = executed;
-    let mut instruction = Instruction { address, opcode, length, isa, is_executed: Some(is_executed), branch: None };
+    let mut instruction =
+        Instruction { address, opcode, length, isa, is_executed: Some(is_executed), ..Instruction::default() };
     let facts = branch_facts(&instruction);
     instruction.branch = match (&facts, led) {
         (_, Some(led)) => Some(Branch { taken: true, target: Some(led.target) }),

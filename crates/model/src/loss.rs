@@ -1,0 +1,268 @@
+//! What a format could not say, counted.
+
+use std::fmt;
+
+use crate::Facet;
+
+/// Something that was told and is not in what was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Loss {
+    /// Steps of other cores.
+    Cores,
+    /// Instructions of an instruction set that the format has not.
+    Instructions,
+    /// Instructions whose opcode nobody knows.
+    UnknownOpcodes,
+    /// That a condition held, or did not.
+    Conditions,
+    /// What became of a branch.
+    Branches,
+    /// Accesses to memory.
+    Accesses,
+    /// Whether an access reads, writes, both or neither.
+    Directions,
+    /// That the tag of an access is checked.
+    Tags,
+    /// What was read or written.
+    Data,
+    /// What registers were given by instructions.
+    Registers,
+    /// Contents of registers and memory that no instruction caused.
+    State,
+    /// Indices into ZA.
+    ZaIndices,
+    /// Exceptions.
+    Exceptions,
+    /// The class of an exception, the number of a call, that it is virtual.
+    ExceptionDetails,
+    /// Where an interrupted program goes on.
+    ReturnAddresses,
+    /// Returns from exceptions.
+    ExceptionReturns,
+    /// Exception levels.
+    Levels,
+    /// Security states.
+    Security,
+    /// Which stack pointer is used.
+    StackPointers,
+    /// Modes of PSTATE and of vectors.
+    Modes,
+    /// Processes and threads.
+    Processes,
+    /// Virtual machines.
+    VirtualMachines,
+    /// Times.
+    Times,
+    /// Digits of times.
+    TimeDigits,
+    /// That something is missing here.
+    Gaps,
+    /// Notes.
+    Notes,
+}
+
+impl Loss {
+    /// All of them.
+    pub const ALL: [Self; 26] = [
+        Self::Cores,
+        Self::Instructions,
+        Self::UnknownOpcodes,
+        Self::Conditions,
+        Self::Branches,
+        Self::Accesses,
+        Self::Directions,
+        Self::Tags,
+        Self::Data,
+        Self::Registers,
+        Self::State,
+        Self::ZaIndices,
+        Self::Exceptions,
+        Self::ExceptionDetails,
+        Self::ReturnAddresses,
+        Self::ExceptionReturns,
+        Self::Levels,
+        Self::Security,
+        Self::StackPointers,
+        Self::Modes,
+        Self::Processes,
+        Self::VirtualMachines,
+        Self::Times,
+        Self::TimeDigits,
+        Self::Gaps,
+        Self::Notes,
+    ];
+
+    /// Its name, which stays.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cores => "other-cores",
+            Self::Instructions => "instructions",
+            Self::UnknownOpcodes => "unknown-opcodes",
+            Self::Conditions => "conditions",
+            Self::Branches => "branches",
+            Self::Accesses => "accesses",
+            Self::Directions => "directions",
+            Self::Tags => "tags",
+            Self::Data => "data",
+            Self::Registers => "registers",
+            Self::State => "state",
+            Self::ZaIndices => "za-indices",
+            Self::Exceptions => "exceptions",
+            Self::ExceptionDetails => "exception-details",
+            Self::ReturnAddresses => "return-addresses",
+            Self::ExceptionReturns => "exception-returns",
+            Self::Levels => "levels",
+            Self::Security => "security",
+            Self::StackPointers => "stack-pointers",
+            Self::Modes => "modes",
+            Self::Processes => "processes",
+            Self::VirtualMachines => "virtual-machines",
+            Self::Times => "times",
+            Self::TimeDigits => "time-digits",
+            Self::Gaps => "gaps",
+            Self::Notes => "notes",
+        }
+    }
+
+    /// What it is, in the words of a report.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Cores => "steps of other cores",
+            Self::Instructions => "instructions of another instruction set",
+            Self::UnknownOpcodes => "instructions without an opcode",
+            Self::Conditions => "outcomes of conditions",
+            Self::Branches => "outcomes of branches",
+            Self::Accesses => "accesses to memory",
+            Self::Directions => "directions of accesses",
+            Self::Tags => "tagged accesses",
+            Self::Data => "data of accesses",
+            Self::Registers => "registers written",
+            Self::State => "contents of registers and memory that no instruction caused",
+            Self::ZaIndices => "indices into ZA",
+            Self::Exceptions => "exceptions",
+            Self::ExceptionDetails => "details of exceptions",
+            Self::ReturnAddresses => "return addresses of exceptions",
+            Self::ExceptionReturns => "exception returns",
+            Self::Levels => "exception levels",
+            Self::Security => "security states",
+            Self::StackPointers => "selections of the stack pointer",
+            Self::Modes => "modes of PSTATE and vectors",
+            Self::Processes => "processes and threads",
+            Self::VirtualMachines => "virtual machines",
+            Self::Times => "times",
+            Self::TimeDigits => "digits of times",
+            Self::Gaps => "gaps",
+            Self::Notes => "notes",
+        }
+    }
+
+    /// What a source has to tell for this to be lost; `None`: any source may have it.
+    pub fn facet(self) -> Option<Facet> {
+        Some(match self {
+            Self::Cores | Self::Gaps | Self::Notes | Self::UnknownOpcodes | Self::Instructions => return None,
+            Self::Conditions => Facet::Conditions,
+            Self::Branches => Facet::Branches,
+            Self::Accesses | Self::Directions | Self::Tags => Facet::Accesses,
+            Self::Data => Facet::Data,
+            Self::Registers | Self::State => Facet::Registers,
+            Self::ZaIndices => Facet::Opcodes,
+            Self::Exceptions | Self::ExceptionDetails | Self::ReturnAddresses | Self::ExceptionReturns => {
+                Facet::Exceptions
+            }
+            Self::Levels | Self::StackPointers | Self::Modes => Facet::Levels,
+            Self::Security => Facet::Security,
+            Self::Processes | Self::VirtualMachines => Facet::Processes,
+            Self::Times | Self::TimeDigits => Facet::Times,
+        })
+    }
+}
+
+/// How often something was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lost {
+    /// How often.
+    pub count: u64,
+    /// Where first, as the source counts.
+    pub first: u64,
+}
+
+/// All that was lost.
+///
+/// ```
+/// use unspool_model::{Loss, Losses};
+///
+/// let mut losses = Losses::default();
+/// losses.add(Loss::Data, 17);
+/// losses.add(Loss::Data, 19);
+/// assert_eq!(losses.of(Loss::Data).count, 2);
+/// assert_eq!(losses.of(Loss::Data).first, 17);
+/// assert_eq!(losses.to_string(), "2 data of accesses");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Losses([Lost; Loss::ALL.len()]);
+
+impl Default for Losses {
+    fn default() -> Self {
+        Self([Lost::default(); Loss::ALL.len()])
+    }
+}
+
+impl Losses {
+    /// One more, of the step at this place.
+    #[inline]
+    pub fn add(&mut self, loss: Loss, place: u64) {
+        self.add_many(loss, 1, place);
+    }
+
+    /// So many more, of the step at this place.
+    #[inline]
+    pub fn add_many(&mut self, loss: Loss, count: u64, place: u64) {
+        let lost = &mut self.0[loss as usize];
+        if lost.count == 0 {
+            lost.first = place;
+        }
+        lost.count += count;
+    }
+
+    /// How often this was lost.
+    pub fn of(&self, loss: Loss) -> Lost {
+        self.0[loss as usize]
+    }
+
+    /// Nothing was.
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
+    /// What was lost, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Loss, Lost)> {
+        Loss::ALL.into_iter().map(|loss| (loss, self.of(loss))).filter(|(_, lost)| lost.count > 0)
+    }
+}
+
+impl fmt::Display for Losses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, (loss, lost)) in self.iter().enumerate() {
+            let comma = if index > 0 { ", " } else { "" };
+            write!(f, "{comma}{} {}", lost.count, loss.words())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_in_their_places_and_have_names_of_their_own() {
+        let mut names: Vec<&str> = Loss::ALL.iter().map(|loss| loss.name()).collect();
+        for (index, loss) in Loss::ALL.into_iter().enumerate() {
+            assert_eq!(loss as usize, index);
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Loss::ALL.len());
+    }
+}
