@@ -48,7 +48,7 @@ mod side;
 
 use std::ops::ControlFlow;
 
-use unspool_model::{Coverage, Facet, Instruction, Pull, SourceError};
+use unspool_model::{Context, Coverage, Exception, Facet, Instruction, Pull, SourceError, Step};
 
 /// How to compare.
 #[derive(Debug, Clone)]
@@ -159,6 +159,22 @@ pub enum Finding {
     },
 }
 
+/// An instruction that both sources have, as the second one tells it.
+#[derive(Debug, Clone, Copy)]
+pub struct Pair<'p> {
+    /// How many instructions of its core came before it in the first source.
+    pub number: u64,
+    /// The step of the second source.
+    pub step: &'p Step,
+    /// The state in which it is executed, as far as the second source told it.
+    pub context: &'p Context,
+    /// Exceptions since the instruction before, in the second source.
+    pub exceptions: &'p [Exception],
+}
+
+/// Takes pairs.
+type Paired<'t> = dyn FnMut(&Pair<'_>) -> ControlFlow<()> + 't;
+
 /// Takes what is found.
 type Tell<'t> = dyn FnMut(&Finding) -> ControlFlow<()> + 't;
 
@@ -264,6 +280,14 @@ impl Differ {
 
     /// Hands out what is found, in the order of the sources, until `tell` breaks; and what it comes to.
     pub fn run(&self, sources: [Pull; 2], tell: &mut Tell<'_>) -> Result<Summary, Error> {
-        run::Run::new(&self.options, sources, tell).run()
+        run::Run::new(&self.options, sources, tell, None).run()
+    }
+
+    /// Hands out the instructions that both have, in their order, until `paired` breaks. Those that may belong to another
+    /// time round a loop, and those whose opcodes differ, are not among them.
+    pub fn pairs(&self, sources: [Pull; 2], paired: &mut Paired<'_>) -> Result<Summary, Error> {
+        let options =
+            Options { all: true, facets: Coverage::of(&[Facet::Opcodes]), context: 0, ..self.options.clone() };
+        run::Run::new(&options, sources, &mut |_| ControlFlow::Continue(()), Some(paired)).run()
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! instructions of a core ─▶ **calls** ─▶ tree, profile, folded stacks
 //! steps of two sources ─▶ **diff** ─▶ differences
+//!                         └ **join** ─▶ steps of the first, with what the second tells beyond it
 //!
 //! No format is known here. Whoever reads one feeds a [`calls::Follower`] instruction by instruction and gets calls as
 //! they end; [`tree`] puts them in order, [`profile`] and [`folded`] count them. Memory does not grow with the length of
@@ -28,5 +29,6 @@
 pub mod calls;
 pub mod diff;
 pub mod folded;
+pub mod join;
 pub mod profile;
 pub mod tree;

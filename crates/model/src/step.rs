@@ -398,6 +398,25 @@ impl Step {
         self.bytes.get(bytes.start as usize..bytes.end as usize).unwrap_or_default()
     }
 
+    /// Takes over the accesses of another step, with what was read and written or without.
+    pub fn take_accesses(&mut self, other: &Self, with_data: bool) {
+        for touch in &other.accesses {
+            let data = if with_data { other.kept(&touch.bytes) } else { &[] };
+            self.access_known(touch.direction, touch.address, touch.size, data.iter().copied());
+            if touch.is_tagged {
+                self.tag_last_access();
+            }
+        }
+    }
+
+    /// Takes over the registers that another step writes.
+    pub fn take_registers(&mut self, other: &Self) {
+        for write in &other.registers {
+            let bytes = self.keep(other.kept(&write.bytes).iter().copied());
+            self.registers.push(Write { bytes, ..*write });
+        }
+    }
+
     /// The registers that were written, in the order of the source.
     pub fn registers(&self) -> impl ExactSizeIterator<Item = RegisterWrite<'_>> {
         self.registers.iter().map(|write| RegisterWrite {

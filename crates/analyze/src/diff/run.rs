@@ -12,7 +12,7 @@ use unspool_model::{Context, Coverage, Exception, ExceptionKind, Facet, Pull};
 use super::align::{Fit, longest, nearest};
 use super::compare::{Comparison, Unlike};
 use super::side::{Item, Side};
-use super::{Around, Ending, Error, Finding, Options, Site, Summary, Tell, Why};
+use super::{Around, Ending, Error, Finding, Options, Pair, Paired, Site, Summary, Tell, Why};
 
 /// This many equal instructions in a row are enough to look no further.
 const CERTAIN: usize = 64;
@@ -26,6 +26,7 @@ const WINDOWS: [usize; 2] = [1 << 8, 1 << 12];
 pub(super) struct Run<'r> {
     options: &'r Options,
     tell: &'r mut Tell<'r>,
+    paired: Option<&'r mut Paired<'r>>,
     sides: [Side; 2],
     /// The last pairs.
     before: VecDeque<[Site; 2]>,
@@ -46,13 +47,19 @@ struct Loose {
 }
 
 impl<'r> Run<'r> {
-    pub(super) fn new(options: &'r Options, sources: [Pull; 2], tell: &'r mut Tell<'r>) -> Self {
+    pub(super) fn new(
+        options: &'r Options,
+        sources: [Pull; 2],
+        tell: &'r mut Tell<'r>,
+        paired: Option<&'r mut Paired<'r>>,
+    ) -> Self {
         let coverage = [sources[0].coverage(), sources[1].coverage()];
         let facets = coverage[0].and(coverage[1]).and(options.facets).and(super::comparable());
         let [a, b] = sources;
         Self {
             options,
             tell,
+            paired,
             sides: [Side::new(a, options.cores[0]), Side::new(b, options.cores[1])],
             before: VecDeque::with_capacity(options.context.min(1 << 16)),
             contexts: [Context::default(); 2],
@@ -141,6 +148,13 @@ impl<'r> Run<'r> {
         let mut comparison = Comparison { tallies, unlike: &mut self.unlike, contexts: &mut self.contexts };
         comparison.items([a, b], facets, self.is_fresh, tried);
         let sites = [a.site(), b.site()];
+        if let Some(paired) = self.paired.as_mut().filter(|_| self.unlike.is_empty() && self.loose.is_none()) {
+            let Item { number, .. } = *a;
+            let pair = Pair { number, step: &b.step, context: &b.context, exceptions: &b.exceptions };
+            if paired(&pair).is_break() {
+                self.summary.ending = Ending::Stopped;
+            }
+        }
         if !self.unlike.is_empty() {
             self.tell_unlike();
         }

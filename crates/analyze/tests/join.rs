@@ -1,0 +1,117 @@
+//! A source that says little, completed by one that says more.
+#![allow(clippy::unwrap_used)]
+
+use std::ops::ControlFlow;
+
+use unspool_analyze::diff::Options;
+use unspool_analyze::join::Join;
+use unspool_model::{
+    Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, SourceError, Step,
+    StepSource,
+};
+
+#[derive(Clone)]
+struct Source(Coverage, Vec<Step>);
+
+impl StepSource for Source {
+    fn coverage(&self) -> Coverage {
+        self.0
+    }
+
+    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+        // Whether it breaks does not matter: it is the last thing that happens.
+        let _ = self.1.iter().try_for_each(take);
+        Ok(())
+    }
+}
+
+/// Instructions in a row, of which each fourth reads.
+fn run(count: u64, with_accesses: bool) -> Vec<Step> {
+    (0..count)
+        .map(|number| {
+            let mut step = instruction(0x1000 + 4 * number, 0xd503_201f ^ number as u32);
+            if with_accesses && number % 4 == 0 {
+                step.access_known(Direction::Read, 0x8000 + number, 4, [(1, 0xff), (2, 0xff), (3, 0xff), (4, 0xff)]);
+            }
+            step
+        })
+        .collect()
+}
+
+fn instruction(address: u64, opcode: u32) -> Step {
+    event(Event::Instruction(Instruction { address, opcode: Some(opcode), length: 4, ..Instruction::default() }))
+}
+
+fn event(event: Event) -> Step {
+    let mut step = Step::default();
+    step.event = event;
+    step
+}
+
+fn little() -> Coverage {
+    Coverage::of(&[Facet::Instructions, Facet::Opcodes, Facet::Levels, Facet::Exceptions])
+}
+
+fn much() -> Coverage {
+    [Facet::Accesses, Facet::Data].into_iter().fold(little(), Coverage::with)
+}
+
+fn joined(first: Vec<Step>, second: Vec<Step>) -> Vec<Step> {
+    let [a, b] = [Source(little(), first), Source(much(), second)];
+    let mut join = Join::new([Box::new(a.clone()), Box::new(a)], Box::new(b), Options::default());
+    assert_eq!(join.coverage(), much());
+    let mut steps = Vec::new();
+    join.each(&mut |step| {
+        steps.push(step.clone());
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    steps
+}
+
+#[test]
+fn accesses_come_from_the_partner() {
+    assert_eq!(joined(run(100, false), run(100, true)), run(100, true));
+}
+
+#[test]
+fn other_starts_and_ends_are_left_alone() {
+    let whole = run(100, true);
+    assert_eq!(joined(run(100, false)[20..80].to_vec(), whole.clone()), whole[20..80]);
+    let mut expected = run(100, false);
+    expected[20..80].clone_from_slice(&whole[20..80]);
+    assert_eq!(joined(run(100, false), whole[20..80].to_vec()), expected);
+}
+
+#[test]
+fn behind_a_gap_the_partner_is_found_again() {
+    let (little, whole) = (run(200, false), run(200, true));
+    let gap = [event(Event::Gap(Gap::Overflow))];
+    let first = [&little[..50], &gap, &little[120..]].concat();
+    assert_eq!(joined(first, whole.clone()), [&whole[..50], &gap, &whole[120..]].concat());
+}
+
+#[test]
+fn another_opcode_is_no_partner() {
+    let mut first = run(100, false);
+    first[40] = instruction(0x1000 + 160, 0x1234_5678);
+    let mut expected = run(100, true);
+    expected[40] = first[40].clone();
+    assert_eq!(joined(first, run(100, true)), expected);
+}
+
+#[test]
+fn exceptions_and_contexts_are_completed() {
+    let context = |level, is_handler| event(Event::Context(Context { level, is_handler, ..Context::default() }));
+    let raised =
+        |class| event(Event::Exception(Exception { kind: ExceptionKind::Synchronous, class, ..Exception::default() }));
+    let around = |class, is_handler: Option<bool>, accesses| {
+        let steps = run(100, accesses);
+        let start = [context(Some(0), is_handler.map(|_| false))];
+        [&start[..], &steps[..30], &[raised(class), context(Some(1), is_handler)], &steps[30..]].concat()
+    };
+    assert_eq!(
+        joined(around(None, None, false), around(Some(0x15), Some(true), true)),
+        around(Some(0x15), Some(true), true)
+    );
+}
