@@ -78,6 +78,12 @@ pub enum Error {
         /// Why.
         source: unspool_formats::tarmac::read::ReadError,
     },
+    /// What comes through a pipe is no trace file.
+    #[error("{path}: neither ASTF nor STF nor a Tarmac log; a capture is a directory or an archive, and no pipe")]
+    NotATrace {
+        /// What it is called.
+        path: String,
+    },
     /// The capture has no such source.
     #[error("no source '{wanted}' in the capture; it has {known}")]
     NoSource {

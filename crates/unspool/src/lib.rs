@@ -43,7 +43,7 @@ pub use overview::{BufferOverview, Overview, TraceOverview, overview};
 pub use parallel::{Parts, Progress};
 pub use program::Program;
 pub use sniff::{Peeked, What};
-pub use steps::{CaptureSteps, OpenSteps, open_steps};
+pub use steps::{CaptureSteps, OpenSteps, OpenedSteps, open_steps, open_steps_of};
 pub use trace::{FlowReceiver, Frames, InstructionReceiver, Sink, Trace, go_through_frames};
 
 pub use unspool_analyze as analyze;

@@ -1,0 +1,337 @@
+//! Steps of one source of a capture.
+//!
+//! one source ─▶ instructions, items ─▶ **steps**
+//!
+//! Places are offsets in its buffer. Times are timestamps; where there are none and cycles are counted, they are the
+//! cycles so far. What the trace unit did not tell is a gap; gaps of the same kind that follow one another are one.
+//! Events and what software wrote are notes.
+
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+
+use unspool_capture::{Capture, Code};
+use unspool_coresight::etm4::{Profile, Transactions, element, packet};
+use unspool_coresight::frame::FrameError;
+use unspool_flow::{self as flow, Around, Cause, FlowItem, InstructionSink, Item, Transaction};
+use unspool_formats::hold::Hold;
+use unspool_isa::{self as isa, Kind, facts};
+use unspool_model::{
+    Branch, Context, Coverage, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Security, SourceError,
+    Step, StepSource, TimeUnit,
+};
+
+use crate::{Error, InstructionReceiver, Program, Trace};
+
+/// Hands out the steps of one source of a capture, buffer by buffer.
+#[derive(Debug)]
+pub struct CaptureSteps {
+    capture: Capture,
+    /// The places of its traces among all.
+    traces: Vec<usize>,
+    program: Program,
+    coverage: Coverage,
+    time_unit: TimeUnit,
+}
+
+impl CaptureSteps {
+    /// Chooses the source by its name or trace id, and joins it with the code of the capture behind that which is added.
+    pub fn new(capture: Capture, source: Option<&str>, added: &[Code]) -> Result<Self, Error> {
+        let all = Trace::all(&capture);
+        let chosen = choose(&all, source)?;
+        let (config, _) = all[chosen].config()?;
+        let name = &all[chosen].source().name;
+        let traces = (0..all.len()).filter(|at| all[*at].source().name == *name).collect();
+        let (program, _) = Program::of(&capture, all[chosen].source().core, added);
+        let always = Coverage::of(&[
+            Facet::Instructions,
+            Facet::Opcodes,
+            Facet::Branches,
+            Facet::Exceptions,
+            Facet::Levels,
+            Facet::Security,
+        ]);
+        let has_times = config.timestamps || config.cycle_counting;
+        let more = [(config.context_ids || config.vmids, Facet::Processes), (has_times, Facet::Times)];
+        let more = more.iter().filter(|(has, _)| *has);
+        let coverage = more.fold(always, |coverage, (_, facet)| coverage.with(*facet));
+        // How fast timestamps count nobody says.
+        let counts_cycles = config.cycle_counting && !config.timestamps;
+        let time_unit = if counts_cycles { TimeUnit::Cycles } else { TimeUnit::Unknown };
+        Ok(Self { capture, traces, program, coverage, time_unit })
+    }
+}
+
+/// The first trace of the source that is meant.
+fn choose(all: &[Trace<'_>], wanted: Option<&str>) -> Result<usize, Error> {
+    let known = || {
+        let mut names: Vec<&str> = all.iter().map(|trace| trace.source().name.as_str()).collect();
+        names.dedup();
+        if names.is_empty() { "none".to_string() } else { names.join(", ") }
+    };
+    let Some(wanted) = wanted else {
+        let first = all.first().ok_or_else(|| Error::NoSource { wanted: String::new(), known: known() })?;
+        let is_one = all.iter().all(|trace| trace.source().name == first.source().name);
+        return if is_one { Ok(0) } else { Err(Error::WhichSource { known: known() }) };
+    };
+    let id = match wanted.strip_prefix("0x") {
+        Some(digits) => u8::from_str_radix(digits, 16).ok(),
+        None => wanted.parse().ok(),
+    };
+    let is_meant = |trace: &Trace<'_>| trace.source().name == wanted || id.is_some() && trace.source().id == id;
+    let found = all.iter().position(is_meant);
+    found.ok_or_else(|| Error::NoSource { wanted: wanted.to_string(), known: known() })
+}
+
+impl StepSource for CaptureSteps {
+    fn coverage(&self) -> Coverage {
+        self.coverage
+    }
+
+    fn time_unit(&self) -> TimeUnit {
+        self.time_unit
+    }
+
+    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+        let all = Trace::all(&self.capture);
+        let mut teller = Teller {
+            take,
+            step: Step::default(),
+            hold: Hold::default(),
+            counts_cycles: self.time_unit == TimeUnit::Cycles,
+            time: None,
+            note: String::new(),
+            context: None,
+            returned: None,
+            gap: None,
+            is_microcontroller: false,
+            flow: ControlFlow::Continue(()),
+        };
+        for trace in self.traces.iter().filter_map(|at| all.get(*at)) {
+            teller.is_microcontroller = trace.profile() == Profile::Microcontroller;
+            let told = trace.instructions(Transactions::default(), &self.program, &mut teller);
+            teller.release(None);
+            teller.forget();
+            told.map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
+            if teller.flow.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells instructions and items as steps.
+struct Teller<'t> {
+    take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
+    step: Step,
+    /// An exception that waits for its handler, and what came behind it.
+    hold: Hold,
+    /// Times are cycles.
+    counts_cycles: bool,
+    time: Option<u64>,
+    note: String,
+    /// The context that was told.
+    context: Option<Context>,
+    /// Where the last branch led, which is where an exception return goes on.
+    returned: Option<u64>,
+    /// The last step was this gap.
+    gap: Option<Gap>,
+    /// M-profile, whose exceptions have other numbers.
+    is_microcontroller: bool,
+    flow: ControlFlow<()>,
+}
+
+impl InstructionSink for Teller<'_> {
+    #[inline]
+    fn instruction(&mut self, instruction: &flow::Instruction, around: &Around) {
+        if self.flow.is_break() {
+            return;
+        }
+        if !self.hold.is_empty() {
+            self.release(Some(instruction.address));
+        }
+        let branch = branch(instruction);
+        self.returned = branch.and_then(|branch| branch.target);
+        self.gap = None;
+        self.step.clear();
+        let time = if self.counts_cycles { around.cycles } else { around.timestamp };
+        (self.step.place, self.step.time) = (instruction.offset, time);
+        self.step.event = Event::Instruction(Instruction {
+            address: instruction.address,
+            opcode: Some(instruction.opcode),
+            length: instruction.length,
+            isa: match instruction.isa {
+                isa::Isa::A64 => Isa::A64,
+                isa::Isa::A32 => Isa::A32,
+                isa::Isa::T32 => Isa::T32,
+            },
+            is_executed: None,
+            branch,
+            za_index: None,
+        });
+        if self.flow.is_continue() {
+            self.flow = (self.take)(&self.step);
+        }
+    }
+
+    fn item(&mut self, item: FlowItem) {
+        match item {
+            Ok(item) => self.found(item.offset, &item.value),
+            Err(error) => self.gap(error.offset, Gap::Damaged),
+        }
+    }
+}
+
+impl InstructionReceiver for Teller<'_> {
+    fn lost(&mut self, error: FrameError) {
+        self.gap(error.offset, Gap::Damaged);
+    }
+
+    fn wants_more(&mut self) -> bool {
+        self.flow.is_continue()
+    }
+}
+
+impl Teller<'_> {
+    fn found(&mut self, place: u64, item: &Item) {
+        match *item {
+            Item::Context(found) => self.context(place, &found),
+            Item::Timestamp { value, .. } if !self.counts_cycles => self.time = Some(value),
+            Item::CycleCount(Some(cycles)) if self.counts_cycles => {
+                self.time = Some(self.time.unwrap_or(0).saturating_add(cycles.into()));
+            }
+            Item::Event { mask } => self.note(place, format_args!("events {mask:#06b}")),
+            Item::Instrumentation { el, value } => self.note(place, format_args!("EL{el} wrote {value:#x}")),
+            Item::Transaction(transaction) => self.note(place, format_args!("{}", transaction_text(transaction))),
+            Item::Exception { number, return_address } => {
+                let kind = if self.is_microcontroller { ExceptionKind::Unknown } else { kind(number) };
+                let exception = Exception { kind, return_address, ..Exception::default() };
+                self.tell(place, Event::Exception(exception));
+            }
+            Item::ExceptionReturn => {
+                let target = self.returned.take();
+                self.tell(place, Event::ExceptionReturn { target });
+            }
+            Item::TraceOn => self.gap(place, Gap::Start),
+            Item::Overflow => self.gap(place, Gap::Overflow),
+            Item::Discard => self.gap(place, Gap::Discard),
+            Item::NoCode { address, .. } => self.gap(place, Gap::NoCode(address)),
+            Item::Lost { cause, .. } => self.gap(
+                place,
+                match cause {
+                    Cause::NoCode { address, .. } => Gap::NoCode(address),
+                    Cause::NoAddress => Gap::Start,
+                    Cause::Disagreement => Gap::Contradiction,
+                },
+            ),
+            Item::Finding(_) => self.gap(place, Gap::Contradiction),
+            // Nobody knows which these were: tracing starts again behind them.
+            Item::Q { .. } => self.gap(place, Gap::Start),
+            _ => {}
+        }
+    }
+
+    /// Contexts are repeated at every synchronisation; a step is only told if something is new.
+    fn context(&mut self, place: u64, found: &element::Context) {
+        let context = Context {
+            level: Some(found.el),
+            security: Some(match found.security {
+                packet::Security::Secure => Security::Secure,
+                packet::Security::NonSecure => Security::NonSecure,
+                packet::Security::Root => Security::Root,
+                packet::Security::Realm => Security::Realm,
+            }),
+            is_aarch64: Some(found.aarch64),
+            is_handler: None,
+            process: found.context_id.map(u64::from),
+            thread: None,
+            vmid: found.vmid,
+            modes: None,
+        };
+        if self.context.replace(context) != Some(context) {
+            self.tell(place, Event::Context(context));
+        }
+    }
+
+    fn gap(&mut self, place: u64, gap: Gap) {
+        if self.gap != Some(gap) {
+            self.tell(place, Event::Gap(gap));
+            self.gap = Some(gap);
+            self.context = None;
+        }
+    }
+
+    /// Something that steps have no word for.
+    fn note(&mut self, place: u64, text: std::fmt::Arguments<'_>) {
+        let mut note = std::mem::take(&mut self.note);
+        note.clear();
+        // Writing into a string cannot fail.
+        let _ = note.write_fmt(text);
+        self.wait(place, |step| step.set_note(&note));
+        self.note = note;
+    }
+
+    /// A step that is no instruction.
+    fn tell(&mut self, place: u64, event: Event) {
+        self.gap = None;
+        self.wait(place, |step| step.event = event);
+    }
+
+    /// An exception waits, and so does what comes behind it.
+    fn wait(&mut self, place: u64, fill: impl FnOnce(&mut Step)) {
+        if self.hold.is_full() {
+            self.release(None);
+        }
+        let is_behind = !self.hold.is_empty();
+        let step = self.hold.push();
+        (step.place, step.time) = (place, self.time);
+        fill(step);
+        if !is_behind && !matches!(step.event, Event::Exception(_)) {
+            self.release(None);
+        }
+    }
+
+    /// Hands out what waits: execution goes on there, if that is known.
+    fn release(&mut self, next: Option<u64>) {
+        if self.flow.is_continue() {
+            self.flow = self.hold.release(next, |_, _| {}, self.take);
+        }
+    }
+
+    /// Another buffer comes, of another time.
+    fn forget(&mut self) {
+        (self.time, self.context, self.returned, self.gap) = (None, None, None, None);
+    }
+}
+
+/// What became of a branch. Others that trace has an element for (ISB, WFI) are none.
+#[inline]
+fn branch(instruction: &flow::Instruction) -> Option<Branch> {
+    let outcome = instruction.branch?;
+    let is_branch = outcome.target.is_some() || {
+        let kind = facts(instruction.isa, instruction.address, instruction.opcode).kind;
+        matches!(kind, Kind::Direct | Kind::Indirect)
+    };
+    is_branch.then_some(Branch { taken: outcome.taken, target: outcome.target })
+}
+
+/// What an exception type of A-profile is.
+fn kind(number: u16) -> ExceptionKind {
+    match number {
+        element::PE_RESET => ExceptionKind::Reset,
+        1 => ExceptionKind::Debug,
+        2 | 3 | 6 | 7 | 10 | 11 | 12 => ExceptionKind::Synchronous,
+        4 => ExceptionKind::SError,
+        14 => ExceptionKind::Irq,
+        15 => ExceptionKind::Fiq,
+        _ => ExceptionKind::Unknown,
+    }
+}
+
+fn transaction_text(transaction: Transaction) -> &'static str {
+    match transaction {
+        Transaction::Start => "a transaction starts",
+        Transaction::Commit => "the transaction succeeded",
+        Transaction::Failure => "the transaction failed",
+    }
+}
