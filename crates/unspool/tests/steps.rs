@@ -147,6 +147,7 @@ fn the_example_capture() {
         "129000: 40000c",
         "129000: 400010",
         "129000: 400014 -> 400008",
+        "129000: note event 0",
     ];
     assert_eq!(found, expected);
 }

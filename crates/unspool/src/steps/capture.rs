@@ -200,7 +200,9 @@ impl Teller<'_> {
             Item::CycleCount(Some(cycles)) if self.counts_cycles => {
                 self.time = Some(self.time.unwrap_or(0).saturating_add(cycles.into()));
             }
-            Item::Event { mask } => self.note(place, format_args!("events {mask:#06b}")),
+            Item::Event { mask } => (0..4).filter(|event| mask >> event & 1 == 1).for_each(|event| {
+                self.note(place, format_args!("event {event}"));
+            }),
             Item::Instrumentation { el, value } => self.note(place, format_args!("EL{el} wrote {value:#x}")),
             Item::Transaction(transaction) => self.note(place, format_args!("{}", transaction_text(transaction))),
             Item::Exception { number, return_address } => {
