@@ -242,6 +242,33 @@ fn gaps_swallow_instructions() {
     }
 }
 
+/// A trace that was switched on late, or that leaves out what other levels do, has gaps of any size.
+#[test]
+fn gaps_may_be_larger_than_the_window() {
+    let (whole, gap) = (line(5000), [event(Event::Gap(Gap::Start))]);
+    let late = [&gap, &whole[3000..3500], &gap, &whole[4700..]].concat();
+    for swapped in [false, true] {
+        let sources = if swapped { [&whole, &late] } else { [&late, &whole] };
+        let options = Options { all: true, window: 100, ..Options::default() };
+        let (findings, summary) = diff_sources(options, sources.map(|steps| source(steps)));
+        assert!(summary.is_clean(), "{findings:?}");
+        let of_other = |count| if swapped { [count, 0] } else { [0, count] };
+        assert_eq!((summary.common, summary.before), (800, of_other(3000)));
+        assert_eq!(summary.in_gaps, of_other(1200));
+        assert_eq!(passed(&findings).iter().map(|(_, passed)| *passed).collect::<Vec<_>>(), [3000, 1200].map(of_other));
+    }
+}
+
+#[test]
+fn what_is_nowhere_is_not_found_however_far() {
+    let (whole, gap) = (line(5000), [event(Event::Gap(Gap::Start))]);
+    let other: Vec<Step> = (0..100).map(|index| instruction(0x9_0000 + 4 * index)).collect();
+    let options = Options { all: true, window: 100, ..Options::default() };
+    let (findings, summary) = diff_sources(options, [source(&[&gap[..], &other].concat()), source(&whole)]);
+    assert!(!summary.is_clean());
+    assert_eq!((summary.common, apart(&findings).len()), (0, 1), "{findings:?}");
+}
+
 #[test]
 fn a_gap_within_a_loop() {
     let all = [line(30), round(1000), line(30)].concat();

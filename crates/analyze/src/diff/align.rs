@@ -55,6 +55,48 @@ fn common_prefixes(row: &[u64]) -> Vec<usize> {
     lengths
 }
 
+/// Looks for a row in keys that come one by one (Knuth, Morris and Pratt).
+#[derive(Debug)]
+pub(super) struct Search<'p> {
+    pattern: &'p [u64],
+    /// How long the longest beginning is that each beginning ends with.
+    borders: Vec<usize>,
+    /// How much of the pattern the last keys are.
+    matched: usize,
+}
+
+impl<'p> Search<'p> {
+    pub(super) fn new(pattern: &'p [u64]) -> Self {
+        let mut borders = vec![0; pattern.len()];
+        let mut border = 0;
+        for at in 1..pattern.len() {
+            while border > 0 && pattern[at] != pattern[border] {
+                border = borders[border - 1];
+            }
+            border += usize::from(pattern[at] == pattern[border]);
+            borders[at] = border;
+        }
+        Self { pattern, borders, matched: 0 }
+    }
+
+    /// How long the pattern is.
+    pub(super) fn length(&self) -> usize {
+        self.pattern.len()
+    }
+
+    /// Are the last keys, with this one, the pattern?
+    pub(super) fn is_complete_with(&mut self, key: u64) -> bool {
+        if self.matched == self.pattern.len() {
+            self.matched = self.borders.last().copied().unwrap_or(0);
+        }
+        while self.matched > 0 && self.pattern.get(self.matched) != Some(&key) {
+            self.matched = self.borders[self.matched - 1];
+        }
+        self.matched += usize::from(self.pattern.get(self.matched) == Some(&key));
+        self.matched == self.pattern.len()
+    }
+}
+
 /// Where both have `run` equal ones in a row, with as few as possible before them. If both rows are complete, the same
 /// end will do, however short.
 pub(super) fn nearest(rows: [&[u64]; 2], run: usize, are_complete: bool) -> Option<[usize; 2]> {
@@ -82,6 +124,24 @@ mod tests {
     fn prefixes() {
         assert_eq!(common_prefixes(&[1, 2, 1, 2, 1, 3]), [6, 0, 3, 0, 1, 0]);
         assert_eq!(common_prefixes(&[]), [0; 0]);
+    }
+
+    #[test]
+    fn a_row_is_found_among_keys_that_come_one_by_one() {
+        type Row<'r> = (&'r [u64], &'r [u64], &'r [usize]);
+        let rows: &[Row<'_>] = &[
+            (&[1, 2], &[1, 2, 1, 2], &[1, 3]),
+            (&[1, 1, 2], &[1, 1, 1, 2, 3], &[3]),
+            (&[1, 2, 1], &[1, 2, 1, 2, 1], &[2, 4]),
+            (&[5], &[1, 5, 5], &[1, 2]),
+            (&[1, 2, 3], &[1, 2, 1, 2], &[]),
+        ];
+        for (pattern, text, expected) in rows {
+            let mut search = Search::new(pattern);
+            let ends: Vec<usize> =
+                text.iter().enumerate().filter(|(_, key)| search.is_complete_with(**key)).map(|(at, _)| at).collect();
+            assert_eq!(ends, *expected, "{pattern:?} in {text:?}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use unspool_model::{Context, Coverage, Exception, ExceptionKind, Facet, Pull};
 
-use super::align::{Fit, longest, nearest};
+use super::align::{Fit, Search, longest, nearest};
 use super::compare::{Comparison, Unlike};
 use super::side::{Item, Side};
 use super::{Around, Ending, Error, Finding, Options, Pair, Paired, Site, Summary, Tell, Why};
@@ -231,7 +231,9 @@ impl<'r> Run<'r> {
         if self.is_pair() {
             return self.jump([0; 2]);
         }
-        match self.place([true; 2]) {
+        let gaps = self.heads().map(|item| item.is_some_and(|item| item.is_behind_gap));
+        let found = self.place([true; 2]).or_else(|| self.place_far(Why::Start, gaps));
+        match found {
             Some((side, fit)) if self.options.strict => {
                 let apart = only(side, fit.position);
                 self.difference(|run| Finding::Diverged { around: run.around(), apart: Some(apart.map(|n| n as u64)) });
@@ -259,7 +261,10 @@ impl<'r> Run<'r> {
             Some((side, fit)) => self.fit(Why::Gap(gaps), side, fit),
             // Nothing was lost, and a difference is near.
             None if self.is_pair() => self.jump([0; 2]),
-            None => self.diverge(),
+            None => match self.place_far(Why::Gap(gaps), gaps) {
+                Some((side, fit)) => self.fit(Why::Gap(gaps), side, fit),
+                None => self.diverge(),
+            },
         }
     }
 
@@ -301,6 +306,55 @@ impl<'r> Run<'r> {
         None
     }
 
+    /// As [`place`](Self::place), for a gap of one side that is larger than the window: the other side is passed over
+    /// until it goes on as the one behind the gap does. What is passed over is not kept, so that it is gone if that never
+    /// comes.
+    fn place_far(&mut self, why: Why, gaps: [bool; 2]) -> Option<(usize, Fit)> {
+        let text = match gaps {
+            [true, false] => 1,
+            [false, true] => 0,
+            _ => return None,
+        };
+        self.sides[1 - text].fill(CERTAIN);
+        let ahead = self.sides[1 - text].ahead();
+        let island = ahead.iter().skip(1).take(CERTAIN - 1).take_while(|item| !item.is_behind_gap).count() + 1;
+        let pattern = self.keys(1 - text, island);
+        if pattern.len() < self.options.row {
+            return None;
+        }
+        let at = self.heads().map(|item| item.map(Item::site));
+        let (passed, is_found) = self.seek(text, Search::new(&pattern));
+        let counts = if why == Why::Start { &mut self.summary.before } else { &mut self.summary.in_gaps };
+        counts[text] += passed;
+        if passed > 0 {
+            let passed = if text == 0 { [passed, 0] } else { [0, passed] };
+            self.tell(&Finding::Passed { why, passed, at });
+        }
+        // Which time round a loop it is, is seen from near.
+        if is_found { self.place(if text == 0 { [true, false] } else { [false, true] }) } else { None }
+    }
+
+    /// Goes on in a side until what is looked for starts there: how many were passed over, and whether it is there.
+    fn seek(&mut self, side: usize, mut search: Search<'_>) -> (u64, bool) {
+        let with_opcodes = self.summary.facets.has(Facet::Opcodes);
+        let side = &mut self.sides[side];
+        let (mut passed, mut seen) = (0, 0);
+        while side.fill(seen + 1) {
+            let Some(item) = side.at(seen) else { break };
+            seen += 1;
+            let is_found = search.is_complete_with(key(item, with_opcodes));
+            let beyond = seen - search.length().min(seen);
+            if is_found || beyond >= REACH {
+                side.jump(beyond);
+                (passed, seen) = (passed + beyond as u64, seen - beyond);
+            }
+            if is_found {
+                return (passed, true);
+            }
+        }
+        (passed + side.drain(), false)
+    }
+
     /// Where the other side goes on within this one; and whether nothing is left of one of them then.
     fn fit_in(&self, side: usize, window: usize) -> Option<(usize, Fit, bool)> {
         let (text, pattern) = (&self.sides[side], &self.sides[1 - side]);
@@ -315,11 +369,7 @@ impl<'r> Run<'r> {
     /// Keys of the next instructions: equal for equal ones.
     fn keys(&self, side: usize, count: usize) -> Vec<u64> {
         let with_opcodes = self.summary.facets.has(Facet::Opcodes);
-        let key = |item: &Item| {
-            let opcode = item.instruction.opcode.filter(|_| with_opcodes).unwrap_or_default();
-            item.instruction.address.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(opcode)
-        };
-        self.sides[side].ahead().iter().take(count).map(key).collect()
+        self.sides[side].ahead().iter().take(count).map(|item| key(item, with_opcodes)).collect()
     }
 
     /// One side repeats itself. As long as it does, any time round may be the right one; where the other side leaves the
@@ -416,6 +466,12 @@ impl<'r> Run<'r> {
             false => self.tell(&Finding::Passed { why: Why::End, passed, at }),
         }
     }
+}
+
+/// A number that is equal for equal instructions.
+fn key(item: &Item, with_opcodes: bool) -> u64 {
+    let opcode = item.instruction.opcode.filter(|_| with_opcodes).unwrap_or_default();
+    item.instruction.address.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(opcode)
 }
 
 fn only(side: usize, count: usize) -> [usize; 2] {
