@@ -2,7 +2,9 @@
 //!
 //! instructions of a core ─▶ **calls** ─▶ tree, profile, folded stacks
 //! steps of two sources ─▶ **diff** ─▶ differences
+//! steps of one source ─▶ **stats** ─▶ counts, mix, footprint
 //!                         └ **join** ─▶ steps of the first, with what the second tells beyond it
+//! steps of one source ─▶ **check** ─▶ what no processor does
 //!
 //! No format is known here. Whoever reads one feeds a [`calls::Follower`] instruction by instruction and gets calls as
 //! they end; [`tree`] puts them in order, [`profile`] and [`folded`] count them. Memory does not grow with the length of
@@ -27,8 +29,10 @@
 //! ```
 
 pub mod calls;
+pub mod check;
 pub mod diff;
 pub mod folded;
 pub mod join;
 pub mod profile;
+pub mod stats;
 pub mod tree;

@@ -269,6 +269,18 @@ fn what_is_nowhere_is_not_found_however_far() {
     assert_eq!((summary.common, apart(&findings).len()), (0, 1), "{findings:?}");
 }
 
+/// A trace unit that tells no context behind an exception out of EL0 does not say that its handler is executed there.
+#[test]
+fn an_exception_out_of_el0_leaves_the_level_open() {
+    let level = |level| event(Event::Context(Context { level: Some(level), ..Context::default() }));
+    let exception = event(Event::Exception(Exception { kind: ExceptionKind::SError, ..Exception::default() }));
+    let steps = line(20);
+    let silent = [&[level(0)], &steps[..5], &[exception.clone()], &steps[5..]].concat();
+    let told = |behind| [&[level(0)], &steps[..5], &[exception.clone(), level(behind)], &steps[5..]].concat();
+    assert!(diff(&silent, &told(1)).1.is_clean());
+    assert!(!diff(&told(2), &told(1)).1.is_clean());
+}
+
 #[test]
 fn a_gap_within_a_loop() {
     let all = [line(30), round(1000), line(30)].concat();

@@ -137,13 +137,21 @@ impl Side {
                     self.ahead.push_back(item);
                     return true;
                 }
-                Event::Exception(exception) => self.exceptions.push(exception),
+                Event::Exception(exception) => self.raise(exception),
                 Event::Context(context) => self.context = context.over(&self.context),
                 Event::Gap(gap) => self.lose(gap),
                 Event::State | Event::Note | Event::ExceptionReturn { .. } => {}
             }
         }
         false
+    }
+
+    /// No exception leads to EL0: if no context is told behind it, the level is not known.
+    fn raise(&mut self, exception: Exception) {
+        self.exceptions.push(exception);
+        if self.context.level == Some(0) {
+            (self.context.level, self.context.is_handler) = (None, None);
+        }
     }
 
     fn lose(&mut self, gap: Gap) {

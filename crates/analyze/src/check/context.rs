@@ -1,0 +1,99 @@
+//! Which states may follow one another.
+//!
+//! context before, context told, what happened between ─▶ findings
+
+use unspool_model::{Context, Facet, Isa};
+
+use super::rules::RuleId;
+use super::{Out, Source};
+
+/// What happened since the last instruction that may change the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Cause {
+    /// An exception was taken.
+    pub(super) raised: bool,
+    /// One returned.
+    pub(super) returned: bool,
+    /// Anything may have happened: a gap, a debugger, an exception of which nobody says what it is.
+    pub(super) free: bool,
+}
+
+impl Cause {
+    #[inline]
+    pub(super) fn is_any(self) -> bool {
+        self.raised || self.returned || self.free
+    }
+}
+
+/// A change of state.
+pub(super) struct Change<'c> {
+    pub(super) before: &'c Context,
+    pub(super) after: &'c Context,
+    pub(super) cause: Cause,
+    /// The instruction set before it, if that is known.
+    pub(super) isa: Option<Isa>,
+    pub(super) place: u64,
+    /// The instruction before it, if there is one.
+    pub(super) address: u64,
+}
+
+impl Change<'_> {
+    /// Is the change one that a processor makes?
+    pub(super) fn check(&self, source: &Source, out: &mut Out<'_>) {
+        if !self.cause.free && source.tells(Facet::Exceptions) {
+            self.check_level(out);
+            self.check_security(out);
+        }
+    }
+
+    fn check_level(&self, out: &mut Out<'_>) {
+        let (Some(before), Some(after)) = (self.before.level, self.after.level) else { return };
+        let how = match (self.cause.raised, self.cause.returned) {
+            _ if before == after => return,
+            (true, true) => return,
+            (true, false) if after < before => "by an exception",
+            (false, true) if after > before => "by the return from one",
+            (false, false) if after > before || !self.may_step_down() => "without an exception or the return from one",
+            _ => return,
+        };
+        let detail = format_args!("from level {before} to level {after} {how}");
+        let levels = u64::from(before) << 8 | u64::from(after);
+        out.add(RuleId::LevelChange, self.place, (self.address, levels), detail);
+    }
+
+    /// The modes of AArch32 are written like any register, but not by those who have no privileges.
+    fn may_step_down(&self) -> bool {
+        self.is_aarch32() != Some(false)
+    }
+
+    fn check_security(&self, out: &mut Out<'_>) {
+        let (Some(before), Some(after)) = (self.before.security, self.after.security) else { return };
+        if before == after {
+            return;
+        }
+        let passes_by_el3 = [self.before.level, self.after.level].iter().any(|level| level.is_none_or(|el| el >= 3));
+        let is_wrong = match (self.cause.raised, self.cause.returned) {
+            (true, true) => false,
+            (false, false) => match (self.is_aarch32(), self.isa) {
+                (Some(false), _) => true,
+                // M-profile changes it by branches.
+                (Some(true), Some(Isa::A32)) => self.before.level == Some(0),
+                _ => false,
+            },
+            _ => self.is_aarch32() == Some(false) && !passes_by_el3,
+        };
+        if is_wrong {
+            let detail = format_args!("from {before:?} to {after:?}, and no exception to EL3 or return from there");
+            out.add(RuleId::SecurityChange, self.place, (self.address, after as u64), detail);
+        }
+    }
+
+    /// In AArch32 before it? `None`: nobody says. RISC-V is like A64 here: there are no other ways.
+    fn is_aarch32(&self) -> Option<bool> {
+        match self.isa {
+            Some(Isa::A32 | Isa::T32) => Some(true),
+            Some(_) => Some(false),
+            None => self.before.is_aarch64.map(|is_aarch64| !is_aarch64),
+        }
+    }
+}

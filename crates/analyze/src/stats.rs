@@ -1,0 +1,321 @@
+//! What a trace comes to, whatever its format.
+//!
+//! steps ─▶ **counts**: instructions and their mix, branches, accesses, exceptions, gaps, and the memory they touch
+//!
+//! Counts are kept by core, Exception level and process, so that each can be asked for by itself. Memory does not grow
+//! with the trace: opcodes, processes and pages are kept up to a limit, and where one is met, that is told. No format is
+//! known here, and how instructions are called is told by whoever asks.
+//!
+//! ```
+//! use unspool_analyze::stats::Stats;
+//! use unspool_model::{Branch, Event, Instruction, Step};
+//!
+//! let mut stats = Stats::new(|_, _| "b".to_string());
+//! let mut step = Step::default();
+//! let branch = Some(Branch { taken: true, target: Some(0x1000) });
+//! step.event = Event::Instruction(Instruction { address: 0x1000, opcode: Some(0x1400_0000), length: 4, branch, ..Instruction::default() });
+//! stats.take(&step);
+//! stats.take(&step);
+//! let report = stats.finish();
+//! assert_eq!(report.all().instructions, 2);
+//! assert_eq!(report.branches.all().taken, 2);
+//! assert_eq!(report.code.bytes, 4);
+//! ```
+
+mod branches;
+mod footprint;
+mod mix;
+mod tally;
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasherDefault;
+
+use unspool_model::{Context, Event, ExceptionKind, Gap, Instruction, Isa, Security, Step};
+
+pub use self::branches::{BranchKind, Branches, Outcomes};
+pub use self::footprint::{CodeFootprint, DataFootprint, LINE_BYTES, PAGE_BYTES};
+pub use self::mix::Mix;
+pub use self::tally::{Group, Tally};
+
+use self::footprint::{CodePages, DataPages, Fibonacci};
+use self::mix::Opcodes;
+
+/// Groups of core, level, security and process that are told apart; others keep all but the process.
+const GROUPS: usize = 1 << 14;
+
+/// Counts the steps of a source.
+pub struct Stats<'n> {
+    opcodes: Opcodes<'n>,
+    branches: Branches,
+    code: CodePages,
+    data: DataPages,
+    groups: Vec<(Group, Tally)>,
+    places: HashMap<Group, usize>,
+    is_full: bool,
+    /// What cores do now.
+    cores: HashMap<u32, Now, BuildHasherDefault<Fibonacci>>,
+    /// The core of the last step, and what it does.
+    core: Option<u32>,
+    now: Now,
+    rest: Rest,
+}
+
+/// What a core does now.
+#[derive(Debug, Clone, Copy, Default)]
+struct Now {
+    context: Context,
+    /// The place of its group, once something was counted in it.
+    group: Option<usize>,
+}
+
+/// What is not counted by group.
+#[derive(Debug, Default)]
+struct Rest {
+    exceptions: [u64; 7],
+    gaps: [u64; 6],
+    contexts: u64,
+    notes: u64,
+    states: u64,
+    times: Option<(u64, u64)>,
+}
+
+/// What was counted.
+#[derive(Debug)]
+pub struct Report {
+    /// What instructions are.
+    pub mix: Mix,
+    /// What became of branches.
+    pub branches: Branches,
+    /// The memory that instructions are in.
+    pub code: CodeFootprint,
+    /// The memory that they access.
+    pub data: DataFootprint,
+    /// Exceptions by kind; such that did not happen are left out.
+    pub exceptions: Vec<(&'static str, u64)>,
+    /// Gaps by kind; such that did not happen are left out.
+    pub gaps: Vec<(&'static str, u64)>,
+    /// How often a state of execution was told.
+    pub contexts: u64,
+    /// Contents of registers and memory that no instruction caused.
+    pub states: u64,
+    /// Notes.
+    pub notes: u64,
+    /// The earliest time and the latest one, in the unit of the source.
+    pub times: Option<(u64, u64)>,
+    /// Processes were too many to tell all of them apart.
+    pub is_full: bool,
+    groups: Vec<(Group, Tally)>,
+}
+
+impl<'n> Stats<'n> {
+    /// Nothing is counted yet. `name` gives the mnemonic of an opcode, and is asked once for each.
+    pub fn new(name: impl FnMut(Isa, u32) -> String + 'n) -> Self {
+        Self {
+            opcodes: Opcodes::new(Box::new(name)),
+            branches: Branches::default(),
+            code: CodePages::default(),
+            data: DataPages::default(),
+            groups: Vec::new(),
+            places: HashMap::new(),
+            is_full: false,
+            cores: HashMap::default(),
+            core: None,
+            now: Now::default(),
+            rest: Rest::default(),
+        }
+    }
+
+    /// Counts one more.
+    #[inline]
+    pub fn take(&mut self, step: &Step) {
+        if self.core != Some(step.core) {
+            self.change_core(step.core);
+        }
+        if let Some(time) = step.time {
+            let times = self.rest.times.get_or_insert((time, time));
+            *times = (times.0.min(time), times.1.max(time));
+        }
+        match &step.event {
+            Event::Instruction(instruction) => self.instruction(instruction),
+            Event::Exception(exception) => {
+                self.rest.exceptions[exception_place(exception.kind)] += 1;
+                self.tally().exceptions += 1;
+            }
+            Event::ExceptionReturn { .. } => self.tally().exception_returns += 1,
+            Event::Context(context) => {
+                self.rest.contexts += 1;
+                self.now = Now { context: context.over(&self.now.context), group: None };
+            }
+            Event::Gap(gap) => {
+                self.rest.gaps[gap_place(*gap)] += 1;
+                self.tally().gaps += 1;
+                // Nobody knows what changed there.
+                self.now = Now::default();
+            }
+            Event::State => self.rest.states += 1,
+            Event::Note => self.rest.notes += 1,
+        }
+        if step.event != Event::State {
+            self.effects(step);
+        }
+    }
+
+    /// All steps were counted.
+    pub fn finish(self) -> Report {
+        Report {
+            mix: self.opcodes.finish(),
+            branches: self.branches,
+            code: self.code.finish(),
+            data: self.data.finish(),
+            exceptions: told(&EXCEPTIONS, &self.rest.exceptions),
+            gaps: told(&GAPS, &self.rest.gaps),
+            contexts: self.rest.contexts,
+            states: self.rest.states,
+            notes: self.rest.notes,
+            times: self.rest.times,
+            is_full: self.is_full,
+            groups: self.groups,
+        }
+    }
+
+    fn change_core(&mut self, core: u32) {
+        if let Some(last) = self.core.replace(core) {
+            self.cores.insert(last, self.now);
+        }
+        self.now = self.cores.get(&core).copied().unwrap_or_default();
+    }
+
+    #[inline]
+    fn instruction(&mut self, instruction: &Instruction) {
+        let kind = match instruction.opcode {
+            Some(opcode) => self.opcodes.add(instruction.isa, opcode),
+            None => self.opcodes.add_unknown(),
+        };
+        if instruction.branch.is_some() || kind.is_branch() {
+            self.branches.add(kind, instruction.branch);
+        }
+        self.code.add(instruction.address, instruction.length);
+        let is_skipped = instruction.is_executed == Some(false);
+        let is_taken = instruction.branch.is_some_and(|branch| branch.taken);
+        let tally = self.tally();
+        tally.instructions += 1;
+        tally.skipped += u64::from(is_skipped);
+        tally.taken += u64::from(is_taken);
+    }
+
+    #[inline]
+    fn effects(&mut self, step: &Step) {
+        let registers = step.registers().len();
+        if registers > 0 {
+            self.tally().registers += registers as u64;
+        }
+        for access in step.accesses() {
+            self.data.add(access.address, access.size);
+            self.tally().access(access.direction, access.size);
+        }
+    }
+
+    /// Where the core at hand is counted.
+    #[inline]
+    fn tally(&mut self) -> &mut Tally {
+        let place = match self.now.group {
+            Some(place) => place,
+            None => self.place(),
+        };
+        &mut self.groups[place].1
+    }
+
+    #[cold]
+    fn place(&mut self) -> usize {
+        let Context { level, security, process, .. } = self.now.context;
+        let mut group = Group { core: self.core.unwrap_or_default(), level, security, process, is_rest: false };
+        if self.groups.len() >= GROUPS && !self.places.contains_key(&group) {
+            self.is_full = true;
+            group = Group { process: None, is_rest: true, ..group };
+        }
+        let next = self.groups.len();
+        let place = *self.places.entry(group).or_insert(next);
+        if place == next {
+            self.groups.push((group, Tally::default()));
+        }
+        self.now.group = Some(place);
+        place
+    }
+}
+
+impl Report {
+    /// Everything together.
+    pub fn all(&self) -> Tally {
+        let mut all = Tally::default();
+        self.groups.iter().for_each(|(_, tally)| all.append(tally));
+        all
+    }
+
+    /// By core.
+    pub fn by_core(&self) -> BTreeMap<u32, Tally> {
+        self.by(|group| group.core)
+    }
+
+    /// By Exception level, or by privilege mode; the first: where it was not told.
+    pub fn by_level(&self) -> BTreeMap<Option<u8>, Tally> {
+        self.by(|group| group.level)
+    }
+
+    /// By Security state; the first: where it was not told.
+    pub fn by_security(&self) -> BTreeMap<Option<&'static str>, Tally> {
+        self.by(|group| group.security.map(security_name))
+    }
+
+    /// By process; the first: where it was not told. Such that were too many are the last.
+    pub fn by_process(&self) -> BTreeMap<(bool, Option<u64>), Tally> {
+        self.by(|group| (group.is_rest, group.process))
+    }
+
+    fn by<K: Ord>(&self, key: impl Fn(&Group) -> K) -> BTreeMap<K, Tally> {
+        let mut rows: BTreeMap<K, Tally> = BTreeMap::new();
+        for (group, tally) in &self.groups {
+            rows.entry(key(group)).or_default().append(tally);
+        }
+        rows
+    }
+}
+
+const EXCEPTIONS: [&str; 7] = ["unknown", "reset", "synchronous", "irq", "fiq", "serror", "debug"];
+
+fn exception_place(kind: ExceptionKind) -> usize {
+    match kind {
+        ExceptionKind::Unknown => 0,
+        ExceptionKind::Reset => 1,
+        ExceptionKind::Synchronous => 2,
+        ExceptionKind::Irq => 3,
+        ExceptionKind::Fiq => 4,
+        ExceptionKind::SError => 5,
+        ExceptionKind::Debug => 6,
+    }
+}
+
+const GAPS: [&str; 6] = ["start", "overflow", "discard", "no-code", "damaged", "contradiction"];
+
+fn gap_place(gap: Gap) -> usize {
+    match gap {
+        Gap::Start => 0,
+        Gap::Overflow => 1,
+        Gap::Discard => 2,
+        Gap::NoCode(_) => 3,
+        Gap::Damaged => 4,
+        Gap::Contradiction => 5,
+    }
+}
+
+fn security_name(security: Security) -> &'static str {
+    match security {
+        Security::Secure => "secure",
+        Security::NonSecure => "non-secure",
+        Security::Root => "root",
+        Security::Realm => "realm",
+    }
+}
+
+fn told(names: &[&'static str], counts: &[u64]) -> Vec<(&'static str, u64)> {
+    names.iter().copied().zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
+}

@@ -1,0 +1,122 @@
+//! Branches: what they are, and what became of them.
+
+use unspool_isa::{Facts, Kind, RiscvFacts, RiscvFlow};
+use unspool_model::Branch;
+
+/// What a branch is, told by its opcode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BranchKind(u8);
+
+const DIRECT: u8 = 1;
+const INDIRECT: u8 = 1 << 1;
+const CONDITIONAL: u8 = 1 << 2;
+const CALL: u8 = 1 << 3;
+const RETURN: u8 = 1 << 4;
+const EXCEPTION_RETURN: u8 = 1 << 5;
+const KINDS: usize = 1 << 6;
+
+impl BranchKind {
+    pub(super) fn of_arm(facts: &Facts) -> Self {
+        let is_branch = matches!(facts.kind, Kind::Direct | Kind::Indirect);
+        Self::of(&[
+            (facts.kind == Kind::Direct, DIRECT),
+            (facts.kind == Kind::Indirect, INDIRECT),
+            (is_branch && facts.conditional, CONDITIONAL),
+            (is_branch && facts.link, CALL),
+            (is_branch && facts.ret, RETURN),
+            (is_branch && facts.eret, EXCEPTION_RETURN),
+        ])
+    }
+
+    pub(super) fn of_riscv(facts: &RiscvFacts) -> Self {
+        let is_direct = matches!(facts.flow, RiscvFlow::Branch | RiscvFlow::Jump);
+        let is_indirect = matches!(facts.flow, RiscvFlow::IndirectJump | RiscvFlow::TrapReturn);
+        Self::of(&[
+            (is_direct, DIRECT),
+            (is_indirect, INDIRECT),
+            (facts.flow == RiscvFlow::Branch, CONDITIONAL),
+            ((is_direct || is_indirect) && facts.link, CALL),
+            (is_indirect && facts.ret, RETURN),
+            (facts.flow == RiscvFlow::TrapReturn, EXCEPTION_RETURN),
+        ])
+    }
+
+    fn of(found: &[(bool, u8)]) -> Self {
+        Self(found.iter().filter(|(is, _)| *is).fold(0, |all, (_, bit)| all | bit))
+    }
+
+    /// Is it one at all?
+    #[inline]
+    pub fn is_branch(self) -> bool {
+        self.0 & (DIRECT | INDIRECT) != 0
+    }
+}
+
+/// What became of branches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Outcomes {
+    /// They were taken.
+    pub taken: u64,
+    /// They were not.
+    pub not_taken: u64,
+    /// The source does not say.
+    pub unknown: u64,
+}
+
+impl Outcomes {
+    /// All together.
+    pub fn total(&self) -> u64 {
+        self.taken + self.not_taken + self.unknown
+    }
+}
+
+/// Branches by what they are.
+#[derive(Debug, Clone)]
+pub struct Branches([Outcomes; KINDS]);
+
+impl Default for Branches {
+    fn default() -> Self {
+        Self([Outcomes::default(); KINDS])
+    }
+}
+
+impl Branches {
+    #[inline]
+    pub(super) fn add(&mut self, kind: BranchKind, branch: Option<Branch>) {
+        let outcomes = &mut self.0[usize::from(kind.0) % KINDS];
+        match branch.map(|branch| branch.taken) {
+            Some(true) => outcomes.taken += 1,
+            Some(false) => outcomes.not_taken += 1,
+            None => outcomes.unknown += 1,
+        }
+    }
+
+    /// All branches.
+    pub fn all(&self) -> Outcomes {
+        self.with(0)
+    }
+
+    /// Every kind by its name. One branch may be of several.
+    pub fn kinds(&self) -> [(&'static str, Outcomes); 6] {
+        [
+            ("direct", self.with(DIRECT)),
+            ("indirect", self.with(INDIRECT)),
+            ("conditional", self.with(CONDITIONAL)),
+            ("calls", self.with(CALL)),
+            ("returns", self.with(RETURN)),
+            ("exception-returns", self.with(EXCEPTION_RETURN)),
+        ]
+    }
+
+    fn with(&self, bits: u8) -> Outcomes {
+        let mut sum = Outcomes::default();
+        for (kind, outcomes) in self.0.iter().enumerate() {
+            if kind & usize::from(bits) == usize::from(bits) {
+                sum.taken += outcomes.taken;
+                sum.not_taken += outcomes.not_taken;
+                sum.unknown += outcomes.unknown;
+            }
+        }
+        sum
+    }
+}

@@ -1,0 +1,282 @@
+//! The memory that a trace touches: distinct bytes of code, distinct lines of data, distinct pages of both.
+//!
+//! Addresses are those of the trace: two processes that use the same one touch the same page here. Pages are kept up to
+//! a limit; what lies in others is left out, and then counts are lower bounds.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Bytes of a page.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// Bytes of a line.
+pub const LINE_BYTES: u64 = 64;
+
+/// Pages of code that are told apart: 256 MiB.
+const CODE_PAGES: usize = 1 << 16;
+
+/// Pages of data that are told apart: 4 GiB.
+const DATA_PAGES: usize = 1 << 20;
+
+/// Pages of one access that are looked at; a larger one is a range that nobody touched byte by byte.
+const ACCESS_PAGES: u64 = 1 << 12;
+
+/// The memory that instructions are in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CodeFootprint {
+    /// Distinct bytes.
+    pub bytes: u64,
+    /// Distinct pages.
+    pub pages: u64,
+    /// There are more: no page was left to keep them in.
+    pub is_at_least: bool,
+}
+
+/// The memory that is accessed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DataFootprint {
+    /// Distinct lines.
+    pub lines: u64,
+    /// Distinct pages.
+    pub pages: u64,
+    /// There are more: no page was left to keep them in.
+    pub is_at_least: bool,
+}
+
+/// Which halfwords of a page were executed.
+type Halfwords = [u64; 32];
+
+/// Pages of code.
+#[derive(Debug)]
+pub(super) struct CodePages {
+    pages: Vec<Halfwords>,
+    places: Places,
+    /// The page that was asked for last, and where it is.
+    last: (u64, usize),
+    is_full: bool,
+}
+
+impl Default for CodePages {
+    fn default() -> Self {
+        // No address is in this page.
+        Self { pages: Vec::new(), places: Places::default(), last: (u64::MAX, 0), is_full: false }
+    }
+}
+
+impl CodePages {
+    /// An instruction is there.
+    #[inline]
+    pub(super) fn add(&mut self, address: u64, length: u8) {
+        self.halfword(address);
+        if length > 2 {
+            self.halfword(address.wrapping_add(2));
+        }
+    }
+
+    #[inline]
+    fn halfword(&mut self, address: u64) {
+        let number = address / PAGE_BYTES;
+        if self.last.0 != number && !self.find(number) {
+            return;
+        }
+        let halfword = (address % PAGE_BYTES / 2) as usize;
+        if let Some(page) = self.pages.get_mut(self.last.1) {
+            page[halfword / 64] |= 1 << (halfword % 64);
+        }
+    }
+
+    #[inline(never)]
+    fn find(&mut self, number: u64) -> bool {
+        let next = self.pages.len();
+        let place = match self.places.get(&number) {
+            Some(place) => *place as usize,
+            None if next >= CODE_PAGES => {
+                self.is_full = true;
+                return false;
+            }
+            None => {
+                self.pages.push([0; 32]);
+                self.places.insert(number, next as u32);
+                next
+            }
+        };
+        self.last = (number, place);
+        true
+    }
+
+    pub(super) fn finish(&self) -> CodeFootprint {
+        let halfwords: u64 = self.pages.iter().flatten().map(|bits| u64::from(bits.count_ones())).sum();
+        CodeFootprint { bytes: 2 * halfwords, pages: self.pages.len() as u64, is_at_least: self.is_full }
+    }
+}
+
+/// Pages of data, each with the lines of it that were accessed.
+#[derive(Debug)]
+pub(super) struct DataPages {
+    pages: Vec<u64>,
+    places: Places,
+    /// The pages that were asked for last, by the lowest bits of their numbers, and where they are.
+    last: [(u64, u32); LAST],
+    is_full: bool,
+}
+
+/// Programs walk through a few pages at a time.
+const LAST: usize = 64;
+
+impl Default for DataPages {
+    fn default() -> Self {
+        Self { pages: Vec::new(), places: Places::default(), last: [(u64::MAX, 0); LAST], is_full: false }
+    }
+}
+
+impl DataPages {
+    /// So many bytes are accessed there.
+    #[inline]
+    pub(super) fn add(&mut self, address: u64, size: u64) {
+        let in_page = address % PAGE_BYTES;
+        if size > 0 && size <= PAGE_BYTES - in_page {
+            self.lines(address / PAGE_BYTES, in_page, in_page + size - 1);
+        } else if size > 0 {
+            self.add_pages(address, size);
+        }
+    }
+
+    /// An access to more than one page.
+    #[inline(never)]
+    fn add_pages(&mut self, address: u64, size: u64) {
+        let end = address.saturating_add(size - 1);
+        let (first, last) = (address / PAGE_BYTES, end / PAGE_BYTES);
+        self.is_full |= last - first >= ACCESS_PAGES;
+        for number in first..=last.min(first + ACCESS_PAGES - 1) {
+            let from = if number == first { address % PAGE_BYTES } else { 0 };
+            let to = if number == last { end % PAGE_BYTES } else { PAGE_BYTES - 1 };
+            self.lines(number, from, to);
+        }
+    }
+
+    /// Bytes of one page.
+    #[inline]
+    fn lines(&mut self, number: u64, from: u64, to: u64) {
+        let (from, to) = (from / LINE_BYTES, to / LINE_BYTES);
+        let bits = u64::MAX << from & u64::MAX >> (63 - to);
+        let (last, place) = self.last[number as usize % LAST];
+        let place = if last == number { Some(place) } else { self.find(number) };
+        if let Some(page) = place.and_then(|place| self.pages.get_mut(place as usize)) {
+            *page |= bits;
+        }
+    }
+
+    #[inline(never)]
+    fn find(&mut self, number: u64) -> Option<u32> {
+        let next = self.pages.len();
+        let place = match self.places.get(&number) {
+            Some(place) => *place,
+            None if next >= DATA_PAGES => {
+                self.is_full = true;
+                return None;
+            }
+            None => {
+                self.pages.push(0);
+                self.places.insert(number, next as u32);
+                next as u32
+            }
+        };
+        self.last[number as usize % LAST] = (number, place);
+        Some(place)
+    }
+
+    pub(super) fn finish(&self) -> DataFootprint {
+        let lines = self.pages.iter().map(|bits| u64::from(bits.count_ones())).sum();
+        DataFootprint { lines, pages: self.pages.len() as u64, is_at_least: self.is_full }
+    }
+}
+
+/// Where pages are kept, by their numbers.
+type Places = HashMap<u64, u32, BuildHasherDefault<Fibonacci>>;
+
+/// Numbers of pages differ in their lowest bits, and tables look at the highest ones too.
+#[derive(Default)]
+pub(super) struct Fibonacci(u64);
+
+impl Hasher for Fibonacci {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    #[inline]
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    #[inline]
+    fn write_isize(&mut self, number: isize) {
+        self.write_u64(number as u64);
+    }
+
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
+        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_code_are_counted_once() {
+        type Row = (&'static str, &'static [(u64, u8)], u64, u64);
+        let rows: [Row; 6] = [
+            ("nothing", &[], 0, 0),
+            ("twice", &[(0x1000, 4), (0x1000, 4)], 4, 1),
+            ("two halves", &[(0x1000, 2), (0x1002, 2)], 4, 1),
+            ("within another", &[(0x1000, 4), (0x1002, 4)], 6, 1),
+            ("across pages", &[(0x1ffe, 4)], 4, 2),
+            ("the last bytes of all", &[(u64::MAX - 3, 4)], 4, 1),
+        ];
+        for (name, instructions, bytes, pages) in rows {
+            let mut code = CodePages::default();
+            instructions.iter().for_each(|(address, length)| code.add(*address, *length));
+            assert_eq!(code.finish(), CodeFootprint { bytes, pages, is_at_least: false }, "{name}");
+        }
+    }
+
+    #[test]
+    fn lines_of_data_are_counted_once() {
+        type Row = (&'static str, &'static [(u64, u64)], u64, u64, bool);
+        let rows: [Row; 8] = [
+            ("nothing", &[(0x1000, 0)], 0, 0, false),
+            ("one line", &[(0x1000, 8), (0x1038, 8)], 1, 1, false),
+            ("across lines", &[(0x103c, 8)], 2, 1, false),
+            ("a page", &[(0x1000, 4096)], 64, 1, false),
+            ("across pages", &[(0x1ffc, 8)], 2, 2, false),
+            ("three pages", &[(0x1fff, 4098)], 66, 3, false),
+            ("the last bytes of all", &[(u64::MAX - 7, 8)], 1, 1, false),
+            ("a range that nobody touches", &[(0, 1 << 40)], 64 << 12, 1 << 12, true),
+        ];
+        for (name, accesses, lines, pages, is_at_least) in rows {
+            let mut data = DataPages::default();
+            accesses.iter().for_each(|(address, size)| data.add(*address, *size));
+            assert_eq!(data.finish(), DataFootprint { lines, pages, is_at_least }, "{name}");
+        }
+    }
+
+    #[test]
+    fn pages_that_are_too_many_are_told() {
+        let (mut code, mut data) = (CodePages::default(), DataPages::default());
+        for page in 0..=DATA_PAGES as u64 {
+            data.add(page * PAGE_BYTES, 1);
+        }
+        for page in 0..=CODE_PAGES as u64 {
+            code.add(page * PAGE_BYTES, 2);
+        }
+        let (code, data) = (code.finish(), data.finish());
+        assert_eq!((code.pages, code.is_at_least), (CODE_PAGES as u64, true));
+        assert_eq!((data.pages, data.is_at_least), (DATA_PAGES as u64, true));
+    }
+}

@@ -1,0 +1,77 @@
+//! What is counted for each group of instructions.
+
+use unspool_model::{Direction, Security};
+
+/// Who executes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Group {
+    /// The core.
+    pub core: u32,
+    /// The Exception level, or the privilege mode, if it was told.
+    pub level: Option<u8>,
+    /// The Security state, if it was told.
+    pub security: Option<Security>,
+    /// The process, if it was told.
+    pub process: Option<u64>,
+    /// Processes that were too many to be told apart.
+    pub is_rest: bool,
+}
+
+/// What was counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// Instructions, executed or tried.
+    pub instructions: u64,
+    /// Of these, such whose condition did not hold.
+    pub skipped: u64,
+    /// Branches that were taken.
+    pub taken: u64,
+    /// Exceptions.
+    pub exceptions: u64,
+    /// Returns from exceptions.
+    pub exception_returns: u64,
+    /// Gaps.
+    pub gaps: u64,
+    /// Registers that were written.
+    pub registers: u64,
+    /// Accesses that read. One that reads and writes is in both.
+    pub reads: u64,
+    /// The bytes of these.
+    pub read_bytes: u64,
+    /// Accesses that write.
+    pub writes: u64,
+    /// The bytes of these.
+    pub written_bytes: u64,
+    /// Accesses that do neither, such as prefetches.
+    pub looks: u64,
+}
+
+impl Tally {
+    #[inline]
+    pub(super) fn access(&mut self, direction: Direction, size: u64) {
+        if matches!(direction, Direction::Read | Direction::Both) {
+            self.reads += 1;
+            self.read_bytes = self.read_bytes.saturating_add(size);
+        }
+        if matches!(direction, Direction::Write | Direction::Both) {
+            self.writes += 1;
+            self.written_bytes = self.written_bytes.saturating_add(size);
+        }
+        self.looks += u64::from(direction == Direction::Neither);
+    }
+
+    pub(super) fn append(&mut self, other: &Self) {
+        self.instructions += other.instructions;
+        self.skipped += other.skipped;
+        self.taken += other.taken;
+        self.exceptions += other.exceptions;
+        self.exception_returns += other.exception_returns;
+        self.gaps += other.gaps;
+        self.registers += other.registers;
+        self.reads += other.reads;
+        self.read_bytes = self.read_bytes.saturating_add(other.read_bytes);
+        self.writes += other.writes;
+        self.written_bytes = self.written_bytes.saturating_add(other.written_bytes);
+        self.looks += other.looks;
+    }
+}
