@@ -10,13 +10,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, anyhow};
+use unspool::OpenedSteps;
 use unspool::formats::astf::Bytes;
 use unspool::formats::astf::read::{ReadError, ReadErrorKind, ReadOptions, Reader, Warning};
 use unspool::formats::astf::record::{Header, RECORD_BYTES};
+use unspool::formats::astf::steps::Steps;
 
 use crate::Verdict;
 use crate::args::tell;
-use crate::progress::Progress;
+use crate::progress::{Meter, Progress};
 
 /// A file that is read.
 pub(crate) struct Astf {
@@ -87,9 +89,29 @@ impl Astf {
         self.warnings().iter().for_each(|warning| tell(format_args!("{}: {warning}", self.name)));
     }
 
+    /// Its steps, and how far reading has come.
+    pub(crate) fn into_steps(self) -> (OpenedSteps, Meter) {
+        let meter = Meter { read: self.read, size: self.size };
+        (Box::new(Steps::new(self.reader)), meter)
+    }
+
     /// How many bytes of the file were read.
     pub(crate) fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
+    }
+
+    /// The reader, for what goes its own way through the trace.
+    pub(crate) fn reader(&mut self) -> &mut Reader<impl Read> {
+        &mut self.reader
+    }
+
+    /// How it ended, of what went its own way.
+    pub(crate) fn ended(&self, error: ReadError) -> anyhow::Result<End> {
+        if is_failure(&error.kind) {
+            Err(refused(&self.name, error))
+        } else {
+            Ok(End::Damaged(damage(&self.name, &error)))
+        }
     }
 
     /// Hands out all records, header first, with the number of the first of them, until there are no more or `take` wants

@@ -87,6 +87,7 @@ fn peek(path: &Path, threads: Option<usize>, only: bool) -> Option<anyhow::Resul
     }
 }
 
-fn is_pipe(path: &Path) -> bool {
+/// Can it be read only once?
+pub(crate) fn is_pipe(path: &Path) -> bool {
     is_standard(path) || path.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir())
 }

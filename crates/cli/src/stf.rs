@@ -11,16 +11,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, anyhow};
+use unspool::OpenedSteps;
 use unspool::formats::stf::lift::{Follower, Instruction};
 use unspool::formats::stf::read::{
     ChunkSizes, Container, Fault, Gather, Place, ReadError, ReadErrorKind, ReadOptions, Reader, Warning,
 };
 use unspool::formats::stf::record::Record;
+use unspool::formats::stf::steps::Steps;
 
 use crate::Verdict;
 use crate::args::tell;
 use crate::astf::End;
-use crate::progress::Progress;
+use crate::progress::{Meter, Progress};
 
 /// How many records or instructions go by between two looks at the progress bar.
 const STRIDE: u64 = 1 << 16;
@@ -83,6 +85,17 @@ impl Stf {
     /// How many bytes of the file were read.
     pub(crate) fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
+    }
+
+    /// Does the header say that the instructions are those of Arm?
+    pub(crate) fn is_arm(&self) -> bool {
+        self.reader.isa() == Some(2)
+    }
+
+    /// Its steps, and how far reading has come.
+    pub(crate) fn into_steps(self) -> (OpenedSteps, Meter) {
+        let meter = Meter { read: self.read, size: self.size };
+        (Box::new(Steps::new(self.reader)), meter)
     }
 
     /// What it is stored in.

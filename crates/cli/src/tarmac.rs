@@ -11,16 +11,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
+use unspool::OpenedSteps;
+use unspool::formats::slice::{PieceSink, Select};
 use unspool::formats::tarmac::dialect::Dialect;
 use unspool::formats::tarmac::parse::ParseOptions;
 use unspool::formats::tarmac::read::{Container, Place, ReadError, ReadErrorKind, ReadOptions, Reader};
-use unspool::formats::tarmac::record::{Line, Record};
+use unspool::formats::tarmac::record::{Line, Record, Stamp, Time};
+use unspool::formats::tarmac::slice::{SliceError, SliceOptions, Sliced, slice};
+use unspool::formats::tarmac::steps::Steps;
 
 use crate::Verdict;
 use crate::args::tell;
 use crate::astf::{End, is_standard};
 use crate::cmd::many;
-use crate::progress::Progress;
+use crate::progress::{Meter, Progress};
 
 /// How many lines go by between two looks at the progress bar.
 const STRIDE: u64 = 1 << 14;
@@ -108,14 +112,16 @@ impl Tarmac {
         self.size
     }
 
+    /// Its steps, and how far reading has come.
+    pub(crate) fn into_steps(self, big_endian: bool) -> (OpenedSteps, Meter) {
+        let dialect = self.dialect();
+        let meter = Meter { read: self.read, size: self.size };
+        (Box::new(Steps::new(self.reader.with_dialect(dialect), big_endian)), meter)
+    }
+
     /// How many bytes of the file were read.
     pub(crate) fn bytes_read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
-    }
-
-    /// How many bytes of lines were handed out.
-    pub(crate) fn offset(&self) -> u64 {
-        self.reader.place().offset
     }
 
     /// What it is stored in.
@@ -156,6 +162,35 @@ impl Tarmac {
         self.ended(ended)
     }
 
+    /// Cuts instructions out of it. Lines that cannot be understood are told and counted as in [`each`](Self::each).
+    pub(crate) fn slice(
+        &mut self,
+        select: &mut impl Select,
+        options: SliceOptions<'_>,
+        sink: &mut impl PieceSink<u8>,
+    ) -> Result<Sliced, SliceError> {
+        let Self { name, reader, unknown, .. } = self;
+        slice(reader, select, options, sink, |place, line| {
+            if let Record::Unknown(problem) = &line.record {
+                *unknown += 1;
+                if *unknown <= TOLD {
+                    tell(format_args!("{name}: line {}, {problem}", place.line));
+                }
+            }
+        })
+    }
+
+    /// The first time among the lines that were read ahead.
+    pub(crate) fn first_time(&self) -> Option<Time> {
+        let mut first = None;
+        self.reader.look(|line| {
+            if let Stamp::At(time) = line.stamp {
+                first = first.or(Some(time));
+            }
+        });
+        first
+    }
+
     /// Hands out whole lines as they are, many at a time.
     pub(crate) fn each_run(
         &mut self,
@@ -182,7 +217,8 @@ impl Tarmac {
         }
     }
 
-    fn ended(&self, read: Result<bool, ReadError>) -> anyhow::Result<End> {
+    /// How it ended, of what went its own way.
+    pub(crate) fn ended(&self, read: Result<bool, ReadError>) -> anyhow::Result<End> {
         match read {
             Ok(true) => Ok(End::Left),
             Ok(false) => Ok(End::Whole),

@@ -11,5 +11,6 @@ pub mod hold;
 #[cfg(feature = "text")]
 mod push;
 mod rule;
+pub mod slice;
 pub mod stf;
 pub mod tarmac;

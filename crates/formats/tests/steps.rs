@@ -10,7 +10,7 @@ use unspool_formats::astf::example;
 use unspool_formats::stf::build::{Access, Builder, Cause, Event as StfEvent, Features, Header, Mode, Step as StfStep};
 use unspool_formats::stf::record::Register;
 use unspool_formats::{astf, stf, tarmac};
-use unspool_model::{Direction, Event, Facet, Pull, Step, StepSource};
+use unspool_model::{Direction, Event, Facet, Pull, Step, StepSource, TimeUnit};
 
 /// A step as a line.
 fn text(step: &Step) -> String {
@@ -136,6 +136,7 @@ fn astf_tells_accesses_without_data() {
     let told = "instructions, opcodes, branches, accesses, exceptions, levels, security, processes, times";
     assert_eq!(source.coverage().to_string(), told);
     let expected = [
+        "@2 note Example ASTF tracefile for the specification",
         "@5 t100 level 0 NonSecure process 29192",
         "@6 t100 a64 836e128 6b00007f",
         "@7 t100 a64 836e12c 54fffde1 not taken",
@@ -154,6 +155,95 @@ fn astf_tells_accesses_without_data() {
     ];
     assert_eq!(lines(source), expected);
     stops_and_pulls(|| astf_of(astf_example()));
+}
+
+/// The steps of an ASTF file whole, not as lines.
+fn astf_steps(bytes: Vec<u8>) -> Vec<Step> {
+    let mut steps = Vec::new();
+    let ended = astf_of(bytes).each(&mut |step| {
+        steps.push(step.clone());
+        ControlFlow::Continue(())
+    });
+    assert!(ended.is_ok());
+    steps
+}
+
+#[test]
+fn astf_tells_modes_tags_indices_and_classes() {
+    use unspool_model::{Modes, TimeUnit};
+    assert_eq!(astf_of(astf_example()).time_unit(), TimeUnit::MICROSECONDS);
+    let steps = astf_steps(astf_example());
+    let modes: Vec<Modes> = steps
+        .iter()
+        .filter_map(|step| match step.event {
+            Event::Context(context) => context.modes,
+            _ => None,
+        })
+        .collect();
+    let kernel = Modes { vector_length: 1, tag_check_fault: 3, ..Modes::default() };
+    let expected = [
+        Modes { ssbs: true, tag_check_fault: 1, ..Modes::default() },
+        kernel,
+        Modes { streaming: true, vector_length: 3, ..kernel },
+    ];
+    assert_eq!(modes, expected);
+    let tags: Vec<bool> = steps.iter().flat_map(|step| step.accesses().map(|access| access.is_tagged)).collect();
+    assert_eq!(tags, [false, true, true, false, true, true, true, false]);
+    let indices: Vec<u8> = steps.iter().filter_map(|step| step.event.instruction()?.za_index).collect();
+    assert_eq!(indices, [5]);
+    let classes: Vec<Option<u8>> = steps
+        .iter()
+        .filter_map(|step| match step.event {
+            Event::Exception(exception) => Some(exception.class),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(classes, [Some(0x24)]);
+}
+
+#[test]
+fn astf_tells_calls_times_and_modes_that_it_cannot_have() {
+    use unspool_formats::astf::record::{Context, Instruction, Record, Timestamp, Trap};
+    use unspool_model::Exception;
+    let header = astf::record::Header::new(astf::record::Level::BasicPlus, true, astf::record::Storage::Raw);
+    let time = |value| Record::Timestamp(Timestamp { unit: 1, value, ..Timestamp::default() });
+    let context = |unsupported| Record::Context(Context { el: 1, unsupported, ..Context::default() });
+    let call = Trap { syscall_type: 1, syscall_index: 7, ec: 0x15, target_pc: 0x400, ..Trap::default() };
+    let svc = Instruction { pc: 0x1000, iword: 0xd400_0001, trap: true, ..Instruction::default() };
+    let records = [
+        time(5),
+        context(false),
+        Record::Instruction(svc),
+        Record::Trap(call),
+        context(true),
+        time(6),
+        time(7),
+        Record::Trap(Trap { trap_type: 2, is_virtual: true, target_pc: 0x480, ..Trap::default() }),
+        context(false),
+        time(9),
+    ];
+    let bytes: Vec<u8> = header.to_bytes().into_iter().chain(records.iter().flat_map(Record::to_bytes)).collect();
+    let expected = [
+        "@3 t5 level 1 NonSecure",
+        "@4 t5 a64 1000 d4000001",
+        "@4 t5 Synchronous to 400",
+        "@6 t5 level 1 NonSecure",
+        "@6 t5 gap Start",
+        "@7 t6 state",
+        "@9 t7 Irq to 480",
+        "@10 t7 level 1 NonSecure",
+        "@11 t9 state",
+    ];
+    assert_eq!(lines(astf_of(bytes.clone())), expected);
+    let exceptions: Vec<Exception> = astf_steps(bytes)
+        .iter()
+        .filter_map(|step| match step.event {
+            Event::Exception(exception) => Some(exception),
+            _ => None,
+        })
+        .collect();
+    assert_eq!((exceptions[0].class, exceptions[0].call, exceptions[0].is_virtual), (Some(0x15), Some(7), None));
+    assert_eq!((exceptions[1].class, exceptions[1].call, exceptions[1].is_virtual), (None, None, Some(true)));
 }
 
 #[test]
@@ -176,7 +266,7 @@ fn what_is_before_damage_is_told() {
     let mut bytes = astf_example();
     bytes.truncate(7 * 32 + 5);
     let (lines, ended) = all(astf_of(bytes));
-    assert_eq!(lines.len(), 3);
+    assert_eq!(lines.len(), 4);
     assert!(ended.unwrap().contains("cut short"));
 }
 
@@ -407,4 +497,113 @@ fn an_aborted_access_neither_reads_nor_writes() {
     let text = "1 clk IT (1) 00001000 f9400001 O EL1h_ns : LDR x1,[x0]\n1 clk MR8 00100000 <ABORTED>\n";
     let found = lines(log(text)).pop().unwrap();
     assert!(found.ends_with("executed, tries 8 at 100000") || !found.contains("reads"), "{found}");
+}
+
+#[test]
+fn times_of_tarmac_have_a_unit() {
+    let rows = [
+        ("7 clk IT", TimeUnit::Cycles),
+        ("7 ns IT", TimeUnit::Seconds(-9)),
+        ("10.356000us IT", TimeUnit::Seconds(-12)),
+        ("7 cyc IT", TimeUnit::Cycles),
+        ("7 tic IT", TimeUnit::Unknown),
+        ("7 IT", TimeUnit::Unknown),
+        ("IT", TimeUnit::Unknown),
+    ];
+    for (start, unit) in rows {
+        let source = log(&format!("# a log\n{start} (1) 00001000 d503201f O EL1h_ns : NOP\n"));
+        assert_eq!(source.time_unit(), unit, "{start}");
+    }
+}
+
+#[test]
+fn lines_that_tell_no_step_are_notes() {
+    let text = "\
+# made by hand
+
+1 clk SIGNAL: SIGNAL=poreset STATE=N
+1 clk IT (1) 00001000 d63f0040 O EL1h_ns : BLR x2
+1 clk TTW DTLB LPAE 1:0 00010000 : BLOCK
+1 clk R X30 0000000000001004
+1 clk E DebugEvent_Something 00000000
+1 clk R DC CISW 00000000:00000000
+nobody knows what this is
+2 clk IT (2) 00002000 d503201f O EL1h_ns : NOP
+3 clk CADI E simulation_stopped
+";
+    let expected = [
+        "@1 note # made by hand",
+        "@3 t1 note SIGNAL: SIGNAL=poreset STATE=N",
+        "@4 t1 level 1 NonSecure",
+        // The branch waits for where it leads, and keeps its register.
+        "@4 t1 a64 1000 d63f0040 executed -> 2000, x30=0410000000000000",
+        "@5 t1 note TTW DTLB LPAE 1:0 00010000 : BLOCK",
+        "@7 t1 note E DebugEvent_Something 00000000",
+        "@8 t1 note R DC CISW 00000000:00000000",
+        "@9 t1 note nobody knows what this is",
+        "@10 t2 a64 2000 d503201f executed",
+        "@11 t3 note CADI E simulation_stopped",
+    ];
+    assert_eq!(lines(log(text)), expected);
+    stops_and_pulls(move || log(text));
+    // As many as there may be.
+    let many = "1 clk CADI E something\n".repeat(3000);
+    let text = format!(
+        "1 clk IT (1) 00001000 d63f0040 O EL1h_ns : BLR x2\n{many}2 clk IT (2) 00002000 d503201f O EL1h_ns : NOP\n"
+    );
+    let found = lines(log(&text));
+    assert_eq!(found.iter().filter(|line| line.contains("note")).count(), 3000);
+    let few = text.replacen(&"1 clk CADI E something\n".repeat(2960), "", 1);
+    assert_eq!(lines(log(&few))[1], "@1 t1 a64 1000 d63f0040 executed -> 2000");
+}
+
+#[test]
+fn exceptions_of_tarmac_have_classes_and_calls() {
+    let rows = [
+        ("d4000461 O EL0t_ns : SVC #0x23", "56000023", Some(0x15), Some(0x23)),
+        ("d4000002 O EL1h_ns : HVC #0", "5a000000", Some(0x16), Some(0)),
+        // A trapped SMC has another class.
+        ("d4000003 O EL1h_ns : SMC #0", "00000000", Some(0), None),
+        ("f9400001 O EL0t_ns : LDR x1,[x0]", "92000007", Some(0x24), None),
+        ("d4000461 O EL0t_ns : SVC #0x23", "xxxxxxxx", None, Some(0x23)),
+    ];
+    for (instruction, syndrome, class, call) in rows {
+        for is_before in [false, true] {
+            let register = format!("1 clk R ESR_EL1 00000000{syndrome}\n");
+            let event = "1 clk E 00001000 00000088 CoreEvent_LOWER_64_SYNC\n";
+            let behind = if is_before { register + event } else { event.to_string() + &register };
+            let text = format!("1 clk IT (1) 00001000 {instruction}\n{behind}");
+            let mut found = Vec::new();
+            let ended = log(&text).each(&mut |step| {
+                if let Event::Exception(exception) = step.event {
+                    found.push((exception.class, exception.call));
+                }
+                ControlFlow::Continue(())
+            });
+            assert!(ended.is_ok());
+            assert_eq!(found, [(class, call)], "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_log_without_accesses_or_registers_does_not_claim_them() {
+    let load = "1 clk IT (1) 00001000 f9400001 O EL1h_ns : LDR x1,[x0]\n";
+    let add = "1 clk IT (1) 00001000 91000400 O EL1h_ns : ADD x0,x0,#1\n";
+    let has = |text: &str, facet| log(text).coverage().has(facet);
+    let rows = [
+        ("many loads", load.repeat(40), false, true),
+        ("some loads", load.repeat(10), true, true),
+        ("loads with accesses", format!("{load}1 clk MR8 00001000 00000000_00000000\n").repeat(40), true, true),
+        ("many sums", add.repeat(40), true, false),
+        ("sums with registers", format!("{add}1 clk R X0 0000000000000000\n").repeat(40), true, true),
+        ("many of both", (add.to_string() + load).repeat(40), false, false),
+        ("its own word", format!("# unspool covers times=cycles instructions\n{}", load.repeat(10)), false, false),
+    ];
+    for (name, text, accesses, registers) in rows {
+        assert_eq!(has(&text, Facet::Accesses), accesses, "{name}");
+        assert_eq!(has(&text, Facet::Data), accesses, "{name}");
+        assert_eq!(has(&text, Facet::Registers), registers, "{name}");
+        assert!(has(&text, Facet::Instructions), "{name}");
+    }
 }

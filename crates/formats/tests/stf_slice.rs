@@ -9,14 +9,15 @@ use std::ops::{ControlFlow, Range};
 
 use program::{START, program, trace};
 use proptest::prelude::*;
-use unspool_formats::stf::build::{Builder, Header, Iem, MAKER, Mode, Step, StfVersion};
+use unspool_formats::slice::Selection;
+use unspool_formats::stf::build::{Builder, Event, Header, Iem, MAKER, Mode, Step, StfVersion};
 use unspool_formats::stf::check::{Checker, Finding, Severity};
 use unspool_formats::stf::lift::Follower;
 use unspool_formats::stf::read::Reader;
 use unspool_formats::stf::record::{Record, TraceInfo, Transaction};
-use unspool_formats::stf::slice::{SliceError, SliceOptions, Sliced, slice};
+use unspool_formats::stf::slice::{SliceError, SliceOptions, Sliced, slice, slice_by};
 
-const UNSIGNED: SliceOptions = SliceOptions { sign: false };
+const UNSIGNED: SliceOptions = SliceOptions { sign: false, split: false };
 
 fn cut(bytes: &[u8], range: Range<u64>, options: SliceOptions) -> Result<(Vec<u8>, Sliced), SliceError> {
     let mut cut = Vec::new();
@@ -107,7 +108,7 @@ fn a_cut_starts_where_its_first_instruction_is() {
     }
     let whole = trace.finish().sink;
     let (cut, sliced) = cut(&whole, 2..3, UNSIGNED).unwrap();
-    assert_eq!(sliced, Sliced { instructions: 1, ..Sliced::default() });
+    assert_eq!(sliced, Sliced { pieces: 1, instructions: 1, ..Sliced::default() });
     let head = Builder::new(Vec::new(), &Header { pc: START + 8, ..header }).unwrap().finish().sink;
     let mode = [100, 0, 0, 0, 0, 0, 0, 0, 0x40, 1, 0, 0, 0, 0, 0, 0, 0, 0];
     assert_eq!(cut, [&head[..], &mode, &[0xf0, 0x13, 0, 0, 0]].concat());
@@ -139,7 +140,7 @@ fn who_cut_is_told_in_the_header() {
 fn a_cut_of_everything_is_the_trace() {
     let bytes = trace(&program(&(0..200).map(|number| number * 0x1234_5678_9abd).collect::<Vec<u64>>()));
     let (cut, sliced) = cut(&bytes, 0..u64::MAX, UNSIGNED).unwrap();
-    assert_eq!(sliced, Sliced { instructions: 200, ..Sliced::default() });
+    assert_eq!(sliced, Sliced { pieces: 1, instructions: 200, ..Sliced::default() });
     assert!(cut == bytes);
 }
 
@@ -148,12 +149,12 @@ fn page_table_walks_count_from_the_cut() {
     // Number 17 is a load with a walk.
     let bytes = trace(&program(&[17, 22, 17, 17]));
     let (cut, sliced) = cut(&bytes, 2..4, UNSIGNED).unwrap();
-    assert_eq!(sliced, Sliced { instructions: 2, walks_adjusted: 2, ..Sliced::default() });
+    assert_eq!(sliced, Sliced { pieces: 1, instructions: 2, walks_adjusted: 2, ..Sliced::default() });
     assert_eq!(told(&cut).iter().map(|told| told.walks[0]).collect::<Vec<i64>>(), [-1, -1]);
     let mut lines = program(&[22, 22, 17]);
     lines[2].walk = Some(0);
     let (_, sliced) = self::cut(&trace(&lines), 1..3, UNSIGNED).unwrap();
-    assert_eq!(sliced, Sliced { instructions: 2, walks_kept: 1, ..Sliced::default() });
+    assert_eq!(sliced, Sliced { pieces: 1, instructions: 2, walks_kept: 1, ..Sliced::default() });
 }
 
 const TRANSACTION_HEADER: [Record<'_>; 7] = [
@@ -308,6 +309,80 @@ fn every_cut_of_a_trace_is_right() {
             assert!(wrong(&cut).is_empty(), "{first}..{last}: {:#?}", wrong(&cut));
         }
     }
+}
+
+fn cut_by(bytes: &[u8], mut selection: Selection) -> Result<(Vec<u8>, Sliced), SliceError> {
+    let mut cut = Vec::new();
+    let sliced = slice_by(&mut Reader::plain(bytes), &mut selection, UNSIGNED, &mut cut)?;
+    Ok((cut, sliced))
+}
+
+/// What can be compared where pieces follow one another: an address that is forced is no news, and walks may stay.
+fn without_seams(mut all: Vec<Told>) -> Vec<Told> {
+    for told in &mut all {
+        told.records.retain(|record| !record.starts_with("ForcePc"));
+        told.walks.clear();
+    }
+    if let Some(first) = all.first_mut() {
+        first.mode = None;
+    }
+    all
+}
+
+#[test]
+fn pieces_follow_one_another() {
+    let numbers: Vec<u64> = (0..46).map(|number| number * 0x9_8765_4321_0123 + number).collect();
+    let bytes = trace(&program(&numbers));
+    let all = told(&bytes);
+    let mut several = 0;
+    for chosen in 0..46_usize {
+        let addresses = vec![all[chosen].pc..all[chosen].pc + 8, all[45 - chosen].pc..all[45 - chosen].pc + 1];
+        let selection = Selection { addresses: addresses.clone(), ..Selection::default() };
+        let (cut, sliced) = cut_by(&bytes, selection.clone()).unwrap();
+        let is_wanted = |told: &&Told| addresses.iter().any(|range| range.contains(&told.pc));
+        let wanted: Vec<Told> = all.iter().filter(is_wanted).cloned().collect();
+        assert_eq!(sliced.instructions, wanted.len() as u64, "{chosen}");
+        assert_eq!(without_seams(told(&cut)), without_seams(wanted.clone()), "{chosen}");
+        assert!(wrong(&cut).is_empty(), "{chosen}: {:#?}", wrong(&cut));
+        several += u64::from(sliced.pieces > 1);
+        let mut pieces: Vec<Vec<u8>> = Vec::new();
+        let split = SliceOptions { split: true, ..SliceOptions::default() };
+        slice_by(&mut Reader::plain(&bytes[..]), &mut selection.clone(), split, &mut pieces).unwrap();
+        assert_eq!(pieces.len() as u64, sliced.pieces, "{chosen}");
+        let mut rest = &wanted[..];
+        for piece in &pieces {
+            let told = told(piece);
+            let (here, behind) = rest.split_at(told.len());
+            assert_eq!(without_seams(told), without_seams(here.to_vec()), "{chosen}");
+            assert!(wrong(piece).is_empty(), "{chosen}: {:#?}", wrong(piece));
+            rest = behind;
+        }
+    }
+    assert!(several > 20, "{several}");
+}
+
+#[test]
+fn seams_tell_what_has_changed() {
+    let header = Header { mode: Some(Mode::User), ..Header::new(START) };
+    let mut trace = Builder::new(Vec::new(), &header).unwrap();
+    let call = [Event::mode(Mode::Machine)];
+    for index in 0..6 {
+        let events: &[Event<'_>] = if index == 2 { &call } else { &[] };
+        trace.instruction(&Step { events, ..Step::plain(START + 4 * index, 0x13) }).unwrap();
+    }
+    let whole = trace.finish().sink;
+    let addresses = vec![START..START + 8, START + 16..START + 24];
+    let (cut, sliced) = cut_by(&whole, Selection { addresses, ..Selection::default() }).unwrap();
+    assert_eq!((sliced.pieces, sliced.instructions), (2, 4));
+    let modes: Vec<(u64, Option<u64>)> = told(&cut).iter().map(|told| (told.pc - START, told.mode)).collect();
+    assert_eq!(modes, [(0, None), (4, Some(0)), (16, Some(3)), (20, Some(3))]);
+    assert!(wrong(&cut).is_empty(), "{:#?}", wrong(&cut));
+}
+
+#[test]
+fn transactions_are_nowhere() {
+    let error = cut_by(&transactions(), Selection::default()).unwrap_err();
+    assert!(matches!(error, SliceError::Transactions), "{error}");
 }
 
 proptest! {

@@ -8,20 +8,14 @@ use crate::Facet;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Loss {
-    /// Steps of other cores.
-    Cores,
-    /// Instructions of an instruction set that the format has not.
+    /// Instructions that the format cannot tell.
     Instructions,
     /// Instructions whose opcode nobody knows.
     UnknownOpcodes,
     /// That a condition held, or did not.
     Conditions,
-    /// What became of a branch.
-    Branches,
     /// Accesses to memory.
     Accesses,
-    /// Whether an access reads, writes, both or neither.
-    Directions,
     /// That the tag of an access is checked.
     Tags,
     /// What was read or written.
@@ -30,8 +24,6 @@ pub enum Loss {
     Registers,
     /// Contents of registers and memory that no instruction caused.
     State,
-    /// Indices into ZA.
-    ZaIndices,
     /// Exceptions.
     Exceptions,
     /// The class of an exception, the number of a call, that it is virtual.
@@ -40,14 +32,6 @@ pub enum Loss {
     ReturnAddresses,
     /// Returns from exceptions.
     ExceptionReturns,
-    /// Exception levels.
-    Levels,
-    /// Security states.
-    Security,
-    /// Which stack pointer is used.
-    StackPointers,
-    /// Modes of PSTATE and of vectors.
-    Modes,
     /// Processes and threads.
     Processes,
     /// Virtual machines.
@@ -56,71 +40,51 @@ pub enum Loss {
     Times,
     /// Digits of times.
     TimeDigits,
-    /// That something is missing here.
-    Gaps,
     /// Notes.
     Notes,
 }
 
 impl Loss {
     /// All of them.
-    pub const ALL: [Self; 26] = [
-        Self::Cores,
+    pub const ALL: [Self; 17] = [
         Self::Instructions,
         Self::UnknownOpcodes,
         Self::Conditions,
-        Self::Branches,
         Self::Accesses,
-        Self::Directions,
         Self::Tags,
         Self::Data,
         Self::Registers,
         Self::State,
-        Self::ZaIndices,
         Self::Exceptions,
         Self::ExceptionDetails,
         Self::ReturnAddresses,
         Self::ExceptionReturns,
-        Self::Levels,
-        Self::Security,
-        Self::StackPointers,
-        Self::Modes,
         Self::Processes,
         Self::VirtualMachines,
         Self::Times,
         Self::TimeDigits,
-        Self::Gaps,
         Self::Notes,
     ];
 
     /// Its name, which stays.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Cores => "other-cores",
             Self::Instructions => "instructions",
             Self::UnknownOpcodes => "unknown-opcodes",
             Self::Conditions => "conditions",
-            Self::Branches => "branches",
             Self::Accesses => "accesses",
-            Self::Directions => "directions",
             Self::Tags => "tags",
             Self::Data => "data",
             Self::Registers => "registers",
             Self::State => "state",
-            Self::ZaIndices => "za-indices",
             Self::Exceptions => "exceptions",
             Self::ExceptionDetails => "exception-details",
             Self::ReturnAddresses => "return-addresses",
             Self::ExceptionReturns => "exception-returns",
-            Self::Levels => "levels",
-            Self::Security => "security",
-            Self::StackPointers => "stack-pointers",
-            Self::Modes => "modes",
             Self::Processes => "processes",
             Self::VirtualMachines => "virtual-machines",
             Self::Times => "times",
             Self::TimeDigits => "time-digits",
-            Self::Gaps => "gaps",
             Self::Notes => "notes",
         }
     }
@@ -128,31 +92,22 @@ impl Loss {
     /// What it is, in the words of a report.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Cores => "steps of other cores",
-            Self::Instructions => "instructions of another instruction set",
+            Self::Instructions => "instructions that cannot be told",
             Self::UnknownOpcodes => "instructions without an opcode",
             Self::Conditions => "outcomes of conditions",
-            Self::Branches => "outcomes of branches",
             Self::Accesses => "accesses to memory",
-            Self::Directions => "directions of accesses",
             Self::Tags => "tagged accesses",
             Self::Data => "data of accesses",
             Self::Registers => "registers written",
             Self::State => "contents of registers and memory that no instruction caused",
-            Self::ZaIndices => "indices into ZA",
             Self::Exceptions => "exceptions",
             Self::ExceptionDetails => "details of exceptions",
             Self::ReturnAddresses => "return addresses of exceptions",
             Self::ExceptionReturns => "exception returns",
-            Self::Levels => "exception levels",
-            Self::Security => "security states",
-            Self::StackPointers => "selections of the stack pointer",
-            Self::Modes => "modes of PSTATE and vectors",
             Self::Processes => "processes and threads",
             Self::VirtualMachines => "virtual machines",
             Self::Times => "times",
             Self::TimeDigits => "digits of times",
-            Self::Gaps => "gaps",
             Self::Notes => "notes",
         }
     }
@@ -160,18 +115,14 @@ impl Loss {
     /// What a source has to tell for this to be lost; `None`: any source may have it.
     pub fn facet(self) -> Option<Facet> {
         Some(match self {
-            Self::Cores | Self::Gaps | Self::Notes | Self::UnknownOpcodes | Self::Instructions => return None,
+            Self::Notes | Self::UnknownOpcodes | Self::Instructions => return None,
             Self::Conditions => Facet::Conditions,
-            Self::Branches => Facet::Branches,
-            Self::Accesses | Self::Directions | Self::Tags => Facet::Accesses,
+            Self::Accesses | Self::Tags => Facet::Accesses,
             Self::Data => Facet::Data,
             Self::Registers | Self::State => Facet::Registers,
-            Self::ZaIndices => Facet::Opcodes,
             Self::Exceptions | Self::ExceptionDetails | Self::ReturnAddresses | Self::ExceptionReturns => {
                 Facet::Exceptions
             }
-            Self::Levels | Self::StackPointers | Self::Modes => Facet::Levels,
-            Self::Security => Facet::Security,
             Self::Processes | Self::VirtualMachines => Facet::Processes,
             Self::Times | Self::TimeDigits => Facet::Times,
         })

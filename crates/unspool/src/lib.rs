@@ -26,6 +26,7 @@
 
 mod bare;
 mod calls;
+pub mod convert;
 mod error;
 mod overview;
 mod parallel;

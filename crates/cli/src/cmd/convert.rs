@@ -1,37 +1,43 @@
-//! `convert`: the same records, stored in another way.
+//! `convert`: the same records, stored in another way; or the same steps, in another format.
 //!
-//! in ─▶ records ─▶ a temporary file beside OUT ─▶ OUT
+//! in ─▶ records, or steps ─▶ a temporary file beside OUT ─▶ OUT
 //!
 //! OUT appears when it is complete, or not at all.
 
+mod assume;
+mod steps;
 mod stf;
 mod tarmac;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use unspool::convert::Format;
 use unspool::formats::astf::Bytes;
-use unspool::formats::astf::record::Storage;
+use unspool::formats::astf::record::{Header, Level, Storage};
 use unspool::formats::astf::write::{WriteOptions, Writer};
 use unspool::formats::stf::build;
 use unspool::formats::stf::read::Container;
 use unspool::formats::tarmac::dialect::Dialect;
 
+use self::assume::assumed;
+use self::steps::Source;
 pub(super) use self::stf::open_writer;
 use self::tarmac::ToStyle;
 use crate::Verdict;
+use crate::args::ImageArgs;
 use crate::astf::{Astf, End};
 use crate::file::{Opened, open};
 use crate::output::is_same;
 use crate::progress::Progress;
 use crate::target::Target;
-use crate::tarmac::{TarmacArgs, dialect};
+use crate::tarmac::{Tarmac, TarmacArgs, dialect};
 
-/// Store the records of an ASTF or STF file, or the lines of a Tarmac log, in another way
+/// Write a trace in another format, or its records in another container, and tell what was lost
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// An ASTF or STF file or a Tarmac log ('-': standard input)
+    /// A capture, an ASTF or STF file or a Tarmac log ('-': standard input)
     #[arg(value_name = "IN")]
     input: PathBuf,
 
@@ -39,15 +45,51 @@ pub(crate) struct Args {
     #[arg(value_name = "OUT")]
     output: PathBuf,
 
-    /// How the records are stored (if not said, the name of OUT tells)
+    /// The format, and how it is stored (if not said, the name of OUT tells)
     #[arg(long, value_name = "FORMAT", value_enum)]
     to: Option<To>,
 
-    /// Rewrite an STF file as this version of the format
+    /// The format of IN (found out, if not said)
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    from: Option<From>,
+
+    /// The source of a capture: its trace id or its name
+    #[arg(long, value_name = "ID", help_heading = "Another format")]
+    source: Option<String>,
+
+    /// Only this core, counted from 0 in the order in which they appear
+    #[arg(long, value_name = "N", help_heading = "Another format")]
+    core: Option<u32>,
+
+    /// Another trace of the same run, which tells the addresses of accesses and what else IN cannot tell
+    #[arg(long, value_name = "TRACE", help_heading = "Another format")]
+    accesses: Option<PathBuf>,
+
+    /// The core of the other trace
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "accesses", help_heading = "Another format")]
+    accesses_core: u32,
+
+    /// What IN does not say, and you know: el=0 to 3, security=secure or nonsecure, sp=0 or x (SP_EL0 or
+    /// SP_ELx), vl=BITS (vectors)
+    #[arg(long, value_name = "KEY=VALUE,...", value_parser = assumed, help_heading = "Another format")]
+    assume: Option<unspool::model::Context>,
+
+    /// The level of an ASTF trace (if not said, basicplus where IN tells of exceptions)
+    #[arg(long, value_name = "LEVEL", value_enum, help_heading = "Another format")]
+    astf_level: Option<AstfLevel>,
+
+    /// Leave out the disassembly in a Tarmac log
+    #[arg(long, help_heading = "Another format")]
+    no_disassembly: bool,
+
+    #[command(flatten)]
+    images: ImageArgs,
+
+    /// Write this version of STF
     #[arg(long, value_name = "VERSION", value_enum)]
     stf_version: Option<StfVersion>,
 
-    /// Rewrite a Tarmac log in this style
+    /// Write a Tarmac log in this style (rev3, if not said and IN is no log)
     #[arg(long, value_name = "STYLE", value_enum, help_heading = "Tarmac")]
     dialect: Option<ToStyle>,
 
@@ -67,13 +109,17 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Tarmac")]
     continuations: bool,
 
-    /// Tell what a change of style lost as JSON
+    /// Tell what was lost as JSON, on the standard error
     #[arg(long)]
     json: bool,
 
     /// Write nothing if something would be lost: exit code 1
     #[arg(long)]
     deny_loss: bool,
+
+    /// Keep what was written before the place at which IN is damaged
+    #[arg(long)]
+    keep_damaged: bool,
 
     /// Threads (all cores, if not said)
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -92,10 +138,13 @@ pub(crate) struct Args {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum To {
     /// ASTF records as they are
+    #[value(alias = "astf")]
     Raw,
     /// ASTF records compressed with LZMA, in an .xz container behind the header
+    #[value(alias = "astf.xz")]
     Lzma,
     /// ASTF records compressed with zlib behind the header
+    #[value(alias = "astf.gz")]
     Zlib,
     /// STF records as they are
     Stf,
@@ -123,6 +172,37 @@ pub(super) enum To {
     TarmacZst,
 }
 
+/// A format that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum From {
+    /// A capture package
+    Capture,
+    /// ASTF
+    Astf,
+    /// STF
+    Stf,
+    /// Tarmac
+    Tarmac,
+}
+
+/// How much an ASTF trace tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum AstfLevel {
+    /// One Exception level, and no traps
+    Basic,
+    /// All Exception levels, with traps
+    Basicplus,
+}
+
+impl std::convert::From<AstfLevel> for Level {
+    fn from(level: AstfLevel) -> Self {
+        match level {
+            AstfLevel::Basic => Self::Basic,
+            AstfLevel::Basicplus => Self::BasicPlus,
+        }
+    }
+}
+
 /// A version of STF that can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum StfVersion {
@@ -134,7 +214,7 @@ pub(super) enum StfVersion {
     V1_6,
 }
 
-impl From<StfVersion> for build::StfVersion {
+impl std::convert::From<StfVersion> for build::StfVersion {
     fn from(version: StfVersion) -> Self {
         match version {
             StfVersion::V1_3 => Self::V1_3,
@@ -144,7 +224,15 @@ impl From<StfVersion> for build::StfVersion {
 }
 
 impl To {
-    fn astf(self) -> Option<Storage> {
+    fn format(self) -> Format {
+        match self {
+            Self::Raw | Self::Lzma | Self::Zlib => Format::Astf,
+            Self::Stf | Self::Zstf | Self::StfGz | Self::StfXz | Self::StfZst => Format::Stf,
+            Self::Tarmac | Self::TarmacGz | Self::TarmacXz | Self::TarmacZst => Format::Tarmac,
+        }
+    }
+
+    pub(super) fn astf(self) -> Option<Storage> {
         match self {
             Self::Raw => Some(Storage::Raw),
             Self::Lzma => Some(Storage::Lzma),
@@ -165,7 +253,7 @@ impl To {
     }
 
     /// What a log is stored in; the compressors are the same.
-    fn tarmac(self) -> Option<Container> {
+    pub(super) fn tarmac(self) -> Option<Container> {
         match self {
             Self::Tarmac => Some(Container::Plain),
             Self::TarmacGz => Some(Container::Gzip),
@@ -185,6 +273,10 @@ Examples:
   unspool convert trace.zstf trace.stf.xz -j 2
   unspool convert trace.zstf old.stf --stf-version 1.3 --deny-loss
   unspool convert model.tarmac rev3.tarmac.xz --dialect rev3
+  unspool convert run.tarmac run.astf.xz
+  unspool convert run.astf run.zstf
+  unspool convert snapshot/ run.tarmac --source 0x10
+  unspool convert snapshot/ run.astf --accesses model.tarmac
 
 Without --to the name of OUT tells. Of ASTF, .astf or .raw is RAW; .xz or .lzma is LZMA; .gz, .zz, .z or .zlib is zlib.
 The header stays uncompressed whatever the name is, as the format wants it, so xz and gzip do not open such files.
@@ -194,34 +286,92 @@ stored. An STF file in the container that it is in already is copied. With --stf
 event numbers and what the version cannot say are changed; what is lost is counted, and the header says who did it.
 Lines of a Tarmac log stay as they are, unless --dialect wants another style: then what the style cannot say is counted,
 and lines that it has no word for stay as they are. .gz, .xz and .zst are files of gzip, xz and zstd.
-Of a damaged file nothing is written. A trace does not become one of another format yet.";
+Into another format a trace goes step by step. What the format has no word for is counted and told; what it could only
+say untruly is refused, with the place. docs/conversions.md lists all pairs.
+Of a damaged file nothing is written, unless --keep-damaged.";
 
 /// Converts.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    if is_same(&args.input, &args.output) {
-        bail!("{}: the trace is read from this file; write to another one", args.output.display());
+    let others = [Some(&args.input), args.accesses.as_ref()];
+    if let Some(same) = others.into_iter().flatten().find(|input| is_same(input, &args.output)) {
+        bail!("{}: the trace is read from this file; write to another one", same.display());
     }
+    let is_log = args.from == Some(From::Tarmac);
     let tarmac = TarmacArgs { dialect: args.from_dialect, implicit_thumb: args.implicit_thumb };
-    match open(&args.input, args.jobs.map(usize::from), &tarmac)? {
-        None => Ok(Verdict::Problems),
-        Some(Opened::Astf(file)) => astf(args, file),
-        Some(Opened::Stf(file)) => stf::run(args, file),
-        Some(Opened::Tarmac(file)) => tarmac::run(args, file),
+    if args.from == Some(From::Capture) || args.from.is_none() && !tarmac.is_said() && steps::is_capture(&args.input) {
+        return steps::run(args, Source::capture(args)?, args.format(None)?);
+    }
+    let opened = if is_log {
+        Some(Opened::Tarmac(Tarmac::open(&args.input, &tarmac)?))
+    } else {
+        open(&args.input, args.jobs.map(usize::from), &tarmac)?
+    };
+    let Some(file) = opened else { return Ok(Verdict::Problems) };
+    let own = match &file {
+        Opened::Astf(_) => Format::Astf,
+        Opened::Stf(_) => Format::Stf,
+        Opened::Tarmac(_) => Format::Tarmac,
+    };
+    let to = args.format(Some(own))?;
+    match file {
+        file if to != own => steps::run(args, Source::file(args, file)?, to),
+        _ if args.accesses.is_some() => bail!("--accesses is for another format: within one, records stay as they are"),
+        Opened::Astf(file) => astf(args, file),
+        Opened::Stf(file) => stf::run(args, file),
+        Opened::Tarmac(file) => tarmac::run(args, file),
+    }
+}
+
+impl Args {
+    /// Is what was written kept, if reading ended like this?
+    fn is_kept(&self, end: &End) -> bool {
+        *end == End::Whole || self.keep_damaged && matches!(end, End::Damaged(_))
+    }
+
+    /// What is written: what was said, what the name says, or what it is.
+    fn format(&self, own: Option<Format>) -> anyhow::Result<Format> {
+        let rows: [(&[&str], Format); 3] =
+            [(&["astf"], Format::Astf), (&["stf", "zstf"], Format::Stf), (&["tarmac", "log"], Format::Tarmac)];
+        let named = || rows.iter().find(|(names, _)| is_named(&self.output, names)).map(|(_, format)| *format);
+        let format = self.to.map(To::format).or_else(named).or(own);
+        format.with_context(|| {
+            let name = self.output.display();
+            format!("{name}: the name does not tell the format; say --to astf, stf, zstf or tarmac")
+        })
     }
 }
 
 fn astf(args: &Args, mut file: Astf) -> anyhow::Result<Verdict> {
-    let is_stf = args.to.map_or_else(|| is_named(&args.output, &["stf", "zstf"]), |to| to.stf().is_some());
-    if is_stf || args.stf_version.is_some() {
-        bail!("{}: ASTF cannot be written as STF, not yet; say --to raw, lzma or zlib", file.name());
+    if args.stf_version.is_some() {
+        bail!("{}: --stf-version is for STF; say --to stf or zstf", file.name());
     }
-    let Some(storage) = args.to.map_or_else(|| by_name(&args.output), To::astf) else {
-        bail!("{}: the name does not tell how records are stored; say --to raw, lzma or zlib", args.output.display());
-    };
+    let storage = storage(args)?;
+    file.tell_warnings();
+    let mut writer = astf_writer(args, &file.header().stored(storage))?;
+    let cannot = || format!("cannot write {}", args.output.display());
+    let end = file.each(&mut Progress::new(false), |first, records| {
+        // The header is written already.
+        let records: &[Bytes] = if first == 1 { &records[1..] } else { records };
+        writer.write(records).with_context(cannot).map(|()| true)
+    })?;
+    if args.is_kept(&end) {
+        writer.finish().and_then(Target::keep).with_context(cannot)?;
+    }
+    Ok(end.verdict())
+}
+
+/// How the records of an ASTF file are stored.
+fn storage(args: &Args) -> anyhow::Result<Storage> {
+    args.to.map_or_else(|| by_name(&args.output), To::astf).with_context(|| {
+        let name = args.output.display();
+        format!("{name}: the name does not tell how records are stored; say --to raw, lzma or zlib")
+    })
+}
+
+fn astf_writer(args: &Args, header: &Header) -> anyhow::Result<Writer<Target>> {
     if let Some(level) = args.level.filter(|level| *level > 9) {
         bail!("--level {level}: LZMA and zlib have levels from 0 to 9");
     }
-    file.tell_warnings();
     let options = WriteOptions::default();
     let options = WriteOptions {
         threads: args.jobs.map_or(options.threads, usize::from),
@@ -229,21 +379,11 @@ fn astf(args: &Args, mut file: Astf) -> anyhow::Result<Verdict> {
         ..options
     };
     let target = Target::open(&args.output)?;
-    let cannot = || format!("cannot write {}", args.output.display());
-    let mut writer = Writer::new(target, &file.header().stored(storage), options).with_context(cannot)?;
-    let end = file.each(&mut Progress::new(false), |first, records| {
-        // The header is written already.
-        let records: &[Bytes] = if first == 1 { &records[1..] } else { records };
-        writer.write(records).with_context(cannot).map(|()| true)
-    })?;
-    if end == End::Whole {
-        writer.finish().and_then(Target::keep).with_context(cannot)?;
-    }
-    Ok(end.verdict())
+    Writer::new(target, header, options).with_context(|| format!("cannot write {}", args.output.display()))
 }
 
 /// What the name of an ASTF file says about how its records are stored.
-fn by_name(path: &Path) -> Option<Storage> {
+pub(super) fn by_name(path: &Path) -> Option<Storage> {
     match extension(path)?.as_str() {
         "astf" | "raw" => Some(Storage::Raw),
         "xz" | "lzma" => Some(Storage::Lzma),

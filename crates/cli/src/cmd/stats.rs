@@ -1,30 +1,45 @@
-//! `stats`: what a trace comes to, and the instruction mix.
+//! `stats`: what a trace comes to: counts, branches, the instruction mix, and the memory it touches.
+//!
+//! ```text
+//! capture, ASTF ─────────▶ steps ─▶ counts
+//! STF, Tarmac ─┬─────────▶ steps ─▶ counts
+//!              └─▶ records, lines ─▶ counts of the format itself
+//! ```
 
+mod pipe;
+mod steps;
+mod stf;
 mod tarmac;
 
 use std::io::{self, Write};
+use std::path::PathBuf;
+use std::thread::{self, JoinHandle};
 
-use anyhow::bail;
-use unspool::formats::stf::stats::{Counts, Stats, Table};
+use anyhow::{Context, anyhow, bail};
+use unspool::capture::{self, Capture};
+use unspool::{OpenSteps, Trace, What, open_steps};
 
-use super::{grouped, many};
+use self::pipe::Both;
+use self::steps::{Counted, Source, count};
+pub(super) use self::stf::each_count;
+use super::{grouped, tell_assumptions, worse};
 use crate::Verdict;
-use crate::args::OutputArgs;
-use crate::astf::End;
-use crate::file::{FileArgs, Opened};
+use crate::args::{ImageArgs, OutputArgs, SourceArgs, tell};
+use crate::file::{Opened, is_pipe, open};
 use crate::json::Object;
 use crate::output::Output;
-use crate::progress::Progress;
-use crate::stf::{Header, Stf, verdict};
+use crate::progress::{Meter, Progress};
+use crate::tarmac::TarmacArgs;
 
-/// Count the instructions of an STF file or a Tarmac log: by class, by mnemonic, by mode
+/// Count what a trace tells: instructions by class, mnemonic, level and process, branches, accesses, memory touched
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    file: FileArgs,
+    /// A capture, an ASTF or STF file or a Tarmac log ('-': standard input, but for captures)
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
 
-    /// Only this table (both, if not said)
+    /// Only this table (all, if not said)
     #[arg(long, value_name = "WHAT", value_enum)]
     by: Option<By>,
 
@@ -33,16 +48,39 @@ pub(crate) struct Args {
     jobs: Option<u16>,
 
     #[command(flatten)]
+    sources: SourceArgs,
+
+    #[command(flatten)]
+    images: ImageArgs,
+
+    #[command(flatten)]
+    tarmac: TarmacArgs,
+
+    #[command(flatten)]
     output: OutputArgs,
 }
 
-/// What the mix is of.
+/// What is counted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum By {
-    /// What instructions do; one may be in several classes (STF only)
+    /// What instructions do; one may be in several classes
     Class,
-    /// What instructions are called, as they were encoded
+    /// What instructions are called; of STF and Tarmac, as they were encoded or written
     Mnemonic,
+    /// The instruction set
+    Isa,
+    /// The Exception level, or the privilege mode
+    Level,
+    /// The Security state
+    Security,
+    /// The process
+    Process,
+    /// The core
+    Core,
+    /// What became of branches
+    Branch,
+    /// The kind of exceptions
+    Exception,
 }
 
 const EXAMPLES: &str = "\
@@ -50,74 +88,188 @@ Examples:
   unspool stats trace.zstf
   unspool stats trace.zstf --by mnemonic
   unspool stats run.tarmac
+  unspool stats snapshot/ --source 0x10 --by level
+  unspool stats trace.astf.xz --by process --json
   unspool stats trace.zstf --json | jq -r 'select(.kind == \"class\") | [.name, .count] | @tsv'
 
-Instructions that faulted are not in the mix. Until an event says that user mode is entered, instructions are executed
-outside it.";
+Of a capture, every source is counted by itself. Memory is that of the addresses in the trace: code is counted in bytes,
+data in lines of 64 bytes, both in pages of 4 KiB; where there are too many to keep, it says 'at least'.
+The first lines about an STF file are as tools around STF count: instructions that faulted are not in the mix, and until
+an event says that user mode is entered, instructions are executed outside it. Of STF, --by class and --by mnemonic are
+the fastest: nothing else is counted.";
+
+impl Args {
+    fn shows(&self, by: By) -> bool {
+        self.by.is_none_or(|wanted| wanted == by)
+    }
+
+    fn threads(&self) -> Option<usize> {
+        self.jobs.map(usize::from)
+    }
+}
+
+/// What a format counts by itself.
+trait Native {
+    /// The tables that it has.
+    fn tables(&self) -> &'static [By];
+
+    /// Is there anything that steps could tell?
+    fn has_steps(&self) -> bool {
+        true
+    }
+
+    /// The first lines.
+    fn head(&self, out: &mut dyn Write) -> io::Result<()>;
+
+    /// The tables.
+    fn text(&self, args: &Args, out: &mut dyn Write) -> io::Result<()>;
+
+    /// The first line in JSON.
+    fn json_head(&self, out: &mut dyn Write) -> io::Result<()>;
+
+    /// The others.
+    fn json(&self, args: &Args, out: &mut dyn Write) -> io::Result<()>;
+}
 
 /// Counts.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let mut file = match args.file.open(args.jobs.map(usize::from))? {
-        None => return Ok(Verdict::Problems),
-        Some(Opened::Astf(file)) => bail!("{}: ASTF has no statistics, not yet; see 'unspool info'", file.name()),
-        Some(Opened::Tarmac(file)) => return tarmac::run(args, file),
-        Some(Opened::Stf(file)) => file,
+    if let Some(capture) = open_capture(args)? {
+        return of_capture(args, &capture);
+    }
+    let both = if is_pipe(&args.file) {
+        pipe::open(args)?
+    } else {
+        Both { trace: open(&args.file, args.threads(), &args.tarmac)?, again: None }
     };
-    let mut output = Output::open_for(&args.output, &args.file.file)?;
-    let header = match file.header()? {
-        Ok(header) => header,
-        Err(end) => return Ok(verdict(&mut file, &end)),
-    };
-    let (Stats { counts, mix }, end) = count(&mut file, &header, &mut Progress::new(output.on_terminal))?;
-    let table = mix.finish();
-    output.write(|out| {
-        if args.output.json { json(args, &counts, &table, out) } else { text(args, &file, &counts, &table, out) }
-    });
+    match both.trace {
+        None => Ok(Verdict::Problems),
+        Some(Opened::Astf(file)) => {
+            file.tell_warnings();
+            let name = file.name().to_string();
+            let mut output = Output::open_for(&args.output, &args.file)?;
+            let (mut steps, meter) = file.into_steps();
+            let counted = count(&mut steps, &meter, &mut Progress::new(output.on_terminal));
+            let verdict = steps::print(args, &Source::named(&name), &counted, &[], &mut output)?;
+            output.finish()?;
+            Ok(verdict)
+        }
+        Some(Opened::Stf(file)) => {
+            let needs_steps = !matches!(args.by, Some(By::Class | By::Mnemonic));
+            of_both(args, both.again, needs_steps, |progress| stf::run(file, progress))
+        }
+        Some(Opened::Tarmac(file)) => {
+            let needs_steps = !matches!(args.by, Some(By::Mnemonic | By::Isa));
+            of_both(args, both.again, needs_steps, |progress| tarmac::run(file, progress))
+        }
+    }
+}
+
+/// Opens a capture, if it is one.
+fn open_capture(args: &Args) -> anyhow::Result<Option<Capture>> {
+    let is_capture =
+        !args.tarmac.is_said() && matches!(What::at(&args.file), Ok(What::Capture)) && !is_pipe(&args.file);
+    if !is_capture {
+        return Ok(None);
+    }
+    match Capture::open(&args.file) {
+        Ok(capture) => Ok(Some(capture)),
+        // What a file is not is told by those who read files.
+        Err(capture::Error::NotACapture { .. }) if args.file.is_file() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Every source by itself, a block each.
+fn of_capture(args: &Args, capture: &Capture) -> anyhow::Result<Verdict> {
+    tell_assumptions(capture);
+    let traces = args.sources.select(capture)?;
+    let mut output = Output::open_beside(&args.output, capture, &args.images.paths().collect::<Vec<_>>())?;
+    let options = OpenSteps { codes: args.images.load()?, threads: args.threads(), ..OpenSteps::default() };
+    let (mut verdict, mut blocks) = (Verdict::Clean, 0);
+    for source in sources(&traces) {
+        let opened = open_steps(&args.file, &OpenSteps { source: Some(source.name.clone()), ..options.clone() });
+        match opened {
+            Ok(mut steps) => {
+                if blocks > 0 && !args.output.json {
+                    output.write(|out| writeln!(out));
+                }
+                blocks += 1;
+                let counted = count(&mut steps, &Meter::default(), &mut Progress::new(true));
+                verdict = worse(verdict, steps::print(args, &source, &counted, &[], &mut output)?);
+            }
+            Err(error) => {
+                // Sources that nobody asked for by name may be of any kind.
+                if !args.sources.is_empty() || !matches!(error, unspool::Error::NotReadable { .. }) {
+                    verdict = Verdict::Problems;
+                }
+                tell(error);
+            }
+        }
+    }
     output.finish()?;
-    Ok(verdict(&mut file, &end))
+    if blocks == 0 {
+        let path = args.file.display();
+        return Err(anyhow!("{path}: no trace source could be read; 'unspool info' tells what is there"));
+    }
+    Ok(verdict)
 }
 
-fn count(file: &mut Stf, header: &Header, progress: &mut Progress) -> anyhow::Result<(Stats, End)> {
-    let mut stats = Stats::default();
-    header.isa_records().iter().for_each(|record| stats.mix.follow(record));
-    if !header.has_transactions() {
-        let end;
-        (stats, end) = file.gather(&mut header.follower(), progress, stats)?;
-        if end != End::Whole {
-            return Ok((stats, end));
+/// The sources that traces are of, each once.
+fn sources(traces: &[Trace<'_>]) -> Vec<Source> {
+    let mut sources: Vec<Source> = Vec::new();
+    for trace in traces {
+        let name = &trace.source().name;
+        if !sources.iter().any(|source| source.name == *name) {
+            sources.push(Source { name: name.clone(), id: Some(trace.source().id) });
         }
     }
-    let end = file.each(progress, |_, record| {
-        stats.counts.add_trailing(record);
-        true
-    })?;
-    Ok((stats, end))
+    sources
 }
 
-fn text(args: &Args, file: &Stf, counts: &Counts, table: &Table, out: &mut dyn Write) -> io::Result<()> {
-    let [instructions, records] = [many(counts.instructions, "instruction"), many(counts.records, "record")];
-    let faults = if counts.faults > 0 { format!(", {} faulted", grouped(counts.faults)) } else { String::new() };
-    writeln!(out, "{}: {instructions}{faults}, {records} behind the header", file.name())?;
-    let [user, others] = [counts.user, counts.non_user].map(grouped);
-    writeln!(out, "  user mode    {user}, others {others}")?;
-    let [reads, writes] = [many(counts.reads, "read"), many(counts.writes, "write")];
-    writeln!(out, "  accesses     {}: {reads}, {writes}", grouped(counts.accesses))?;
-    for (name, count) in [("events", counts.events), ("walks", counts.walks), ("micro-ops", counts.microops)] {
-        if count > 0 {
-            writeln!(out, "  {name:<12} {}", grouped(count))?;
-        }
+/// Counts what the format itself says, and steps on another thread.
+fn of_both(
+    args: &Args,
+    again: Option<Opened>,
+    needs_steps: bool,
+    native: impl FnOnce(Progress) -> anyhow::Result<(Option<Box<dyn Native>>, Verdict)>,
+) -> anyhow::Result<Verdict> {
+    let mut output = Output::open_for(&args.output, &args.file)?;
+    let counting = needs_steps.then(|| spawn(args, again)).transpose()?;
+    let (page, mut verdict) = native(Progress::new(output.on_terminal))?;
+    let Some(page) = page else { return Ok(verdict) };
+    let has_steps = page.has_steps();
+    let counted = counting.map(join).transpose()?.filter(|_| has_steps);
+    let source = Source::named(&args.file.display().to_string());
+    output.write(|out| if args.output.json { page.json_head(out) } else { page.head(out) });
+    if let Some(counted) = &counted {
+        let told = steps::print(args, &source, counted, page.tables(), &mut output)?;
+        verdict = worse(verdict, told);
     }
-    if args.by != Some(By::Mnemonic) {
-        let rows: Vec<_> = table.by_class().into_iter().map(|(class, count)| (class.name(), count)).collect();
-        self::table(out, "class", &rows, table.total)?;
-        if table.unclassified > 0 {
-            row(out, "(none)", table.unclassified, table.total)?;
-        }
-    }
-    if args.by != Some(By::Class) {
-        self::table(out, "mnemonic", &table.by_mnemonic(), table.total)?;
-    }
-    Ok(())
+    output.write(|out| if args.output.json { page.json(args, out) } else { page.text(args, out) });
+    output.finish()?;
+    Ok(verdict)
+}
+
+type Counting = JoinHandle<Counted>;
+
+fn spawn(args: &Args, again: Option<Opened>) -> anyhow::Result<Counting> {
+    let again = match again {
+        None => open(&args.file, args.threads(), &args.tarmac)?,
+        again => again,
+    };
+    let (mut steps, meter) = match again {
+        Some(Opened::Astf(file)) => file.into_steps(),
+        Some(Opened::Stf(file)) => file.into_steps(),
+        Some(Opened::Tarmac(file)) => file.into_steps(false),
+        None => bail!("{}: the file has changed while it was read", args.file.display()),
+    };
+    // There is a bar already.
+    let work = move || count(&mut steps, &meter, &mut Progress::new(true));
+    thread::Builder::new().name("stats".into()).spawn(work).context("cannot start a thread")
+}
+
+fn join(counting: Counting) -> anyhow::Result<Counted> {
+    counting.join().map_err(|_| anyhow!("counting steps failed"))
 }
 
 fn table(out: &mut dyn Write, name: &str, rows: &[(&str, u64)], total: u64) -> io::Result<()> {
@@ -133,58 +285,41 @@ fn share(count: u64, total: u64) -> f64 {
     count as f64 / total.max(1) as f64
 }
 
-fn json(args: &Args, counts: &Counts, table: &Table, out: &mut dyn Write) -> io::Result<()> {
-    let mut line = String::new();
-    let mut object = Object::new(&mut line);
-    object.string("kind", "counts");
-    each_count(counts, |name, count| {
-        object.plain(name, count);
-    });
-    object.finish(out)?;
-    let mut rows = |kind: &str, name: &str, count: u64| {
-        let mut object = Object::new(&mut line);
-        object.string("kind", kind).string("name", name).plain("count", count);
-        object.plain("share", format_args!("{:.6}", share(count, table.total)));
-        object.finish(out)
-    };
-    if args.by != Some(By::Mnemonic) {
-        table.by_class().iter().try_for_each(|(class, count)| rows("class", class.name(), *count))?;
-        if table.unclassified > 0 {
-            rows("class", "none", table.unclassified)?;
-        }
-    }
-    if args.by != Some(By::Class) {
-        table.by_mnemonic().iter().try_for_each(|(name, count)| rows("mnemonic", name, *count))?;
-    }
-    Ok(())
+/// Rows of tables in JSON.
+struct Rows<'o> {
+    source: Option<Option<u8>>,
+    total: u64,
+    line: String,
+    out: &'o mut dyn Write,
 }
 
-/// Every count and its name in JSON.
-pub(super) fn each_count(counts: &Counts, mut take: impl FnMut(&'static str, u64)) {
-    let [user, supervisor, hypervisor, machine] = counts.modes;
-    let all = [
-        ("records", counts.records),
-        ("opcodes", counts.opcodes),
-        ("instructions", counts.instructions),
-        ("faults", counts.faults),
-        ("user", counts.user),
-        ("non_user", counts.non_user),
-        ("in_user_mode", user),
-        ("in_supervisor_mode", supervisor),
-        ("in_hypervisor_mode", hypervisor),
-        ("in_machine_mode", machine),
-        ("targets", counts.targets),
-        ("forced", counts.forced),
-        ("accesses", counts.accesses),
-        ("reads", counts.reads),
-        ("writes", counts.writes),
-        ("memory_records", counts.memory_records),
-        ("registers", counts.registers),
-        ("events", counts.events),
-        ("walks", counts.walks),
-        ("bus_accesses", counts.bus_accesses),
-        ("microops", counts.microops),
-        ("comments", counts.comments),
-    ];
-    all.into_iter().for_each(|(name, count)| take(name, count));
+impl<'o> Rows<'o> {
+    fn new(source: Option<Option<u8>>, total: u64, out: &'o mut dyn Write) -> Self {
+        Self { source, total, line: String::new(), out }
+    }
+
+    fn put(&mut self, kind: &str, name: &str, count: u64) -> io::Result<()> {
+        self.put_with(kind, name, count, |_| {})
+    }
+
+    /// The same with more fields.
+    fn put_with(&mut self, kind: &str, name: &str, count: u64, more: impl FnOnce(&mut Object<'_>)) -> io::Result<()> {
+        let total = self.total;
+        self.object(kind, |object| {
+            object.string("name", name).plain("count", count);
+            object.plain("share", format_args!("{:.6}", share(count, total)));
+            more(object);
+        })
+    }
+
+    /// Another line.
+    fn object(&mut self, kind: &str, fields: impl FnOnce(&mut Object<'_>)) -> io::Result<()> {
+        let mut object = Object::new(&mut self.line);
+        if let Some(id) = self.source {
+            object.nullable("source", id);
+        }
+        object.string("kind", kind);
+        fields(&mut object);
+        object.finish(self.out)
+    }
 }

@@ -277,10 +277,11 @@ fn check_finds_nothing_in_the_example() {
     for (storage, _) in STORAGES {
         let path = folder.example(storage);
         let run = on("check", &path, &["--deny-warnings"]).clean();
-        assert_eq!(run.out, format!("{}: 21 records, nothing found\n", path.display()));
+        assert_eq!(run.out, format!("{}: 21 records, 16 steps, nothing found\n", path.display()));
     }
     let lines = on("check", &folder.example(Storage::Lzma), &["--json"]).clean().json();
-    assert_eq!(lines, [json!({"kind": "summary", "records": 21, "errors": 0, "warnings": 0, "rules": {}})]);
+    let summary = json!({"kind": "summary", "records": 21, "steps": 16, "gaps": 0, "repeats": 0, "errors": 0, "warnings": 0, "rules": {}});
+    assert_eq!(lines, [summary]);
 }
 
 #[test]
@@ -299,7 +300,10 @@ fn check_finds_what_is_broken() {
     let found = |run: &Run| run.out.lines().filter(|line| line.contains(": astf-pc-continuity: ")).count();
     assert!(found(&run) >= 3, "{}", run.out);
     assert!(run.out.contains("10 records, "), "{}", run.out);
-    assert!(run.out.lines().last().unwrap().contains(" error   astf-"), "{}", run.out);
+    assert!(run.out.contains(" error   astf-"), "{}", run.out);
+    // The steps have the same, and it is not told twice.
+    assert!(!run.out.contains("step-pc-continuity"), "{}", run.out);
+    assert!(run.out.lines().last().unwrap().contains(" more of steps are like one that was told"), "{}", run.out);
     assert_eq!(found(&on("check", &path, &["--limit", "1"]).expect(1, &[])), 1);
 
     let lines = on("check", &path, &["--json"]).expect(1, &[]).json();
@@ -324,7 +328,7 @@ fn warnings_are_problems_only_if_denied() {
     let path = folder.file("odd", &example::header(), &records[1..]);
     let run = on("check", &path, &[]).clean();
     assert!(run.out.contains("record 21 at offset 0x280: astf-reserved-zero: "), "{}", run.out);
-    assert!(run.out.contains("21 records, 0 errors, 1 warning\n"), "{}", run.out);
+    assert!(run.out.contains("21 records, 16 steps, 0 errors, 1 warning\n"), "{}", run.out);
     on("check", &path, &["--deny-warnings"]).expect(1, &[]);
 }
 
@@ -460,8 +464,9 @@ fn what_is_no_astf_file() {
         assert!(!folder.path("out.astf").exists());
     }
     let directory = folder.0.path();
+    on("dump", directory, &[]).expect(2, &["a directory is no trace file"]);
+    on("check", directory, &[]).expect(2, &["snapshot.ini"]);
     for verb in ["dump", "check"] {
-        on(verb, directory, &[]).expect(2, &["a directory is no trace file"]);
         on(verb, &folder.path("absent"), &[]).expect(2, &["absent", "No such file"]);
     }
     on("convert", &folder.path("absent"), &["x.astf"]).expect(2, &["absent", "No such file"]);

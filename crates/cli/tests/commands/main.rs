@@ -6,12 +6,16 @@
 mod astf;
 mod bad_input;
 mod calls;
+mod check;
+mod convert;
 mod damage;
 mod decode;
 mod diff;
 mod elf;
 mod pipe;
+mod slice;
 mod state;
+mod stats;
 mod stf;
 mod tarmac;
 mod verbs;

@@ -1,7 +1,7 @@
 //! ASTF, the Architectural Structured Trace Format of Arm: what one AArch64 PE executed, with the addresses it accessed.
 //!
 //! file ─▶ [`read`] ─▶ [`record`]s ─▶ [`lift`] (instructions), [`check`] (findings), `text` (lines)
-//! instructions ─▶ [`build`] ─▶ records ─▶ [`mod@write`] ─▶ file
+//! steps ─▶ [`lower`] ─▶ instructions ─▶ [`build`] ─▶ records ─▶ [`mod@write`] ─▶ file
 //!
 //! A file is a header and records of 32 bytes, which may be compressed.
 
@@ -11,9 +11,11 @@ pub mod check;
 pub mod example;
 mod layout;
 pub mod lift;
+pub mod lower;
 pub mod read;
 pub mod record;
 pub mod sanitize;
+pub mod slice;
 pub mod steps;
 #[cfg(feature = "text")]
 pub mod text;

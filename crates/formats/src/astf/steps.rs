@@ -2,21 +2,22 @@
 //!
 //! records ─▶ [`lift`](super::lift) ─▶ **steps**
 //!
-//! One PE, so one core. Places are numbers of records, times are microseconds. Strings and records that belong to nothing
-//! are no steps.
+//! One PE, so one core. Places are numbers of records, times are microseconds. Strings are notes. A mode that the format
+//! does not support is a context that does not say whether it is AArch64, and a gap behind it. A time at which nothing
+//! happened is a state without contents. Records that belong to nothing are no steps.
 
 use std::io::Read;
 use std::ops::ControlFlow;
 
 use unspool_model::{
-    Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Security,
-    SourceError, Step, StepSource,
+    Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Modes,
+    Security, SourceError, Step, StepSource, TimeUnit,
 };
 
 use super::access::Access;
 use super::lift::{Executed, Item, Lifter};
 use super::read::{ReadError, ReadErrorKind, Reader};
-use super::record::{self, Trap, trap_type};
+use super::record::{self, Attribute, Trap, trap_type};
 
 /// Hands out the steps of a file.
 pub struct Steps<R> {
@@ -47,8 +48,13 @@ impl<R: Read> StepSource for Steps<R> {
         more.iter().filter(|(has, _)| *has).fold(always, |coverage, (_, facet)| coverage.with(*facet))
     }
 
+    fn time_unit(&self) -> TimeUnit {
+        TimeUnit::MICROSECONDS
+    }
+
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
-        let mut teller = Teller { take, step: Step::default(), time: None, is_unsupported: false, is_over: false };
+        let mut teller =
+            Teller { take, step: Step::default(), time: None, is_time_told: true, time_record: 0, is_over: false };
         let mut lifter = Lifter::new();
         lifter.push(&self.reader.header().to_bytes(), &mut |_, _| {});
         loop {
@@ -57,6 +63,7 @@ impl<R: Read> StepSource for Steps<R> {
                 Err(error) => {
                     // The last instruction is as complete as it will ever be.
                     lifter.finish(&mut |number, item| teller.item(number, &item));
+                    teller.finish();
                     return Err(ended(&error));
                 }
             };
@@ -71,6 +78,7 @@ impl<R: Read> StepSource for Steps<R> {
             }
         }
         lifter.finish(&mut |number, item| teller.item(number, &item));
+        teller.finish();
         Ok(())
     }
 }
@@ -85,8 +93,10 @@ struct Teller<'t> {
     take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
     step: Step,
     time: Option<u64>,
-    /// The last context was one whose instructions the format cannot have.
-    is_unsupported: bool,
+    /// A step has this time.
+    is_time_told: bool,
+    /// The record of the last timestamp.
+    time_record: u64,
     is_over: bool,
 }
 
@@ -96,9 +106,34 @@ impl Teller<'_> {
             Item::Instruction(executed) => self.executed(executed),
             Item::Trap(trap) => self.trap(number, trap),
             Item::Context(context) => self.context(number, context),
-            Item::Timestamp(timestamp) => self.time = Some(timestamp.value),
-            Item::String(_) | Item::Stray(_) => {}
+            Item::Timestamp(timestamp) => self.timestamp(number, timestamp.value),
+            Item::String(text) => self.string(number, text),
+            Item::Stray(_) => {}
         }
+    }
+
+    /// The trace ends.
+    fn finish(&mut self) {
+        self.tell_time();
+    }
+
+    fn timestamp(&mut self, number: u64, value: u64) {
+        self.tell_time();
+        (self.time, self.is_time_told, self.time_record) = (Some(value), false, number);
+    }
+
+    /// Nothing happened at the last time: there are two where a PE was suspended.
+    fn tell_time(&mut self) {
+        if !self.is_time_told {
+            self.begin(self.time_record, Event::State);
+            self.hand_out();
+        }
+    }
+
+    fn string(&mut self, number: u64, text: &[u8]) {
+        self.begin(number, Event::Note);
+        self.step.set_note(&String::from_utf8_lossy(text));
+        self.hand_out();
     }
 
     #[inline]
@@ -107,6 +142,9 @@ impl Teller<'_> {
         self.step.time = executed.time;
         for access in executed.accesses {
             self.step.access(direction(access), access.address, access.extent.bytes());
+            if access.tagged {
+                self.step.tag_last_access();
+            }
         }
         self.hand_out();
         match &executed.trap {
@@ -125,18 +163,20 @@ impl Teller<'_> {
         let target = Some(trap.target_pc);
         let event = match kind(trap.trap_type) {
             None => Event::ExceptionReturn { target },
-            Some(kind) => Event::Exception(Exception { kind, target, ..Exception::default() }),
+            Some(kind) => Event::Exception(Exception {
+                kind,
+                class: matches!(kind, ExceptionKind::Synchronous | ExceptionKind::SError).then_some(trap.ec),
+                call: (trap.syscall_type != 0).then_some(trap.syscall_index),
+                is_virtual: is_asynchronous(kind).then_some(trap.is_virtual),
+                return_address: None,
+                target,
+            }),
         };
         self.begin(number, event);
         self.hand_out();
     }
 
     fn context(&mut self, number: u64, context: &record::Context) {
-        let was_unsupported = std::mem::replace(&mut self.is_unsupported, context.unsupported);
-        if was_unsupported && !context.unsupported {
-            self.begin(number, Event::Gap(Gap::Start));
-            self.hand_out();
-        }
         let told = Context {
             level: Some(context.el),
             security: Some(if context.secure { Security::Secure } else { Security::NonSecure }),
@@ -145,15 +185,26 @@ impl Teller<'_> {
             process: context.pid_valid.then_some(context.pid),
             thread: context.tid_valid.then_some(context.tid),
             vmid: None,
-            modes: None,
+            modes: Some(Modes {
+                streaming: context.pstate_sm,
+                dit: context.pstate_dit,
+                ssbs: context.pstate_ssbs,
+                vector_length: context.evl,
+                tag_check_fault: context.mte_tcf,
+            }),
         };
         self.begin(number, Event::Context(told));
         self.hand_out();
+        if context.unsupported {
+            self.begin(number, Event::Gap(Gap::Start));
+            self.hand_out();
+        }
     }
 
     #[inline]
     fn begin(&mut self, place: u64, event: Event) {
         self.step.clear();
+        self.is_time_told = true;
         (self.step.place, self.step.time, self.step.event) = (place, self.time, event);
     }
 
@@ -175,7 +226,10 @@ fn instruction(executed: &Executed<'_>) -> Instruction {
         isa: Isa::A64,
         is_executed: None,
         branch: branch(record, executed.trap.as_ref()),
-        za_index: None,
+        za_index: match record.attribute() {
+            Attribute::SmeIndex(index) => Some(index),
+            Attribute::None | Attribute::Range(_) => None,
+        },
     }
 }
 
@@ -205,6 +259,11 @@ fn kind(trap: u8) -> Option<ExceptionKind> {
         trap_type::EXCEPTION_RETURN => return None,
         _ => ExceptionKind::Unknown,
     })
+}
+
+/// Is it one that may be virtual?
+fn is_asynchronous(kind: ExceptionKind) -> bool {
+    matches!(kind, ExceptionKind::SError | ExceptionKind::Irq | ExceptionKind::Fiq)
 }
 
 #[inline]

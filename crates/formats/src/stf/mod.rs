@@ -8,6 +8,7 @@ pub mod check;
 mod container;
 pub mod layout;
 pub mod lift;
+pub mod lower;
 pub mod names;
 pub mod read;
 pub mod record;

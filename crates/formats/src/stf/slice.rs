@@ -1,12 +1,14 @@
 //! A cut: some instructions or transactions of a trace, as a trace of their own.
 //!
-//! trace, range ─▶ **slice** ─▶ records
+//! trace, selection ─▶ **slice** ─▶ records
 //!
 //! The header is that of the trace, byte by byte, with the address of the first instruction of the cut. What was told
 //! before and still holds there (process, encoding mode, privilege mode) is told again in front of it. Everything
-//! else in the range stays as it is, but for page table walks: they count instructions from the start of the trace,
-//! and so are counted anew. Walks of pages that were only walked before the cut are not told again. Transactions have
-//! neither addresses nor state: of them nothing is changed, and what they depend on may be left outside.
+//! else in the cut stays as it is, but for page table walks: they count instructions from the start of the trace,
+//! and so are counted anew. Walks of pages that were only walked before the cut are not told again. Where a piece follows
+//! another, its address is forced, and what has changed in between is told: the process and the encoding mode with its
+//! first instruction, the privilege mode with the last one of the piece before, since it holds from the next one on.
+//! Transactions have neither addresses nor state: of them nothing is changed, and what they depend on may be left outside.
 //! Specification: STF 1.3, "STF File Anatomy": who modifies a file updates its header.
 
 mod transactions;
@@ -14,23 +16,30 @@ mod transactions;
 use std::io::{self, Read};
 use std::ops::{ControlFlow, Range};
 
+use unspool_isa::Isa;
+
 use super::build::{Features, RecordSink};
 use super::layout::Layout;
 use super::lift::{Follower, Instruction};
+use super::lower::standing::Standing;
+use super::lower::words;
 use super::read::{ReadError, Reader};
 use super::record::{Event, PageTableWalk, Record, descriptor};
 use super::sign::HeaderRecords;
+use crate::slice::{Candidate, Choice, PieceSink, Select, Selection};
 
 /// How to cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SliceOptions {
     /// Say in the header who cut, with a comment and a trace info, as the text asks for.
     pub sign: bool,
+    /// Every piece is a trace of its own.
+    pub split: bool,
 }
 
 impl Default for SliceOptions {
     fn default() -> Self {
-        Self { sign: true }
+        Self { sign: true, split: false }
     }
 }
 
@@ -39,6 +48,8 @@ impl Default for SliceOptions {
 pub struct Sliced {
     /// How many instructions the cut has.
     pub instructions: u64,
+    /// In how many pieces.
+    pub pieces: u64,
     /// How many transactions the cut has: one of the two is zero.
     pub transactions: u64,
     /// Page table walks whose instruction got another number.
@@ -66,6 +77,9 @@ pub enum SliceError {
     /// There is no instruction in the range.
     #[error("there is no instruction in the range: the trace has {0}")]
     Empty(u64),
+    /// Transactions have no addresses.
+    #[error("it is a trace of transactions, which are nowhere: cut it by their number")]
+    Transactions,
     /// There is no transaction in the range.
     #[error("there is no transaction in the range: the trace has {0}")]
     NoTransaction(u64),
@@ -82,35 +96,82 @@ pub fn slice<R: Read>(
     options: SliceOptions,
     sink: &mut impl RecordSink,
 ) -> Result<Sliced, SliceError> {
+    let header = read_header(reader)?;
+    if header.has_transactions() {
+        return transactions::slice(reader, &header, range, options, sink);
+    }
+    slice_instructions(reader, &header, &mut Selection::of(&range), options, &mut One(sink))
+}
+
+/// Cuts the instructions that are wanted out of a trace, in one trace or in one for each piece.
+///
+/// The reader is at the start of the trace. There is no time, and no core but the first.
+pub fn slice_by<R: Read>(
+    reader: &mut Reader<R>,
+    select: &mut impl Select,
+    options: SliceOptions,
+    sink: &mut impl PieceSink<u8>,
+) -> Result<Sliced, SliceError> {
+    let header = read_header(reader)?;
+    if header.has_transactions() {
+        return Err(SliceError::Transactions);
+    }
+    slice_instructions(reader, &header, select, options, sink)
+}
+
+fn read_header<R: Read>(reader: &mut Reader<R>) -> Result<Header, SliceError> {
     let mut header = Header::default();
     reader.each(|_, record| header.take(record))?;
-    match header {
-        Header { is_complete: false, .. } => Err(SliceError::NoHeader),
-        _ if header.has_transactions() => transactions::slice(reader, &header, range, options, sink),
-        _ => slice_instructions(reader, &header, range, options, sink),
-    }
+    if header.is_complete { Ok(header) } else { Err(SliceError::NoHeader) }
 }
 
 fn slice_instructions<R: Read>(
     reader: &mut Reader<R>,
     header: &Header,
-    range: Range<u64>,
+    select: &mut impl Select,
     options: SliceOptions,
-    sink: &mut impl RecordSink,
+    sink: &mut impl PieceSink<u8>,
 ) -> Result<Sliced, SliceError> {
     let mut follower = Follower { next_pc: header.pc, iem: header.iem, isa: header.isa, ..Follower::default() };
-    let mut cut = Cut { header, options, range, sink, process: None, sliced: Sliced::default(), failed: None };
-    // Behind the last instruction nothing is read, so that a damaged end does no harm.
-    let read = if cut.range.is_empty() {
-        Ok(true)
-    } else {
-        reader.each_instruction(&mut follower, |instruction| cut.instruction(instruction))
+    let mut cut = Cut {
+        header,
+        options,
+        select,
+        sink,
+        process: header.process,
+        piece: None,
+        last: Vec::new(),
+        told: State::default(),
+        mode: None,
+        standing: header.announces.then(Standing::default),
+        sliced: Sliced::default(),
+        failed: None,
     };
-    match (cut.failed.take(), read) {
+    // Behind the last instruction nothing is read, so that a damaged end does no harm.
+    let read = if cut.select.wants_more() {
+        reader.each_instruction(&mut follower, |instruction| cut.instruction(instruction))
+    } else {
+        Ok(true)
+    };
+    let ended = cut.write_last();
+    match (cut.failed.take().or(ended.err()), read) {
         (Some(error), _) => Err(SliceError::Write(error)),
         (None, Err(error)) => Err(error.into()),
         (None, Ok(_)) if cut.sliced.instructions == 0 => Err(SliceError::Empty(follower.instructions)),
         (None, Ok(_)) => Ok(cut.sliced),
+    }
+}
+
+/// A sink that has begun.
+struct One<'s, S>(&'s mut S);
+
+impl<S: RecordSink> PieceSink<u8> for One<'_, S> {
+    fn begin(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn take(&mut self, part: &[u8]) -> io::Result<()> {
+        self.0.take(part)
     }
 }
 
@@ -126,6 +187,8 @@ struct Header {
     layout: Layout,
     /// It has what only transactions need.
     has_protocol: bool,
+    /// It announces comments of ours.
+    announces: bool,
     is_complete: bool,
 }
 
@@ -140,6 +203,7 @@ impl Header {
             Record::TraceInfoFeature(features) => self.features = *features,
             Record::ProtocolId(_) | Record::ClockId { .. } => self.has_protocol = true,
             Record::InstOpcode32(_) | Record::InstOpcode16(_) | Record::Transaction(_) => return ControlFlow::Break(()),
+            Record::Comment(text) => self.announces |= words::announced(text).is_some(),
             Record::EndHeader => self.is_complete = true,
             _ => {}
         }
@@ -171,37 +235,83 @@ impl Header {
     }
 }
 
+/// The number of Arm among instruction sets.
+const ARM: u16 = 2;
+
+/// What the cut has told.
+#[derive(Debug, Clone, Copy, Default)]
+struct State {
+    iem: u16,
+    process: Option<[u32; 3]>,
+    /// The mode of the next instruction.
+    mode: Option<u64>,
+}
+
+/// Where the piece at hand starts: in the trace, and in the cut.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    from: u64,
+    to: u64,
+}
+
 /// A cut in the making.
-struct Cut<'a, S> {
+struct Cut<'a, C, S> {
     header: &'a Header,
     options: SliceOptions,
-    range: Range<u64>,
+    select: &'a mut C,
     sink: &'a mut S,
-    /// The process that the body told last.
+    /// The process that was told last.
     process: Option<[u32; 3]>,
+    /// The last instruction was taken.
+    piece: Option<Piece>,
+    /// The group of the last instruction that was taken: how the mode changes behind it is known with the next one.
+    last: Vec<u8>,
+    told: State,
+    /// The mode that the group at hand changes to.
+    mode: Option<u64>,
+    /// What comments of ours say, if the header announces them.
+    standing: Option<Standing>,
     sliced: Sliced,
     failed: Option<io::Error>,
 }
 
-impl<S: RecordSink> Cut<'_, S> {
+impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
     fn instruction(&mut self, instruction: &Instruction<'_>) -> ControlFlow<()> {
-        let index = instruction.number - 1;
-        if index < self.range.start {
-            self.pass(instruction);
-            return ControlFlow::Continue(());
-        }
-        let written = if index == self.range.start { self.first(instruction) } else { self.copy(instruction) };
-        match written {
-            Err(error) => {
-                self.failed = Some(error);
-                return ControlFlow::Break(());
+        let candidate = Candidate {
+            index: instruction.number - 1,
+            pc: Some(instruction.pc),
+            code: (self.header.isa == ARM).then_some((Isa::A64, instruction.opcode)),
+            length: instruction.length,
+            is_executed: true,
+            ..Candidate::default()
+        };
+        match self.select.choose(&candidate) {
+            Choice::Stop => return ControlFlow::Break(()),
+            Choice::Leave => {
+                self.pass(instruction);
+                self.follow(instruction);
+                self.piece = None;
+                return ControlFlow::Continue(());
             }
-            Ok(()) => self.sliced.instructions += 1,
+            Choice::Take => {}
         }
-        if index + 1 >= self.range.end { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if let Err(error) = self.take(instruction) {
+            self.failed = Some(error);
+            return ControlFlow::Break(());
+        }
+        self.follow(instruction);
+        self.sliced.instructions += 1;
+        if self.select.wants_more() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
-    /// Remembers what still holds behind an instruction before the cut.
+    /// Remembers what comments of ours say.
+    fn follow(&mut self, instruction: &Instruction<'_>) {
+        if let Some(standing) = &mut self.standing {
+            standing.follow(instruction);
+        }
+    }
+
+    /// Remembers what still holds behind an instruction that is left out.
     fn pass(&mut self, instruction: &Instruction<'_>) {
         if instruction.records == 1 {
             return;
@@ -213,57 +323,173 @@ impl<S: RecordSink> Cut<'_, S> {
         }
     }
 
-    /// The header, and the first instruction with the state before it.
-    fn first(&mut self, instruction: &Instruction<'_>) -> io::Result<()> {
-        let mut bytes = self.header.of_cut(Some(instruction.pc), self.options);
-        let own_iem = instruction.group().any(|record| matches!(record, Record::InstIem(_)));
-        if instruction.iem != self.header.iem && !own_iem {
-            Record::InstIem(instruction.iem).encode(&mut bytes);
+    fn take(&mut self, instruction: &Instruction<'_>) -> io::Result<()> {
+        match self.piece {
+            Some(_) => {
+                self.write_last()?;
+                self.copy(instruction);
+            }
+            None if self.options.split || self.sliced.pieces == 0 => {
+                self.write_last()?;
+                self.begin(instruction, true);
+                self.sink.begin()?;
+                self.sink.take(&self.header.of_cut(Some(instruction.pc), self.options))?;
+                self.first(instruction);
+            }
+            None => {
+                self.tell_mode(instruction.mode);
+                self.write_last()?;
+                self.begin(instruction, false);
+                self.seam(instruction);
+            }
         }
-        if let Some(ids) = self.process.filter(|ids| Some(*ids) != self.header.process) {
-            Record::ProcessIdExt(ids).encode(&mut bytes);
+        // The mode of the first instruction of a trace is told in its own group.
+        self.told.mode = self.mode.take().or(instruction.mode).or(self.told.mode);
+        Ok(())
+    }
+
+    /// A piece begins, in a trace of its own or not.
+    fn begin(&mut self, instruction: &Instruction<'_>, is_trace: bool) {
+        let to = if is_trace { 0 } else { self.sliced.instructions };
+        self.piece = Some(Piece { from: instruction.number - 1, to });
+        self.sliced.pieces += 1;
+    }
+
+    /// Hands out the last instruction.
+    fn write_last(&mut self) -> io::Result<()> {
+        if self.last.is_empty() {
+            return Ok(());
         }
+        self.sink.take(&self.last)?;
+        self.last.clear();
+        Ok(())
+    }
+
+    /// Behind the last instruction the mode is this.
+    fn tell_mode(&mut self, mode: Option<u64>) {
+        let Some(mode) = mode.filter(|mode| Some(*mode) != self.told.mode) else { return };
+        let mut event = Vec::new();
+        self.put_mode(mode, &mut event);
+        let place = self.behind_events();
+        self.last.splice(place..place, event);
+    }
+
+    /// Where the records of the last instruction are that come behind events.
+    fn behind_events(&self) -> usize {
+        let mut place = 0;
+        while let Ok((record, length)) = Record::parse(&self.last[place..], &self.header.layout) {
+            if record.descriptor() > descriptor::EVENT_PC_TARGET {
+                break;
+            }
+            place += length;
+        }
+        place
+    }
+
+    /// The first instruction of a trace, with the state before it.
+    fn first(&mut self, instruction: &Instruction<'_>) {
+        let mut bytes = Vec::new();
+        self.told = State { iem: self.header.iem, process: self.header.process, mode: None };
+        if let Some(standing) = &self.standing {
+            standing.say(false, instruction, &mut bytes);
+        }
+        self.put_state(instruction, &mut bytes);
         // Events come late in a group. A change of mode by the instruction itself comes behind, and so wins.
         let mut mode = instruction.mode;
         for record in instruction.group() {
             if record.descriptor() >= descriptor::EVENT
                 && let Some(mode) = mode.take()
             {
-                self.mode(mode, &mut bytes);
+                self.put_mode(mode, &mut bytes);
             }
             self.record(&record, &mut bytes);
         }
-        self.sink.take(&bytes)
+        self.last = bytes;
+    }
+
+    /// The first instruction of a piece that follows another.
+    fn seam(&mut self, instruction: &Instruction<'_>) {
+        let mut bytes = Vec::new();
+        if let Some(standing) = &self.standing {
+            standing.say(true, instruction, &mut bytes);
+        }
+        self.put_state(instruction, &mut bytes);
+        let mut pc = Some(instruction.pc).filter(|_| !instruction.is_forced);
+        for record in instruction.group() {
+            if record.descriptor() > descriptor::FORCE_PC
+                && let Some(pc) = pc.take()
+            {
+                Record::ForcePc(pc).encode(&mut bytes);
+            }
+            self.record(&record, &mut bytes);
+        }
+        self.last = bytes;
+    }
+
+    /// The encoding mode and the process, if they are others than those that were told.
+    fn put_state(&mut self, instruction: &Instruction<'_>, bytes: &mut Vec<u8>) {
+        let own_iem = instruction.group().any(|record| matches!(record, Record::InstIem(_)));
+        if instruction.iem != self.told.iem && !own_iem {
+            Record::InstIem(instruction.iem).encode(bytes);
+        }
+        if let Some(ids) = self.process.filter(|ids| Some(*ids) != self.told.process) {
+            Record::ProcessIdExt(ids).encode(bytes);
+        }
+        (self.told.iem, self.told.process) = (instruction.iem, self.process);
     }
 
     /// Tells the mode.
-    fn mode(&self, mode: u64, bytes: &mut Vec<u8>) {
+    fn put_mode(&self, mode: u64, bytes: &mut Vec<u8>) {
         let is_wide = self.header.layout.has_wide_events();
         let raw = if is_wide { 1 << 62 } else { 1 << 30 };
         Record::Event(Event { raw, is_wide, data: &mode.to_le_bytes() }).encode(bytes);
     }
 
-    fn copy(&mut self, instruction: &Instruction<'_>) -> io::Result<()> {
-        let has_walk =
-            instruction.records > 1 && instruction.group().any(|record| matches!(record, Record::PageTableWalk(_)));
-        if !has_walk {
-            return self.sink.take(instruction.bytes);
+    fn copy(&mut self, instruction: &Instruction<'_>) {
+        self.told.iem = instruction.iem;
+        if instruction.records == 1 {
+            return self.last.extend_from_slice(instruction.bytes);
         }
-        let mut bytes = Vec::with_capacity(instruction.bytes.len());
+        let (mut has_walk, mut own) = (false, (self.process, None));
+        for record in instruction.group() {
+            match record {
+                Record::PageTableWalk(_) => has_walk = true,
+                Record::ProcessIdExt(ids) => own.0 = Some(ids),
+                Record::Event(event) => own.1 = event.mode().or(own.1),
+                _ => {}
+            }
+        }
+        if !has_walk {
+            (self.process, self.told.process, self.mode) = (own.0, own.0, own.1);
+            return self.last.extend_from_slice(instruction.bytes);
+        }
+        let mut bytes = std::mem::take(&mut self.last);
         for record in instruction.group() {
             self.record(&record, &mut bytes);
         }
-        self.sink.take(&bytes)
+        self.last = bytes;
     }
 
     /// Copies a record; a page table walk with the number that its instruction has in the cut.
     fn record(&mut self, record: &Record<'_>, bytes: &mut Vec<u8>) {
-        let Record::PageTableWalk(walk) = record else { return record.encode(bytes) };
-        match walk.first_use.checked_sub(self.range.start) {
-            _ if self.range.start == 0 => record.encode(bytes),
-            Some(first_use) => {
+        let walk = match record {
+            Record::PageTableWalk(walk) => walk,
+            Record::ProcessIdExt(ids) => {
+                (self.process, self.told.process) = (Some(*ids), Some(*ids));
+                return record.encode(bytes);
+            }
+            Record::Event(event) => {
+                self.mode = event.mode().or(self.mode);
+                return record.encode(bytes);
+            }
+            _ => return record.encode(bytes),
+        };
+        let piece = self.piece.unwrap_or(Piece { from: 0, to: 0 });
+        match walk.first_use.checked_sub(piece.from) {
+            _ if piece.from == piece.to => record.encode(bytes),
+            Some(behind) => {
                 self.sliced.walks_adjusted += 1;
-                Record::PageTableWalk(PageTableWalk { first_use, ..*walk }).encode(bytes);
+                Record::PageTableWalk(PageTableWalk { first_use: piece.to + behind, ..*walk }).encode(bytes);
             }
             None => {
                 self.sliced.walks_kept += 1;

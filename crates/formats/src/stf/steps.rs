@@ -4,7 +4,10 @@
 //!
 //! One hart, so one core. Places are numbers of records: that which the group of an instruction starts with. A target
 //! record says that a branch was taken; where there is none, execution goes on behind it. What the numbers of a process
-//! mean has changed without a new version, so they are not told. There is no time.
+//! mean has changed without a new version, so they are not told. There is no time, and comments are notes.
+//! Unless the header announces comments of ours ([`super::lower`]): then those tell the rest (`told`).
+
+mod told;
 
 use std::fmt::Write as _;
 use std::io::Read;
@@ -12,11 +15,13 @@ use std::ops::ControlFlow;
 
 use unspool_isa::{Kind, RiscvFlow, Xlen, facts, riscv_facts};
 use unspool_model::{
-    Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Instruction, Isa, SourceError, Step,
-    StepSource,
+    Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, SourceError,
+    Step, StepSource, TimeUnit,
 };
 
+use self::told::Told;
 use super::lift::{self, Follower};
+use super::lower::words;
 use super::names::{self, EventKind};
 use super::read::{ReadError, ReadErrorKind, Reader};
 use super::record::{MemAccess, Record, Register};
@@ -24,12 +29,19 @@ use super::record::{MemAccess, Record, Register};
 /// Hands out the steps of a file.
 pub struct Steps<R> {
     reader: Reader<R>,
+    /// The comments of the header, each with the number of its record.
+    comments: Vec<(u64, Vec<u8>)>,
+    /// What comments of ours are announced to cover, and the unit of their times.
+    announced: Option<(Coverage, TimeUnit)>,
 }
 
 impl<R: Read> Steps<R> {
     /// Of a file of which nothing was read yet.
     pub fn new(reader: Reader<R>) -> Self {
-        Self { reader }
+        let comments = reader.comments();
+        let announced = comments.iter().find_map(|(_, comment)| words::announced(comment));
+        let announced = announced.filter(|_| reader.isa() == Some(ARM));
+        Self { reader, comments, announced }
     }
 }
 
@@ -46,33 +58,59 @@ const DESTINATION: u8 = 3;
 impl<R: Read> StepSource for Steps<R> {
     /// Whether the features in the header name registers or events says nothing: known producers write them without.
     fn coverage(&self) -> Coverage {
-        Coverage::of(&[
-            Facet::Instructions,
-            Facet::Opcodes,
-            Facet::Branches,
-            Facet::Accesses,
-            Facet::Data,
-            Facet::Registers,
-            Facet::Exceptions,
-            Facet::Levels,
-        ])
+        let usual = || {
+            Coverage::of(&[
+                Facet::Instructions,
+                Facet::Opcodes,
+                Facet::Branches,
+                Facet::Accesses,
+                Facet::Data,
+                Facet::Registers,
+                Facet::Exceptions,
+                Facet::Levels,
+            ])
+        };
+        self.announced.map_or_else(usual, |(coverage, _)| coverage)
+    }
+
+    fn time_unit(&self) -> TimeUnit {
+        self.announced.map_or(TimeUnit::Unknown, |(_, unit)| unit)
     }
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
-        let mut teller = Teller {
-            take,
-            is_arm: self.reader.isa() == Some(ARM),
-            is_aarch32: false,
-            has_halfwords: false,
-            mode: None,
-            step: Step::default(),
-            rest: Step::default(),
-            data: Vec::new(),
-            name: String::new(),
+        if self.header_notes(take).is_break() {
+            return Ok(());
+        }
+        let follower = &mut Follower::default();
+        let told = match self.announced {
+            Some((coverage, _)) => {
+                let mut teller = Told::new(take, coverage);
+                self.reader.each_instruction(follower, |instruction| teller.instruction(instruction))
+            }
+            None => {
+                let mut teller = Teller::new(take, self.reader.isa() == Some(ARM));
+                self.reader.each_instruction(follower, |instruction| teller.instruction(instruction))
+            }
         };
-        let told =
-            self.reader.each_instruction(&mut Follower::default(), |instruction| teller.instruction(instruction));
         told.map(|_| ()).map_err(|error| ended(&error))
+    }
+}
+
+impl<R: Read> Steps<R> {
+    /// What other tools say in the header.
+    fn header_notes(&self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> ControlFlow<()> {
+        let mut step = Step::default();
+        for (record, comment) in &self.comments {
+            let is_ours =
+                words::is_signature(comment) || self.announced.is_some() && words::announced(comment).is_some();
+            if !is_ours {
+                step.clear();
+                step.place = *record;
+                step.set_note(&String::from_utf8_lossy(comment));
+                take(&step)?;
+            }
+        }
+        ControlFlow::Continue(())
     }
 }
 
@@ -88,8 +126,12 @@ struct Teller<'t> {
     is_arm: bool,
     is_aarch32: bool,
     has_halfwords: bool,
+    /// Sizes of accesses are in bits; `None`: nobody knows yet.
+    counts_bits: Option<bool>,
     /// The mode that was told.
     mode: Option<u64>,
+    /// Where records lead, if the instruction before goes nowhere else.
+    next: Option<u64>,
     step: Step,
     /// The state before the step, then what comes behind it.
     rest: Step,
@@ -104,16 +146,39 @@ struct Group {
     target: Option<u64>,
     has_state: bool,
     has_events: bool,
+    has_comments: bool,
     is_redirected: bool,
 }
 
-impl Teller<'_> {
+impl<'t> Teller<'t> {
+    fn new(take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>, is_arm: bool) -> Self {
+        Self {
+            take,
+            is_arm,
+            is_aarch32: false,
+            has_halfwords: false,
+            counts_bits: None,
+            mode: None,
+            next: None,
+            step: Step::default(),
+            rest: Step::default(),
+            data: Vec::new(),
+            name: String::new(),
+        }
+    }
+
     fn instruction(&mut self, group: &lift::Instruction<'_>) -> ControlFlow<()> {
         self.step.clear();
         self.step.place = group.place.record;
         let found = if group.records > 1 { self.effects(group) } else { Group::default() };
         if found.has_state {
             (self.take)(&self.rest)?;
+        }
+        if found.has_comments {
+            self.notes(group)?;
+        }
+        if group.is_forced && self.next.is_some_and(|next| next != group.pc) {
+            self.tell(group, Event::Gap(Gap::Start))?;
         }
         if group.mode != self.mode {
             self.mode = group.mode;
@@ -123,6 +188,7 @@ impl Teller<'_> {
         let instruction = self.executed(group, &found);
         self.step.event = Event::Instruction(instruction);
         (self.take)(&self.step)?;
+        self.next = self.next(group, &instruction, &found);
         let flow = if instruction.branch.is_some() && self.returns(&instruction) {
             self.tell(group, Event::ExceptionReturn { target: found.target })
         } else {
@@ -132,11 +198,34 @@ impl Teller<'_> {
         if found.has_events { self.events(group) } else { ControlFlow::Continue(()) }
     }
 
+    /// Where records lead. A forced address behind an event, or behind a branch without a target, tells where that led.
+    fn next(&self, group: &lift::Instruction<'_>, instruction: &Instruction, found: &Group) -> Option<u64> {
+        match instruction.branch {
+            _ if found.has_events => None,
+            Some(branch) => branch.target,
+            None if !matches!(course(instruction.isa, group.pc, group.opcode), Course::On) => None,
+            None => Some(group.pc.wrapping_add(u64::from(group.length))),
+        }
+    }
+
     /// Tells something of a group without effects.
     fn tell(&mut self, group: &lift::Instruction<'_>, event: Event) -> ControlFlow<()> {
         self.rest.clear();
         (self.rest.place, self.rest.event) = (group.place.record, event);
         (self.take)(&self.rest)
+    }
+
+    /// Tells the comments of a group.
+    fn notes(&mut self, group: &lift::Instruction<'_>) -> ControlFlow<()> {
+        for record in group.group() {
+            if let Record::Comment(text) = record {
+                self.rest.clear();
+                self.rest.place = group.place.record;
+                self.rest.set_note(&String::from_utf8_lossy(text));
+                (self.take)(&self.rest)?;
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     /// Takes registers and accesses into the step.
@@ -146,15 +235,16 @@ impl Teller<'_> {
         for record in group.group() {
             match record {
                 Record::InstReg(register) => self.register(group, &register, &mut found),
-                Record::InstMemAccess(next) => self.access(access.replace(next)),
+                Record::InstMemAccess(next) => self.access(group, access.replace(next)),
                 Record::InstMemContent(word) => self.data.extend_from_slice(&word.to_le_bytes()),
                 Record::InstPcTarget(target) => found.target = Some(target),
                 Record::EventPcTarget(_) => found.is_redirected = true,
                 Record::Event(_) => found.has_events = true,
+                Record::Comment(_) => found.has_comments = true,
                 _ => {}
             }
         }
-        self.access(access);
+        self.access(group, access);
         found
     }
 
@@ -179,8 +269,9 @@ impl Teller<'_> {
     }
 
     /// The access is complete, with the words that followed it. What of it no word tells is not known.
-    fn access(&mut self, access: Option<MemAccess>) {
+    fn access(&mut self, group: &lift::Instruction<'_>, access: Option<MemAccess>) {
         if let Some(MemAccess { address, size, kind, .. }) = access {
+            let size = self.bytes(group, size);
             let direction = match kind {
                 1 => Direction::Read,
                 2 => Direction::Write,
@@ -191,6 +282,21 @@ impl Teller<'_> {
             self.step.access_known(direction, address, u64::from(size), told.take(length));
         }
         self.data.clear();
+    }
+
+    /// How many bytes an access has. There are producers that count bits: the first access whose size the opcode knows
+    /// tells.
+    fn bytes(&mut self, group: &lift::Instruction<'_>, size: u16) -> u16 {
+        if self.counts_bits.is_none() && !self.is_arm {
+            let xlen = if group.iem == RV32 { Xlen::Rv32 } else { Xlen::Rv64 };
+            let known = riscv_facts(xlen, group.pc, group.opcode).bytes.map(u16::from);
+            self.counts_bits = match known {
+                Some(bytes) if size == bytes => Some(false),
+                Some(bytes) if size == bytes * 8 => Some(true),
+                _ => None,
+            };
+        }
+        if self.counts_bits == Some(true) { size / 8 } else { size }
     }
 
     fn executed(&mut self, group: &lift::Instruction<'_>, found: &Group) -> Instruction {

@@ -1,5 +1,7 @@
 //! Times of a log as numbers of one unit: that of its first time.
 
+use unspool_model::TimeUnit;
+
 use super::record::{Time, Unit};
 
 /// What times are counted in: the unit and the decimals of the first time that was seen.
@@ -38,6 +40,18 @@ fn converted(time: Time, unit: Unit, decimals: u8) -> u64 {
     if powers < 0 { time.value / factor } else { time.value.saturating_mul(factor) }
 }
 
+/// What numbers are counted in, if the first time is this.
+pub fn time_unit(first: Time) -> TimeUnit {
+    match (first.unit, power(first.unit)) {
+        (_, Some(power)) => {
+            i8::try_from(power - i32::from(first.decimals)).map_or(TimeUnit::Unknown, TimeUnit::Seconds)
+        }
+        // Ticks of a simulator last as long as it likes.
+        (Unit::Tic | Unit::None, None) => TimeUnit::Unknown,
+        _ => TimeUnit::Cycles,
+    }
+}
+
 /// Which power of ten of a second it is.
 fn power(unit: Unit) -> Option<i32> {
     match unit {
@@ -54,6 +68,24 @@ fn power(unit: Unit) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn units() {
+        let rows = [
+            (0, Unit::Us, TimeUnit::MICROSECONDS),
+            (6, Unit::Us, TimeUnit::Seconds(-12)),
+            (0, Unit::S, TimeUnit::Seconds(0)),
+            (200, Unit::Fs, TimeUnit::Unknown),
+            (0, Unit::Clk, TimeUnit::Cycles),
+            (0, Unit::Cs, TimeUnit::Cycles),
+            (0, Unit::Cyc, TimeUnit::Cycles),
+            (0, Unit::Tic, TimeUnit::Unknown),
+            (0, Unit::None, TimeUnit::Unknown),
+        ];
+        for (decimals, unit, expected) in rows {
+            assert_eq!(time_unit(Time { value: 1, decimals, unit }), expected, "{unit:?} with {decimals} decimals");
+        }
+    }
 
     #[test]
     fn times_of_one_log_are_counted_alike() {

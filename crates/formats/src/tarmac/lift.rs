@@ -62,6 +62,41 @@ impl Lifter {
         self.machine.cores().get(core).map(|core| &core.registers)
     }
 
+    /// The core that the last line belongs to: its place among [`cores`](Self::cores).
+    pub fn core(&self) -> usize {
+        self.machine.current()
+    }
+
+    /// The time of the last line that had one.
+    pub fn time(&self) -> Option<Time> {
+        self.time
+    }
+
+    /// What follows has no time, until a line says one.
+    pub fn forget_time(&mut self) {
+        self.time = None;
+    }
+
+    /// What follows belongs to the core of this name, unless it says otherwise.
+    pub fn enter(&mut self, name: &[u8]) {
+        let line = Line { raw: b"", stamp: Stamp::Absent, core: Some(name), record: Record::Blank };
+        self.line(Place::default(), &line, |_| {});
+    }
+
+    /// The core of the last line has begun a step.
+    pub fn is_open(&self) -> bool {
+        self.cores.get(self.core()).is_some_and(|open| !open.step.is_empty())
+    }
+
+    /// The step that the core of the last line has begun ends here.
+    pub fn end_step(&mut self, mut take: impl FnMut(&Step)) {
+        let at = self.core();
+        if let Some(open) = self.cores.get_mut(at) {
+            open.group.finish(&mut open.number, &mut take);
+            open.hand_out(&mut take);
+        }
+    }
+
     /// Takes a line; `take` is handed the steps that are complete.
     #[inline]
     pub fn line(&mut self, place: Place, line: &Line<'_>, mut take: impl FnMut(&Step)) {

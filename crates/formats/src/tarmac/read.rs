@@ -98,6 +98,11 @@ impl<R: Read> Reader<R> {
         self.input.container()
     }
 
+    /// Somebody knows who wrote it.
+    pub fn with_dialect(self, dialect: Dialect) -> Self {
+        Self { dialect, ..self }
+    }
+
     /// Who wrote it, by its start.
     pub fn dialect(&self) -> Dialect {
         self.dialect
@@ -106,6 +111,14 @@ impl<R: Read> Reader<R> {
     /// Where the next line is.
     pub fn place(&self) -> Place {
         self.place
+    }
+
+    /// Hands out whole lines that were read ahead, as many as there are. They come again.
+    pub fn look(&self, mut take: impl FnMut(&Line<'_>)) {
+        let held = &self.buffer[self.start..self.end];
+        let whole = memrchr(b'\n', held).map_or(held, |end| &held[..=end]);
+        let mut parser = self.parser.clone();
+        lines(whole).for_each(|(_, raw)| take(&parser.parse(raw)));
     }
 
     /// Hands out lines until told to stop or the log ends. True: there is more.

@@ -176,8 +176,8 @@ impl Scene {
     /// What SP alone is. On M-profile it is whichever is current, which the mode alone does not say.
     pub(super) fn sp(&self) -> Slot {
         match self.mode.level {
-            Level::El { el, own_stack: true } => Slot::SP_EL0.at(el),
-            Level::El { own_stack: false, .. } => Slot::SP_EL0,
+            Level::El { el, own_stack: Some(true) | None } => Slot::SP_EL0.at(el),
+            Level::El { own_stack: Some(false), .. } => Slot::SP_EL0,
             level => bank_of(level).map_or(Slot::SP, |bank| Slot::SP_USR.at(bank)),
         }
     }

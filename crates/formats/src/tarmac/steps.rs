@@ -4,9 +4,14 @@
 //!
 //! Places are lines; times are counted in the unit of the first one. Whether a branch was taken is told by a BR line, by
 //! IS or CCFAIL, or by where the core goes on; so branches and exceptions wait for its next instruction. Registers have
-//! one name whatever the log calls them: `x0` for X0 and w0, `v1` for V1 and q1.
+//! one name whatever the log calls them: `x0` for X0 and w0, `v1` for V1 and q1. Lines that tell none of this are notes;
+//! what buses do and what is fetched is not told, it is the same once more. Logs that were lowered from steps carry
+//! remarks, which come first: [`super::lower`].
 
 mod effects;
+pub(super) mod lowered;
+mod notes;
+mod start;
 mod words;
 
 use std::io::Read;
@@ -15,16 +20,23 @@ use std::ops::{ControlFlow, Range};
 use unspool_isa::{Facts, facts};
 use unspool_model::{
     Branch, Context, Coverage, Event, Exception, ExceptionKind, Facet, Instruction, Isa, SourceError, Step, StepSource,
+    TimeUnit,
 };
 
 use self::effects::Effects;
-use self::words::{course, exception_kind, is_handler, isa, isa_of_facts, level, security};
+use self::lowered::Said;
+use self::notes::{Notes, is_note};
+use self::start::Start;
+use self::words::{
+    always_raises, call, class, course, exception_kind, is_handler, isa, isa_of_facts, kind_of_vector, level, security,
+};
 use super::clock::Clock;
 use super::convert::opcode::is_branch;
 use super::dialect::Dialect;
 use super::lift::{self, Cause, Executed, Lifter, Raised};
-use super::read::{ReadError, ReadErrorKind, Reader};
-use super::record;
+use super::lower::remark::Remark;
+use super::read::{Place, ReadError, ReadErrorKind, Reader};
+use super::record::{self, Line, Record};
 use super::registers::Scene;
 use crate::hold::Hold;
 
@@ -32,12 +44,15 @@ use crate::hold::Hold;
 pub struct Steps<R> {
     reader: Reader<R>,
     is_big: bool,
+    start: Start,
 }
 
 impl<R: Read> Steps<R> {
     /// Of a log of which nothing was read but its start. Data is big-endian where that matters and it is said so.
     pub fn new(reader: Reader<R>, big_endian: bool) -> Self {
-        Self { reader, is_big: big_endian }
+        let mut start = Start::default();
+        reader.look(|line| start.line(line));
+        Self { reader, is_big: big_endian, start }
     }
 }
 
@@ -54,17 +69,29 @@ impl<R: Read> StepSource for Steps<R> {
             Facet::Exceptions,
             Facet::Times,
         ]);
-        match self.reader.dialect() {
+        self.start.coverage(match self.reader.dialect() {
             // The lines of these have no modes.
             Dialect::CortexM0 | Dialect::CortexM3 | Dialect::CortexR5 => always,
             _ => always.with(Facet::Levels).with(Facet::Security),
-        }
+        })
+    }
+
+    fn time_unit(&self) -> TimeUnit {
+        self.start.time_unit()
     }
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
-        let dialect = self.reader.dialect();
-        let mut lifter = Lifter::new(dialect, self.is_big);
-        let mut teller = Teller { take, dialect, cores: Vec::new(), clock: Clock::default(), effects: Effects::new() };
+        let lowered = self.start.lowered.map(|(coverage, _)| coverage);
+        let (dialect, is_big) = match lowered {
+            Some(_) => (Dialect::Other, false),
+            None => (self.reader.dialect(), self.is_big),
+        };
+        let mut lifter = Lifter::new(dialect, is_big);
+        let mut clock = Clock::default();
+        self.start.time.iter().for_each(|first| {
+            clock.count(*first);
+        });
+        let mut teller = Teller { take, dialect, lowered, cores: Vec::new(), clock, effects: Effects::new() };
         let mut flow = ControlFlow::Continue(());
         let read = self.reader.each(|place, line| {
             lifter.line(place, line, |step| {
@@ -72,6 +99,9 @@ impl<R: Read> StepSource for Steps<R> {
                     flow = teller.step(step);
                 }
             });
+            if flow.is_continue() && is_note(&line.record) {
+                flow = teller.told(place, line, &mut lifter);
+            }
             flow
         });
         lifter.finish(|step| {
@@ -96,6 +126,8 @@ fn ended(error: &ReadError) -> SourceError {
 struct Teller<'t> {
     take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
     dialect: Dialect,
+    /// The log was lowered, from a source that tells this.
+    lowered: Option<Coverage>,
     cores: Vec<Core>,
     clock: Clock,
     effects: Effects,
@@ -109,6 +141,10 @@ struct Core {
     /// What decides which registers names mean.
     scene: Scene,
     hold: Hold,
+    /// The last instruction, if nothing is told behind it.
+    last: Option<Instruction>,
+    notes: Notes,
+    said: Said,
 }
 
 impl Teller<'_> {
@@ -116,6 +152,10 @@ impl Teller<'_> {
         while self.cores.len() <= step.core {
             self.cores.push(Core::default());
         }
+        if let Some(coverage) = self.lowered {
+            return self.lowered_step(step, coverage);
+        }
+        self.notes_before(step.core, step.place.line)?;
         match &step.cause {
             Cause::Start => self.start(step),
             Cause::Instruction(executed) => self.instruction(step, executed),
@@ -125,7 +165,17 @@ impl Teller<'_> {
 
     /// The log ends.
     fn finish(&mut self) -> ControlFlow<()> {
-        (0..self.cores.len()).try_for_each(|core| self.release(core, None))
+        (0..self.cores.len()).try_for_each(|core| {
+            self.tell_said(core, None, u64::MAX)?;
+            self.all_notes(core)?;
+            match self.lowered {
+                Some(coverage) => {
+                    let conclude = |instruction: &mut _, next| lowered::conclude(instruction, next, coverage);
+                    self.cores[core].hold.release(None, conclude, self.take)
+                }
+                None => self.release(core, None),
+            }
+        })
     }
 
     /// Lines before the first instruction, or such that no instruction caused.
@@ -147,8 +197,15 @@ impl Teller<'_> {
             ExceptionKind::Unknown => named.unwrap_or_default(),
             kind => kind,
         };
+        self.cores[step.core].last = None;
         let target = step.branch.map(|branch| branch.target);
-        self.tell(step, step.place.line, Event::Exception(Exception { kind, target, ..Exception::default() }), ALL)
+        let class = class(step, &ALL);
+        self.tell(
+            step,
+            step.place.line,
+            Event::Exception(Exception { kind, class, target, ..Exception::default() }),
+            ALL,
+        )
     }
 
     fn instruction(&mut self, step: &lift::Step, executed: &Executed) -> ControlFlow<()> {
@@ -159,13 +216,18 @@ impl Teller<'_> {
         before.iter().try_for_each(|raised| self.exception(step, raised, None))?;
         // In debug state it is nowhere, but it has effects.
         let Some(address) = executed.address else { return self.tell(step, line, Event::State, ALL) };
+        self.implied(step, executed, address)?;
         self.release(step.core, Some(address))?;
+        self.notes_now(step.core, line)?;
         self.context(step, executed)?;
         let isa = self.cores[step.core].isa;
         let led = step.branch.filter(|_| behind.is_empty());
-        let (instruction, facts) = instruction(executed, address, isa, led);
+        let (opcode, length) = (executed.opcode, executed.length);
+        let plain = Instruction { address, opcode, length, isa, ..Instruction::default() };
+        let (instruction, facts) = instruction(&plain, executed.is_executed, led.map(|branch| branch.target));
         let until = behind.first().map_or(u64::MAX, |raised| raised.line);
         self.tell(step, line, Event::Instruction(instruction), 0..until)?;
+        self.cores[step.core].last = Some(instruction).filter(|_| behind.is_empty());
         let is_eret = facts.is_some_and(|facts| facts.eret) && executed.is_executed && behind.is_empty();
         if is_eret {
             let target = led.map(|branch| branch.target);
@@ -178,6 +240,25 @@ impl Teller<'_> {
         }
         // All is known: nothing is asked a second time.
         self.cores[step.core].hold.release(None, |_, _| {}, self.take)
+    }
+
+    /// An exception that no line tells, but two instructions do: a level of AArch64 is only left for a higher one by one,
+    /// and some instructions do nothing else.
+    fn implied(&mut self, step: &lift::Step, executed: &Executed, address: u64) -> ControlFlow<()> {
+        let core = &self.cores[step.core];
+        let Some(last) = core.last.filter(|last| last.isa == Isa::A64) else { return ControlFlow::Continue(()) };
+        if address == last.address.wrapping_add(4) {
+            return ControlFlow::Continue(());
+        }
+        let level_before = core.context.and_then(|context| context.level);
+        let has_risen = level_before.zip(level(executed.mode)).is_some_and(|(before, now)| now > before);
+        let raises = last.opcode.is_some_and(always_raises);
+        if !has_risen && !raises {
+            return ControlFlow::Continue(());
+        }
+        let kind = if raises { ExceptionKind::Synchronous } else { kind_of_vector(address) };
+        let event = Event::Exception(Exception { kind, target: Some(address), ..Exception::default() });
+        self.tell(step, step.place.line, event, NONE)
     }
 
     /// The state of the core, if it is another than before.
@@ -202,14 +283,30 @@ impl Teller<'_> {
 
     /// An exception that a line tells, and the effects from there on to the next one.
     fn exception(&mut self, step: &lift::Step, raised: &Raised, led: Option<record::Branch>) -> ControlFlow<()> {
+        self.cores[step.core].last = None;
         let next = step.exceptions.iter().map(|raised| raised.line).find(|line| *line > raised.line);
         // A BR line belongs to the last one.
         let target = led.filter(|_| next.is_none()).map(|branch| branch.target);
         let kind = exception_kind(step.text(&raised.name), raised.vector);
-        let event = Event::Exception(Exception { kind, target, ..Exception::default() });
-        let is_behind = step.instruction().is_some() && raised.line > step.place.line;
-        let lines = if is_behind { raised.line..next.unwrap_or(u64::MAX) } else { NONE };
+        let cause = step.instruction().filter(|_| raised.line > step.place.line);
+        let lines = if cause.is_some() { raised.line..next.unwrap_or(u64::MAX) } else { NONE };
+        // Some print the registers of an exception before its line.
+        let is_only = cause.is_some() && step.exceptions.len() == 1;
+        let class = class(step, if is_only { &ALL } else { &lines });
+        let call = cause.filter(|_| is_only && kind == ExceptionKind::Synchronous).and_then(|cause| call(cause, class));
+        let event = Event::Exception(Exception { kind, class, call, target, ..Exception::default() });
         self.tell(step, raised.line, event, lines)
+    }
+
+    /// A line that tells no step.
+    #[cold]
+    fn told(&mut self, place: Place, line: &Line<'_>, lifter: &mut Lifter) -> ControlFlow<()> {
+        if let (Some(_), Record::Comment(text)) = (self.lowered, line.record)
+            && let Some(remark) = Remark::parse(text)
+        {
+            return self.remark(place, remark, lifter);
+        }
+        self.note(place, line, lifter)
     }
 
     /// Puts a step behind those that wait, with the effects that these lines show.
@@ -237,20 +334,14 @@ impl Teller<'_> {
 const ALL: Range<u64> = 0..u64::MAX;
 const NONE: Range<u64> = 0..0;
 
-/// An instruction, as far as it is known without the next one; and the facts, if it is a branch.
+/// An instruction, as far as it is known without the next one; and the facts, if it is a branch. `led`: where a line says
+/// that it went.
 #[inline]
-fn instruction(
-    executed: &Executed,
-    address: u64,
-    isa: Isa,
-    led: Option<record::Branch>,
-) -> (Instruction, Option<Facts>) {
-    let &Executed { opcode, length, is_executed, .. } = executed;
-    let mut instruction =
-        Instruction { address, opcode, length, isa, is_executed: Some(is_executed), ..Instruction::default() };
+fn instruction(plain: &Instruction, is_executed: bool, led: Option<u64>) -> (Instruction, Option<Facts>) {
+    let mut instruction = Instruction { is_executed: Some(is_executed), ..*plain };
     let facts = branch_facts(&instruction);
     instruction.branch = match (&facts, led) {
-        (_, Some(led)) => Some(Branch { taken: true, target: Some(led.target) }),
+        (_, Some(led)) => Some(Branch { taken: true, target: Some(led) }),
         (Some(_), None) if !is_executed => Some(Branch { taken: false, target: None }),
         _ => None,
     };

@@ -10,7 +10,7 @@ use unspool::formats::stf::version::Rewriter;
 use unspool::formats::stf::write::{WriteOptions, Writer};
 
 use super::super::many;
-use super::{Args, To, container_by_name, is_named};
+use super::{Args, To, container_by_name};
 use crate::Verdict;
 use crate::args::tell;
 use crate::astf::{End, is_standard};
@@ -20,10 +20,6 @@ use crate::target::Target;
 
 /// Converts an STF file.
 pub(super) fn run(args: &Args, file: Stf) -> anyhow::Result<Verdict> {
-    let is_astf = args.to.map_or_else(|| is_named(&args.output, &["astf"]), |to| to.stf().is_none());
-    if is_astf {
-        bail!("{}: STF cannot be written as ASTF, not yet; say --to stf, zstf, stf.gz, stf.xz or stf.zst", file.name());
-    }
     let Some(container) = args.to.map_or_else(|| container_by_name(&args.output), To::stf) else {
         let name = args.output.display();
         bail!("{name}: the name does not tell how records are stored; say --to stf, zstf, stf.gz, stf.xz or stf.zst");
@@ -107,7 +103,7 @@ fn rewrite(args: &Args, mut file: Stf, container: Container, mut rewriter: Rewri
     Ok(verdict(&mut file, &end))
 }
 
-fn options(args: &Args) -> WriteOptions {
+pub(super) fn options(args: &Args) -> WriteOptions {
     let usual = WriteOptions::default();
     WriteOptions {
         threads: args.jobs.map_or(usual.threads, usize::from),
@@ -136,7 +132,7 @@ fn close(args: &Args, writer: Writer<Target>, failed: Option<io::Error>, end: &E
     let cannot = || format!("cannot write {}", args.output.display());
     match failed {
         Some(error) => Err(error).with_context(cannot),
-        None if *end == End::Whole => writer.finish().and_then(Target::keep).with_context(cannot),
+        None if args.is_kept(end) => writer.finish().and_then(Target::keep).with_context(cannot),
         None => Ok(()),
     }
 }

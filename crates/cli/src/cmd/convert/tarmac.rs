@@ -9,7 +9,7 @@ use unspool::formats::stf::write::{WriteOptions, Writer};
 use unspool::formats::tarmac::convert::{Converter, Loss, Losses, Style};
 
 use super::super::many;
-use super::{Args, To, container_by_name, is_named};
+use super::{Args, To, container_by_name};
 use crate::Verdict;
 use crate::args::tell;
 use crate::astf::End;
@@ -41,9 +41,8 @@ const MANY: usize = 1 << 16;
 
 /// Converts a log.
 pub(super) fn run(args: &Args, mut file: Tarmac) -> anyhow::Result<Verdict> {
-    let is_other = args.to.is_some_and(|to| to.tarmac().is_none()) || args.stf_version.is_some();
-    if is_other || is_named(&args.output, &["stf", "zstf", "astf"]) {
-        bail!("{}: Tarmac cannot be written as another format, not yet", file.name());
+    if args.stf_version.is_some() {
+        bail!("{}: --stf-version is for STF; say --to stf or zstf", file.name());
     }
     let container = args.to.and_then(To::tarmac).unwrap_or_else(|| by_name(&args.output));
     if let Some(level) = args.level.filter(|level| *level > 9 && matches!(container, Container::Gzip | Container::Xz)) {
@@ -126,7 +125,7 @@ fn kept(loss: Loss, count: u64) -> String {
 }
 
 /// What the name of a log says about what it is stored in; a name that says nothing is that of plain text.
-fn by_name(path: &Path) -> Container {
+pub(super) fn by_name(path: &Path) -> Container {
     match container_by_name(path) {
         Some(container @ (Container::Gzip | Container::Xz | Container::Zstd)) => container,
         _ => Container::Plain,
@@ -141,12 +140,10 @@ fn open_writer(args: &Args, container: Container) -> anyhow::Result<Writer<Targe
 
 /// Keeps what was written, if it is everything.
 fn close(args: &Args, writer: Writer<Target>, end: &End) -> anyhow::Result<()> {
-    match end {
-        End::Whole => {
-            writer.finish().and_then(Target::keep).with_context(|| format!("cannot write {}", args.output.display()))
-        }
-        _ => Ok(()),
+    if !args.is_kept(end) {
+        return Ok(());
     }
+    writer.finish().and_then(Target::keep).with_context(|| format!("cannot write {}", args.output.display()))
 }
 
 #[cfg(test)]

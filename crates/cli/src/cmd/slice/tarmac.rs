@@ -1,97 +1,61 @@
 //! Cutting a Tarmac log: lines of some instructions, byte for byte.
 
-use std::io::{self, BufWriter, IntoInnerError, Write};
+use std::path::Path;
 
-use anyhow::Context;
-use unspool::formats::tarmac::Line;
-use unspool::formats::tarmac::dialect::Effects;
-use unspool::formats::tarmac::read::Place;
-use unspool::formats::tarmac::record::{Record, Stamp};
+use anyhow::{Context, bail};
+use unspool::formats::stf::read::Container;
+use unspool::formats::stf::write::WriteOptions;
+use unspool::formats::tarmac::slice::{SliceError, SliceOptions};
 
-use super::Args;
+use super::super::convert::{container_by_name, open_writer};
+use super::output::Files;
+use super::select::Wanted;
+use super::{Args, tell_pieces};
 use crate::Verdict;
 use crate::args::tell;
-use crate::progress::Progress;
-use crate::target::Target;
+use crate::astf::End;
 use crate::tarmac::Tarmac;
 
-/// Cuts. The header of the log stays in front.
+/// Cuts.
 pub(super) fn run(args: &Args, mut file: Tarmac) -> anyhow::Result<Verdict> {
-    let cannot = || format!("cannot write {}", args.output.display());
-    let mut cut = Cut {
-        out: BufWriter::new(Target::open(&args.output)?),
-        effects: file.dialect().effects(),
-        skip: args.skip,
-        end: args.skip.saturating_add(args.limit.unwrap_or(u64::MAX)),
-        instructions: 0,
-        is_behind_header: false,
-        written: None,
-        has_no_time: false,
-        failed: None,
+    let name = file.name().to_string();
+    let container = match args.to {
+        Some(to) => to.tarmac().with_context(|| format!("{name}: a cut of Tarmac is Tarmac; say --to tarmac, .."))?,
+        None => by_name(&args.output).unwrap_or(Container::Plain),
     };
-    let ended = file.each(&mut Progress::new(false), |place, line| cut.line(place, line))?;
-    cut.end_line(file.offset());
-    if let Some(error) = cut.failed {
-        return Err(error).with_context(cannot);
+    let mut wanted = Wanted::new(args, decimals(args, &file)?, false)?;
+    let usual = WriteOptions::default();
+    let write = WriteOptions { threads: args.threads().unwrap_or(usual.threads), ..usual };
+    let mut files = Files::new(&args.output, args.split, |path| open_writer(path, container, write));
+    let core = args.core.as_deref().map(str::as_bytes);
+    let options = SliceOptions { split: args.split, core, dialect: Some(file.dialect()) };
+    let sliced = match file.slice(&mut wanted, options, &mut files) {
+        Ok(sliced) => sliced,
+        Err(SliceError::Write(error)) => return Err(files.why(error)),
+        Err(SliceError::Read(error)) => return Ok(file.verdict(&file.ended(Err(error))?)),
+        Err(error) => bail!("{name}: {error}"),
+    };
+    if sliced.pieces == 0 {
+        bail!("{name}: there is no such instruction among {}", sliced.seen);
     }
-    if cut.has_no_time {
-        tell(format_args!("{}: the first line of the cut has no time: it stands on a line before", file.name()));
+    files.keep()?;
+    if sliced.has_no_time {
+        tell(format_args!("{name}: the first line of the cut has no time: it stands on a line before"));
     }
-    let target = cut.out.into_inner().map_err(IntoInnerError::into_error).with_context(cannot)?;
-    target.keep().with_context(cannot)?;
-    Ok(file.verdict(&ended))
+    tell_pieces(args, &name, sliced.instructions, sliced.pieces, wanted.is_cut_short);
+    Ok(file.verdict(&End::Left))
 }
 
-struct Cut {
-    out: BufWriter<Target>,
-    /// Do lines belong to the instruction before them, or to the one behind?
-    effects: Effects,
-    /// The instructions that are wanted.
-    skip: u64,
-    end: u64,
-    /// Instructions so far.
-    instructions: u64,
-    is_behind_header: bool,
-    /// Where the last line that was written ends. Its own end, one byte or two, is known when the next line comes.
-    written: Option<u64>,
-    has_no_time: bool,
-    failed: Option<io::Error>,
+/// How many digits of a time stand behind the point.
+fn decimals(args: &Args, file: &Tarmac) -> anyhow::Result<u8> {
+    match (&args.time, file.first_time()) {
+        (None, _) => Ok(0),
+        (Some(_), Some(time)) => Ok(time.decimals),
+        (Some(_), None) => bail!("{}: its first lines have no time; cut it by number or address", file.name()),
+    }
 }
 
-impl Cut {
-    /// Takes a line. False: no more are wanted.
-    fn line(&mut self, place: Place, line: &Line<'_>) -> bool {
-        self.end_line(place.offset);
-        let before = self.instructions;
-        self.instructions += u64::from(matches!(line.record, Record::Instruction(_)));
-        let number = match self.effects {
-            Effects::After => self.instructions,
-            Effects::Before => before + 1,
-        };
-        if number > self.end || self.end == 0 {
-            return false;
-        }
-        let is_header = matches!(line.record, Record::Header(_)) && !self.is_behind_header;
-        let is_wanted = number > self.skip || self.skip == 0;
-        if is_header || is_wanted {
-            self.has_no_time |= !is_header && !self.is_behind_header && self.skip > 0 && line.stamp == Stamp::Absent;
-            self.is_behind_header |= !is_header;
-            self.written = Some(place.offset + line.raw.len() as u64);
-            self.failed = self.out.write_all(line.raw).err();
-        }
-        self.failed.is_none()
-    }
-
-    /// The next line starts there, or the log ends.
-    fn end_line(&mut self, next: u64) {
-        let Some(end) = self.written.take() else { return };
-        let ending: &[u8] = match next.saturating_sub(end) {
-            0 => b"",
-            1 => b"\n",
-            _ => b"\r\n",
-        };
-        if self.failed.is_none() {
-            self.failed = self.out.write_all(ending).err();
-        }
-    }
+/// What the name of a log says about its compressor.
+fn by_name(path: &Path) -> Option<Container> {
+    container_by_name(path).filter(|container| matches!(container, Container::Gzip | Container::Xz | Container::Zstd))
 }

@@ -7,10 +7,9 @@ use unspool::formats::tarmac::record::{Direction, Instruction, PictureKind, Reco
 use unspool::formats::tarmac::text::set_name;
 
 use super::super::{grouped, many};
-use super::{Args, By, row, share, table};
+use super::{Args, By, Native, Rows, row, table};
 use crate::Verdict;
 use crate::json::Object;
-use crate::output::Output;
 use crate::progress::Progress;
 use crate::tarmac::Tarmac;
 
@@ -20,22 +19,19 @@ const NAMES: usize = 4096;
 /// Longer names are cut.
 const NAME: usize = 24;
 
-/// Counts.
-pub(super) fn run(args: &Args, mut file: Tarmac) -> anyhow::Result<Verdict> {
-    let mut output = Output::open_for(&args.output, &args.file.file)?;
-    let mut progress = Progress::new(output.on_terminal);
-    let mut counts = Counts::default();
+/// Counts. The file is done with.
+pub(super) fn run(mut file: Tarmac, mut progress: Progress) -> anyhow::Result<(Option<Box<dyn Native>>, Verdict)> {
+    let mut counts = Counts { name: file.name().to_string(), ..Counts::default() };
     let end = file.each(&mut progress, |_, line| {
         counts.add(&line.record);
         true
     })?;
-    output.write(|out| if args.output.json { counts.json(args, out) } else { counts.text(args, file.name(), out) });
-    output.finish()?;
-    Ok(file.verdict(&end))
+    Ok((Some(Box::new(counts)), file.verdict(&end)))
 }
 
 #[derive(Default)]
 struct Counts {
+    name: String,
     lines: u64,
     instructions: u64,
     skipped: u64,
@@ -107,11 +103,17 @@ impl Counts {
         word[..length].make_ascii_lowercase();
         self.mnemonics.add(&word[..length]);
     }
+}
 
-    fn text(&self, args: &Args, name: &str, out: &mut dyn Write) -> io::Result<()> {
+impl Native for Counts {
+    fn tables(&self) -> &'static [By] {
+        &[By::Mnemonic, By::Isa]
+    }
+
+    fn head(&self, out: &mut dyn Write) -> io::Result<()> {
         let [instructions, lines] = [many(self.instructions, "instruction"), many(self.lines, "line")];
         let skipped = if self.skipped > 0 { format!(", {} skipped", grouped(self.skipped)) } else { String::new() };
-        writeln!(out, "{name}: {instructions}{skipped}, {lines}")?;
+        writeln!(out, "{}: {instructions}{skipped}, {lines}", self.name)?;
         let sets: Vec<String> = self.sets.iter().map(|(set, count)| format!("{} {set}", grouped(*count))).collect();
         writeln!(out, "  sets         {}", sets.join(", "))?;
         let modes: Vec<String> =
@@ -126,31 +128,33 @@ impl Counts {
                 writeln!(out, "  {name:<12} {}", grouped(count))?;
             }
         }
-        if args.by == Some(By::Class) {
+        Ok(())
+    }
+
+    fn text(&self, args: &Args, out: &mut dyn Write) -> io::Result<()> {
+        if !args.shows(By::Mnemonic) {
             return Ok(());
         }
         table(out, "mnemonic", &[], self.instructions)?;
         self.mnemonics.rows().iter().try_for_each(|(name, count)| row(out, name, *count, self.instructions))
     }
 
-    fn json(&self, args: &Args, out: &mut dyn Write) -> io::Result<()> {
+    fn json_head(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut line = String::new();
         let mut object = Object::new(&mut line);
         object.string("kind", "counts").plain("lines", self.lines).plain("instructions", self.instructions);
         object.plain("skipped", self.skipped).plain("reads", self.reads).plain("writes", self.writes);
         object.plain("registers", self.registers).plain("exceptions", self.exceptions).plain("branches", self.branches);
-        object.finish(out)?;
-        let mut rows = |kind: &str, name: &str, count: u64| {
-            let mut object = Object::new(&mut line);
-            object.string("kind", kind).string("name", name).plain("count", count);
-            object.plain("share", format_args!("{:.6}", share(count, self.instructions)));
-            object.finish(out)
-        };
-        self.sets.iter().try_for_each(|(name, count)| rows("isa", name, *count))?;
-        self.modes.rows().iter().try_for_each(|(name, count)| rows("mode", name, *count))?;
-        if args.by == Some(By::Class) {
+        object.finish(out)
+    }
+
+    fn json(&self, args: &Args, out: &mut dyn Write) -> io::Result<()> {
+        let mut rows = Rows::new(None, self.instructions, out);
+        self.sets.iter().try_for_each(|(name, count)| rows.put("isa", name, *count))?;
+        self.modes.rows().iter().try_for_each(|(name, count)| rows.put("mode", name, *count))?;
+        if !args.shows(By::Mnemonic) {
             return Ok(());
         }
-        self.mnemonics.rows().iter().try_for_each(|(name, count)| rows("mnemonic", name, *count))
+        self.mnemonics.rows().iter().try_for_each(|(name, count)| rows.put("mnemonic", name, *count))
     }
 }

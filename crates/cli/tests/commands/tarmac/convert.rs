@@ -69,11 +69,3 @@ fn findings_have_lines_and_columns() {
     assert!(findings[..2].iter().all(|found| found["rule"] == "tarmac-malformed-line"));
     assert_eq!(findings[2]["lines"], 6);
 }
-
-#[test]
-fn a_log_does_not_become_another_format() {
-    let (_dir, path) = log(FAST_MODELS);
-    let run = convert(&path, &beside(&path, "out.zstf"), &[]);
-    assert_eq!(run.code, 2);
-    assert!(run.err.contains("another format"), "{}", run.err);
-}

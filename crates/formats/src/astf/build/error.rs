@@ -98,6 +98,9 @@ pub enum BuildError {
         /// What was found.
         detail: String,
     },
+    /// The state cannot be told.
+    #[error("{0}")]
+    State(&'static str),
     /// The access cannot be.
     #[error("an access {0}")]
     Access(&'static str),

@@ -11,6 +11,7 @@ mod error;
 mod step;
 
 use std::io::{self, Write};
+use std::slice;
 
 use unspool_isa::{Isa, Kind, facts};
 
@@ -109,6 +110,8 @@ pub struct Builder<S> {
     course: Course,
     /// The records of one thing that happened.
     records: Vec<Bytes>,
+    /// The accesses of one instruction, in pieces that records can hold.
+    pieces: Vec<Access>,
     /// Holds the trace to all rules of the format.
     checker: Checker,
 }
@@ -141,7 +144,16 @@ impl<S: RecordSink> Builder<S> {
         let mut checker = Checker::new();
         // How the records are stored breaks no rule, nor does anything else in a header that is made here.
         checker.push(&Header::new(level, timestamps, Storage::Raw).to_bytes(), &mut |_| {});
-        Self { sink, level, timestamps, regime: None, course: Course::default(), records: Vec::new(), checker }
+        Self {
+            sink,
+            level,
+            timestamps,
+            regime: None,
+            course: Course::default(),
+            records: Vec::new(),
+            pieces: Vec::new(),
+            checker,
+        }
     }
 
     /// From here on, addresses lose what is no address in this regime.
@@ -252,9 +264,13 @@ impl<S: RecordSink> Builder<S> {
         }
     }
 
+    /// Where execution goes on, if that is known.
+    pub fn next(&self) -> Option<u64> {
+        self.course.next
+    }
+
     /// An instruction was executed, or was tried.
     pub fn instruction(&mut self, step: &Step<'_>) -> Result<(), BuildError> {
-        let before = self.course;
         self.needs_supported()?;
         if self.course.state.is_none() || self.course.left {
             return Err(BuildError::ContextMissing);
@@ -263,14 +279,19 @@ impl<S: RecordSink> Builder<S> {
         if let Some(expected) = self.course.next.filter(|&next| next != pc) {
             return Err(BuildError::Discontinuity { expected, found: pc });
         }
-        if let Some(what) = wrong_effect(step, |address| self.sanitized(address)) {
+        let record = self.first_record(step, pc)?.to_bytes();
+        if self.is_usual(step, &record) {
+            self.course.next = Some(self.sanitized(pc.wrapping_add(4)));
+            return Ok(self.sink.take(slice::from_ref(&record))?);
+        }
+        let before = self.course;
+        if let Some(what) = wrong_effect(step, self.level, |address| self.sanitized(address)) {
             return Err(BuildError::Effect { opcode: step.opcode, pc, what });
         }
         self.basic_step(step)?;
         step.exception.map_or(Ok(()), |exception| fits("exception class", exception.class, MOST_CLASS))?;
-        let (record, accesses) = self.first_record(step)?;
-        self.records.push(record.to_bytes());
-        self.push_extra(&accesses);
+        self.records.push(record);
+        self.push_extra();
         let next = self.push_trap(step);
         match (step.exception, step.effect) {
             (Some(_), _) if self.level == Level::Basic => self.course.left = true,
@@ -280,6 +301,13 @@ impl<S: RecordSink> Builder<S> {
         }
         self.course.next = if self.level == Level::Basic && self.course.left { None } else { Some(next) };
         self.write(before)
+    }
+
+    /// Nearly all instructions do what they always do, are told by one record, and break no rule.
+    #[inline]
+    fn is_usual(&mut self, step: &Step<'_>, record: &Bytes) -> bool {
+        let is_single = self.pieces.len() <= 1 && !matches!(step.effect, Effect::ExceptionReturn(_));
+        is_single && step.exception.is_none() && self.checker.push_usual(record)
     }
 
     fn basic_step(&self, step: &Step<'_>) -> Result<(), BuildError> {
@@ -292,36 +320,40 @@ impl<S: RecordSink> Builder<S> {
         }
     }
 
-    /// The record of the instruction, and the accesses that are left for the records behind it.
-    fn first_record(&self, step: &Step<'_>) -> Result<(Instruction, Vec<Access>), BuildError> {
+    /// The record of the instruction with its first access. If there are more, all of them are in `pieces`.
+    #[inline]
+    fn first_record(&mut self, step: &Step<'_>, pc: u64) -> Result<Instruction, BuildError> {
         let mut record = Instruction {
             trap: step.exception.is_some(),
             is_branch: matches!(step.effect, Effect::Taken(_) | Effect::NotTaken),
             iword: step.opcode,
-            pc: self.sanitized(step.pc),
+            pc,
             ..Default::default()
         };
         if let Some(index) = step.sme_index {
             (record.xattr_mode, record.xattr) = (xattr_mode::SME, u64::from(index));
         }
-        let mut rest = Vec::new();
+        self.pieces.clear();
         match step.effect {
             Effect::Taken(target) => (record.ea_valid, record.ea) = (true, self.sanitized(target)),
-            Effect::Accesses(accesses) => {
-                rest = self.split(accesses)?;
-                if !rest.is_empty() {
-                    set_access(&mut record, &rest.remove(0))?;
-                }
+            // Most have one, which needs no room of its own.
+            Effect::Accesses([one @ Access { extent: Extent::Bytes(1..=MOST_BYTES), .. }]) => {
+                set_access(&mut record, one)?;
+                record.ea = self.sanitized(record.ea);
             }
+            Effect::Accesses(accesses) => self.split(accesses)?,
             _ => {}
         }
-        record.extra_eas = !rest.is_empty();
-        Ok((record, rest))
+        if let Some(first) = self.pieces.first() {
+            set_access(&mut record, first)?;
+        }
+        record.extra_eas = self.pieces.len() > 1;
+        Ok(record)
     }
 
-    /// The accesses in pieces that records can hold.
-    fn split(&self, accesses: &[Access]) -> Result<Vec<Access>, BuildError> {
-        let mut pieces = Vec::with_capacity(accesses.len());
+    /// Puts the accesses into pieces that records can hold.
+    #[inline]
+    fn split(&mut self, accesses: &[Access]) -> Result<(), BuildError> {
         let mut writes_range = false;
         for access in accesses {
             let address = self.sanitized(access.address);
@@ -334,21 +366,23 @@ impl<S: RecordSink> Builder<S> {
                 }
                 Extent::Range(_) => {
                     writes_range |= access.write;
-                    pieces.push(Access { address, ..*access });
+                    self.pieces.push(Access { address, ..*access });
                 }
                 Extent::Bytes(0) => return Err(BuildError::Access("has at least one byte")),
-                Extent::Bytes(bytes) => pieces.extend((0..bytes).step_by(MOST_BYTES.into()).map(|at| Access {
+                Extent::Bytes(1..=MOST_BYTES) => self.pieces.push(Access { address, ..*access }),
+                Extent::Bytes(bytes) => self.pieces.extend((0..bytes).step_by(MOST_BYTES.into()).map(|at| Access {
                     address: address.wrapping_add(at.into()),
                     extent: Extent::Bytes((bytes - at).min(MOST_BYTES)),
                     ..*access
                 })),
             }
         }
-        Ok(pieces)
+        Ok(())
     }
 
-    /// Two accesses a record, or one range.
-    fn push_extra(&mut self, mut accesses: &[Access]) {
+    /// The pieces behind the first: two accesses a record, or one range.
+    fn push_extra(&mut self) {
+        let mut accesses = self.pieces.get(1..).unwrap_or_default();
         while let [first, rest @ ..] = accesses {
             let mut record = ExtraEa {
                 mem0_addr: first.address,
@@ -411,17 +445,25 @@ impl<S: RecordSink> Builder<S> {
             return Err(BuildError::NotInBasic("an exception or a reset"));
         }
         let (trap_type, ec, is_virtual) = match by {
-            Redirection::Synchronous(class) => (trap_type::SYNCHRONOUS, class, false),
+            Redirection::Synchronous(class) | Redirection::Call { class, .. } => (trap_type::SYNCHRONOUS, class, false),
             Redirection::SError { class, is_virtual } => (trap_type::SERROR, class, is_virtual),
             Redirection::Irq { is_virtual } => (trap_type::IRQ, 0, is_virtual),
             Redirection::Fiq { is_virtual } => (trap_type::FIQ, 0, is_virtual),
+            Redirection::ExceptionReturn => (trap_type::EXCEPTION_RETURN, 0, false),
             Redirection::Reset => (trap_type::RESET, 0, false),
         };
         fits("exception class", ec, MOST_CLASS)?;
         let target_pc = self.sanitized(target);
         self.course.next = Some(target_pc);
-        self.turn(if by == Redirection::Reset { Turn::None } else { Turn::Up });
-        self.records.push(Trap { trap_type, ec, is_virtual, target_pc, ..Default::default() }.to_bytes());
+        self.turn(match by {
+            Redirection::Reset | Redirection::ExceptionReturn => Turn::None,
+            _ => Turn::Up,
+        });
+        let mut trap = Trap { trap_type, ec, is_virtual, target_pc, ..Default::default() };
+        if let Redirection::Call { call, .. } = by {
+            (trap.syscall_type, trap.syscall_index) = (call.kind as u8, call.index);
+        }
+        self.records.push(trap.to_bytes());
         self.write(before)
     }
 
@@ -441,20 +483,20 @@ impl<S: RecordSink> Builder<S> {
 
     /// Hands the records on. If they break a rule, everything is as it was `before`.
     fn write(&mut self, before: Course) -> Result<(), BuildError> {
-        let mut checker = self.checker.clone();
+        let mark = self.checker.mark();
         let mut broken = None;
         let mut keep = |finding: Finding| {
             if finding.rule.severity == Severity::Error {
                 broken.get_or_insert(finding);
             }
         };
-        self.records.iter().for_each(|record| checker.push(record, &mut keep));
+        self.records.iter().for_each(|record| self.checker.push(record, &mut keep));
         if let Some(Finding { rule, detail, .. }) = broken {
             self.records.clear();
             self.course = before;
+            self.checker.go_back(mark);
             return Err(BuildError::Rule { rule, detail });
         }
-        self.checker = checker;
         let written = self.sink.take(&self.records);
         self.records.clear();
         Ok(written?)
@@ -467,7 +509,7 @@ fn fits(field: &'static str, value: u8, most: u8) -> Result<(), BuildError> {
 }
 
 /// What is wrong with the effect that an instruction is said to have had.
-fn wrong_effect(step: &Step<'_>, sanitized: impl Fn(u64) -> u64) -> Option<&'static str> {
+fn wrong_effect(step: &Step<'_>, level: Level, sanitized: impl Fn(u64) -> u64) -> Option<&'static str> {
     let facts = facts(Isa::A64, sanitized(step.pc), step.opcode);
     let is_branch = matches!(facts.kind, Kind::Direct | Kind::Indirect) && !facts.eret;
     let direct = facts.target.map(|target| sanitized(target.address));
@@ -481,12 +523,15 @@ fn wrong_effect(step: &Step<'_>, sanitized: impl Fn(u64) -> u64) -> Option<&'sta
         Effect::ExceptionReturn(_) if step.exception.is_some() => Some("raised an exception, so it did not return"),
         Effect::ExceptionReturn(_) => None,
         _ if is_branch => Some("is a branch: tell whether it was taken"),
-        _ if facts.eret && step.exception.is_none() => Some("returns from an exception: tell where to"),
+        _ if facts.eret && step.exception.is_none() && level == Level::BasicPlus => {
+            Some("returns from an exception: tell where to")
+        }
         _ => None,
     }
 }
 
 /// Puts the first access into the record of its instruction.
+#[inline]
 fn set_access(record: &mut Instruction, access: &Access) -> Result<(), BuildError> {
     (record.ea_valid, record.ea) = (true, access.address);
     (record.is_read, record.is_write, record.ea_tagged) = (access.read, access.write, access.tagged);

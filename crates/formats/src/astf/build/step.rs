@@ -109,6 +109,13 @@ pub enum CallKind {
 pub enum Redirection {
     /// A synchronous exception of this class, such as an instruction that could not be fetched.
     Synchronous(u8),
+    /// A call by an instruction that the trace cannot have, such as one of AArch32.
+    Call {
+        /// The exception class.
+        class: u8,
+        /// The call.
+        call: Call,
+    },
     /// A system error of this class.
     SError {
         /// The exception class.
@@ -126,6 +133,8 @@ pub enum Redirection {
         /// It is virtual.
         is_virtual: bool,
     },
+    /// The return from an exception, out of a mode that the format does not support.
+    ExceptionReturn,
     /// The PE was reset.
     Reset,
 }

@@ -49,6 +49,20 @@ pub struct Finding {
     pub detail: String,
 }
 
+/// All that a checker remembers of a trace, to go back to.
+#[derive(Debug)]
+pub(super) struct Mark {
+    records: u64,
+    has_instruction: bool,
+    flow: Flow,
+    chain: Chain,
+    owed: Owed,
+    last: Last,
+    state: State,
+    strings: Strings,
+    time: Time,
+}
+
 /// Holds a trace to the rules, record by record.
 ///
 /// A finding is told as soon as it is certain, so it may be about a record before the last one: what an instruction
@@ -124,6 +138,41 @@ impl Checker {
         if !self.has_instruction {
             out.add(RuleId::LevelRecords, format_args!("{} records, and no Instruction", self.records));
         }
+    }
+
+    /// Takes the record if it is an instruction that did what it always does, so that no rule is broken. Else nothing
+    /// happens.
+    #[inline]
+    pub(super) fn push_usual(&mut self, record: &Bytes) -> bool {
+        let View::Instruction(view) = View::new(record) else { return false };
+        let is_usual = self.is_usual(view);
+        if is_usual {
+            self.records += 1;
+            self.go_on(view);
+        }
+        is_usual
+    }
+
+    /// What is remembered, behind the Header.
+    pub(super) fn mark(&self) -> Mark {
+        Mark {
+            records: self.records,
+            has_instruction: self.has_instruction,
+            flow: self.flow.clone(),
+            chain: self.chain.clone(),
+            owed: self.owed,
+            last: self.last.clone(),
+            state: self.state.clone(),
+            strings: self.strings.clone(),
+            time: self.time.clone(),
+        }
+    }
+
+    /// Everything is as it was at the mark.
+    pub(super) fn go_back(&mut self, mark: Mark) {
+        (self.records, self.has_instruction) = (mark.records, mark.has_instruction);
+        (self.flow, self.chain, self.owed, self.last) = (mark.flow, mark.chain, mark.owed, mark.last);
+        (self.state, self.strings, self.time) = (mark.state, mark.strings, mark.time);
     }
 
     fn step(&mut self, view: View<'_>, out: &mut Out<'_>) {

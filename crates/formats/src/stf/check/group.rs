@@ -34,6 +34,8 @@ pub(super) struct Group {
     pub(super) target: Option<(Place, u64)>,
     pub(super) events: Events,
     pub(super) has_microop: bool,
+    /// A comment says what became of the instruction, or of its accesses.
+    pub(super) is_told: bool,
     pub(super) accesses: Vec<Access>,
     /// There were more of them than are remembered.
     has_too_many: bool,
@@ -47,7 +49,7 @@ impl Group {
     /// There are no records but the opcode.
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
-        self.open.is_none()
+        self.open.is_none() && !self.is_told
     }
 
     /// Before the next group.
@@ -57,9 +59,9 @@ impl Group {
         *self = Self { accesses, ..Self::default() };
     }
 
-    /// Nothing is asked of what the instruction did: it did not end as it should, or was replaced.
+    /// Nothing is asked of what the instruction did: it did not end as it should, was replaced, or is told otherwise.
     pub(super) fn is_excused(&self) -> bool {
-        self.events.has_trap || self.has_microop || self.has_too_many
+        self.events.has_trap || self.has_microop || self.has_too_many || self.is_told
     }
 
     /// A record that is no opcode.

@@ -1,9 +1,11 @@
 //! The header: what it has to have, in which order, and what it says about the body.
 
 use unspool_isa::{RiscvExtensions, Xlen};
+use unspool_model::Isa;
 
 use super::super::build::{GENERATOR, MAKER};
 use super::super::layout::{FEATURE_EVENT64, TILELINK};
+use super::super::lower::words;
 use super::super::names;
 use super::super::read::Place;
 use super::super::record::{Record, TraceInfo, descriptor};
@@ -39,6 +41,8 @@ pub(super) struct Header {
     pub(super) riscv: RiscvExtensions,
     /// The trace is of Arm, and not of A64.
     is_aarch32: bool,
+    /// Comments of ours are announced, and say what the records do not.
+    pub(super) is_told: bool,
     clocks: [u64; 4],
 }
 
@@ -61,9 +65,14 @@ impl Header {
     /// header has no number for that.
     #[inline]
     pub(super) fn opcode(&mut self, opcode: u32, length: u8) {
-        if self.is_arm() {
+        if self.is_arm() && !self.is_told {
             self.is_aarch32 |= length == 2 || is_foreign_to_a64(opcode);
         }
+    }
+
+    /// A comment says whose opcodes follow.
+    pub(super) fn instruction_set(&mut self, isa: Isa) {
+        self.is_aarch32 = isa != Isa::A64;
     }
 
     /// The width of the registers; `None` if it is not RISC-V, or unknown.
@@ -104,7 +113,10 @@ impl Header {
         self.seen |= 1 << descriptor;
         match record {
             Record::Version { major, minor } => self.version(*major, *minor, out),
-            Record::Comment(text) => comment(text, out),
+            Record::Comment(text) => {
+                self.is_told |= words::announced(text).is_some();
+                comment(text, out);
+            }
             Record::Isa(isa) => {
                 self.isa = Some(*isa);
                 if !(1..=4).contains(isa) {

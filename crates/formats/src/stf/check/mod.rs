@@ -19,6 +19,7 @@ mod rules;
 
 use std::fmt;
 
+use super::lower::words::{self, Word};
 use super::read::Place;
 use super::record::{Record, descriptor};
 use claims::Claims;
@@ -163,12 +164,24 @@ impl Checker {
             Record::InstOpcode16(opcode) => self.instruction(u32::from(*opcode), 2, out),
             Record::Transaction(transaction) => self.transaction(transaction.id, transaction.clock, out),
             Record::ReserveEnd => self.end = Some(out.place),
-            Record::Comment(text) => header::comment(text, out),
+            Record::Comment(text) => {
+                header::comment(text, out);
+                self.words(text);
+            }
             other if header::is_only_there(other.descriptor()) => {
                 let name = header::name(other.descriptor());
                 out.add(RuleId::OneHeader, format_args!("{name} stands behind the end of the header"));
             }
             other => self.group.record(other, &mut self.header, out),
+        }
+    }
+
+    /// A comment may be one of ours, if those are announced.
+    fn words(&mut self, text: &[u8]) {
+        match words::parse(text).filter(|_| self.header.is_told) {
+            Some((_, Word::Isa(isa))) => self.header.instruction_set(isa),
+            Some((_, Word::Access(_) | Word::Branch(_) | Word::Executed(_))) => self.group.is_told = true,
+            _ => {}
         }
     }
 

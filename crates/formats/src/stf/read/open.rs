@@ -131,6 +131,23 @@ impl<R: Read> Reader<R> {
         }
     }
 
+    /// The comments of the header, each with the number of its record, if it was looked at and nothing was read yet.
+    /// They are looked for in the window: one more field makes going through instructions slower by a quarter.
+    pub fn comments(&self) -> Vec<(u64, Vec<u8>)> {
+        let (mut layout, mut comments) = (Layout::default(), Vec::new());
+        let mut rest = if self.next.record == 0 { &self.window[self.start..self.end] } else { &[] };
+        for number in 0.. {
+            let Ok((record, length)) = Record::parse(rest, &layout) else { break };
+            match record {
+                Record::Comment(text) => comments.push((number, text.to_vec())),
+                _ if record.descriptor() >= descriptor::END_HEADER => break,
+                _ => layout.follow(&record),
+            }
+            rest = &rest[length..];
+        }
+        comments
+    }
+
     /// The header cannot be read to its end. That is told to whoever reads it, unless it does not even start.
     fn unfinished(&mut self, error: Malformed, number: u64) -> Result<(), ReadError> {
         let found = &self.window[self.start..self.end];

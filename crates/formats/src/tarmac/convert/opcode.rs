@@ -27,7 +27,7 @@ pub(in super::super) fn is_branch(facts: &Facts) -> bool {
 
 /// How many bytes an access of the instruction has, if there are several. `None`: it does not access memory, or nobody
 /// knows.
-pub(super) fn unit(instruction: &Instruction<'_>) -> Option<u16> {
+pub(in super::super) fn unit(instruction: &Instruction<'_>) -> Option<u16> {
     let opcode = instruction.opcode?;
     match instruction.set? {
         InstructionSet::O => a64_unit(opcode),

@@ -19,8 +19,8 @@ pub enum Level {
     El {
         /// 0 to 3.
         el: u8,
-        /// `h`: the stack pointer of the level.
-        own_stack: bool,
+        /// `h`: the stack pointer of the level; `None`: nobody says.
+        own_stack: Option<bool>,
     },
     /// User.
     Usr,
@@ -78,9 +78,10 @@ impl Level {
         lower.make_ascii_lowercase();
         match &*lower {
             [b'e', b'l', el @ b'0'..=b'3', stack @ (b't' | b'h')] => {
-                Self::El { el: el - b'0', own_stack: *stack == b'h' }
+                Self::El { el: el - b'0', own_stack: Some(*stack == b'h') }
             }
-            [b'e', b'l', el @ b'0'..=b'3'] => Self::El { el: el - b'0', own_stack: *el != b'0' },
+            b"el0" => Self::El { el: 0, own_stack: Some(false) },
+            [b'e', b'l', el @ b'1'..=b'3'] => Self::El { el: el - b'0', own_stack: None },
             b"usr" => Self::Usr,
             b"sys" => Self::Sys,
             b"svc" => Self::Svc,
@@ -101,12 +102,15 @@ impl Level {
         match self {
             Self::Unknown => "",
             Self::El { el: 0, .. } => "el0t",
-            Self::El { el: 1, own_stack: false } => "el1t",
-            Self::El { el: 1, own_stack: true } => "el1h",
-            Self::El { el: 2, own_stack: false } => "el2t",
-            Self::El { el: 2, own_stack: true } => "el2h",
-            Self::El { own_stack: false, .. } => "el3t",
-            Self::El { own_stack: true, .. } => "el3h",
+            Self::El { el: 1, own_stack: Some(false) } => "el1t",
+            Self::El { el: 1, own_stack: Some(true) } => "el1h",
+            Self::El { el: 1, own_stack: None } => "el1",
+            Self::El { el: 2, own_stack: Some(false) } => "el2t",
+            Self::El { el: 2, own_stack: Some(true) } => "el2h",
+            Self::El { el: 2, own_stack: None } => "el2",
+            Self::El { own_stack: Some(false), .. } => "el3t",
+            Self::El { own_stack: Some(true), .. } => "el3h",
+            Self::El { own_stack: None, .. } => "el3",
             Self::Usr => "usr",
             Self::Sys => "sys",
             Self::Svc => "svc",
@@ -156,9 +160,11 @@ mod tests {
             ("svc_s", Level::Svc, Some(Security::Secure)),
             ("svc", Level::Svc, None),
             ("hyp_n", Level::Hyp, Some(Security::NonSecure)),
-            ("EL3h_s", el(3, true), Some(Security::Secure)),
-            ("el0t_ns", el(0, false), Some(Security::NonSecure)),
-            ("el3t_rt", el(3, false), Some(Security::Root)),
+            ("EL3h_s", el(3, Some(true)), Some(Security::Secure)),
+            ("el0t_ns", el(0, Some(false)), Some(Security::NonSecure)),
+            ("el3t_rt", el(3, Some(false)), Some(Security::Root)),
+            ("el2_ns", el(2, None), Some(Security::NonSecure)),
+            ("EL0", el(0, Some(false)), None),
             ("thrd_s", Level::Thread, Some(Security::Secure)),
             ("handler", Level::Handler, None),
             ("---_-", Level::Unknown, None),

@@ -8,6 +8,7 @@ use super::super::lift::{self, Accessed, Written};
 use super::super::record::{Direction, Purpose, Register};
 use super::super::registers::{MOST_BITS, Meaning, Part, Scene, Slot};
 use super::super::value::{Digit, Value};
+use super::lowered::tell_whole;
 
 /// The names of registers that everybody knows, those of AArch32 first.
 pub(super) struct Effects {
@@ -71,7 +72,51 @@ fn nibble(digit: Digit) -> (u8, u8) {
     }
 }
 
-/// Fetches are no accesses of the instruction. What was aborted or failed was neither read nor written.
+/// An access that following lines are parts of, or that none shows.
+#[derive(Debug)]
+pub(super) struct Parts {
+    /// The line that says so.
+    pub(super) line: u64,
+    pub(super) direction: model::Direction,
+    pub(super) address: u64,
+    pub(super) size: u64,
+    pub(super) is_tagged: bool,
+    /// So many accesses behind it are parts of it.
+    pub(super) lines: u32,
+    /// What was read or written, if the parts do not say.
+    pub(super) bytes: Vec<(u8, u8)>,
+}
+
+/// Tells what the lines of a step show of a log that was lowered, and what remarks before a line say.
+pub(super) fn tell_lowered(step: Option<&lift::Step>, parts: &mut Vec<Parts>, line: u64, told: &mut Step) {
+    let registers = step.iter().flat_map(|step| step.registers.iter().map(move |register| (step, register)));
+    for (step, written) in registers {
+        let name = str::from_utf8(step.text(&written.name)).unwrap_or_default();
+        let first = written.bits.map_or(0, |(_, low)| low);
+        told.write_register_known(name, first, bytes(step.value(written), None));
+    }
+    let mut accesses = step.map_or(&[][..], |step| &step.accesses[..]).iter().peekable();
+    let before = parts.iter().take_while(|whole| whole.line < line).count();
+    for whole in parts.drain(..before) {
+        while let Some(access) = accesses.next_if(|access| access.line < whole.line) {
+            step.iter().for_each(|step| tell_access(step, access, told));
+        }
+        let of_it = accesses.by_ref().take(whole.lines as usize);
+        let bytes: Vec<(u8, u8)> =
+            of_it.flat_map(|access| step.into_iter().flat_map(|step| step.data(access).map(known))).collect();
+        tell_whole(&whole, &bytes, told);
+    }
+    for access in accesses {
+        step.iter().for_each(|step| tell_access(step, access, told));
+    }
+}
+
+fn known(byte: Option<u8>) -> (u8, u8) {
+    byte.map_or((0, 0), |byte| (byte, 0xff))
+}
+
+/// Fetches are no accesses of the instruction. What was aborted or failed was neither read nor written; where nothing is
+/// known of what was, nothing is said.
 fn tell_access(step: &lift::Step, access: &Accessed, told: &mut Step) {
     let Some(address) = access.address.filter(|_| access.purpose != Purpose::Fetch) else { return };
     let size = u64::from(access.size);
@@ -80,5 +125,6 @@ fn tell_access(step: &lift::Step, access: &Accessed, told: &mut Step) {
         Direction::Read => model::Direction::Read,
         Direction::Write => model::Direction::Write,
     };
-    told.access_known(direction, address, size, step.data(access).map(|byte| byte.map_or((0, 0), |byte| (byte, 0xff))));
+    let is_known = step.data(access).any(|byte| byte.is_some());
+    told.access_known(direction, address, size, step.data(access).filter(|_| is_known).map(known));
 }

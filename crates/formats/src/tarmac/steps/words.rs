@@ -1,10 +1,12 @@
 //! What the words of a log are in those of steps.
 
-use unspool_isa::{Facts, Kind};
+use std::ops::Range;
+
+use unspool_isa::{Facts, Kind, call_number};
 use unspool_model::{self as model, Branch, ExceptionKind, Instruction};
 
 use super::super::dialect::Dialect;
-use super::super::lift::Executed;
+use super::super::lift::{self, Executed};
 use super::super::record::InstructionSet;
 use super::super::registers::{Level, Mode, Security};
 
@@ -45,10 +47,21 @@ pub(super) fn level(mode: Mode) -> Option<u8> {
     }
 }
 
+/// Does an opcode of A64 do nothing but raise an exception? SVC, HVC, SMC and BRK.
+pub(super) fn always_raises(opcode: u32) -> bool {
+    matches!(opcode & 0xffe0_001f, 0xd400_0001..=0xd400_0003 | 0xd420_0000)
+}
+
+/// What kind of exception the entry of a vector table of AArch64 is for.
+pub(super) fn kind_of_vector(address: u64) -> ExceptionKind {
+    let kinds = [ExceptionKind::Synchronous, ExceptionKind::Irq, ExceptionKind::Fiq, ExceptionKind::SError];
+    if address & 0x7f == 0 { kinds[(address >> 7 & 3) as usize] } else { ExceptionKind::Unknown }
+}
+
 /// Is the stack pointer that of the level?
 pub(super) fn is_handler(level: Level) -> Option<bool> {
     match level {
-        Level::El { own_stack, .. } => Some(own_stack),
+        Level::El { own_stack, .. } => own_stack,
         _ => None,
     }
 }
@@ -112,6 +125,26 @@ fn by_event(number: Option<i64>) -> ExceptionKind {
 
 fn contains(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
+}
+
+/// The exception class that a syndrome register among these lines has, if there is one.
+pub(super) fn class(step: &lift::Step, lines: &Range<u64>) -> Option<u8> {
+    let is_syndrome = |name: &[u8]| name.len() == 7 && name[..6].eq_ignore_ascii_case(b"ESR_EL");
+    let mut written = step.registers.iter().filter(|written| lines.contains(&written.line));
+    let syndrome = written.rfind(|written| is_syndrome(step.text(&written.name)))?;
+    step.value(syndrome).number().map(|number| (number >> 26 & 0x3f) as u8)
+}
+
+/// The number of the call that caused an exception. A call that was trapped has another class.
+pub(super) fn call(cause: &Executed, class: Option<u8>) -> Option<u16> {
+    let opcode = cause.opcode.filter(|_| cause.set == Some(InstructionSet::O))?;
+    let own_class = match opcode & 0xffe0_001f {
+        0xd400_0001 => 0x15,
+        0xd400_0002 => 0x16,
+        0xd400_0003 => 0x17,
+        _ => return None,
+    };
+    class.is_none_or(|class| class == own_class).then(|| call_number(opcode))
 }
 
 /// What became of a branch that was not skipped, by where the core goes on.

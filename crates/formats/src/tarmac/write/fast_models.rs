@@ -59,7 +59,7 @@ fn write_instruction(instruction: &Instruction<'_>, out: &mut Vec<u8>) -> bool {
     }
     out.push(b' ');
     match instruction.opcode {
-        None => out.extend_from_slice(b"--------"),
+        None => out.resize(out.len() + usize::from(instruction.length) * 2, b'-'),
         Some(opcode) => push_hex(out, u64::from(opcode), usize::from(instruction.length) * 2),
     }
     out.push(b' ');

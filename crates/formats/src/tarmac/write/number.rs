@@ -2,26 +2,52 @@
 
 use super::super::record::Time;
 
-/// A number in hexadecimal, with zeros before it up to so many digits, or more digits if it needs them.
-pub(in super::super) fn push_hex(out: &mut Vec<u8>, number: u64, digits: usize) {
-    let needed = 16 - (number | 1).leading_zeros() as usize / 4;
-    for place in (0..needed.max(digits)).rev() {
-        let bits = if place < 16 { number >> (4 * place) & 0xf } else { 0 };
-        out.push(b"0123456789abcdef"[bits as usize]);
+/// The two digits of every byte.
+const PAIRS: [[u8; 2]; 256] = {
+    let digits = b"0123456789abcdef";
+    let mut pairs = [[0; 2]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        pairs[byte] = [digits[byte >> 4], digits[byte & 0xf]];
+        byte += 1;
     }
+    pairs
+};
+
+/// All digits of a number.
+#[inline]
+fn digits(number: u64) -> [u8; 16] {
+    let mut text = [0; 16];
+    let (pairs, _) = text.as_chunks_mut::<2>();
+    for (pair, byte) in pairs.iter_mut().zip(number.to_be_bytes()) {
+        *pair = PAIRS[usize::from(byte)];
+    }
+    text
+}
+
+/// A number in hexadecimal, with zeros before it up to so many digits, or more digits if it needs them.
+#[inline]
+pub(in super::super) fn push_hex(out: &mut Vec<u8>, number: u64, count: usize) {
+    let needed = 16 - (number | 1).leading_zeros() as usize / 4;
+    let shown = needed.max(count);
+    out.resize(out.len() + shown.saturating_sub(16), b'0');
+    out.extend_from_slice(&digits(number)[16 - shown.min(16)..]);
 }
 
 /// A number in decimal.
+#[inline]
 pub(in super::super) fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
-    let start = out.len();
+    let mut text = [0; 20];
+    let mut start = text.len();
     loop {
-        out.push(b'0' + (number % 10) as u8);
+        start -= 1;
+        text[start] = b'0' + (number % 10) as u8;
         number /= 10;
         if number == 0 {
             break;
         }
     }
-    out[start..].reverse();
+    out.extend_from_slice(&text[start..]);
 }
 
 /// The digits of a time, with a point where it has decimals.

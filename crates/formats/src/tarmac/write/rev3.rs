@@ -63,8 +63,12 @@ fn push_stamp(line: &Line<'_>, out: &mut Vec<u8>) {
         Stamp::Dashes => out.extend_from_slice(&[b'-'; TIME]),
         Stamp::At(time) => {
             push_time(out, time);
-            let missing = TIME.saturating_sub(out.len() - start);
-            out.splice(start..start, std::iter::repeat_n(b' ', missing));
+            let width = out.len() - start;
+            if width < TIME {
+                out.resize(start + TIME, b' ');
+                out.copy_within(start..start + width, start + TIME - width);
+                out[start..start + TIME - width].fill(b' ');
+            }
             push_word(out, time.unit.name().as_bytes());
         }
     }
@@ -130,6 +134,7 @@ fn write_instruction(line: &Line<'_>, instruction: &Instruction<'_>, out: &mut V
 /// The opcode with the bracket behind it, as wide as the widest.
 fn push_opcode(out: &mut Vec<u8>, instruction: &Instruction<'_>) {
     match instruction.opcode {
+        None if instruction.length == 2 => out.extend_from_slice(b"----)    "),
         None => out.extend_from_slice(b"--------)"),
         Some(opcode) if instruction.length == 2 => {
             push_hex(out, u64::from(opcode), 4);

@@ -1,0 +1,82 @@
+//! `check` on steps: captures, and what the rules of a format do not see.
+
+use std::fs;
+use std::path::PathBuf;
+
+use tempfile::TempDir;
+
+use super::{example, text, unspool, unspool_with};
+
+/// From EL0 to EL1, and nobody says how; every line is as it should be.
+const LEVELS: &str = "\
+0 clk cpu0 IT (0) 0000000000001000 d503201f O EL0t_n : NOP
+1 clk cpu0 IT (1) 0000000000001004 d503201f O EL0t_n : NOP
+2 clk cpu0 IT (2) 0000000000001008 d503201f O EL1h_n : NOP
+3 clk cpu0 IT (3) 000000000000100c d503201f O EL1h_n : NOP
+";
+
+fn log(lines: &str) -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run.tarmac");
+    fs::write(&path, lines).unwrap();
+    (dir, path)
+}
+
+#[test]
+fn a_capture_has_steps() {
+    let path = example();
+    let run = unspool(&["check", text(&path), "--deny-warnings"]).clean();
+    assert_eq!(run.out, format!("{}: 2 sources, 78 steps, 5 gaps, nothing found\n", path.display()));
+    let one = unspool(&["check", text(&path), "--source", "ETE_1", "--json"]).clean().json();
+    assert_eq!((&one[0]["kind"], &one[0]["sources"]), (&"summary".into(), &1.into()));
+    unspool(&["check", text(&path), "--source", "ETE_7"]).expect(2, &["no source 'ETE_7'"]);
+    unspool(&["check", text(&path), "--native"]).expect(2, &["no rules of its own"]);
+}
+
+#[test]
+fn a_step_is_found_where_the_format_has_nothing_to_say() {
+    let (_dir, path) = log(LEVELS);
+    let run = unspool(&["check", text(&path)]).expect(1, &[]);
+    let expected = format!("{}: line 3: step-level-change: from level 0 to level 1", path.display());
+    assert!(run.out.starts_with(&expected), "{}", run.out);
+    assert!(run.out.contains(": 4 lines, 6 steps, 1 error, 0 warnings\n"), "{}", run.out);
+    let values = unspool(&["check", text(&path), "--json"]).expect(1, &[]).json();
+    let found = &values[0];
+    assert_eq!((&found["line"], &found["core"], &found["severity"]), (&3.into(), &0.into(), &"error".into()));
+    assert_eq!((&found["rule"], &found["section"]), (&"step-level-change".into(), &"state".into()));
+    assert_eq!(values[1]["rules"]["step-level-change"], 1);
+    let none = unspool(&["check", text(&path), "--limit", "0"]).expect(1, &[]);
+    assert!(none.out.contains("1 error") && !none.out.contains("line 3"), "{}", none.out);
+}
+
+#[test]
+fn one_of_both_is_chosen() {
+    let (_dir, path) = log(LEVELS);
+    let native = unspool(&["check", text(&path), "--native"]).clean();
+    assert_eq!(native.out, format!("{}: 4 lines, nothing found\n", path.display()));
+    let steps = unspool(&["check", text(&path), "--steps"]).expect(1, &[]);
+    assert!(steps.out.contains(": 6 steps, 1 error, 0 warnings\n"), "{}", steps.out);
+    unspool(&["check", text(&path), "--steps", "--native"]).expect(2, &["cannot be used with"]);
+}
+
+#[test]
+fn a_pipe_is_read_once() {
+    let run = unspool_with(&["check", "-"], LEVELS.as_bytes()).clean();
+    let expected = "standard input: 4 lines, steps not checked (a pipe is read once: see --steps), nothing found\n";
+    assert_eq!(run.out, expected);
+    let values = unspool_with(&["check", "-", "--json"], LEVELS.as_bytes()).clean().json();
+    assert!(values[0]["steps"].is_null() && values[0].get("steps").is_some(), "{values:?}");
+    let steps = unspool_with(&["check", "-", "--steps"], LEVELS.as_bytes()).expect(1, &[]);
+    assert!(steps.out.starts_with("standard input: line 3: step-level-change: "), "{}", steps.out);
+    unspool_with(&["check", "-", "--steps"], b"no trace at all").expect(2, &["standard input"]);
+}
+
+#[test]
+fn cores_are_followed_one_by_one() {
+    let two: String = LEVELS.lines().map(|line| format!("{line}\n{}\n", line.replace("cpu0", "cpu1"))).collect();
+    let (_dir, path) = log(&two);
+    let run = unspool(&["check", text(&path), "--steps"]).expect(1, &[]);
+    let found: Vec<&str> = run.out.lines().filter(|line| line.contains(": step-level-change: ")).collect();
+    assert_eq!(found.len(), 2, "{}", run.out);
+    assert!(found[1].contains(": line 6, core 1: "), "{}", run.out);
+}

@@ -1,0 +1,496 @@
+//! Remarks: comments in which a log that was lowered says what lines of Tarmac cannot.
+//!
+//! `# unspool covers ...` opens such a log, and says what its source tells. Others stand before the lines that they are
+//! about: the step that begins (`exception`, `context`, `gap`, ...), or the instruction or access that follows. Whoever
+//! leaves comments out still has a log, with less in it. All remarks are about the core of the line before, or the one
+//! that `# unspool core 1` names.
+
+use std::io::Write as _;
+
+use unspool_model::{
+    Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Modes, Security, TimeUnit,
+};
+
+use super::escape::escape;
+
+/// What every remark starts with.
+const MARK: &str = "# unspool ";
+
+/// What a remark says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Remark<'a> {
+    /// What the source of the log tells, and what times are counted in.
+    Covers(Coverage, TimeUnit),
+    /// What follows is about this core, unless lines say otherwise.
+    Core(u32),
+    /// What follows has no time, until a line says one.
+    NoTime,
+    /// A step begins that is no instruction. `time`: when, if not at the time of the line before. `text`: that of a note.
+    Step { event: Event, time: Option<Option<u64>>, text: &'a str },
+    /// The start of the text of the next note.
+    More(&'a str),
+    /// What the next instruction is.
+    Instruction(Outcome),
+    /// What became of the last instruction.
+    Went(Outcome),
+    /// The next lines are one access.
+    Access(Whole<'a>),
+}
+
+/// What is said of an instruction; what is `None` nobody knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in super::super) struct Outcome {
+    /// The opcode and the length, if the line cannot say them.
+    pub(in super::super) odd: Option<(Option<u32>, u8)>,
+    pub(in super::super) is_executed: Option<bool>,
+    pub(in super::super) branch: Option<Branch>,
+    pub(in super::super) za_index: Option<u8>,
+}
+
+/// An access to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) struct Whole<'a> {
+    pub(in super::super) direction: Direction,
+    pub(in super::super) address: u64,
+    pub(in super::super) size: u64,
+    pub(in super::super) is_tagged: bool,
+    /// So many lines follow that are parts of it.
+    pub(in super::super) lines: u32,
+    /// Its bytes, the lowest address first, if the lines do not say them.
+    pub(in super::super) data: &'a str,
+}
+
+impl<'a> Remark<'a> {
+    /// Adds the comment and its end.
+    pub(in super::super) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(MARK.as_bytes());
+        match self {
+            Self::Covers(coverage, unit) => {
+                out.extend_from_slice(b"covers");
+                field(out, "times", &unit_name(*unit));
+                coverage.iter().for_each(|facet| word(out, facet.name()));
+            }
+            Self::Core(core) => {
+                out.extend_from_slice(b"core");
+                word(out, &core.to_string());
+            }
+            Self::NoTime => out.extend_from_slice(b"no-time"),
+            Self::Step { event, time, text } => write_step(event, *time, text, out),
+            Self::More(text) => {
+                out.extend_from_slice(b"more text=");
+                escape(text, out);
+            }
+            Self::Instruction(outcome) => write_outcome("instruction", outcome, out),
+            Self::Went(outcome) => write_outcome("went", outcome, out),
+            Self::Access(whole) => write_whole(whole, out),
+        }
+        out.push(b'\n');
+    }
+
+    /// What a comment says; `None`: it is somebody else's, or cannot be understood.
+    pub(in super::super) fn parse(comment: &'a [u8]) -> Option<Self> {
+        let text = str::from_utf8(comment).ok()?.strip_prefix(MARK)?;
+        let (kind, rest) = text.split_once(' ').unwrap_or((text, ""));
+        Some(match kind {
+            "covers" => parse_covers(rest)?,
+            "core" => Self::Core(rest.parse().ok()?),
+            "no-time" => Self::NoTime,
+            "more" => Self::More(rest.strip_prefix("text=")?),
+            "instruction" => Self::Instruction(parse_outcome(rest)?),
+            "went" => Self::Went(parse_outcome(rest)?),
+            "access" => Self::Access(parse_whole(rest)?),
+            kind => parse_step(kind, rest)?,
+        })
+    }
+}
+
+fn word(out: &mut Vec<u8>, text: &str) {
+    out.push(b' ');
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn field(out: &mut Vec<u8>, key: &str, value: &str) {
+    word(out, key);
+    out.push(b'=');
+    out.extend_from_slice(value.as_bytes());
+}
+
+fn hex(out: &mut Vec<u8>, key: &str, number: u64) {
+    // Memory takes everything.
+    let _ = write!(out, " {key}={number:#x}");
+}
+
+fn truth(out: &mut Vec<u8>, key: &str, is_so: bool) {
+    field(out, key, if is_so { "yes" } else { "no" });
+}
+
+/// The fields of a remark: `key=value`, and words alone.
+fn fields(rest: &str) -> impl Iterator<Item = (&str, &str)> {
+    rest.split(' ').filter(|word| !word.is_empty()).map(|word| word.split_once('=').unwrap_or((word, "")))
+}
+
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+fn is_yes(text: &str) -> Option<bool> {
+    match text {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
+    }
+}
+
+/// `1e-9s`, `cycles`, `ticks`.
+fn unit_name(unit: TimeUnit) -> String {
+    match unit {
+        TimeUnit::Unknown => "ticks".into(),
+        TimeUnit::Cycles => "cycles".into(),
+        TimeUnit::Seconds(power) => format!("1e{power}s"),
+    }
+}
+
+fn parse_unit(text: &str) -> Option<TimeUnit> {
+    Some(match text {
+        "ticks" => TimeUnit::Unknown,
+        "cycles" => TimeUnit::Cycles,
+        text => TimeUnit::Seconds(text.strip_prefix("1e")?.strip_suffix('s')?.parse().ok()?),
+    })
+}
+
+fn parse_covers(rest: &str) -> Option<Remark<'_>> {
+    let (mut coverage, mut unit) = (Coverage::default(), TimeUnit::Unknown);
+    for (key, value) in fields(rest) {
+        if key == "times" && !value.is_empty() {
+            unit = parse_unit(value)?;
+            continue;
+        }
+        coverage = coverage.with(Facet::ALL.into_iter().find(|facet| facet.name() == key)?);
+    }
+    Some(Remark::Covers(coverage, unit))
+}
+
+fn write_step(event: &Event, time: Option<Option<u64>>, text: &str, out: &mut Vec<u8>) {
+    match event {
+        Event::State | Event::Instruction(_) => out.extend_from_slice(b"state"),
+        Event::Exception(exception) => write_exception(exception, out),
+        Event::ExceptionReturn { target } => {
+            out.extend_from_slice(b"return");
+            target.iter().for_each(|target| hex(out, "target", *target));
+        }
+        Event::Context(context) => write_context(context, out),
+        Event::Gap(gap) => {
+            out.extend_from_slice(b"gap");
+            match gap {
+                Gap::NoCode(address) => hex(out, "no-code", *address),
+                gap => word(out, gap_name(*gap)),
+            }
+        }
+        Event::Note => out.extend_from_slice(b"note"),
+    }
+    match time {
+        None => {}
+        Some(None) => field(out, "time", "none"),
+        Some(Some(time)) => field(out, "time", &time.to_string()),
+    }
+    if *event == Event::Note {
+        out.extend_from_slice(b" text=");
+        escape(text, out);
+    }
+}
+
+fn parse_step<'a>(kind: &str, rest: &'a str) -> Option<Remark<'a>> {
+    let (rest, text) = match kind {
+        "note" => rest.strip_prefix("text=").map(|text| ("", text)).or_else(|| rest.split_once(" text="))?,
+        _ => (rest, ""),
+    };
+    let event = match kind {
+        "state" => Event::State,
+        "exception" => Event::Exception(parse_exception(rest)?),
+        "return" => {
+            Event::ExceptionReturn { target: get(rest, "target").map(|text| number(text).ok_or(())).transpose().ok()? }
+        }
+        "context" => Event::Context(parse_context(rest)?),
+        "gap" => Event::Gap(parse_gap(rest)?),
+        "note" => Event::Note,
+        _ => return None,
+    };
+    let time = match get(rest, "time") {
+        None => None,
+        Some("none") => Some(None),
+        Some(time) => Some(Some(time.parse().ok()?)),
+    };
+    Some(Remark::Step { event, time, text })
+}
+
+fn get<'a>(rest: &'a str, wanted: &str) -> Option<&'a str> {
+    fields(rest).find(|(key, _)| *key == wanted).map(|(_, value)| value)
+}
+
+const KINDS: [(ExceptionKind, &str); 7] = [
+    (ExceptionKind::Unknown, "unknown"),
+    (ExceptionKind::Reset, "reset"),
+    (ExceptionKind::Synchronous, "synchronous"),
+    (ExceptionKind::Irq, "irq"),
+    (ExceptionKind::Fiq, "fiq"),
+    (ExceptionKind::SError, "serror"),
+    (ExceptionKind::Debug, "debug"),
+];
+
+fn write_exception(exception: &Exception, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"exception");
+    KINDS.iter().filter(|(kind, _)| *kind == exception.kind).for_each(|(_, name)| word(out, name));
+    exception.class.iter().for_each(|class| hex(out, "class", u64::from(*class)));
+    exception.call.iter().for_each(|call| hex(out, "call", u64::from(*call)));
+    exception.is_virtual.iter().for_each(|is_virtual| truth(out, "virtual", *is_virtual));
+    exception.return_address.iter().for_each(|address| hex(out, "return", *address));
+    exception.target.iter().for_each(|target| hex(out, "target", *target));
+}
+
+fn parse_exception(rest: &str) -> Option<Exception> {
+    let mut exception = Exception::default();
+    for (key, value) in fields(rest) {
+        match key {
+            "class" => exception.class = Some(u8::try_from(number(value)?).ok()?),
+            "call" => exception.call = Some(u16::try_from(number(value)?).ok()?),
+            "virtual" => exception.is_virtual = Some(is_yes(value)?),
+            "return" => exception.return_address = Some(number(value)?),
+            "target" => exception.target = Some(number(value)?),
+            "time" => {}
+            key => exception.kind = KINDS.iter().find(|(_, name)| *name == key)?.0,
+        }
+    }
+    Some(exception)
+}
+
+const SECURITY: [(Security, &str); 4] = [
+    (Security::Secure, "secure"),
+    (Security::NonSecure, "non-secure"),
+    (Security::Root, "root"),
+    (Security::Realm, "realm"),
+];
+
+fn write_context(context: &Context, out: &mut Vec<u8>) {
+    let &Context { level, security, is_aarch64, is_handler, process, thread, vmid, modes } = context;
+    out.extend_from_slice(b"context");
+    level.iter().for_each(|level| field(out, "level", &level.to_string()));
+    let security = SECURITY.iter().find(|(state, _)| Some(*state) == security);
+    security.iter().for_each(|(_, name)| field(out, "security", name));
+    is_aarch64.iter().for_each(|is_aarch64| truth(out, "aarch64", *is_aarch64));
+    is_handler.iter().for_each(|is_handler| truth(out, "handler", *is_handler));
+    process.iter().for_each(|process| hex(out, "process", *process));
+    thread.iter().for_each(|thread| hex(out, "thread", *thread));
+    vmid.iter().for_each(|vmid| hex(out, "vmid", u64::from(*vmid)));
+    if let Some(modes) = modes {
+        truth(out, "streaming", modes.streaming);
+        truth(out, "dit", modes.dit);
+        truth(out, "ssbs", modes.ssbs);
+        field(out, "vector-length", &modes.vector_length.to_string());
+        field(out, "tag-check-fault", &modes.tag_check_fault.to_string());
+    }
+}
+
+fn parse_context(rest: &str) -> Option<Context> {
+    let mut context = Context::default();
+    for (key, value) in fields(rest) {
+        let modes = context.modes;
+        match key {
+            "level" => context.level = Some(value.parse().ok()?),
+            "security" => context.security = Some(SECURITY.iter().find(|(_, name)| *name == value)?.0),
+            "aarch64" => context.is_aarch64 = Some(is_yes(value)?),
+            "handler" => context.is_handler = Some(is_yes(value)?),
+            "process" => context.process = Some(number(value)?),
+            "thread" => context.thread = Some(number(value)?),
+            "vmid" => context.vmid = Some(u32::try_from(number(value)?).ok()?),
+            "time" => {}
+            _ => context.modes = Some(parse_mode(modes.unwrap_or_default(), key, value)?),
+        }
+    }
+    Some(context)
+}
+
+fn parse_mode(mut modes: Modes, key: &str, value: &str) -> Option<Modes> {
+    match key {
+        "streaming" => modes.streaming = is_yes(value)?,
+        "dit" => modes.dit = is_yes(value)?,
+        "ssbs" => modes.ssbs = is_yes(value)?,
+        "vector-length" => modes.vector_length = value.parse().ok()?,
+        "tag-check-fault" => modes.tag_check_fault = value.parse().ok()?,
+        _ => return None,
+    }
+    Some(modes)
+}
+
+fn gap_name(gap: Gap) -> &'static str {
+    match gap {
+        Gap::Start => "start",
+        Gap::Overflow => "overflow",
+        Gap::Discard => "discard",
+        Gap::NoCode(_) => "no-code",
+        Gap::Damaged => "damaged",
+        Gap::Contradiction => "contradiction",
+    }
+}
+
+fn parse_gap(rest: &str) -> Option<Gap> {
+    let (key, value) = fields(rest).next()?;
+    let plain = [Gap::Start, Gap::Overflow, Gap::Discard, Gap::Damaged, Gap::Contradiction];
+    match key {
+        "no-code" => Some(Gap::NoCode(number(value)?)),
+        key => plain.into_iter().find(|gap| gap_name(*gap) == key),
+    }
+}
+
+fn write_outcome(kind: &str, outcome: &Outcome, out: &mut Vec<u8>) {
+    out.extend_from_slice(kind.as_bytes());
+    if let Some((opcode, length)) = outcome.odd {
+        field(out, "length", &length.to_string());
+        opcode.iter().for_each(|opcode| hex(out, "opcode", u64::from(*opcode)));
+    }
+    outcome.is_executed.iter().for_each(|is_executed| truth(out, "executed", *is_executed));
+    if let Some(Branch { taken, target }) = outcome.branch {
+        truth(out, "taken", taken);
+        target.iter().for_each(|target| hex(out, "target", *target));
+    }
+    outcome.za_index.iter().for_each(|index| field(out, "za-index", &index.to_string()));
+}
+
+fn parse_outcome(rest: &str) -> Option<Outcome> {
+    let mut outcome = Outcome::default();
+    let (mut opcode, mut target) = (None, None);
+    for (key, value) in fields(rest) {
+        match key {
+            "length" => outcome.odd = Some((None, value.parse().ok()?)),
+            "opcode" => opcode = Some(u32::try_from(number(value)?).ok()?),
+            "executed" => outcome.is_executed = Some(is_yes(value)?),
+            "taken" => outcome.branch = Some(Branch { taken: is_yes(value)?, target: None }),
+            "target" => target = Some(number(value)?),
+            "za-index" => outcome.za_index = Some(value.parse().ok()?),
+            _ => return None,
+        }
+    }
+    outcome.odd = outcome.odd.map(|(_, length)| (opcode, length));
+    outcome.branch = outcome.branch.map(|branch| Branch { target, ..branch });
+    Some(outcome)
+}
+
+const DIRECTIONS: [(Direction, &str); 4] = [
+    (Direction::Read, "read"),
+    (Direction::Write, "write"),
+    (Direction::Both, "both"),
+    (Direction::Neither, "neither"),
+];
+
+fn write_whole(whole: &Whole<'_>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"access");
+    DIRECTIONS.iter().filter(|(way, _)| *way == whole.direction).for_each(|(_, name)| word(out, name));
+    hex(out, "address", whole.address);
+    field(out, "size", &whole.size.to_string());
+    if whole.is_tagged {
+        word(out, "tagged");
+    }
+    field(out, "lines", &whole.lines.to_string());
+    if !whole.data.is_empty() {
+        field(out, "data", whole.data);
+    }
+}
+
+fn parse_whole(rest: &str) -> Option<Whole<'_>> {
+    let mut whole = Whole { direction: Direction::Read, address: 0, size: 0, is_tagged: false, lines: 0, data: "" };
+    for (key, value) in fields(rest) {
+        match key {
+            "address" => whole.address = number(value)?,
+            "size" => whole.size = value.parse().ok()?,
+            "tagged" => whole.is_tagged = true,
+            "lines" => whole.lines = value.parse().ok()?,
+            "data" => whole.data = value,
+            key => whole.direction = DIRECTIONS.iter().find(|(_, name)| *name == key)?.0,
+        }
+    }
+    Some(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(remark: &Remark<'_>) -> String {
+        let mut out = Vec::new();
+        remark.write(&mut out);
+        String::from_utf8_lossy(&out).trim_end_matches('\n').to_string()
+    }
+
+    #[test]
+    fn remarks_read_as_they_are_written() {
+        let step = |event| Remark::Step { event, time: None, text: "" };
+        let exception = Exception {
+            kind: ExceptionKind::Irq,
+            class: Some(0x15),
+            call: Some(7),
+            is_virtual: Some(true),
+            return_address: Some(0x1000),
+            target: Some(0x2000),
+        };
+        let context = Context {
+            level: Some(1),
+            security: Some(Security::Realm),
+            is_aarch64: Some(true),
+            is_handler: Some(false),
+            process: Some(7),
+            thread: Some(8),
+            vmid: Some(9),
+            modes: Some(Modes { streaming: true, vector_length: 3, ..Modes::default() }),
+        };
+        let whole =
+            Whole { direction: Direction::Both, address: 0x10, size: 0, is_tagged: true, lines: 2, data: "12xx" };
+        let taken = Branch { taken: true, target: Some(0x40) };
+        let outcome =
+            Outcome { odd: Some((Some(1), 3)), is_executed: Some(false), branch: Some(taken), za_index: Some(4) };
+        let rows = [
+            (
+                Remark::Covers(Coverage::of(&[Facet::Opcodes, Facet::Times]), TimeUnit::Seconds(-9)),
+                "covers times=1e-9s opcodes times",
+            ),
+            (Remark::Covers(Coverage::default(), TimeUnit::Cycles), "covers times=cycles"),
+            (Remark::Core(3), "core 3"),
+            (Remark::NoTime, "no-time"),
+            (Remark::Step { event: Event::State, time: Some(Some(5)), text: "" }, "state time=5"),
+            (
+                step(Event::Exception(exception)),
+                "exception irq class=0x15 call=0x7 virtual=yes return=0x1000 target=0x2000",
+            ),
+            (step(Event::ExceptionReturn { target: None }), "return"),
+            (step(Event::ExceptionReturn { target: Some(4) }), "return target=0x4"),
+            (
+                step(Event::Context(context)),
+                "context level=1 security=realm aarch64=yes handler=no process=0x7 thread=0x8 vmid=0x9 \
+                 streaming=yes dit=no ssbs=no vector-length=3 tag-check-fault=0",
+            ),
+            (step(Event::Gap(Gap::Overflow)), "gap overflow"),
+            (step(Event::Gap(Gap::NoCode(0x20))), "gap no-code=0x20"),
+            (Remark::Step { event: Event::Note, time: Some(None), text: "a text=b" }, "note time=none text=a text=b"),
+            (Remark::More("x"), "more text=x"),
+            (
+                Remark::Instruction(outcome),
+                "instruction length=3 opcode=0x1 executed=no taken=yes target=0x40 za-index=4",
+            ),
+            (Remark::Went(Outcome::default()), "went"),
+            (Remark::Access(whole), "access both address=0x10 size=0 tagged lines=2 data=12xx"),
+        ];
+        for (remark, expected) in rows {
+            let line = text(&remark);
+            assert_eq!(line, format!("# unspool {expected}"));
+            assert_eq!(Remark::parse(line.as_bytes()), Some(remark), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_remark() {
+        for line in ["# other", "# unspool", "# unspool gap sideways", "# unspool core x", "; unspool gap overflow"] {
+            assert_eq!(Remark::parse(line.as_bytes()), None, "{line}");
+        }
+    }
+}

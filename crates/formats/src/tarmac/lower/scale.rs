@@ -1,0 +1,101 @@
+//! Times of a source as a log writes them: in a unit that it has a word for.
+
+use unspool_model::TimeUnit;
+
+use super::super::clock::time_unit;
+use super::super::record::{Time, Unit};
+use super::super::write::Style;
+
+/// The units of seconds, and the power of ten of each.
+const UNITS: [(i8, Unit); 6] =
+    [(0, Unit::S), (-3, Unit::Ms), (-6, Unit::Us), (-9, Unit::Ns), (-12, Unit::Ps), (-15, Unit::Fs)];
+
+/// How times are written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scale {
+    unit: Unit,
+    decimals: u8,
+    multiply: Option<u64>,
+    divide: Option<u64>,
+}
+
+impl Scale {
+    /// Rev 3 has no decimals: what has no unit of its own is counted in the next finer one.
+    pub(super) fn new(unit: TimeUnit, style: Style) -> Self {
+        let whole = |unit| Self { unit, decimals: 0, multiply: Some(1), divide: Some(1) };
+        let power = match unit {
+            TimeUnit::Unknown => return whole(Unit::Tic),
+            TimeUnit::Cycles => return whole(Unit::Clk),
+            TimeUnit::Seconds(power) => power,
+        };
+        let factor = |powers: i8| 10_u64.checked_pow(u32::from(powers.unsigned_abs()));
+        if power > 0 {
+            return Self { multiply: factor(power), ..whole(Unit::S) };
+        }
+        let coarser = UNITS.iter().rev().find(|(unit, _)| *unit >= power);
+        let finer = UNITS.iter().find(|(unit, _)| *unit <= power);
+        match (style, coarser, finer) {
+            (Style::FastModels, Some((unit, name)), _) => Self { decimals: unit.abs_diff(power), ..whole(*name) },
+            (_, _, Some((unit, name))) => Self { multiply: factor(power - unit), ..whole(*name) },
+            _ => Self { divide: factor(power + 15), ..whole(Unit::Fs) },
+        }
+    }
+
+    /// What the log is read back with.
+    pub(super) fn unit(&self) -> TimeUnit {
+        time_unit(self.time(0))
+    }
+
+    /// Times stay as they are.
+    #[inline]
+    pub(super) fn is_exact(&self) -> bool {
+        (self.multiply, self.divide) == (Some(1), Some(1))
+    }
+
+    /// A time as the log counts; `None`: it is too large.
+    pub(super) fn count(&self, time: u64) -> Option<u64> {
+        let divided = self.divide.map_or(0, |divide| time / divide);
+        if divided == 0 { Some(0) } else { divided.checked_mul(self.multiply?) }
+    }
+
+    /// Digits of it are lost.
+    pub(super) fn has_rest(&self, time: u64) -> bool {
+        self.divide.map_or(time, |divide| time % divide) != 0
+    }
+
+    /// As it is written.
+    #[inline]
+    pub(super) fn time(&self, count: u64) -> Time {
+        Time { value: count, decimals: self.decimals, unit: self.unit }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_that_a_log_has_a_word_for() {
+        let seconds = TimeUnit::Seconds;
+        let rows = [
+            (TimeUnit::Cycles, Style::Rev3, 7, (Some(7), 0, Unit::Clk), TimeUnit::Cycles),
+            (TimeUnit::Unknown, Style::FastModels, 7, (Some(7), 0, Unit::Tic), TimeUnit::Unknown),
+            (seconds(-9), Style::Rev3, 7, (Some(7), 0, Unit::Ns), seconds(-9)),
+            (seconds(-7), Style::FastModels, 7, (Some(7), 1, Unit::Us), seconds(-7)),
+            (seconds(-7), Style::Rev3, 7, (Some(700), 0, Unit::Ns), seconds(-9)),
+            (seconds(-7), Style::Rev3, u64::MAX, (None, 0, Unit::Ns), seconds(-9)),
+            (seconds(2), Style::FastModels, 7, (Some(700), 0, Unit::S), seconds(0)),
+            (seconds(100), Style::FastModels, 7, (None, 0, Unit::S), seconds(0)),
+            (seconds(-17), Style::FastModels, 7, (Some(7), 2, Unit::Fs), seconds(-17)),
+            (seconds(-17), Style::Rev3, 765, (Some(7), 0, Unit::Fs), seconds(-15)),
+            (seconds(-128), Style::Rev3, 7, (Some(0), 0, Unit::Fs), seconds(-15)),
+        ];
+        for (unit, style, time, (count, decimals, name), read) in rows {
+            let scale = Scale::new(unit, style);
+            assert_eq!((scale.count(time), scale.decimals, scale.unit), (count, decimals, name), "{unit:?}");
+            assert_eq!(scale.unit(), read, "{unit:?}");
+        }
+        assert!(Scale::new(seconds(-17), Style::Rev3).has_rest(765));
+        assert!(!Scale::new(seconds(-17), Style::Rev3).has_rest(700));
+    }
+}

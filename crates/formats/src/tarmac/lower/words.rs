@@ -1,0 +1,161 @@
+//! What steps say in the words of lines: modes, registers, exceptions, branches.
+
+use unspool_isa::facts;
+use unspool_model::{self as model, Context, Exception, ExceptionKind, Instruction, Isa};
+
+use super::super::convert::opcode::is_branch;
+use super::super::record::{self, Branch, Event, InstructionSet, Record};
+use super::super::write::Style;
+use super::super::write::vectors::{AARCH32, AARCH64, Vector};
+
+/// The letter of an instruction set; `None`: Tarmac has none.
+#[inline]
+pub(super) fn letter(isa: Isa) -> Option<InstructionSet> {
+    match isa {
+        Isa::A64 => Some(InstructionSet::O),
+        Isa::A32 => Some(InstructionSet::A),
+        Isa::T32 => Some(InstructionSet::T),
+        Isa::Rv32 | Isa::Rv64 => None,
+    }
+}
+
+/// The instruction set in the words of those who know opcodes.
+pub(super) fn isa_of_facts(isa: Isa) -> unspool_isa::Isa {
+    match isa {
+        Isa::A32 => unspool_isa::Isa::A32,
+        Isa::T32 => unspool_isa::Isa::T32,
+        _ => unspool_isa::Isa::A64,
+    }
+}
+
+/// Adds the mode, if it says no more than is known. Of AArch32 the level alone tells user and hypervisor mode. Where
+/// there is none, Fast Models need dashes, so that nobody takes the log for that of a core without modes.
+pub(super) fn push_mode(style: Style, context: &Context, is_a64: bool, out: &mut Vec<u8>) {
+    let name = match (is_a64, context.level, context.is_handler) {
+        (true, Some(0), None | Some(false)) => "EL0t",
+        (true, Some(1), Some(false)) => "EL1t",
+        (true, Some(1), Some(true)) => "EL1h",
+        (true, Some(2), Some(false)) => "EL2t",
+        (true, Some(2), Some(true)) => "EL2h",
+        (true, Some(3), Some(false)) => "EL3t",
+        (true, Some(3), Some(true)) => "EL3h",
+        // Which stack pointer it is nobody says.
+        (true, Some(1), None) => "EL1",
+        (true, Some(2), None) => "EL2",
+        (true, Some(3), None) => "EL3",
+        (false, Some(0), _) => "usr",
+        (false, Some(2), _) => "hyp",
+        _ if style == Style::FastModels => return out.extend_from_slice(b"---_-"),
+        _ => return,
+    };
+    match style {
+        Style::Rev3 => out.extend(name.bytes().map(|letter| letter.to_ascii_lowercase())),
+        Style::FastModels => out.extend_from_slice(name.as_bytes()),
+    }
+    out.extend_from_slice(match (context.security, style) {
+        (None, _) => b"",
+        (Some(model::Security::Secure), _) => b"_s",
+        (Some(model::Security::NonSecure), Style::Rev3) => b"_ns",
+        (Some(model::Security::NonSecure), Style::FastModels) => b"_n",
+        (Some(model::Security::Root), _) => b"_rt",
+        (Some(model::Security::Realm), _) => b"_rl",
+    });
+}
+
+/// The BR line of Rev 3: where a branch went, if it is one by its opcode and the instruction set there is clear.
+#[inline]
+pub(super) fn led(style: Style, instruction: &Instruction) -> Option<Branch> {
+    let model::Branch { taken: true, target: Some(target) } = instruction.branch.filter(|_| style == Style::Rev3)?
+    else {
+        return None;
+    };
+    let facts = facts(isa_of_facts(instruction.isa), instruction.address, instruction.opcode?);
+    if !is_branch(&facts) {
+        return None;
+    }
+    let set = match facts.target.filter(|known| known.address == target).map(|known| known.isa) {
+        _ if instruction.isa == Isa::A64 => InstructionSet::O,
+        Some(unspool_isa::Isa::A32) => InstructionSet::A,
+        Some(unspool_isa::Isa::T32) => InstructionSet::T,
+        _ => return None,
+    };
+    Some(Branch { target, digits: 0, set: Some(set) })
+}
+
+/// The vector of AArch64 that an exception was taken to, if all that is known of it agrees.
+fn vector(exception: &Exception, is_a64: Option<bool>) -> Option<&'static Vector> {
+    let target = exception.target.filter(|target| target & 0x7f == 0)?;
+    let index = (target >> 7 & 0xf) as usize;
+    let kind = [ExceptionKind::Synchronous, ExceptionKind::Irq, ExceptionKind::Fiq, ExceptionKind::SError][index & 3];
+    let is_from_a64 = index < 12;
+    (kind == exception.kind && is_a64 == Some(is_from_a64)).then(|| &AARCH64[index])
+}
+
+/// The line of Rev 3 for an exception.
+pub(super) fn exception(exception: &Exception, is_a64: Option<bool>) -> Option<Record<'static>> {
+    let plain = |is_step, name| Record::Exception(record::Exception { is_step, vector: None, name });
+    if let Some(row) = vector(exception, is_a64) {
+        let (vector, name) = (Some(row.value), row.name.as_bytes());
+        return Some(Record::Exception(record::Exception { is_step: row.is_asynchronous, vector, name }));
+    }
+    let is_virtual = exception.is_virtual == Some(true);
+    Some(match exception.kind {
+        ExceptionKind::Unknown => return None,
+        ExceptionKind::Reset => plain(true, b"Reset"),
+        ExceptionKind::Debug => plain(true, b"Debug Halt Mode Entry"),
+        ExceptionKind::Synchronous => plain(false, b"Synchronous"),
+        ExceptionKind::Irq => Record::Asynchronous(if is_virtual { b"Virtual IRQ" } else { b"IRQ" }),
+        ExceptionKind::Fiq => Record::Asynchronous(if is_virtual { b"Virtual FIQ" } else { b"FIQ" }),
+        ExceptionKind::SError if is_virtual => Record::Asynchronous(b"Virtual System Error (Virtual Abort)"),
+        ExceptionKind::SError => Record::Asynchronous(b"System Error (Abort)"),
+    })
+}
+
+/// The line of Fast Models for an exception. `address`: that of the last instruction.
+pub(super) fn event(exception: &Exception, is_a64: Option<bool>, address: Option<u64>) -> Option<Record<'static>> {
+    let of_aarch32 = |offset: i64| AARCH32.iter().find(|row| row.value == offset);
+    let row = match (vector(exception, is_a64), exception.kind) {
+        (Some(row), _) => row,
+        (None, ExceptionKind::Reset) => of_aarch32(0)?,
+        (None, ExceptionKind::Irq) if is_a64 == Some(false) => of_aarch32(0x18)?,
+        (None, ExceptionKind::Fiq) if is_a64 == Some(false) => of_aarch32(0x1c)?,
+        _ => return None,
+    };
+    let is_synchronous = exception.kind == ExceptionKind::Synchronous;
+    let value = address.filter(|_| is_synchronous).or(exception.return_address);
+    let (number, name) = (Some(row.event.0), row.event.1.as_bytes());
+    Some(Record::Event(Event { value, mode: b"", number, name, is_exception: true }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_say_no_more_than_is_known() {
+        let secure = Some(model::Security::Secure);
+        let open = Some(model::Security::NonSecure);
+        let rows = [
+            (true, Some(0), None, open, "el0t_ns", "EL0t_n"),
+            (true, Some(1), Some(true), secure, "el1h_s", "EL1h_s"),
+            (true, Some(1), None, secure, "el1_s", "EL1_s"),
+            (true, Some(3), Some(false), Some(model::Security::Root), "el3t_rt", "EL3t_rt"),
+            (true, Some(2), Some(true), Some(model::Security::Realm), "el2h_rl", "EL2h_rl"),
+            (true, Some(4), Some(true), None, "", "---_-"),
+            (true, Some(0), Some(true), None, "", "---_-"),
+            (true, None, Some(true), secure, "", "---_-"),
+            (false, Some(0), None, None, "usr", "usr"),
+            (false, Some(1), None, open, "", "---_-"),
+            (false, Some(2), None, open, "hyp_ns", "hyp_n"),
+            (false, Some(3), None, secure, "", "---_-"),
+        ];
+        for (is_a64, level, is_handler, security, rev3, fast_models) in rows {
+            let context = Context { level, is_handler, security, ..Context::default() };
+            for (style, expected) in [(Style::Rev3, rev3), (Style::FastModels, fast_models)] {
+                let mut out = Vec::new();
+                push_mode(style, &context, is_a64, &mut out);
+                assert_eq!(String::from_utf8_lossy(&out), expected, "{context:?}");
+            }
+        }
+    }
+}

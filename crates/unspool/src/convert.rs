@@ -1,0 +1,253 @@
+//! From format to format: which ways there are, and what each comes to.
+//!
+//! steps of anything ─▶ **transfer** ─▶ a sink of a format
+//!
+//! Within a format, records stay as they are and never become steps. Between formats, steps carry what both can say; what
+//! the target has no word for is counted, and what it could only say untruly is refused. [`way`] says so beforehand, and
+//! the table in the documents is made from it.
+
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+
+use unspool_formats::{astf, stf, tarmac};
+use unspool_model::{Coverage, Facet, Loss, Pull, SinkError, SourceError, Step, StepSink};
+
+use crate::OpenedSteps;
+
+/// What steps come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// ETE or ETMv4 trace with its program.
+    Capture,
+    /// An ASTF file.
+    Astf,
+    /// An STF file of Arm instructions.
+    StfArm,
+    /// An STF file of RISC-V instructions.
+    StfRiscv,
+    /// A Tarmac log.
+    Tarmac,
+}
+
+/// What is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// ASTF.
+    Astf,
+    /// STF.
+    Stf,
+    /// Tarmac.
+    Tarmac,
+}
+
+/// What becomes of a trace on the way into another format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// Its records stay as they are.
+    Native,
+    /// As steps.
+    Steps {
+        /// What is carried over, if the trace tells it.
+        carried: Coverage,
+        /// What is counted as lost, if the trace tells it.
+        losses: Vec<Loss>,
+        /// What has to be there, or the trace is refused.
+        needs: &'static [&'static str],
+    },
+    /// Not at all.
+    Refused {
+        /// Why.
+        why: &'static str,
+        /// What helps.
+        unless: Option<&'static str>,
+    },
+}
+
+impl Origin {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Capture, Self::Astf, Self::StfArm, Self::StfRiscv, Self::Tarmac];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Capture => "ETE or ETMv4 capture",
+            Self::Astf => "ASTF",
+            Self::StfArm => "STF (Arm)",
+            Self::StfRiscv => "STF (RISC-V)",
+            Self::Tarmac => "Tarmac",
+        }
+    }
+
+    /// What such a trace can tell at best.
+    pub fn coverage(self) -> Coverage {
+        match self {
+            Self::Capture => Coverage::of(&[
+                Facet::Instructions,
+                Facet::Opcodes,
+                Facet::Branches,
+                Facet::Exceptions,
+                Facet::Levels,
+                Facet::Security,
+                Facet::Processes,
+                Facet::Times,
+            ]),
+            Self::Astf => astf::lower::coverage(),
+            Self::StfArm => stf::lower::coverage(),
+            Self::StfRiscv => Coverage::of(&[
+                Facet::Instructions,
+                Facet::Opcodes,
+                Facet::Branches,
+                Facet::Accesses,
+                Facet::Data,
+                Facet::Registers,
+                Facet::Exceptions,
+                Facet::Levels,
+            ]),
+            Self::Tarmac => tarmac::lower::coverage(),
+        }
+    }
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Astf, Self::Stf, Self::Tarmac];
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Astf => "ASTF",
+            Self::Stf => "STF",
+            Self::Tarmac => "Tarmac",
+        }
+    }
+
+    fn coverage(self) -> Coverage {
+        match self {
+            Self::Astf => astf::lower::coverage(),
+            Self::Stf => stf::lower::coverage(),
+            Self::Tarmac => tarmac::lower::coverage(),
+        }
+    }
+
+    /// What it has no word for.
+    pub fn losses(self) -> &'static [Loss] {
+        match self {
+            Self::Astf => astf::lower::LOSSES,
+            Self::Stf => stf::lower::LOSSES,
+            Self::Tarmac => tarmac::lower::LOSSES,
+        }
+    }
+
+    fn needs(self) -> &'static [&'static str] {
+        match self {
+            Self::Astf => &[
+                "instructions of AArch64",
+                "the address of each access",
+                "exception level, security state and stack pointer, told or given with --assume",
+                "the class of each exception",
+                "no gaps, unless the trace is Basic",
+                "one core (--core)",
+            ],
+            Self::Stf => &["one core (--core)"],
+            Self::Tarmac => &[],
+        }
+    }
+}
+
+/// What becomes of a trace on the way into another format.
+pub fn way(from: Origin, to: Format) -> Way {
+    match (from, to) {
+        (Origin::Astf, Format::Astf)
+        | (Origin::StfArm | Origin::StfRiscv, Format::Stf)
+        | (Origin::Tarmac, Format::Tarmac) => Way::Native,
+        (Origin::Capture, Format::Astf) => Way::Refused {
+            why: "a trace unit does not tell the addresses of accesses, and ASTF has to",
+            unless: Some("another trace of the same run supplies them: --accesses TRACE"),
+        },
+        (Origin::StfRiscv, Format::Astf) => {
+            Way::Refused { why: "ASTF has instructions of AArch64 only, and these are of RISC-V", unless: None }
+        }
+        (Origin::StfRiscv, Format::Tarmac) => {
+            Way::Refused { why: "Tarmac has instructions of Arm only, and these are of RISC-V", unless: None }
+        }
+        (from, to) => {
+            let tells = from.coverage();
+            let is_told = |loss: &Loss| loss.facet().is_none_or(|facet| tells.has(facet));
+            Way::Steps {
+                carried: tells.and(to.coverage()),
+                losses: to.losses().iter().copied().filter(is_told).collect(),
+                needs: to.needs(),
+            }
+        }
+    }
+}
+
+/// All ways as a table for people.
+pub fn table() -> String {
+    let mut text = String::from("| from | to | carried over | counted as lost | refused |\n|---|---|---|---|---|\n");
+    for (from, to) in Origin::ALL.into_iter().flat_map(|from| Format::ALL.map(|to| (from, to))) {
+        let (carried, lost, refused) = match way(from, to) {
+            Way::Native => ("every record, as it is".to_string(), String::new(), String::new()),
+            Way::Steps { carried, losses, needs } => {
+                let names: Vec<&str> = losses.iter().map(|loss| loss.name()).collect();
+                let needs = if needs.is_empty() { String::new() } else { format!("without: {}", needs.join("; ")) };
+                (carried.to_string(), names.join(", "), needs)
+            }
+            Way::Refused { why, unless } => {
+                let unless = unless.map_or(String::new(), |unless| format!(", unless {unless}"));
+                (String::new(), String::new(), format!("always: {why}{unless}"))
+            }
+        };
+        // Writing into a string cannot fail.
+        let _ = writeln!(text, "| {} | {} | {carried} | {lost} | {refused} |", from.name(), to.name());
+    }
+    text
+}
+
+/// Why steps were not handed over.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// No more steps come.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// They cannot be written.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+    /// No thread can be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// What was handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Transferred {
+    /// How many instructions.
+    pub instructions: u64,
+    /// Steps of other cores than the one that was chosen.
+    pub other_cores: u64,
+}
+
+/// Hands all steps of a source to a sink, those of one core if it is chosen; the source has a thread of its own. `watch`
+/// sees each step, and may stop it.
+pub fn transfer(
+    source: OpenedSteps,
+    core: Option<u32>,
+    sink: &mut dyn StepSink,
+    mut watch: impl FnMut(&Step, &dyn StepSink) -> ControlFlow<()>,
+) -> Result<Transferred, TransferError> {
+    let mut done = Transferred::default();
+    let mut steps = Pull::new(source).map_err(TransferError::Thread)?;
+    while let Some(step) = steps.next_step()? {
+        if core.is_some_and(|core| core != step.core) {
+            done.other_cores += 1;
+            continue;
+        }
+        done.instructions += u64::from(step.event.instruction().is_some());
+        sink.take(step)?;
+        if watch(step, sink).is_break() {
+            return Ok(done);
+        }
+    }
+    sink.finish()?;
+    Ok(done)
+}

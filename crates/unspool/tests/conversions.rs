@@ -1,0 +1,58 @@
+//! The table of conversions in the documents is the one that the code has.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+
+use unspool::convert::{Format, Origin, Way, table, way};
+use unspool::model::Loss;
+
+const HEAD: &str = "\
+# Conversions
+
+What becomes of a trace on the way from one format into another. Within a format records stay as they are, byte for byte.
+Between formats a trace goes step by step: what both can say is carried over; what the target has no word for is counted
+and told, with the first place, and `--deny-loss` makes it an error; what it could only say untruly is refused, with the
+place and what to do. Nothing is invented: an unknown byte of data stays unknown.
+
+STF and Tarmac written by unspool carry what they have no record or line for in comments of ours, which other tools pass
+over and unspool reads back. A capture that has both timestamps and cycle counts is told in timestamps; its cycle counts
+are not in the steps.
+
+The names in the fourth column are those of the loss report. This text is written by a test:
+`UPDATE=1 cargo test -p unspool --test conversions`.
+
+";
+
+#[test]
+fn the_document_is_up_to_date() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/conversions.md");
+    let wanted = HEAD.to_string() + &table() + "\n" + &losses();
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&path, &wanted).unwrap();
+    }
+    let found = fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(found, wanted, "run it with UPDATE=1");
+}
+
+/// What the names mean.
+fn losses() -> String {
+    let rows: Vec<String> =
+        Loss::ALL.iter().map(|loss| format!("| `{}` | {} |\n", loss.name(), loss.words())).collect();
+    format!("| loss | what is lost |\n|---|---|\n{}", rows.concat())
+}
+
+#[test]
+fn every_pair_has_a_way() {
+    let mut refused = Vec::new();
+    for (from, to) in Origin::ALL.into_iter().flat_map(|from| Format::ALL.map(|to| (from, to))) {
+        if let Way::Refused { why, .. } = way(from, to) {
+            assert!(!why.is_empty());
+            refused.push((from, to));
+        }
+    }
+    let expected =
+        [(Origin::Capture, Format::Astf), (Origin::StfRiscv, Format::Astf), (Origin::StfRiscv, Format::Tarmac)];
+    assert_eq!(refused, expected);
+}
