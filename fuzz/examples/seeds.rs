@@ -3,9 +3,11 @@
 //! Packets come from our own encoder, frames from our own formatter, archives from the zip room's check. Inputs that
 //! once failed lie beside them under names of their own and are not touched.
 
+use std::io::Cursor;
 use std::path::Path;
 use std::{fs, io};
 
+use unspool::{OpenSteps, What, open_steps, open_steps_of};
 use unspool_coresight::etm4::packet::{
     Address, ConditionalInstruction, ConditionalResult, Context, CycleCount, ExceptionAddress, FewAtoms, KeyResult,
     Security, SubIsa, TraceInfo,
@@ -13,7 +15,11 @@ use unspool_coresight::etm4::packet::{
 use unspool_coresight::etm4::{Atoms, Config, Packet};
 use unspool_coresight::frame::{Formatter, HSYNC};
 use unspool_formats::astf::example;
+use unspool_formats::astf::record::Storage;
+use unspool_formats::stf::build::StfVersion;
+use unspool_formats::tarmac::lower::Style;
 use unspool_fuzz::ini::SEPARATOR;
+use unspool_fuzz::steps::Told;
 use unspool_fuzz::{code, setup, stf, zip};
 
 /// A name and the bytes.
@@ -31,6 +37,7 @@ fn main() -> io::Result<()> {
         ("astf", astfs()),
         ("stf", stfs()),
         ("tarmac", tarmacs()),
+        ("steps", steps()),
     ];
     for (room, seeds) in rooms {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(room);
@@ -360,9 +367,9 @@ fn astfs() -> Vec<Seed> {
     seeds
 }
 
-/// The group of every kind of record, and a few of them in every container, whole and with a byte changed.
-fn stfs() -> Vec<Seed> {
-    let body = joined(&[
+/// Records of many kinds behind a header.
+fn stf_body() -> Vec<u8> {
+    joined(&[
         b"\x03\x02\0\0\0hi\x05\x02\0\x08\x01\0\0\0\x02\0\0\0\x03\0\0\0\xf0\x13\0\0\0",
         b"\x1f\0\x10\0\x80\0\0\0\0\xf1\x01\x45",
         b"\x28\x05\0\x11\x08\x07\x06\x05\x04\x03\x02\x01\x29\x0a\0\xf1\x01\0",
@@ -371,7 +378,12 @@ fn stfs() -> Vec<Seed> {
         b"\x64\0\0\0\0\0\0\0\x40\x01\x03\0\0\0\0\0\0\0\x65\0\0\0\x90\0\0\0\0\xe6\x04\x13\0\0\0\xf0\x13\0\0\0",
         b"\xfb\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01",
         b"\xfa\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\x05\x01\0\0\0\0\0\0\0",
-    ]);
+    ])
+}
+
+/// The group of every kind of record, and a few of them in every container, whole and with a byte changed.
+fn stfs() -> Vec<Seed> {
+    let body = stf_body();
     let with = |choice: u8, bytes: &[u8]| [&[choice][..], bytes].concat();
     let change = [30, 0, 1];
     let mut seeds = vec![("file", with(0, &[stf::HEADER, &body].concat())), ("behind_header", with(1, &body))];
@@ -386,26 +398,31 @@ fn stfs() -> Vec<Seed> {
     seeds
 }
 
-/// A few lines of every producer, in one piece and in drops, and one of them packed.
-fn tarmacs() -> Vec<Seed> {
-    let fast_models = b"0 clk E 00008000 00000001 CoreEvent_RESET\n\
+/// A few lines of every producer: Fast Models, Rev 3, and those of RTL.
+const LOGS: [&[u8]; 3] = [
+    b"0 clk E 00008000 00000001 CoreEvent_RESET\n\
         1 clk cpu0 IT (1) 0000a10e:00000000b10e_NS,00000000c110_S e8920300 T hyp_n : LDM r2,{r8,r9}\n\
         1 clk cpu0 MR8X 0000b350:00000000e350 00000000_0000b4f0\n1 clk cpu1 MR4 efefef5c (ABORTED)\n\
         1 clk cpu0 R r10 0000c3d2\n2 clk IS (2) 0000b3c8 54ffff2b O EL3h_s : B.LT {pc}-0x1c\n\
         2 clk R DC CISW 00000000:00000240\n2 clk R Z2 c0240000_00000000_40390000_00000000\n\
         2 clk BW4D_PS I_RCBS O_RCBS 12 0080001000 d4c3b2a1\n2 clk FD (12) 00008000 00008010 A\n\
-        2 clk E 0000041c handler 00000019 CoreEvent_ModeChange\n9 clk CADI E simulation_stopped\n";
-    let rev3 = b"Tarmac Text Rev 3t\r\n      17 ns  ES  EXC [0x00] Reset\r\n            BR (00000010) A\r\n\
+        2 clk E 0000041c handler 00000019 CoreEvent_ModeChange\n9 clk CADI E simulation_stopped\n",
+    b"Tarmac Text Rev 3t\r\n      17 ns  ES  EXC [0x00] Reset\r\n            BR (00000010) A\r\n\
         46 ns  ES  (00000010:059ff028) A svc:     CCFAIL LDREQ pc,{pc}+0x30\r\n-----------     ES  IRQ\r\n\
         \x20  ST 00006150  ........ ....xx## ........ 3635203e   S:0000006150/12 NM NSH\r\n\
         \x20     00006140  21000d74 ........ ........ ........   S:0000006140/12 NM NSH\r\n\
-        \x20  R V6<127:64> 1020304050607080\r\n   R Q0 (AARCH32) -------- 00000000\r\n";
-    let rtl = b"12.480000us E HALTED 1\n512ns IT 00000420 4a09        LDR      r2,[pc,#36]\n\
+        \x20  R V6<127:64> 1020304050607080\r\n   R Q0 (AARCH32) -------- 00000000\r\n",
+    b"12.480000us E HALTED 1\n512ns IT 00000420 4a09        LDR      r2,[pc,#36]\n\
         512ns MR2_I 0000023e b5f80000\n4177 cyc IT (00031a40:00000006) 00031a40     4ba3 T16 LDR r3,[pc,#652]\n\
         4175 cyc MNW4___D 20031c40 0df0adba\n9 ns IT (00000100:0000000a) 00000100 ea00000b A :   B pc+0x2c\n\
         9 ns MNW8____ (00000074:000000c1) 01013ff8 00000000 01000028\n9 ns MCW4___R (00000074:000000c1) TRANSFER 00000007\n\
         60 cs IT (000000000052c4d0) 54fffd8a O  ---_- :        b.ge\t0x52c480\n60 cs W04 X ffffffa8d4e02b54 02170215\n\
-        # comment\n\nR psr x2xxX0xx";
+        # comment\n\nR psr x2xxX0xx",
+];
+
+/// A few lines of every producer, in one piece and in drops, and one of them packed.
+fn tarmacs() -> Vec<Seed> {
+    let [fast_models, rev3, rtl] = LOGS;
     let with = |choice: u8, bytes: &[u8]| [&[choice][..], bytes].concat();
     // A zstd frame that holds its bytes as they are: header, one block, no checksum.
     let packed = [b"\x28\xb5\x2f\xfd\x20\x0e\x71\0\0", &b"R r0 00000000\n"[..]].concat();
@@ -417,4 +434,46 @@ fn tarmacs() -> Vec<Seed> {
         ("rtl_drops", with(0x0a, rtl)),
         ("zstd", with(0, &packed)),
     ]
+}
+
+/// The example of ASTF, a capture and the logs of every producer: as they are, and as they are in the other formats.
+fn steps() -> Vec<Seed> {
+    let with = |choice: u8, bytes: &[u8]| [&[choice][..], bytes].concat();
+    let open = |what, file: Vec<u8>| {
+        let options = OpenSteps { what: Some(what), threads: Some(1), ..OpenSteps::default() };
+        Told::of(open_steps_of("seed", Cursor::new(file), &options).expect("a file of ours")).0
+    };
+    let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/hello-ete");
+    let options = OpenSteps { source: Some("0x10".into()), ..OpenSteps::default() };
+    let capture = Told::of(open_steps(&package, &options).expect("our example")).0;
+    let mut example = example::records();
+    example[0] = example::header().stored(Storage::Raw).to_bytes();
+    let example = example.as_flattened();
+    let stf = [stf::HEADER, &stf_body()].concat();
+    let [fast_models, rev3, rtl] = LOGS;
+    let mut seeds = vec![
+        ("astf", with(0, example)),
+        ("astf_basic", with(0x34, example)),
+        ("stf", with(1, &stf)),
+        ("fast_models", with(0x02, fast_models)),
+        ("fast_models_big", with(0x7a, fast_models)),
+        ("rev3", with(0x3a, rev3)),
+        ("rtl", with(0x8a, rtl)),
+    ];
+    let sources = [
+        (["astf_as_stf", "astf_as_rev3", "astf_as_fast_models"], open(What::Astf, example.to_vec())),
+        (["capture_as_stf", "capture_as_rev3", "capture_as_fast_models"], capture),
+        (["log_as_stf", "log_as_rev3", "log_as_fast_models"], open(What::Tarmac, fast_models.to_vec())),
+        (["rev3_as_stf", "rev3_as_rev3", "rev3_as_fast_models"], open(What::Tarmac, rev3.to_vec())),
+    ];
+    for (names, told) in sources {
+        let told = told.start(60);
+        let log = |style| told.tarmac(style).map(|(log, _)| log);
+        let files = [told.stf(StfVersion::V1_6), log(Style::Rev3), log(Style::FastModels)];
+        let choices = [0x31, 0x0a, 0x2e];
+        for ((name, choice), file) in names.into_iter().zip(choices).zip(files) {
+            seeds.extend(file.map(|file| (name, with(choice, &file))));
+        }
+    }
+    seeds
 }

@@ -12,6 +12,7 @@ pub mod frames;
 pub mod ini;
 pub mod packets;
 pub mod setup;
+pub mod steps;
 pub mod stf;
 pub mod tarmac;
 pub mod walk;
@@ -21,7 +22,7 @@ pub mod zip;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them, in the order of the house.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     ("frames", frames::check),
     ("packets", packets::check),
     ("elements", elements::check),
@@ -32,4 +33,5 @@ pub const TARGETS: [Target; 10] = [
     ("astf", astf::check),
     ("stf", stf::check),
     ("tarmac", tarmac::check),
+    ("steps", steps::check),
 ];

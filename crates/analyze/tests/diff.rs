@@ -275,7 +275,7 @@ fn an_exception_out_of_el0_leaves_the_level_open() {
     let level = |level| event(Event::Context(Context { level: Some(level), ..Context::default() }));
     let exception = event(Event::Exception(Exception { kind: ExceptionKind::SError, ..Exception::default() }));
     let steps = line(20);
-    let silent = [&[level(0)], &steps[..5], &[exception.clone()], &steps[5..]].concat();
+    let silent = [&[level(0)], &steps[..5], std::slice::from_ref(&exception), &steps[5..]].concat();
     let told = |behind| [&[level(0)], &steps[..5], &[exception.clone(), level(behind)], &steps[5..]].concat();
     assert!(diff(&silent, &told(1)).1.is_clean());
     assert!(!diff(&told(2), &told(1)).1.is_clean());

@@ -49,6 +49,8 @@ Examples:
   unspool dump trace.zstf                  the instructions of an STF file, with all that belongs to them
   unspool stats trace.zstf                 its instruction mix
   unspool slice trace.zstf part.zstf --skip 1000 --limit 50
+  unspool convert run.tarmac run.astf.xz   a trace in another format; what is lost is told
+  unspool diff snapshot/ run.tarmac        what two traces of one run tell differently
 
 Exit codes: 0 all is well, 1 the trace has problems, 2 unspool could not do it.";
 

@@ -979,7 +979,7 @@ fn each_refusal_says_why() {
             Some(1),
             "astf-memory-size",
         ),
-        ("no vector length", PLUS, vec![at(0), executed(0x100, LD1B)], Some(1), "(vl=BITS)"),
+        ("no vector length", PLUS, vec![at(0), executed(0x100, LD1B)], Some(1), "--assume vl=BITS"),
         (
             "no context behind EL0",
             PLUS,
@@ -1114,6 +1114,43 @@ fn trace_lines(records: &[Bytes]) -> Vec<(Line, Option<Option<u64>>)> {
     records.iter().for_each(|record| lifter.push(record, &mut |_, told| item(told)));
     lifter.finish(&mut |_, told| item(told));
     lines
+}
+
+/// What a model shows of prefetches and maintenance: the opcode, and registers before it.
+const OPERATIONS: &str = "\
+1 clk IT (1) 00001000 d2840001 O EL1h_n : MOV x1,#0x2000
+1 clk R X1 0000000000002000
+2 clk IT (2) 00001004 910043ff O EL1h_n : ADD sp,sp,#0x10
+2 clk R SP_EL1 0000000000009010
+3 clk IT (3) 00001008 f9802020 O EL1h_n : PRFM PLDL1KEEP,[x1,#0x40]
+4 clk IT (4) 0000100c f98003e0 O EL1h_n : PRFM PLDL1KEEP,[sp]
+5 clk IT (5) 00001010 d50b7e21 O EL1h_n : DC CIVAC,x1
+6 clk IT (6) 00001014 d34cfc21 O EL1h_n : LSR x1,x1,#12
+6 clk R X1 0000000000000002
+7 clk IT (7) 00001018 d5088321 O EL1h_n : TLBI VAE1IS,x1
+8 clk IT (8) 0000101c d503201f O EL1h_n : NOP
+";
+
+#[test]
+fn a_log_with_registers_tells_where_operations_go() {
+    use unspool_formats::tarmac;
+    let log = Cursor::new(OPERATIONS.as_bytes().to_vec());
+    let reader = tarmac::read::Reader::new(log, tarmac::read::ReadOptions::default()).unwrap();
+    let mut source = tarmac::steps::Steps::new(reader, false);
+    let (facets, unit, options) = (source.coverage(), source.time_unit(), LowerOptions::default());
+    let header = header(facets, unit, &options).unwrap();
+    let mut lowerer = Lowerer::new(vec![header.to_bytes()], &header, facets, unit, &options).unwrap();
+    source
+        .each(&mut |step| {
+            lowerer.take(step).unwrap();
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    lowerer.finish().unwrap();
+    let records = lowerer.into_sink();
+    assert_eq!(errors(&records), [""; 0]);
+    let expected = "el1h, 1000, 1004, 1008 2040+1, 100c 9010+1, 1010 2000+1, 1014, 1018 2000+1, 101c";
+    assert_eq!(shorts(&records), expected);
 }
 
 /// Branches of the program in the logs, and whether they are always taken.

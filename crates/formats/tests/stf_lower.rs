@@ -662,7 +662,14 @@ fn comments_of_riscv_are_notes() {
     trace.comment("unspool executed no").unwrap();
     trace.instruction(&stf::build::Step::plain(0x3000, 0x13)).unwrap();
     let (_, _, steps) = all(opened(trace.finish().sink));
-    let expected = ["note made by hand", "note here", "rv64 1000 None", "note unspool executed no", "rv64 3000 None"];
+    let expected = [
+        "note made by hand",
+        "note here",
+        "rv64 1000 None",
+        "note unspool executed no",
+        "Gap(Start)",
+        "rv64 3000 None",
+    ];
     assert_eq!(brief(&steps), expected);
 }
 

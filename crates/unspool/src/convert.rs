@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::ops::ControlFlow;
 
 use unspool_formats::{astf, stf, tarmac};
-use unspool_model::{Coverage, Facet, Loss, Pull, SinkError, SourceError, Step, StepSink};
+use unspool_model::{Coverage, Facet, Loss, SinkError, SourceError, Step, StepSink};
 
 use crate::OpenedSteps;
 
@@ -213,9 +213,6 @@ pub enum TransferError {
     /// They cannot be written.
     #[error(transparent)]
     Sink(#[from] SinkError),
-    /// No thread can be started.
-    #[error("cannot start a thread: {0}")]
-    Thread(std::io::Error),
 }
 
 /// What was handed over.
@@ -227,27 +224,37 @@ pub struct Transferred {
     pub other_cores: u64,
 }
 
-/// Hands all steps of a source to a sink, those of one core if it is chosen; the source has a thread of its own. `watch`
-/// sees each step, and may stop it.
+/// Hands all steps of a source to a sink, those of one core if it is chosen. `watch` sees each step, and may stop it.
+///
+/// Both are on this thread: a step is handed over in less time than it takes to carry it to another one.
 pub fn transfer(
-    source: OpenedSteps,
+    mut source: OpenedSteps,
     core: Option<u32>,
     sink: &mut dyn StepSink,
     mut watch: impl FnMut(&Step, &dyn StepSink) -> ControlFlow<()>,
 ) -> Result<Transferred, TransferError> {
     let mut done = Transferred::default();
-    let mut steps = Pull::new(source).map_err(TransferError::Thread)?;
-    while let Some(step) = steps.next_step()? {
+    let mut stopped = None;
+    source.each(&mut |step| {
         if core.is_some_and(|core| core != step.core) {
             done.other_cores += 1;
-            continue;
+            return ControlFlow::Continue(());
         }
         done.instructions += u64::from(step.event.instruction().is_some());
-        sink.take(step)?;
-        if watch(step, sink).is_break() {
-            return Ok(done);
+        if let Err(error) = sink.take(step) {
+            stopped = Some(Err(error));
+            return ControlFlow::Break(());
         }
+        let flow = watch(step, sink);
+        if flow.is_break() {
+            stopped = Some(Ok(()));
+        }
+        flow
+    })?;
+    match stopped {
+        Some(Err(error)) => return Err(error.into()),
+        Some(Ok(())) => {}
+        None => sink.finish()?,
     }
-    sink.finish()?;
     Ok(done)
 }

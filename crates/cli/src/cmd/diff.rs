@@ -4,27 +4,32 @@
 
 mod text;
 
+use std::fs::Metadata;
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use unspool::analyze::diff::{Differ, Ending, Finding, Options, Site, Summary, Why, comparable};
 use unspool::capture::Capture;
 use unspool::formats::tarmac::parse::ParseOptions;
 use unspool::formats::tarmac::read::ReadOptions;
-use unspool::model::{Coverage, Facet, Pull, SourceError, Step, StepSource};
-use unspool::{Error, OpenSteps, Trace, What, open_steps};
+use unspool::model::{Coverage, Facet, Pull, SourceError, Step, StepSource, TimeUnit};
+use unspool::{Error, OpenSteps, OpenedSteps, Trace, What, open_steps, open_steps_of};
 
 use crate::Verdict;
 use crate::args::{ImageArgs, OutputArgs, tell};
+use crate::astf::is_standard;
 use crate::json::Object;
 use crate::output::{Output, is_same};
+use crate::progress::{Meter, Progress};
 
 /// Compare two traces of one run, on what both can tell; their formats may differ
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// A capture, an ASTF or STF file, or a Tarmac log
+    /// A capture, an ASTF or STF file, or a Tarmac log ('-': standard input)
     #[arg(value_name = "A")]
     a: PathBuf,
 
@@ -104,6 +109,7 @@ Examples:
   unspool diff snapshot/ run.tarmac
   unspool diff old.astf new.astf --all --limit 20
   unspool diff a.zstf b.zstf --ignore registers,data
+  ssh model cat run.tarmac | unspool diff snapshot/ -
 
 One of them may start earlier, end later or have gaps: that is told and is no difference, unless --strict. Times are
 never compared.
@@ -123,8 +129,12 @@ fn context(text: &str) -> Result<usize, String> {
 
 /// Compares.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let sides = [Named::new(&args.a)?, Named::new(&args.b)?];
-    let pulls = [args.open(&args.a, &args.sides.source_a)?, args.open(&args.b, &args.sides.source_b)?];
+    if is_standard(&args.a) && is_standard(&args.b) {
+        bail!("only one of them can come through the standard input");
+    }
+    let (a, pull_a) = args.open(&args.a, &args.sides.source_a)?;
+    let (b, pull_b) = args.open(&args.b, &args.sides.source_b)?;
+    let (sides, pulls) = ([a, b], [pull_a, pull_b]);
     let mut output = args.output()?;
     let mut report = Report { sides, code: text::Code::default(), json: args.output.json, line: String::new() };
     let done = Differ::new(args.options()).run(pulls, &mut |finding| {
@@ -160,7 +170,7 @@ impl Args {
         }
     }
 
-    fn open(&self, path: &Path, source: &Option<String>) -> anyhow::Result<Pull> {
+    fn open(&self, path: &Path, source: &Option<String>) -> anyhow::Result<(Named, Pull)> {
         let options = OpenSteps {
             source: source.clone(),
             codes: self.images.load()?,
@@ -168,11 +178,27 @@ impl Args {
             big_endian: self.sides.big_endian,
             ..OpenSteps::default()
         };
-        let steps = match open_steps(path, &options) {
-            Err(Error::WhichSource { .. }) => open_steps(path, &OpenSteps { source: first_source(path)?, ..options }),
-            opened => opened,
+        let meter = Meter {
+            read: Arc::clone(&options.bytes_read),
+            size: path.metadata().ok().filter(Metadata::is_file).map(|about| about.len()),
         };
-        Pull::new(Opened(steps?)).context("cannot start a thread")
+        let (named, steps) = if is_standard(path) {
+            let name = "standard input".to_string();
+            let (what, input) = What::peek(io::stdin()).with_context(|| name.clone())?;
+            let steps = open_steps_of(&name, input, &OpenSteps { what: Some(what), ..options })?;
+            (Named { name, what }, steps)
+        } else {
+            let named = Named::new(path)?;
+            let steps = match open_steps(path, &options) {
+                Err(Error::WhichSource { .. }) => {
+                    open_steps(path, &OpenSteps { source: first_source(path)?, ..options })
+                }
+                opened => opened,
+            };
+            (named, steps?)
+        };
+        let is_shown = path == self.a && !self.output.json;
+        Ok((named, Pull::new(Opened { steps, meter, is_shown }).context("cannot start a thread")?))
     }
 
     fn output(&self) -> anyhow::Result<Output> {
@@ -194,16 +220,36 @@ fn first_source(path: &Path) -> anyhow::Result<Option<String>> {
     Ok(first)
 }
 
-/// A source that was opened, whatever it is.
-struct Opened(Box<dyn StepSource + Send>);
+/// A source that was opened, whatever it is, and how far it was read.
+struct Opened {
+    steps: OpenedSteps,
+    meter: Meter,
+    /// It is this one that the progress bar is about.
+    is_shown: bool,
+}
+
+/// How many steps go by between two looks at the progress bar.
+const STRIDE: u64 = 1 << 16;
 
 impl StepSource for Opened {
     fn coverage(&self) -> Coverage {
-        self.0.coverage()
+        self.steps.coverage()
+    }
+
+    fn time_unit(&self) -> TimeUnit {
+        self.steps.time_unit()
     }
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
-        self.0.each(take)
+        let (mut progress, mut count) = (Progress::new(!self.is_shown), 0);
+        let Self { steps, meter, .. } = self;
+        steps.each(&mut |step| {
+            count += 1;
+            if count % STRIDE == 0 {
+                meter.show(&mut progress);
+            }
+            take(step)
+        })
     }
 }
 

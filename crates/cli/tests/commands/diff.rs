@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::{example, text, unspool};
+use super::{example, text, unspool, unspool_with};
 
 const LOG: &str = "\
 0 clk cpu0 IT (0) 0000000000001000 d2800020 O EL1h_n : MOV x0,#1
@@ -46,6 +46,16 @@ fn a_log_is_like_itself() {
     let values = run.json();
     assert_eq!(values.len(), 1);
     assert_eq!((&values[0]["equal"], &values[0]["common"]), (&true.into(), &5.into()));
+}
+
+#[test]
+fn one_of_them_may_come_through_a_pipe() {
+    let (_dir, [a, _]) = logs(LOG);
+    for words in [["diff", "-", text(&a)], ["diff", text(&a), "-"]] {
+        let run = unspool_with(&words, LOG.as_bytes()).clean();
+        assert!(run.out.contains("standard input, 5 instructions"), "{}", run.out);
+    }
+    unspool_with(&["diff", "-", "-"], b"").expect(2, &["only one of them"]);
 }
 
 #[test]

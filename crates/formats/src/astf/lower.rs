@@ -89,8 +89,11 @@ pub fn header(coverage: Coverage, unit: TimeUnit, options: &LowerOptions) -> Res
         (coverage.has(Facet::Instructions), "instructions, and the source tells none"),
         (coverage.has(Facet::Opcodes), "opcodes, and the source tells none"),
         (coverage.has(Facet::Accesses), "the addresses of accesses to memory, and the source tells none"),
-        (is_level_known, "Exception levels, and the source tells none: assume one (el=0..3)"),
-        (is_security_known, "Security states, and the source tells none: assume one (security=secure|nonsecure)"),
+        (is_level_known, "Exception levels, and the source tells none: assume one (--assume el=0..3)"),
+        (
+            is_security_known,
+            "Security states, and the source tells none: assume one (--assume security=secure|nonsecure)",
+        ),
     ];
     if let Some((_, what)) = needs.iter().find(|(is_there, _)| !is_there) {
         return Err(SinkError::Refused { place: None, reason: format!("ASTF needs {what}") });

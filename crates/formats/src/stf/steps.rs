@@ -289,7 +289,7 @@ impl<'t> Teller<'t> {
     fn bytes(&mut self, group: &lift::Instruction<'_>, size: u16) -> u16 {
         if self.counts_bits.is_none() && !self.is_arm {
             let xlen = if group.iem == RV32 { Xlen::Rv32 } else { Xlen::Rv64 };
-            let known = riscv_facts(xlen, group.pc, group.opcode).bytes.map(u16::from);
+            let known = riscv_facts(xlen, group.pc, group.opcode).bytes;
             self.counts_bits = match known {
                 Some(bytes) if size == bytes => Some(false),
                 Some(bytes) if size == bytes * 8 => Some(true),

@@ -24,7 +24,7 @@ pub(super) fn assumed(text: &str) -> Result<Context, String> {
             ("sp", "x") => Ok(Context { is_handler: Some(true), ..context }),
             ("sp", other) => Err(format!("'{other}' is no stack pointer: 0 for SP_EL0, x for SP_ELx")),
             ("vl", bits) => {
-                let is_length = |bits: &u16| bits % 128 == 0 && (128..=2048).contains(bits);
+                let is_length = |bits: &u16| bits.is_multiple_of(128) && (128..=2048).contains(bits);
                 let bits: Option<u16> = bits.parse().ok().filter(is_length);
                 let bits =
                     bits.ok_or_else(|| format!("'{value}' is no vector length: 128 to 2048 bits in steps of 128"))?;

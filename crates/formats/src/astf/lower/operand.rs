@@ -138,7 +138,7 @@ impl Operands<'_> {
     /// From where the registers of a fill or a copy point to where it is.
     ///
     /// Behind the prologue, the length is negative and counts up where the registers point behind what is to be done.
-    /// Otherwise they point to the rest of it, or, of a copy that goes down, behind it.
+    /// Otherwise they point to the rest of it, or, of a copy that goes down, behind it. The epilogue leaves nothing.
     fn done(&self, stage: Stage) -> Result<u64, Missing> {
         const IS_CPY: u32 = 1 << 26;
         let is_copy_down = || self.field(22, 2) != 0b11 && self.opcode & IS_CPY != 0;
@@ -146,6 +146,7 @@ impl Operands<'_> {
             Stage::Prologue => Ok(0),
             Stage::Main | Stage::Epilogue => match self.x(RN)? {
                 0 => Ok(0),
+                _ if stage == Stage::Epilogue => Err(Missing("accesses to the rest")),
                 length if length.cast_signed() < 0 => Ok(length),
                 _ if is_copy_down() => Err(Missing("the direction of the copy")),
                 _ => Ok(0),
@@ -304,8 +305,10 @@ mod tests {
         let rows: &[Row<'_>] = &[
             ("setp", 0x19c2_0420, &[to], 0, "w2000+0"),
             ("setm, nothing left", 0x19c2_4420, &[to, ("x1", 0)], 0, "w2000+0"),
-            ("sete, 16 left, counted up", 0x19c2_8420, &[to, ("x1", minus_16)], 0, "w1ff0+0"),
-            ("sete, 16 left, counted down", 0x19c2_8420, &[to, ("x1", 16)], 0, "w2000+0"),
+            ("setm, 16 left, counted up", 0x19c2_4420, &[to, ("x1", minus_16)], 0, "w1ff0+0"),
+            ("setm, 16 left, counted down", 0x19c2_4420, &[to, ("x1", 16)], 0, "w2000+0"),
+            ("sete, nothing left", 0x19c2_8420, &[to, ("x1", 0)], 0, "w2000+0"),
+            ("sete, 16 left", 0x19c2_8420, &[to, ("x1", 16)], 0, "without accesses to the rest"),
             ("setm, nobody says how many are left", 0x19c2_4420, &[to], 0, "without x1"),
             ("cpyfp", 0x1901_0440, &[to, from], 0, "r3000+0 w2000+0"),
             ("cpyp", 0x1d01_0440, &[to, from], 0, "r3000+0 w2000+0"),

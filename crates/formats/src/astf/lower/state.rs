@@ -147,16 +147,21 @@ impl Known {
 
     /// The state as the format has it, or why it cannot be told.
     pub(super) fn state(&self) -> Result<State, &'static str> {
-        let el = self.level().ok_or("nobody says at which Exception level this is: assume one (el=0..3)")?;
+        let el = self.level().ok_or("nobody says at which Exception level this is: assume one (--assume el=0..3)")?;
         let secure = match self.told.security.or(self.assumed.security) {
             Some(Security::Secure) => true,
             Some(Security::NonSecure) => false,
             Some(Security::Root | Security::Realm) => {
                 return Err("ASTF has no Root and no Realm state: leave such instructions out");
             }
-            None => return Err("nobody says in which Security state this is: assume one (security=secure|nonsecure)"),
+            None => {
+                return Err(
+                    "nobody says in which Security state this is: assume one (--assume security=secure|nonsecure)",
+                );
+            }
         };
-        let handler = self.handler(el).ok_or("nobody says which stack pointer is used: assume one (sp=0|x)")?;
+        let handler =
+            self.handler(el).ok_or("nobody says which stack pointer is used: assume one (--assume sp=0|x)")?;
         Ok(State { el, secure, handler, ..self.rest() })
     }
 

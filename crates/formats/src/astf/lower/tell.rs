@@ -119,6 +119,10 @@ impl<S: RecordSink> Lowerer<S> {
         let operands = Operands { opcode: open.opcode, pc: open.address, registers: &self.registers, level, stack };
         self.derived.clear();
         self.missing = operands.accesses(open.word.access.operation, &mut self.derived).err();
+        if self.missing.is_some() {
+            // There may be half of them.
+            self.derived.clear();
+        }
         for access in &mut self.derived {
             access.address = sanitized(access.address, level);
         }
@@ -311,7 +315,7 @@ impl<S: RecordSink> Lowerer<S> {
             self.put_context()?;
         }
         if open.word.access.vector && !self.known.has_modes() {
-            let what = "is one of vectors, and nobody says how long they are: assume a length (vl=BITS)";
+            let what = "is one of vectors, and nobody says how long they are: assume a length (--assume vl=BITS)";
             return Err(BuildError::Effect { opcode: open.opcode, pc: open.address, what });
         }
         if self.is_basic && self.builder.next().is_some_and(|next| next != open.address) {

@@ -47,7 +47,7 @@ mod tests {
         for note in ["", "plain", "two\nlines\r\n", "\\n", "a\\", "\0\x1b\t\x7f", "größer \\x4", " text= "] {
             let mut line = Vec::new();
             escape(note, &mut line);
-            assert!(!line.iter().any(|byte| byte.is_ascii_control()), "{note:?}");
+            assert!(!line.iter().any(u8::is_ascii_control), "{note:?}");
             let mut again = String::new();
             unescape(str::from_utf8(&line).unwrap_or_default(), &mut again);
             assert_eq!(again, note);

@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn values_have_their_digits() {
-        let rows: [(&[(u8, u8)], &str, bool); 4] = [
+        type Row<'r> = (&'r [(u8, u8)], &'r str, bool);
+        let rows: [Row<'_>; 4] = [
             (&[(0x12, 0xff), (0x34, 0xff)], "3412", false),
             (&[(0x02, 0x0f), (0, 0)], "xxx2", false),
             // What would be read as a prefix.

@@ -1,0 +1,259 @@
+//! Steps of any file, in every format: what was written without a loss comes back.
+//!
+//! Input: byte 0 chooses. Its lowest two bits say what the rest is: ASTF, STF, Tarmac, or what its first bytes say. The
+//! others say how it is read and written, see [`Choice`].
+//!
+//! Held against it: every file is steps, then an end or an error; every sink takes them, or refuses them with a reason;
+//! what STF and Tarmac got without a loss comes back, but for places, the number of the core (STF) and steps that say
+//! nothing (Tarmac); ASTF that was written breaks no rule of ASTF; statistics and rules take all steps.
+
+use std::io::Cursor;
+use std::ops::ControlFlow;
+
+use unspool::{OpenSteps, What, open_steps_of};
+use unspool_analyze::check::Checker;
+use unspool_analyze::stats::Stats;
+use unspool_formats::astf::record::{Level, Storage};
+use unspool_formats::stf::build::StfVersion;
+use unspool_formats::tarmac::lower::Style;
+use unspool_formats::tarmac::parse::ParseOptions;
+use unspool_formats::{astf, stf, tarmac};
+use unspool_model::{Context, Coverage, Event, Losses, Security, SinkError, Step, StepSink, StepSource, TimeUnit};
+
+/// More steps than this are not taken: a few bytes may be gigabytes.
+const MOST: usize = 20_000;
+
+/// How a file is read, and how its steps are written.
+#[derive(Debug, Clone, Copy)]
+pub struct Choice(pub u8);
+
+impl Choice {
+    fn has(self, bit: u8) -> bool {
+        self.0 >> bit & 1 != 0
+    }
+
+    fn what(self) -> Option<What> {
+        [Some(What::Astf), Some(What::Stf), Some(What::Tarmac), None][usize::from(self.0 & 3)]
+    }
+
+    /// Bit 2: ASTF is a Basic trace.
+    fn level(self) -> Level {
+        if self.has(2) { Level::Basic } else { Level::BasicPlus }
+    }
+
+    /// Bit 3: the user vouches for a state of execution.
+    fn assumed(self) -> Context {
+        let context = Context {
+            level: Some(1),
+            security: Some(Security::NonSecure),
+            is_aarch64: Some(true),
+            is_handler: Some(true),
+            ..Context::default()
+        };
+        if self.has(3) { context } else { Context::default() }
+    }
+
+    /// Bit 4: STF has version 1.6.
+    fn version(self) -> StfVersion {
+        if self.has(4) { StfVersion::V1_6 } else { StfVersion::V1_3 }
+    }
+
+    /// Bit 5: Tarmac in the words of Fast Models.
+    fn style(self) -> Style {
+        if self.has(5) { Style::FastModels } else { Style::Rev3 }
+    }
+
+    /// Bit 6: data of Tarmac is big-endian. Bit 7: Thumb is implied there.
+    fn options(self) -> OpenSteps {
+        let parse = ParseOptions { implicit_thumb: self.has(7) };
+        OpenSteps {
+            what: self.what(),
+            tarmac: tarmac::read::ReadOptions { parse },
+            big_endian: self.has(6),
+            threads: Some(1),
+            ..OpenSteps::default()
+        }
+    }
+}
+
+/// What a source tells.
+#[derive(Debug)]
+pub struct Told {
+    coverage: Coverage,
+    unit: TimeUnit,
+    steps: Vec<Step>,
+}
+
+impl Told {
+    /// The first steps of a source, and whether it ends well.
+    pub fn of(mut source: impl StepSource) -> (Self, bool) {
+        let (coverage, unit, mut steps) = (source.coverage(), source.time_unit(), Vec::new());
+        let end = source.each(&mut |step| {
+            steps.push(step.clone());
+            if steps.len() < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        if let Err(error) = &end {
+            assert!(!error.to_string().is_empty());
+        }
+        (Self { coverage, unit, steps }, end.is_ok())
+    }
+
+    /// No more than its first steps.
+    pub fn start(mut self, most: usize) -> Self {
+        self.steps.truncate(most);
+        self
+    }
+
+    /// As STF.
+    pub fn stf(&self, version: StfVersion) -> Option<Vec<u8>> {
+        let options = stf::lower::LowerOptions { version };
+        let mut lowerer = written(stf::lower::Lowerer::new(Vec::new(), self.coverage, self.unit, &options))?;
+        let losses = self.lower(&mut lowerer)?;
+        assert!(losses.is_empty(), "{losses}");
+        Some(lowerer.into_sink())
+    }
+
+    /// As Tarmac, and what was lost.
+    pub fn tarmac(&self, style: Style) -> Option<(Vec<u8>, Losses)> {
+        let options = tarmac::lower::LowerOptions { style, disassemble: false };
+        let mut lowerer = written(tarmac::lower::Lowerer::new(Vec::new(), self.coverage, self.unit, &options))?;
+        let losses = self.lower(&mut lowerer)?;
+        assert!(losses.iter().all(|(loss, _)| tarmac::lower::LOSSES.contains(&loss)), "{losses}");
+        Some((lowerer.into_inner(), losses))
+    }
+
+    /// As records of ASTF.
+    fn astf(&self, choice: Choice) -> Option<Vec<astf::Bytes>> {
+        let (level, assumed) = (Some(choice.level()), choice.assumed());
+        let options = astf::lower::LowerOptions { level, storage: Storage::Raw, assumed };
+        let header = written(astf::lower::header(self.coverage, self.unit, &options))?;
+        let sink = vec![header.to_bytes()];
+        let mut lowerer = written(astf::lower::Lowerer::new(sink, &header, self.coverage, self.unit, &options))?;
+        let losses = self.lower(&mut lowerer)?;
+        assert!(losses.iter().all(|(loss, _)| astf::lower::LOSSES.contains(&loss)), "{losses}");
+        Some(lowerer.into_sink())
+    }
+
+    fn lower(&self, sink: &mut dyn StepSink) -> Option<Losses> {
+        written(self.steps.iter().try_for_each(|step| sink.take(step)))?;
+        written(sink.finish())?;
+        Some(sink.losses().clone())
+    }
+}
+
+/// What is not written has a reason.
+fn written<T>(result: Result<T, SinkError>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(SinkError::Refused { reason, .. }) => {
+            assert!(!reason.is_empty());
+            None
+        }
+        Err(error) => panic!("memory: {error}"),
+    }
+}
+
+/// Holds the promises against these bytes.
+pub fn check(data: &[u8]) {
+    let Some((choice, file)) = data.split_first() else { return };
+    let choice = Choice(*choice);
+    let Ok(source) = open_steps_of("file", Cursor::new(file.to_vec()), &choice.options()) else { return };
+    let (told, _) = Told::of(source);
+    analyzed(&told);
+    if let Some(records) = told.astf(choice) {
+        is_astf(&records);
+    }
+    if let Some(bytes) = told.stf(choice.version()) {
+        let (again, ends_well) = Told::of(open(What::Stf, bytes));
+        assert!(ends_well);
+        let numberless = |step: &Step| (0, plain(step, false));
+        same(&told, &again, numberless, |_| true);
+    }
+    if let Some((log, losses)) = told.tarmac(choice.style())
+        && losses.is_empty()
+    {
+        let (again, ends_well) = Told::of(open(What::Tarmac, log));
+        assert!(ends_well);
+        let numbered = |step: &Step| (step.core, plain(step, true));
+        same(&told, &again, numbered, says_something);
+    }
+}
+
+fn open(what: What, file: Vec<u8>) -> impl StepSource {
+    let options = OpenSteps { what: Some(what), threads: Some(1), ..OpenSteps::default() };
+    open_steps_of("written", Cursor::new(file), &options).expect("it was written")
+}
+
+/// Takes all steps.
+fn analyzed(told: &Told) {
+    let mut checker = Checker::new(told.coverage);
+    let mut stats = Stats::new(|_, opcode| format!("{:x}", opcode >> 24));
+    let mut found = |finding: unspool_analyze::check::Finding| assert!(!finding.detail.is_empty());
+    for step in &told.steps {
+        checker.step(step, &mut found);
+        stats.take(step);
+    }
+    checker.finish(&mut found);
+    let report = stats.finish();
+    let instructions = told.steps.iter().filter(|step| step.event.instruction().is_some()).count();
+    assert_eq!(report.all().instructions, instructions as u64);
+}
+
+/// No rule of the format is broken.
+fn is_astf(records: &[astf::Bytes]) {
+    let mut checker = astf::check::Checker::new();
+    let mut found = |finding: astf::check::Finding| {
+        assert!(finding.rule.severity != astf::check::Severity::Error, "{finding:?}");
+    };
+    records.iter().for_each(|record| checker.push(record, &mut found));
+    checker.finish(&mut found);
+    let file: Vec<u8> = records.as_flattened().to_vec();
+    assert!(Told::of(open(What::Astf, file)).1);
+}
+
+/// The same steps of each core in the same order. Times may be counted in another unit.
+fn same(told: &Told, again: &Told, plain: impl Fn(&Step) -> (u32, Step), says: impl Fn(&Step) -> bool) {
+    assert_eq!(told.coverage, again.coverage);
+    let is_cut = told.steps.len() == MOST || again.steps.len() == MOST;
+    let by_core = |steps: &[Step]| {
+        let mut steps: Vec<_> = steps.iter().filter(|step| says(step)).map(&plain).collect();
+        steps.sort_by_key(|(core, _)| *core);
+        steps
+    };
+    let (mut wanted, found) = (by_core(&told.steps), by_core(&again.steps));
+    if told.unit != again.unit {
+        let scale = |time| told.unit.convert(time, again.unit);
+        wanted.iter_mut().for_each(|(_, step)| step.time = step.time.and_then(scale));
+    }
+    for (index, (wanted, found)) in wanted.iter().zip(&found).enumerate() {
+        assert_eq!(wanted, found, "step {index}");
+    }
+    assert!(is_cut || wanted.len() == found.len(), "{:?}", wanted.get(found.len()).or(found.get(wanted.len())));
+}
+
+fn says_something(step: &Step) -> bool {
+    step.event != Event::State || step.registers().len() > 0 || step.accesses().len() > 0
+}
+
+/// What a step says, but where, and of which core; and without bits that nobody knows. To Tarmac, data of which nothing
+/// is known is no data.
+fn plain(step: &Step, is_tarmac: bool) -> Step {
+    let known = |(value, known): &(u8, u8)| (value & known, *known);
+    let mut plain = Step::default();
+    (plain.time, plain.event) = (step.time, step.event);
+    if step.event == Event::Note {
+        plain.set_note(step.note());
+    }
+    for write in step.registers() {
+        plain.write_register_known(write.name, write.low, write.bytes.iter().map(known));
+    }
+    for access in step.accesses() {
+        let is_known = !is_tarmac || access.bytes.iter().any(|(_, known)| *known != 0);
+        let bytes = access.bytes.iter().filter(|_| is_known).map(known);
+        plain.access_known(access.direction, access.address, access.size, bytes);
+        if access.is_tagged {
+            plain.tag_last_access();
+        }
+    }
+    plain
+}
