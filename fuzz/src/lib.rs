@@ -12,6 +12,7 @@ pub mod frames;
 pub mod ini;
 pub mod packets;
 pub mod setup;
+pub mod slice;
 pub mod steps;
 pub mod stf;
 pub mod tarmac;
@@ -22,7 +23,7 @@ pub mod zip;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them, in the order of the house.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     ("frames", frames::check),
     ("packets", packets::check),
     ("elements", elements::check),
@@ -34,4 +35,5 @@ pub const TARGETS: [Target; 11] = [
     ("stf", stf::check),
     ("tarmac", tarmac::check),
     ("steps", steps::check),
+    ("slice", slice::check),
 ];

@@ -1,0 +1,159 @@
+//! Cuts of any file: what was chosen is in them, and they are as good as the file.
+//!
+//! Input: byte 0 chooses. Its lowest bits say what the rest is: ASTF, STF, or Tarmac; bit 2 that each piece is a trace of
+//! its own. The next four bytes say which of 32 instructions are wanted, over and over again.
+//!
+//! Held against it: every cut ends; it has the instructions that were chosen, in order; it can be read, and breaks no rule
+//! of its format if the file breaks none.
+
+use std::io::Cursor;
+use std::ops::ControlFlow;
+
+use unspool_formats::slice::{Candidate, Choice, Select};
+use unspool_formats::stf::lift::Follower;
+use unspool_formats::tarmac::Record;
+use unspool_formats::{astf, stf, tarmac};
+
+/// Chooses, and remembers what.
+struct Mask {
+    wanted: u32,
+    chosen: Vec<usize>,
+}
+
+impl Select for Mask {
+    fn choose(&mut self, candidate: &Candidate) -> Choice {
+        if self.wanted >> (candidate.index % 32) & 1 == 0 {
+            return Choice::Leave;
+        }
+        self.chosen.push(candidate.index as usize);
+        Choice::Take
+    }
+}
+
+/// Holds the promises against these bytes.
+pub fn check(data: &[u8]) {
+    let Some((&[choice, a, b, c, d], file)) = data.split_first_chunk() else { return };
+    let (split, mask) = (choice & 4 != 0, Mask { wanted: u32::from_le_bytes([a, b, c, d]), chosen: Vec::new() });
+    match choice & 3 {
+        0 => of_astf(file, split, mask),
+        1 => of_stf(file, split, mask),
+        _ => of_tarmac(file, split, mask),
+    }
+}
+
+/// The cuts have what was chosen, and no error if the file has none.
+fn compared<I: PartialEq + std::fmt::Debug>(
+    pieces: &[Vec<u8>],
+    chosen: &[usize],
+    file: (Vec<I>, Vec<String>),
+    read: impl Fn(&[u8]) -> (Vec<I>, Vec<String>),
+) {
+    let (all, errors) = file;
+    let mut found = Vec::new();
+    for piece in pieces {
+        let (mut instructions, new) = read(piece);
+        found.append(&mut instructions);
+        assert!(!errors.is_empty() || new.is_empty(), "{new:#?}");
+    }
+    let wanted: Vec<_> = chosen.iter().filter_map(|index| all.get(*index)).collect();
+    assert!(found.iter().eq(wanted.iter().copied()), "{found:x?} are not {wanted:x?}");
+}
+
+fn of_astf(file: &[u8], split: bool, mut mask: Mask) {
+    let Ok(mut reader) = astf::read::Reader::in_place(file) else { return };
+    let (header, mut pieces) = (reader.header().to_bytes(), Vec::<Vec<astf::Bytes>>::new());
+    let sliced = astf::slice::slice(&mut reader, &mut mask, astf::slice::SliceOptions { split }, &mut pieces);
+    let Ok(sliced) = sliced else { return };
+    assert_eq!(sliced.instructions, mask.chosen.len() as u64);
+    assert!(split || pieces.len() <= 1);
+    let pieces: Vec<Vec<u8>> = pieces.iter().map(|piece| [&header, piece.as_flattened()].concat()).collect();
+    compared(&pieces, &mask.chosen, records_of_astf(file), records_of_astf);
+}
+
+/// The instructions, and what is wrong.
+fn records_of_astf(file: &[u8]) -> (Vec<astf::Bytes>, Vec<String>) {
+    let (mut checker, mut errors, mut instructions) = (astf::check::Checker::new(), Vec::new(), Vec::new());
+    let mut keep = |finding: astf::check::Finding| {
+        if finding.rule.severity == astf::check::Severity::Error {
+            errors.push(format!("{finding:?}"));
+        }
+    };
+    let mut reader = astf::read::Reader::in_place(file).expect("it was read before");
+    checker.push(&reader.header().to_bytes(), &mut keep);
+    while let Ok(records) = reader.next_records()
+        && !records.is_empty()
+    {
+        for record in records {
+            checker.push(record, &mut keep);
+            if matches!(astf::record::View::new(record), astf::record::View::Instruction(_)) {
+                instructions.push(*record);
+            }
+        }
+    }
+    checker.finish(&mut keep);
+    (instructions, errors)
+}
+
+fn of_stf(file: &[u8], split: bool, mut mask: Mask) {
+    let open = |file: &[u8]| stf::read::Reader::new(Cursor::new(file.to_vec()), stf::read::ReadOptions { threads: 1 });
+    let Ok(mut reader) = open(file) else { return };
+    let (options, mut pieces) = (stf::slice::SliceOptions { sign: false, split }, Vec::<Vec<u8>>::new());
+    let Ok(sliced) = stf::slice::slice_by(&mut reader, &mut mask, options, &mut pieces) else { return };
+    assert_eq!(sliced.instructions, mask.chosen.len() as u64);
+    assert!(split || pieces.len() <= 1);
+    compared(&pieces, &mask.chosen, groups_of_stf(file), groups_of_stf);
+}
+
+fn groups_of_stf(file: &[u8]) -> (Vec<(u64, u32)>, Vec<String>) {
+    let open = || stf::read::Reader::new(Cursor::new(file.to_vec()), stf::read::ReadOptions { threads: 1 });
+    let mut instructions = Vec::new();
+    let read = open().expect("it was read before").each_instruction(&mut Follower::default(), |instruction| {
+        instructions.push((instruction.pc, instruction.opcode));
+        ControlFlow::Continue(())
+    });
+    read.expect("it was read before");
+    let (mut checker, mut errors) = (stf::check::Checker::new(), Vec::new());
+    let mut keep = |finding: stf::check::Finding| {
+        if finding.rule.severity == stf::check::Severity::Error {
+            errors.push(format!("{finding:?}"));
+        }
+    };
+    let read = open().expect("it was read before").each(|place, record| {
+        checker.push(place, record, &mut keep);
+        ControlFlow::Continue(())
+    });
+    read.expect("it was read before");
+    checker.finish(&mut keep);
+    (instructions, errors)
+}
+
+fn of_tarmac(file: &[u8], split: bool, mut mask: Mask) {
+    let Ok(mut reader) = tarmac::read::Reader::new(file, tarmac::read::ReadOptions::default()) else { return };
+    let dialect = reader.dialect();
+    let options = tarmac::slice::SliceOptions { split, core: None, dialect: Some(dialect) };
+    let mut pieces = Vec::<Vec<u8>>::new();
+    let Ok(sliced) = tarmac::slice::slice(&mut reader, &mut mask, options, &mut pieces, |_, _| {}) else { return };
+    assert_eq!(sliced.instructions, mask.chosen.len() as u64);
+    let lines = |file: &[u8]| lines_of_tarmac(file, dialect);
+    compared(&pieces, &mask.chosen, lines(file), lines);
+}
+
+fn lines_of_tarmac(file: &[u8], dialect: tarmac::dialect::Dialect) -> (Vec<Vec<u8>>, Vec<String>) {
+    let (mut checker, mut errors, mut instructions) = (tarmac::check::Checker::new(dialect), Vec::new(), Vec::new());
+    let mut keep = |finding: tarmac::check::Finding| {
+        if finding.rule.severity == tarmac::check::Severity::Error {
+            errors.push(format!("{finding:?}"));
+        }
+    };
+    let mut reader = tarmac::read::Reader::new(file, tarmac::read::ReadOptions::default()).expect("memory");
+    let read = reader.each(|place, line| {
+        checker.push(place, line, &mut keep);
+        if matches!(line.record, Record::Instruction(_)) {
+            instructions.push(line.raw.to_vec());
+        }
+        ControlFlow::Continue(())
+    });
+    read.expect("it was read before");
+    checker.finish(&mut keep);
+    (instructions, errors)
+}
