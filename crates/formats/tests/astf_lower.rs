@@ -383,6 +383,23 @@ fn any_trace_comes_back() {
     assert!(instructions > 100_000 && traps > 5_000, "{instructions} instructions and {traps} traps");
 }
 
+/// Nothing was executed in some of these contexts; they are told all the same.
+#[test]
+fn contexts_without_instructions_come_back() {
+    let mut trace = Builder::new(Vec::new(), &Header::new(Level::BasicPlus, false, Storage::Raw)).unwrap();
+    let at = |el| State { el, handler: el > 0, ..State::default() };
+    trace.context(&at(1)).unwrap();
+    trace.context(&State { unsupported: true, ..at(1) }).unwrap();
+    for process in [1, 2, 3] {
+        trace.context(&State { process: Some(Process { pid: process, tid: None }), ..at(1) }).unwrap();
+    }
+    trace.instruction(&BuildStep::plain(0x8000, NOP)).unwrap();
+    let records = trace.finish();
+    let (back, losses) = there_and_back(&records);
+    assert_same(&back, &records, "contexts");
+    assert!(losses.is_empty(), "{losses}");
+}
+
 /// A source that tells what a Tarmac log tells.
 fn everything() -> Coverage {
     Coverage::of(&Facet::ALL)

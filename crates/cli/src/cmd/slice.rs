@@ -142,7 +142,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     }
     if is_capture(args) {
         let name = args.input.display();
-        bail!("{name}: a capture cannot be cut; convert it first ('unspool convert {name} trace.astf') and cut that");
+        bail!("{name}: a capture cannot be cut; convert it first ('unspool convert {name} trace.tarmac') and cut that");
     }
     match open(&args.input, args.threads(), &args.tarmac)? {
         None => Ok(Verdict::Problems),

@@ -95,6 +95,11 @@ impl Known {
         }
     }
 
+    /// It was said to be AArch64.
+    pub(super) fn is_aarch64(&self) -> bool {
+        self.told.is_aarch64 == Some(true)
+    }
+
     /// It was said to be AArch32.
     pub(super) fn is_aarch32(&self) -> bool {
         self.told.is_aarch64 == Some(false)

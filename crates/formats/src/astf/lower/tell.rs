@@ -349,7 +349,8 @@ impl<S: RecordSink> Lowerer<S> {
 
     fn context(&mut self, step: &Step, context: &Context) -> Result<(), SinkError> {
         self.close()?;
-        if self.known.waits() && is_whole(context) && !self.known.is_aarch32() && !self.is_unsupported {
+        let is_supported = !self.is_unsupported || self.known.is_aarch64();
+        if self.known.waits() && is_whole(context) && !self.known.is_aarch32() && is_supported {
             self.write_context(Some(step.place))?;
         }
         if !self.is_unsupported || context.is_aarch64 == Some(true) {
