@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::super::lift::Follower;
 use super::error::MOST_WARNINGS;
-use super::{LONGEST, Place, ReadError, ReadErrorKind, Reader, Source, Warning, descriptor};
+use super::{Fault, LONGEST, Place, ReadError, ReadErrorKind, Reader, Source, Warning, descriptor};
 use crate::stf::Record;
 
 /// With more than this left, more than one chunk is added at a time.
@@ -87,7 +87,9 @@ impl<R: Read> Reader<R> {
         let part = chunks.next(spare);
         let expected = chunks.markers();
         let warnings: Vec<Warning> = chunks.take_warnings().collect();
-        let next = Some(part.chunk).filter(|_| part.length > 0);
+        // A chunk that is damaged from its first byte on is one all the same.
+        let is_damaged = matches!(part.end, Some(Some(ReadErrorKind::Chunk { fault, .. })) if fault != Fault::NoChunk);
+        let next = Some(part.chunk).filter(|_| part.length > 0 || is_damaged);
         if next.is_none() || self.count.chunk != next {
             self.judge(next, expected);
         }
