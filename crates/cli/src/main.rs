@@ -71,6 +71,7 @@ enum Verb {
     Calls(cmd::calls::Args),
     Profile(cmd::profile::Args),
     Diff(cmd::diff::Args),
+    Encode(cmd::encode::Args),
 }
 
 fn main() -> ExitCode {
@@ -90,6 +91,7 @@ fn main() -> ExitCode {
         Verb::Calls(args) => cmd::calls::run(&args),
         Verb::Profile(args) => cmd::profile::run(&args),
         Verb::Diff(args) => cmd::diff::run(&args),
+        Verb::Encode(args) => cmd::encode::run(&args),
     };
     match done {
         Ok(Verdict::Clean) => ExitCode::SUCCESS,

@@ -27,6 +27,7 @@
 mod bare;
 mod calls;
 pub mod convert;
+pub mod encode;
 mod error;
 mod overview;
 mod parallel;

@@ -7,6 +7,7 @@ pub(crate) mod decode;
 pub(crate) mod diff;
 pub(crate) mod dump;
 pub(crate) mod elements;
+pub(crate) mod encode;
 pub(crate) mod frames;
 pub(crate) mod index;
 pub(crate) mod info;

@@ -18,6 +18,7 @@ mod parse;
 mod read;
 mod speculation;
 mod text;
+pub mod unit;
 mod waiting;
 
 pub use atoms::Atoms;

@@ -1,0 +1,208 @@
+//! `encode`: the trace that a trace unit would have made of a run, as a capture.
+//!
+//! in ─▶ steps ─▶ trace units ─▶ CAPTURE/
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use unspool::coresight::Protocol;
+use unspool::coresight::etm4::unit::Settings;
+use unspool::encode::{EncodeOptions, Encoder};
+use unspool::model::{SinkError, StepSource};
+use unspool::{OpenSteps, open_steps};
+
+use super::grouped;
+use crate::Verdict;
+use crate::args::{ImageArgs, number_u64, tell};
+
+/// Make the capture that a trace unit would have made of a run: trace, registers, program image
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// An ASTF or STF file, a Tarmac log or a capture, of Arm instructions
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+
+    /// The directory that the capture goes into: new or empty
+    #[arg(short, long, value_name = "CAPTURE")]
+    output: PathBuf,
+
+    /// How the trace unit is programmed: lines NAME=VALUE with names of registers, and protocol, source_addresses and seed
+    #[arg(long, value_name = "FILE")]
+    unit: Option<PathBuf>,
+
+    /// The architecture of the trace unit (ete, if not said)
+    #[arg(long, value_name = "NAME", value_enum)]
+    protocol: Option<Architecture>,
+
+    /// A register of the trace unit; may be given several times
+    #[arg(long = "register", value_name = "NAME=VALUE", value_parser = register)]
+    registers: Vec<(String, u64)>,
+
+    /// Leave out targets that a return stack knows (TRCCONFIGR.RS)
+    #[arg(long)]
+    return_stack: bool,
+
+    /// Tell the time (TRCCONFIGR.TS)
+    #[arg(long)]
+    timestamps: bool,
+
+    /// Count cycles (TRCCONFIGR.CCI)
+    #[arg(long)]
+    cycle_counts: bool,
+
+    /// Tell context identifiers and virtual context identifiers (TRCCONFIGR.CID and VMID)
+    #[arg(long)]
+    context_ids: bool,
+
+    /// Tell targets of all taken branches (TRCCONFIGR.BB)
+    #[arg(long)]
+    branch_broadcast: bool,
+
+    /// Tell taken branches by their own address (ETE)
+    #[arg(long)]
+    source_addresses: bool,
+
+    /// With TRCIDR8 other than zero: guess branches, from this seed
+    #[arg(long, value_name = "SEED", value_parser = number_u64)]
+    guess: Option<u64>,
+
+    /// Put the trace into frames, all cores into one buffer
+    #[arg(long)]
+    formatted: bool,
+
+    /// The source, if IN is a capture: its trace id or its name
+    #[arg(long, value_name = "ID")]
+    source: Option<String>,
+
+    #[command(flatten)]
+    images: ImageArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unspool encode run.astf -o capture/
+  unspool encode run.tarmac -o capture/ --protocol etm4 --return-stack --timestamps --formatted
+  unspool encode run.astf -o capture/ --register TRCVICTLR=0x200201 --register TRCSYNCPR=10
+
+The capture is a snapshot directory, which other decoders read too. Where IN does not continue, the trace starts anew;
+instructions behind the last branch before that are told by a debug halt, since trace has no other word for them.";
+
+/// An architecture of trace units.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Architecture {
+    /// ETE
+    Ete,
+    /// ETMv4
+    Etm4,
+}
+
+impl From<Architecture> for Protocol {
+    fn from(architecture: Architecture) -> Self {
+        match architecture {
+            Architecture::Ete => Self::Ete,
+            Architecture::Etm4 => Self::Etm4,
+        }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    let settings = settings(args)?;
+    let options = OpenSteps { source: args.source.clone(), codes: args.images.load()?, ..OpenSteps::default() };
+    let mut steps = open_steps(&args.input, &options)?;
+    let options = EncodeOptions { settings, formatted: args.formatted, time_unit: steps.time_unit() };
+    let mut encoder = Encoder::new(&args.output, options).map_err(refused)?;
+    let mut failed = None;
+    steps.each(&mut |step| match encoder.take(step) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    if let Some(error) = failed {
+        return Err(refused(error));
+    }
+    let encoded = encoder.finish().map_err(refused)?;
+    let bits = encoded.trace_bytes as f64 * 8.0 / encoded.instructions.max(1) as f64;
+    tell(format_args!(
+        "{} instructions of {} cores, {} bytes of trace ({bits:.3} bits an instruction), {} breaks",
+        grouped(encoded.instructions),
+        encoded.cores,
+        grouped(encoded.trace_bytes),
+        grouped(encoded.breaks),
+    ));
+    Ok(Verdict::Clean)
+}
+
+fn refused(error: SinkError) -> anyhow::Error {
+    match error {
+        SinkError::Refused { place: Some(place), reason } => anyhow::anyhow!("at {place:#x}: {reason}"),
+        other => other.into(),
+    }
+}
+
+fn settings(args: &Args) -> anyhow::Result<Settings> {
+    let lines = match &args.unit {
+        Some(path) => unit_lines(path)?,
+        None => Vec::new(),
+    };
+    let value = |key: &str| lines.iter().rev().find(|(name, _)| name.eq_ignore_ascii_case(key)).map(|(_, value)| value);
+    let said = match value("protocol").map(|name| name.to_ascii_lowercase()).as_deref() {
+        Some("ete") | None => Protocol::Ete,
+        Some("etm4") => Protocol::Etm4,
+        Some(other) => bail!("protocol '{other}' is none of ete and etm4"),
+    };
+    let mut settings = Settings::new(args.protocol.map_or(said, Protocol::from));
+    settings.source_addresses = args.source_addresses || value("source_addresses").is_some_and(|value| value != "0");
+    settings.guess_seed = match value("seed") {
+        Some(seed) => Some(number_u64(seed).map_err(anyhow::Error::msg)?),
+        None => args.guess,
+    };
+    for (name, text) in lines.iter().filter(|(name, _)| !is_option(name)) {
+        let number = number_u64(text).map_err(anyhow::Error::msg).with_context(|| format!("register {name}"))?;
+        set(&mut settings, name, number)?;
+    }
+    let flags = [
+        (args.return_stack, 1 << 12),
+        (args.timestamps, 1 << 11),
+        (args.cycle_counts, 1 << 4),
+        (args.context_ids, 0b11 << 6),
+        (args.branch_broadcast, 1 << 3),
+    ];
+    let flags = flags.iter().filter(|(is_set, _)| *is_set).fold(0, |bits, (_, bit)| bits | bit);
+    let configr = settings.get("TRCCONFIGR").unwrap_or(1) | flags;
+    set(&mut settings, "TRCCONFIGR", configr)?;
+    args.registers.iter().try_for_each(|(name, value)| set(&mut settings, name, *value))?;
+    Ok(settings)
+}
+
+fn is_option(name: &str) -> bool {
+    ["protocol", "source_addresses", "seed"].iter().any(|option| name.eq_ignore_ascii_case(option))
+}
+
+fn set(settings: &mut Settings, name: &str, value: u64) -> anyhow::Result<()> {
+    if !settings.set(name, value) {
+        bail!("the trace unit model has no register '{name}'");
+    }
+    Ok(())
+}
+
+/// Lines NAME=VALUE; sections and comments are passed over.
+fn unit_lines(path: &Path) -> anyhow::Result<Vec<(String, String)>> {
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['[', ';', '#']));
+    lines
+        .map(|line| {
+            let (name, value) = line.split_once('=').with_context(|| format!("'{line}' is not NAME=VALUE"))?;
+            Ok((name.trim().to_string(), value.trim().to_string()))
+        })
+        .collect()
+}
+
+fn register(text: &str) -> Result<(String, u64), String> {
+    let (name, value) = text.split_once('=').ok_or("not NAME=VALUE")?;
+    Ok((name.trim().to_string(), number_u64(value.trim())?))
+}

@@ -1,0 +1,502 @@
+//! The trace unit, the decoder's twin: what a PE does becomes the bytes of its trace.
+//!
+//! instructions, exceptions, contexts, time ─▶ **unit** ─▶ bytes
+//!
+//! Comes in: what the PE executed, in order, told by who knows the program. Goes out: packets, as few as the registers
+//! in [`Settings`] allow. Refuses to know opcodes and files. A block is what was executed behind one P0 instruction up to
+//! and with the next: the trace has no words for less, so filters that close within a block act at its end.
+//! Specification: Arm IHI 0064 (ETMv4) and DDI 0487 (ETE).
+
+mod addresses;
+mod guess;
+mod pending;
+mod settings;
+mod stack;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use alloc::vec::Vec;
+
+use self::addresses::Addresses;
+use self::guess::Guesses;
+use self::pending::PendingAtoms;
+pub use self::settings::Settings;
+use self::stack::ReturnStack;
+use self::view::View;
+use super::element::Target;
+use super::packet::{Context, CycleCount, ExceptionAddress, FewAtoms, Packet, Security, SubIsa, TraceInfo};
+use super::{Config, Version};
+
+/// The exception type of a PE that halts for a debugger.
+pub const DEBUG_HALT: u16 = 1;
+
+/// Cycles that a packet can count.
+const MOST_CYCLES: u64 = (1 << 20) - 1;
+
+/// What an instruction is to a trace unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Class {
+    /// The trace has no element for it.
+    #[default]
+    Other,
+    /// A branch whose target the opcode tells.
+    Direct,
+    /// A branch whose target the opcode does not tell.
+    Indirect,
+    /// Returns from an exception.
+    ExceptionReturn,
+    /// Always executed, has an atom, goes on behind itself: an instruction barrier, perhaps a wait.
+    Barrier,
+}
+
+/// An instruction that the PE executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Executed {
+    /// Where it is.
+    pub address: u64,
+    /// Its instruction set.
+    pub isa: SubIsa,
+    /// How many bytes it has.
+    pub length: u8,
+    /// What it is.
+    pub class: Class,
+    /// It may also do nothing.
+    pub conditional: bool,
+    /// Writes a return address into the link register.
+    pub link: bool,
+    /// It branched. Without meaning for what is no branch.
+    pub taken: bool,
+}
+
+/// A trace unit at work. Its bytes are taken with [`take`](Self::take).
+#[derive(Debug, Clone)]
+pub struct Unit {
+    settings: Settings,
+    config: Config,
+    is_ete: bool,
+    out: Vec<u8>,
+    /// Bytes that were taken already.
+    taken: u64,
+    atoms: PendingAtoms,
+    addresses: Addresses,
+    stack: ReturnStack,
+    view: View,
+    guesses: Guesses,
+    context: Context,
+    /// What the trace said last.
+    told_context: Option<Context>,
+    /// The next instruction wants a closer look.
+    attention: bool,
+    /// Instructions are being traced.
+    is_on: bool,
+    /// Something was traced behind the last P0 element.
+    in_block: bool,
+    /// Where execution goes on has to be told.
+    needs_address: bool,
+    /// Not even the return stack may spare it.
+    address_is_forced: bool,
+    in_broadcast: bool,
+    sync_due: bool,
+    /// Where the last synchronisation was.
+    synced_at: u64,
+    time: Option<u64>,
+    told_time: u64,
+    time_due: bool,
+    cycles: u64,
+}
+
+impl Unit {
+    /// A trace unit that starts.
+    pub fn new(settings: &Settings) -> Self {
+        let config = settings.config();
+        Self {
+            settings: settings.clone(),
+            config,
+            is_ete: matches!(config.version, Version::Ete(_)),
+            out: Vec::new(),
+            taken: 0,
+            atoms: PendingAtoms::default(),
+            addresses: Addresses::default(),
+            stack: ReturnStack::default(),
+            view: View::new(settings),
+            guesses: Guesses::new(settings.guess_seed, config.max_speculation),
+            context: Context { el: 0, aarch64: true, security: Security::NonSecure, vmid: None, context_id: None },
+            told_context: None,
+            attention: true,
+            is_on: false,
+            in_block: false,
+            needs_address: true,
+            address_is_forced: true,
+            in_broadcast: false,
+            sync_due: true,
+            synced_at: 0,
+            time: None,
+            told_time: 0,
+            time_due: false,
+            cycles: 0,
+        }
+    }
+
+    /// The bytes that were made since the last time.
+    pub fn bytes(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// Takes the bytes out.
+    pub fn take(&mut self, mut sink: impl FnMut(&[u8])) {
+        sink(&self.out);
+        self.taken += self.out.len() as u64;
+        self.out.clear();
+    }
+
+    /// The PE is in this context from the next instruction on. Identifiers that are not traced are of no interest.
+    pub fn context(&mut self, context: Context) {
+        let fits = |value: Option<u32>, is_traced: bool, bytes: u8| {
+            let mask = u32::MAX.checked_shr(32 - 8 * u32::from(bytes.min(4))).unwrap_or(0);
+            is_traced.then_some(value.unwrap_or(0) & mask)
+        };
+        let vmid = fits(context.vmid, self.config.vmids, self.config.vmid_bytes);
+        let context_id = fits(context.context_id, self.config.context_ids, self.config.context_id_bytes);
+        self.context = Context { vmid, context_id, ..context };
+        self.attention = true;
+    }
+
+    /// The PE executed an instruction.
+    #[inline]
+    pub fn instruction(&mut self, executed: &Executed) {
+        if self.attention && !self.attend(Target { address: executed.address, isa: executed.isa }) {
+            return;
+        }
+        self.in_block = true;
+        if executed.class != Class::Other {
+            self.p0(executed);
+        }
+    }
+
+    /// An exception was taken: execution ran up to the return address and goes on at the next instruction.
+    pub fn exception(&mut self, number: u16, return_address: Target) {
+        if self.needs_address && self.is_on && !self.view.shows(return_address, &self.context) {
+            self.turn_off();
+        }
+        if !self.is_on {
+            return;
+        }
+        if self.needs_address && self.config.return_stack {
+            // One packet for target and return address would do, but the reference decoder pops its return stack then.
+            self.address_is_forced = true;
+            self.find(return_address);
+        }
+        let is_target_too = self.needs_address;
+        let address = if is_target_too { ExceptionAddress::TargetAndReturn } else { ExceptionAddress::Return };
+        self.flush_atoms();
+        self.emit(&Packet::Exception { number, address, fault_pending: None });
+        // An exception packet cannot be told apart from its address: nothing may come between them.
+        self.address(return_address, is_target_too);
+        self.guesses.element(1);
+        self.go_anywhere();
+        self.time_due = true;
+    }
+
+    /// The PE stops, having executed all up to this address: the rest of a block can only be told so.
+    pub fn halt(&mut self, at: Target) {
+        if self.is_on && self.in_block {
+            self.exception(DEBUG_HALT, at);
+        }
+        self.stop();
+    }
+
+    /// What follows does not continue what went before.
+    pub fn stop(&mut self) {
+        self.turn_off();
+    }
+
+    /// The trace unit had no room: what the PE did from here until the next instruction that it tells of is lost.
+    pub fn overflow(&mut self) {
+        self.turn_off();
+        self.emit(&Packet::Overflow);
+        self.sync_due = true;
+    }
+
+    /// Events 0 to 3 happened, bits 0 to 3.
+    pub fn event(&mut self, mask: u8) {
+        if mask & 15 != 0 {
+            self.flush_atoms();
+            self.emit(&Packet::Event { mask: mask & 15 });
+        }
+    }
+
+    /// It is this late.
+    #[inline]
+    pub fn time(&mut self, time: u64) {
+        self.time = Some(time);
+    }
+
+    /// So many cycles went by.
+    #[inline]
+    pub fn cycles(&mut self, cycles: u64) {
+        self.cycles = self.cycles.saturating_add(cycles);
+    }
+
+    /// The trace ends: nothing stays behind.
+    pub fn finish(&mut self) {
+        self.turn_off();
+    }
+
+    /// Before the next instruction something may have to be said. False: it is not traced.
+    #[inline(never)]
+    fn attend(&mut self, at: Target) -> bool {
+        let goes_on = self.is_on && self.in_block;
+        if self.view.filters() && !self.view.look(at, &self.context) && !goes_on {
+            self.turn_off();
+            return false;
+        }
+        if goes_on {
+            return true;
+        }
+        self.synchronise();
+        if !self.is_on {
+            self.flush_atoms();
+            self.emit(&Packet::TraceOn);
+            self.is_on = true;
+            // Readers forget the context here.
+            self.told_context = None;
+        }
+        self.find(at);
+        self.tell_time();
+        self.attention = self.view.filters();
+        true
+    }
+
+    /// Gives readers a place to start, if it is time for that.
+    fn synchronise(&mut self) {
+        if !core::mem::take(&mut self.sync_due) {
+            return;
+        }
+        // The reference decoder empties its return stack here, before it has gone through what is speculative.
+        let certain = if self.config.return_stack { self.guesses.outstanding() } else { 0 };
+        self.commit(certain);
+        self.emit(&Packet::AlignmentSync);
+        let counts = self.config.cycle_counting;
+        let speculates = self.config.max_speculation > 0;
+        self.emit(&Packet::TraceInfo(TraceInfo {
+            info: Some(u32::from(counts)),
+            key: None,
+            speculation: speculates.then_some(self.guesses.outstanding()),
+            cycle_threshold: counts.then_some(self.settings.cycle_threshold()),
+        }));
+        self.addresses = Addresses::default();
+        self.told_context = None;
+        self.stack.clear();
+        self.told_time = 0;
+        self.go_anywhere();
+        self.time_due = true;
+        self.synced_at = self.written();
+    }
+
+    /// Tells where execution is and in which context, as far as that does not follow from what was told.
+    fn find(&mut self, at: Target) {
+        let moved = self.told_context != Some(self.context);
+        if !self.needs_address {
+            if moved {
+                self.flush_atoms();
+                self.emit(&Packet::Context(Some(self.context)));
+                self.told_context = Some(self.context);
+            }
+            return;
+        }
+        // The reference decoder does not ask its return stack before a source address.
+        let may_be_spared = !self.address_is_forced && !moved && !self.settings.source_addresses;
+        let is_spared = may_be_spared && self.stack.pop_if(at);
+        if !is_spared {
+            self.flush_atoms();
+            self.address(at, true);
+        }
+        (self.needs_address, self.address_is_forced) = (false, false);
+    }
+
+    /// An address, with the context if that is new and may be told here.
+    fn address(&mut self, at: Target, with_context: bool) {
+        if with_context && self.told_context != Some(self.context) {
+            let address = self.addresses.long(at);
+            self.emit(&Packet::AddressContext { address, context: self.context });
+            self.told_context = Some(self.context);
+        } else {
+            let address = self.addresses.shortest(at);
+            self.emit(&Packet::Address(address));
+        }
+    }
+
+    fn tell_time(&mut self) {
+        if !core::mem::take(&mut self.time_due) || !self.config.timestamps {
+            return;
+        }
+        let Some(time) = self.time else { return };
+        self.flush_atoms();
+        let bits = u64::BITS - (time ^ self.told_time).leading_zeros();
+        let bits = if bits > 56 { 64 } else { bits.max(1).div_ceil(7) * 7 };
+        let value = if bits == 64 { time } else { time & ((1 << bits) - 1) };
+        let cycles = self.config.cycle_counting.then_some(self.cycles.min(MOST_CYCLES) as u32);
+        self.emit(&Packet::Timestamp { value, bits: bits as u8, cycles });
+        self.told_time = time;
+    }
+
+    /// A P0 instruction.
+    fn p0(&mut self, executed: &Executed) {
+        self.in_block = false;
+        let is_branch = executed.class != Class::Barrier;
+        let taken = executed.taken || !is_branch;
+        if self.settings.source_addresses && taken && is_branch && self.is_ete {
+            self.source_address(executed);
+        } else if self.guesses.are_made() {
+            // A call that is guessed wrong would be on the reader's return stack.
+            self.guess(taken, executed.conditional && !executed.link);
+        } else {
+            self.atoms.push(taken, &mut self.out);
+        }
+        if is_branch && taken {
+            self.branch(executed);
+        }
+        self.after_p0();
+    }
+
+    fn after_p0(&mut self) {
+        if self.config.cycle_counting && self.cycles >= u64::from(self.settings.cycle_threshold()) {
+            self.count_cycles();
+        }
+        let is_late = self.settings.sync_period.is_some_and(|period| self.written() - self.synced_at >= period);
+        let time_passed =
+            self.settings.times_all && self.config.timestamps && self.time.is_some_and(|time| time != self.told_time);
+        if is_late || time_passed {
+            self.sync_due |= is_late;
+            self.time_due |= time_passed;
+            self.attention = true;
+        }
+    }
+
+    /// A branch was taken: what has to be told of its target?
+    #[inline]
+    fn branch(&mut self, executed: &Executed) {
+        if self.settings.broadcasts() {
+            self.broadcast(executed.address);
+        }
+        if executed.link && self.config.return_stack && !self.in_broadcast {
+            let address = executed.address.wrapping_add(u64::from(executed.length));
+            let address = if self.context.aarch64 { address } else { address & 0xffff_ffff };
+            self.stack.push(Target { address, isa: executed.isa });
+        }
+        match executed.class {
+            // Readers push before they pop: a call must not find its own return address.
+            Class::Indirect => (self.needs_address, self.address_is_forced) = (true, executed.link),
+            Class::ExceptionReturn => {
+                if !self.is_ete {
+                    self.flush_atoms();
+                    self.emit(&Packet::ExceptionReturn);
+                }
+                self.time_due = true;
+                self.go_anywhere();
+            }
+            _ if self.in_broadcast => self.go_anywhere(),
+            _ => return,
+        }
+        self.attention = true;
+    }
+
+    /// Does every taken branch here tell its target? The return stack is of no use then.
+    fn broadcast(&mut self, address: u64) {
+        let was_in = self.in_broadcast;
+        self.in_broadcast = self.view.broadcasts_at(address, &self.context);
+        if self.in_broadcast && !was_in {
+            self.stack.clear();
+        }
+    }
+
+    /// Where execution goes on follows from nothing that was told.
+    fn go_anywhere(&mut self) {
+        (self.needs_address, self.address_is_forced, self.in_block, self.attention) = (true, true, false, true);
+    }
+
+    /// A taken branch by its own address: the branches before it, which were not taken, need no atoms.
+    fn source_address(&mut self, executed: &Executed) {
+        // A P0 element that was counted has to be told.
+        if !self.guesses.are_made() {
+            self.atoms.forget_not_taken();
+        }
+        self.flush_atoms();
+        let address = self.addresses.shortest(Target { address: executed.address, isa: executed.isa });
+        self.emit(&Packet::SourceAddress(address));
+        self.guesses.element(1);
+    }
+
+    /// An atom, perhaps guessed wrong at first.
+    #[inline(never)]
+    fn guess(&mut self, taken: bool, conditional: bool) {
+        let guess = self.guesses.next(conditional);
+        self.push_atom(taken != guess.is_wrong);
+        (0..guess.junk).for_each(|at| self.push_atom(guess.junk_atoms >> at & 1 == 1));
+        if guess.junk > 0 {
+            self.flush_atoms();
+            self.emit(&Packet::CancelFormat1 { count: guess.junk, mispredict: guess.is_wrong });
+            self.guesses.cancel(guess.junk);
+        } else if guess.is_wrong {
+            self.flush_atoms();
+            self.emit(&Packet::Mispredict(FewAtoms::None));
+        }
+        if guess.commits {
+            let some = self.guesses.some();
+            self.commit(some);
+        }
+    }
+
+    fn push_atom(&mut self, taken: bool) {
+        self.atoms.push(taken, &mut self.out);
+        self.guesses.element(1);
+    }
+
+    fn commit(&mut self, count: u32) {
+        self.flush_atoms();
+        if count > 0 {
+            self.emit(&Packet::Commit { count });
+            self.guesses.commit(count);
+        }
+    }
+
+    fn count_cycles(&mut self) {
+        // A packet of its own commits: not every reader takes the commit count of a cycle count.
+        self.commit(self.guesses.outstanding());
+        let above = self.cycles - u64::from(self.settings.cycle_threshold());
+        let count = match (above, self.config.commit_mode_1) {
+            (0..=3, true) => CycleCount::Format3 { commit: 0, cycles: above as u8 },
+            (4..=15, true) => CycleCount::Format2 { near_maximum: false, commit: 0, cycles: above as u8 },
+            (_, is_mode_1) => {
+                let cycles = (above <= MOST_CYCLES).then_some(above as u32);
+                CycleCount::Format1 { commit: (!is_mode_1).then_some(0), cycles }
+            }
+        };
+        self.emit(&Packet::CycleCount(count));
+        self.cycles = 0;
+    }
+
+    fn turn_off(&mut self) {
+        if self.is_on {
+            self.commit(self.guesses.outstanding());
+        }
+        self.is_on = false;
+        self.stack.clear();
+        self.go_anywhere();
+    }
+
+    fn flush_atoms(&mut self) {
+        self.atoms.flush(&mut self.out);
+    }
+
+    fn written(&self) -> u64 {
+        self.taken + self.out.len() as u64
+    }
+
+    fn emit(&mut self, packet: &Packet) {
+        // What this unit makes fits the configuration that it was made from; what does not is left out.
+        let encoded = packet.encode(&self.config, &mut self.out);
+        debug_assert!(encoded.is_ok(), "{encoded:?}");
+    }
+}

@@ -1,0 +1,481 @@
+//! Captures made from steps: a trace unit is modelled for each core.
+//!
+//! steps of anything ─▶ **encoder** ─▶ trace units ─▶ a snapshot directory: trace, registers, program image
+//!
+//! What ran is taken from the steps, the way of each branch from where the next step is. Where steps do not continue, the
+//! trace starts anew. Trace has no words for the instructions behind the last branch: before such a break, and at the end,
+//! the PE is told to halt for a debugger. The program image holds the opcodes that were executed, and zeros between them.
+
+mod image;
+mod output;
+
+use std::path::Path;
+
+use unspool_coresight::etm4::element::Target;
+use unspool_coresight::etm4::packet::{Context as PacketContext, Security as PacketSecurity, SubIsa};
+use unspool_coresight::etm4::unit::{Class, Executed, Settings, Unit};
+use unspool_isa::{self as isa, Kind, facts};
+use unspool_model::{
+    Context, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Security, SinkError, Step, TimeUnit,
+};
+
+use self::image::Image;
+use self::output::Output;
+
+/// How a capture is made.
+#[derive(Debug, Clone)]
+pub struct EncodeOptions {
+    /// How each trace unit is programmed. The trace id of core n is n more than TRCTRACEIDR.
+    pub settings: Settings,
+    /// All cores go into one buffer, in frames. Else each has a buffer of its own.
+    pub formatted: bool,
+    /// What times of steps are counted in. Cycles are counted from them; else an instruction takes one.
+    pub time_unit: TimeUnit,
+}
+
+/// What was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Encoded {
+    /// How many cores.
+    pub cores: usize,
+    /// How many instructions the trace units were told of.
+    pub instructions: u64,
+    /// How often the steps did not continue.
+    pub breaks: u64,
+    /// Bytes of trace, without frames.
+    pub trace_bytes: u64,
+    /// Bytes of the program image.
+    pub image_bytes: u64,
+}
+
+/// Makes a capture from steps. Feed it with [`take`](Self::take), end with [`finish`](Self::finish).
+#[derive(Debug)]
+pub struct Encoder {
+    options: EncodeOptions,
+    output: Output,
+    cores: Vec<Core>,
+}
+
+impl Encoder {
+    /// Makes the capture in this directory, which has to be new or empty.
+    pub fn new(directory: &Path, options: EncodeOptions) -> Result<Self, SinkError> {
+        let output = Output::new(directory, options.formatted)?;
+        Ok(Self { options, output, cores: Vec::new() })
+    }
+
+    /// Takes the next step.
+    #[inline]
+    pub fn take(&mut self, step: &Step) -> Result<(), SinkError> {
+        let index = step.core as usize;
+        if index >= self.cores.len() {
+            self.add_cores(index)?;
+        }
+        let core = &mut self.cores[index];
+        core.step(step)?;
+        if core.unit.bytes().len() >= output::PIECE {
+            self.output.write(index, core)?;
+        }
+        Ok(())
+    }
+
+    fn add_cores(&mut self, most: usize) -> Result<(), SinkError> {
+        let base = self.options.settings.get("TRCTRACEIDR").unwrap_or(0) & 0x7f;
+        while self.cores.len() <= most {
+            let id = base + self.cores.len() as u64;
+            if !(1..0x70).contains(&id) {
+                let reason =
+                    format!("trace id {id:#x} of core {} is reserved; choose another TRCTRACEIDR", self.cores.len());
+                return Err(SinkError::Refused { place: None, reason });
+            }
+            let mut settings = self.options.settings.clone();
+            settings.set("TRCTRACEIDR", id);
+            self.output.add(self.cores.len())?;
+            self.cores.push(Core::new(settings, id as u8, self.options.time_unit));
+        }
+        Ok(())
+    }
+
+    /// Writes what is left, and says what was made.
+    pub fn finish(mut self) -> Result<Encoded, SinkError> {
+        if self.cores.is_empty() {
+            self.add_cores(0)?;
+        }
+        for (index, core) in self.cores.iter_mut().enumerate() {
+            core.end();
+            core.unit.finish();
+            self.output.write(index, core)?;
+        }
+        let trace_bytes = self.output.trace_bytes();
+        let image_bytes = self.output.finish(&self.cores)?;
+        Ok(Encoded {
+            cores: self.cores.len(),
+            instructions: self.cores.iter().map(|core| core.instructions).sum(),
+            breaks: self.cores.iter().map(|core| core.breaks).sum(),
+            trace_bytes,
+            image_bytes,
+        })
+    }
+}
+
+/// One core, its trace unit, and the instruction whose outcome the next step tells.
+#[derive(Debug)]
+struct Core {
+    settings: Settings,
+    id: u8,
+    unit: Unit,
+    image: Image,
+    known: Vec<Known>,
+    pending: Option<Pending>,
+    context: Context,
+    context_is_new: bool,
+    is_aarch64: bool,
+    /// Where the last instruction was.
+    last_isa: SubIsa,
+    /// Instructions that an IT instruction makes conditional.
+    in_it: u8,
+    wfx_is_p0: bool,
+    counts_time: bool,
+    time: Option<u64>,
+    instructions: u64,
+    breaks: u64,
+}
+
+/// An instruction that waits for what follows it.
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    executed: Executed,
+    behind: Target,
+    target: Option<Target>,
+    /// What the step says of a branch.
+    taken: Option<bool>,
+    led_to: Option<u64>,
+}
+
+/// What is known of an instruction that was met before.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    opcode: u32,
+    isa: Isa,
+    it: u8,
+    executed: Executed,
+    behind: Target,
+    target: Option<Target>,
+}
+
+/// How many instructions are known at a time.
+const KNOWN: usize = 1 << 14;
+
+impl Core {
+    fn new(settings: Settings, id: u8, time_unit: TimeUnit) -> Self {
+        let nothing = Target::default();
+        // No instruction is at the last address.
+        let executed = Executed { address: u64::MAX, ..Executed::default() };
+        let empty = Known { opcode: 0, isa: Isa::A64, it: 0, executed, behind: nothing, target: None };
+        Self {
+            unit: Unit::new(&settings),
+            wfx_is_p0: settings.config().wfx_is_p0,
+            settings,
+            id,
+            image: Image::default(),
+            known: vec![empty; KNOWN],
+            pending: None,
+            context: Context::default(),
+            context_is_new: true,
+            is_aarch64: true,
+            last_isa: SubIsa::Is0,
+            in_it: 0,
+            counts_time: time_unit == TimeUnit::Cycles,
+            time: None,
+            instructions: 0,
+            breaks: 0,
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, step: &Step) -> Result<(), SinkError> {
+        match &step.event {
+            Event::Instruction(instruction) => self.instruction(step, instruction),
+            Event::Exception(exception) => {
+                self.exception(exception);
+                Ok(())
+            }
+            Event::Context(context) => {
+                self.context = context.over(&self.context);
+                self.context_is_new = true;
+                Ok(())
+            }
+            Event::Gap(gap) => {
+                self.end();
+                if *gap == Gap::Overflow {
+                    self.unit.overflow();
+                }
+                Ok(())
+            }
+            Event::State | Event::ExceptionReturn { .. } | Event::Note => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn instruction(&mut self, step: &Step, instruction: &Instruction) -> Result<(), SinkError> {
+        let known = self.look_up(step, instruction)?;
+        let at = Target { address: instruction.address, isa: known.executed.isa };
+        self.last_isa = at.isa;
+        if let Some(pending) = self.pending {
+            self.resolve(&pending, at);
+        }
+        if self.context_is_new || (instruction.isa == Isa::A64) != self.is_aarch64 {
+            self.change_context(instruction.isa == Isa::A64);
+        }
+        self.pass_time(step.time);
+        let mut executed = known.executed;
+        executed.conditional |= self.in_it > 0;
+        self.in_it = self.in_it.saturating_sub(1).max(known.it);
+        let says = instruction.branch.map(|branch| branch.taken);
+        let led_to = instruction.branch.and_then(|branch| branch.target);
+        let taken = says.or(instruction.is_executed.filter(|is_executed| !is_executed));
+        self.pending = Some(Pending { executed, behind: known.behind, target: known.target, taken, led_to });
+        Ok(())
+    }
+
+    /// What is known of an instruction. What is new goes into the program image.
+    #[inline]
+    fn look_up(&mut self, step: &Step, instruction: &Instruction) -> Result<Known, SinkError> {
+        let known = &self.known[(instruction.address >> 1) as usize % KNOWN];
+        let is_it = known.executed.address == instruction.address && known.isa == instruction.isa;
+        if is_it && Some(known.opcode) == instruction.opcode {
+            return Ok(*known);
+        }
+        self.discover(step, instruction)
+    }
+
+    #[inline(never)]
+    fn discover(&mut self, step: &Step, instruction: &Instruction) -> Result<Known, SinkError> {
+        let refuse = |reason: String| SinkError::Refused { place: Some(step.place), reason };
+        let address = instruction.address;
+        let isa = match instruction.isa {
+            Isa::A64 => isa::Isa::A64,
+            Isa::A32 => isa::Isa::A32,
+            Isa::T32 => isa::Isa::T32,
+            Isa::Rv32 | Isa::Rv64 => {
+                return Err(refuse("this is RISC-V, and ETE and ETMv4 trace Arm instructions only".into()));
+            }
+        };
+        let opcode = instruction.opcode.ok_or_else(|| {
+            refuse(format!("the opcode at {address:#x} is not known, so nobody could follow the trace there"))
+        })?;
+        let facts = facts(isa, address, opcode);
+        self.image.add(address, isa, opcode, facts.length).map_err(|at| {
+            refuse(format!(
+                "the code at {at:#x} is not what it was before, and a capture holds one image; cut the trace there"
+            ))
+        })?;
+        let class = match facts.kind {
+            Kind::Other => Class::Other,
+            Kind::Wfx if !self.wfx_is_p0 => Class::Other,
+            Kind::Direct => Class::Direct,
+            Kind::Indirect if facts.eret => Class::ExceptionReturn,
+            Kind::Indirect => Class::Indirect,
+            Kind::Isb | Kind::Wfx | Kind::TransactionStart => Class::Barrier,
+        };
+        let (conditional, link, length) = (facts.conditional, facts.link, facts.length);
+        let sub_isa = sub_isa(isa);
+        let executed = Executed { address, isa: sub_isa, length, class, conditional, link, taken: true };
+        let behind = address.wrapping_add(u64::from(length));
+        let behind = if isa == isa::Isa::A64 { behind } else { behind & 0xffff_ffff };
+        let known = Known {
+            opcode,
+            isa: instruction.isa,
+            it: facts.it,
+            executed,
+            behind: Target { address: behind, isa: sub_isa },
+            target: facts.target.map(|target| Target { address: target.address, isa: self::sub_isa(target.isa) }),
+        };
+        self.known[(address >> 1) as usize % KNOWN] = known;
+        Ok(known)
+    }
+
+    /// The instruction that waited went on to `next`.
+    #[inline]
+    fn resolve(&mut self, pending: &Pending, next: Target) {
+        self.pending = None;
+        let mut executed = pending.executed;
+        if executed.class == Class::Other || executed.class == Class::Barrier {
+            self.tell(&executed);
+            if next != pending.behind {
+                self.stop_behind(pending);
+            }
+            return;
+        }
+        match outcome(pending, next) {
+            Some(taken) => {
+                executed.taken = taken;
+                self.tell(&executed);
+            }
+            None => self.resolve_alone(pending),
+        }
+    }
+
+    /// The instruction that waited went on nobody knows where.
+    #[inline(never)]
+    fn resolve_alone(&mut self, pending: &Pending) {
+        self.pending = None;
+        let mut executed = pending.executed;
+        let is_branch = !matches!(executed.class, Class::Other | Class::Barrier);
+        let taken = pending.taken.or((!executed.conditional).then_some(true));
+        match taken {
+            Some(taken) => {
+                executed.taken = taken;
+                self.tell(&executed);
+                if is_branch && taken { self.stop() } else { self.stop_behind(pending) }
+            }
+            // Nobody knows which way it went: the trace ends before it.
+            None if is_branch => self.halt(Target { address: executed.address, isa: executed.isa }),
+            None => {
+                self.tell(&executed);
+                self.stop_behind(pending);
+            }
+        }
+    }
+
+    #[inline]
+    fn tell(&mut self, executed: &Executed) {
+        self.instructions += 1;
+        if !self.counts_time {
+            self.unit.cycles(1);
+        }
+        self.unit.instruction(executed);
+    }
+
+    fn stop_behind(&mut self, pending: &Pending) {
+        self.halt(pending.behind);
+    }
+
+    fn halt(&mut self, at: Target) {
+        self.breaks += 1;
+        self.unit.halt(at);
+    }
+
+    fn stop(&mut self) {
+        self.breaks += 1;
+        self.unit.stop();
+    }
+
+    /// Steps do not go on.
+    fn end(&mut self) {
+        if let Some(pending) = self.pending {
+            self.resolve_alone(&pending);
+        }
+        self.in_it = 0;
+    }
+
+    fn exception(&mut self, exception: &Exception) {
+        self.in_it = 0;
+        let Some(pending) = self.pending else {
+            // Nothing ran before: it is at the return address that the exception finds the PE.
+            self.renew_context();
+            if let Some(address) = exception.return_address {
+                self.unit.exception(number(exception), Target { address, isa: self.last_isa });
+            }
+            return;
+        };
+        let at = Target { address: pending.executed.address, isa: pending.executed.isa };
+        let next = self.expected(&pending);
+        let return_address = exception.return_address.map_or(next, |address| Target { address, isa: next.isa });
+        let repeats = return_address.address == at.address;
+        let may_fail = exception.kind == ExceptionKind::Synchronous && pending.taken.is_none();
+        if repeats && (may_fail || next.address != at.address) {
+            // It was tried, and will be tried again.
+            self.pending = None;
+            self.renew_context();
+            return self.unit.exception(number(exception), at);
+        }
+        self.resolve(&pending, return_address);
+        self.renew_context();
+        self.unit.exception(number(exception), return_address);
+    }
+
+    /// Where the instruction leads, as far as it says so itself.
+    fn expected(&self, pending: &Pending) -> Target {
+        if let Some(address) = pending.led_to {
+            let isa = pending.target.map_or(pending.behind.isa, |target| target.isa);
+            return Target { address, isa };
+        }
+        let is_taken = pending.taken.unwrap_or(!pending.executed.conditional);
+        pending.target.filter(|_| is_taken).unwrap_or(pending.behind)
+    }
+
+    /// A context that no instruction was executed in.
+    fn renew_context(&mut self) {
+        if self.context_is_new {
+            self.change_context(self.is_aarch64);
+        }
+    }
+
+    #[inline(never)]
+    fn change_context(&mut self, is_aarch64: bool) {
+        (self.context_is_new, self.is_aarch64) = (false, is_aarch64);
+        let security = match self.context.security {
+            Some(Security::Secure) => PacketSecurity::Secure,
+            Some(Security::Root) => PacketSecurity::Root,
+            Some(Security::Realm) => PacketSecurity::Realm,
+            Some(Security::NonSecure) | None => PacketSecurity::NonSecure,
+        };
+        self.unit.context(PacketContext {
+            el: self.context.level.unwrap_or(0) & 3,
+            aarch64: is_aarch64,
+            security,
+            vmid: self.context.vmid,
+            // A context identifier has 32 bits.
+            context_id: self.context.process.map(|process| process as u32),
+        });
+    }
+
+    #[inline]
+    fn pass_time(&mut self, time: Option<u64>) {
+        let Some(now) = time else { return };
+        if self.counts_time {
+            self.unit.cycles(now.saturating_sub(self.time.unwrap_or(now)));
+        }
+        self.time = Some(now);
+        self.unit.time(now);
+    }
+}
+
+/// Did the branch lead there by being taken? `None`: it cannot lead there.
+#[inline]
+fn outcome(pending: &Pending, next: Target) -> Option<bool> {
+    let falls_through = next == pending.behind && pending.executed.conditional;
+    let branches = pending.target.is_none_or(|target| target == next);
+    match (branches, falls_through) {
+        (true, true) => Some(pending.taken.unwrap_or(pending.target.is_some())),
+        (false, false) => None,
+        (branches, _) => Some(branches),
+    }
+}
+
+fn sub_isa(isa: isa::Isa) -> SubIsa {
+    match isa {
+        isa::Isa::A64 | isa::Isa::A32 => SubIsa::Is0,
+        isa::Isa::T32 => SubIsa::Is1,
+    }
+}
+
+/// The exception type of A-profile.
+fn number(exception: &Exception) -> u16 {
+    match (exception.kind, exception.class) {
+        (ExceptionKind::Reset, _) => 0,
+        (ExceptionKind::Debug, _) => 1,
+        (ExceptionKind::SError, _) => 4,
+        (ExceptionKind::Irq, _) => 14,
+        (ExceptionKind::Fiq, _) => 15,
+        (_, Some(0x11..=0x13 | 0x15..=0x17)) => 2,
+        (_, Some(0x20 | 0x21)) => 11,
+        (_, Some(0x24 | 0x25)) => 12,
+        (_, Some(0x22 | 0x26)) => 10,
+        (_, Some(0x30..=0x33 | 0x38 | 0x3c)) => 6,
+        (_, Some(0x34 | 0x35)) => 7,
+        (_, Some(_)) => 3,
+        (_, None) if exception.call.is_some() => 2,
+        (_, None) => 3,
+    }
+}

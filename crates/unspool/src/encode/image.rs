@@ -1,0 +1,72 @@
+//! The program image: the bytes of all opcodes that were executed.
+
+use std::collections::BTreeMap;
+
+use unspool_isa::Isa;
+
+const PAGE: u64 = 4096;
+/// Gaps from here on are left out.
+const GAP: u64 = 64 << 10;
+
+/// Bytes at addresses, page by page.
+#[derive(Debug, Default)]
+pub(super) struct Image {
+    pages: BTreeMap<u64, Page>,
+}
+
+#[derive(Debug)]
+struct Page {
+    bytes: Box<[u8; PAGE as usize]>,
+    is_known: Box<[bool; PAGE as usize]>,
+}
+
+impl Image {
+    /// Adds an opcode. The address where another byte was before is an error.
+    pub(super) fn add(&mut self, address: u64, isa: Isa, opcode: u32, length: u8) -> Result<(), u64> {
+        let narrow = (opcode as u16).to_le_bytes();
+        let wide = match isa {
+            Isa::T32 => opcode.rotate_left(16),
+            Isa::A64 | Isa::A32 => opcode,
+        };
+        let wide = wide.to_le_bytes();
+        let bytes: &[u8] = if length == 2 { &narrow } else { &wide };
+        for (at, byte) in (0..).zip(bytes) {
+            self.put(address.wrapping_add(at), *byte)?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, address: u64, byte: u8) -> Result<(), u64> {
+        let page = self.pages.entry(address / PAGE).or_insert_with(|| Page {
+            bytes: Box::new([0; PAGE as usize]),
+            is_known: Box::new([false; PAGE as usize]),
+        });
+        let at = (address % PAGE) as usize;
+        if page.is_known[at] && page.bytes[at] != byte {
+            return Err(address);
+        }
+        (page.bytes[at], page.is_known[at]) = (byte, true);
+        Ok(())
+    }
+
+    /// Stretches of bytes without a large gap: where each starts, and its bytes. Small gaps are zeros: the trace leads
+    /// nobody there, and a file for each piece of code would be too many.
+    pub(super) fn stretches(&self) -> Vec<(u64, Vec<u8>)> {
+        let mut stretches: Vec<(u64, Vec<u8>)> = Vec::new();
+        for (number, page) in &self.pages {
+            for (at, byte) in page.bytes.iter().enumerate().filter(|(at, _)| page.is_known[*at]) {
+                let address = number * PAGE + at as u64;
+                match stretches.last_mut() {
+                    Some((start, bytes)) if address - *start - (bytes.len() as u64) < GAP => {
+                        bytes.resize((address - *start) as usize, 0);
+                        bytes.push(*byte);
+                    }
+                    _ => stretches.push((address, vec![*byte])),
+                }
+            }
+        }
+        // Some readers look at four bytes where an instruction has two.
+        stretches.iter_mut().for_each(|(_, bytes)| bytes.extend([0; 2]));
+        stretches
+    }
+}

@@ -1,0 +1,156 @@
+//! The files of the capture: a snapshot directory, which other readers know too.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use unspool_coresight::Protocol;
+use unspool_coresight::frame::Formatter;
+use unspool_model::SinkError;
+
+use super::Core;
+
+/// Bytes of trace that are kept before they are written.
+pub(super) const PIECE: usize = 64 << 10;
+
+#[derive(Debug)]
+pub(super) struct Output {
+    directory: PathBuf,
+    /// Frames, if all cores share a buffer.
+    formatter: Option<Formatter>,
+    /// The buffers: one, or one for each core.
+    files: Vec<File>,
+    trace_bytes: u64,
+}
+
+impl Output {
+    pub(super) fn new(directory: &Path, formatted: bool) -> Result<Self, SinkError> {
+        fs::create_dir_all(directory).map_err(|error| at(directory, &error))?;
+        if fs::read_dir(directory).map_err(|error| at(directory, &error))?.next().is_some() {
+            let reason = format!("{}: the directory is not empty", directory.display());
+            return Err(SinkError::Refused { place: None, reason });
+        }
+        let formatter = formatted.then(Formatter::new);
+        Ok(Self { directory: directory.to_path_buf(), formatter, files: Vec::new(), trace_bytes: 0 })
+    }
+
+    /// Another core.
+    pub(super) fn add(&mut self, core: usize) -> Result<(), SinkError> {
+        if self.formatter.is_none() || core == 0 {
+            let path = self.directory.join(buffer_file(core));
+            self.files.push(File::create_new(&path).map_err(|error| at(&path, &error))?);
+        }
+        Ok(())
+    }
+
+    /// Writes what a trace unit has made.
+    pub(super) fn write(&mut self, index: usize, core: &mut Core) -> Result<(), SinkError> {
+        let Self { formatter, files, trace_bytes, .. } = self;
+        let mut written = Ok(());
+        let id = core.id;
+        core.unit.take(|bytes| {
+            *trace_bytes += bytes.len() as u64;
+            written = match formatter {
+                None => files[index].write_all(bytes),
+                Some(formatter) => {
+                    formatter.push(id, bytes);
+                    files[0].write_all(&formatter.take())
+                }
+            };
+        });
+        Ok(written?)
+    }
+
+    pub(super) fn trace_bytes(&self) -> u64 {
+        self.trace_bytes
+    }
+
+    /// Writes everything else. Returns the size of the program image.
+    pub(super) fn finish(mut self, cores: &[Core]) -> Result<u64, SinkError> {
+        let is_framed = self.formatter.is_some();
+        if let Some(formatter) = self.formatter.take() {
+            self.files[0].write_all(&formatter.finish())?;
+        }
+        self.put("snapshot.ini", snapshot_text(cores.len()).as_bytes())?;
+        self.put("trace.ini", trace_text(cores.len(), is_framed).as_bytes())?;
+        let mut image_bytes = 0;
+        for (index, core) in cores.iter().enumerate() {
+            let stretches = core.image.stretches();
+            self.put(&format!("unit_{index}.ini"), unit_text(index, core).as_bytes())?;
+            self.put(&format!("cpu_{index}.ini"), core_text(index, &stretches).as_bytes())?;
+            for (number, (_, bytes)) in stretches.iter().enumerate() {
+                self.put(&image_file(index, number), bytes)?;
+                image_bytes += bytes.len() as u64;
+            }
+        }
+        Ok(image_bytes)
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), SinkError> {
+        let path = self.directory.join(name);
+        fs::write(&path, bytes).map_err(|error| at(&path, &error))?;
+        Ok(())
+    }
+}
+
+fn at(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+fn buffer_file(index: usize) -> String {
+    format!("trace_{index}.bin")
+}
+
+/// Writing into a string cannot fail.
+macro_rules! line {
+    ($text:ident, $($arguments:tt)*) => {{
+        let _ = writeln!($text, $($arguments)*);
+    }};
+}
+
+fn snapshot_text(cores: usize) -> String {
+    let mut text = String::from("[snapshot]\nversion=1.0\n\n[device_list]\n");
+    (0..cores).for_each(|core| line!(text, "device{core}=cpu_{core}.ini"));
+    (0..cores).for_each(|core| line!(text, "device{}=unit_{core}.ini", cores + core));
+    text.push_str("\n[trace]\nmetadata=trace.ini\n");
+    text
+}
+
+fn trace_text(cores: usize, is_shared: bool) -> String {
+    let buffers = if is_shared { 1 } else { cores };
+    let names: Vec<String> = (0..buffers).map(|buffer| format!("buffer{buffer}")).collect();
+    let mut text = format!("[trace_buffers]\nbuffers={}\n", names.join(","));
+    let format = if is_shared { "coresight" } else { "source_data" };
+    for (index, name) in names.iter().enumerate() {
+        line!(text, "\n[{name}]\nname=BUFFER_{index}\nfile={}\nformat={format}", buffer_file(index));
+    }
+    text.push_str("\n[source_buffers]\n");
+    (0..cores).for_each(|core| line!(text, "UNIT_{core}=BUFFER_{}", if is_shared { 0 } else { core }));
+    text.push_str("\n[core_trace_sources]\n");
+    (0..cores).for_each(|core| line!(text, "cpu_{core}=UNIT_{core}"));
+    text
+}
+
+fn unit_text(index: usize, core: &Core) -> String {
+    let kind = if core.settings.protocol == Protocol::Ete { "ETE" } else { "ETM4.2" };
+    let mut text = format!("[device]\nname=UNIT_{index}\nclass=trace_source\ntype={kind}\n\n[regs]\n");
+    core.settings.registers().for_each(|(name, value)| line!(text, "{name}={value:#x}"));
+    text
+}
+
+fn image_file(core: usize, number: usize) -> String {
+    format!("program_{core}_{number}.bin")
+}
+
+fn core_text(index: usize, stretches: &[(u64, Vec<u8>)]) -> String {
+    let mut text = format!("[device]\nname=cpu_{index}\nclass=core\ntype=ARM-AA64\n");
+    if let Some((first, _)) = stretches.first() {
+        line!(text, "\n[regs]\nPC(size:64)={first:#x}");
+    }
+    for (number, (address, bytes)) in stretches.iter().enumerate() {
+        let file = image_file(index, number);
+        line!(text, "\n[dump{}]\nfile={file}\naddress={address:#018x}\nlength={:#x}", number + 1, bytes.len());
+    }
+    text
+}

@@ -1,0 +1,312 @@
+//! The closed loop: steps become a capture, the capture becomes steps, and these are the same.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test stops at what it does not expect, and says so"
+)]
+
+mod program;
+mod reference;
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use program::{Program, Random};
+use unspool::CaptureSteps;
+use unspool::capture::Capture;
+use unspool::coresight::Protocol;
+use unspool::coresight::etm4::unit::Settings;
+use unspool::encode::{EncodeOptions, Encoded, Encoder};
+use unspool::model::{Event, ExceptionKind, Isa, Step, StepSource, TimeUnit};
+
+const BASE: u64 = 0x40_0000;
+
+/// What steps say, as far as trace can.
+#[derive(Debug, Default, PartialEq)]
+struct Told {
+    instructions: Vec<(u64, u32)>,
+    /// Exceptions with the number of instructions before them.
+    exceptions: Vec<(usize, ExceptionKind, Option<u64>)>,
+    /// Levels with the number of instructions before them, where they change.
+    levels: Vec<(usize, u8)>,
+    processes: Vec<(usize, u64)>,
+    times: Vec<u64>,
+    gaps: usize,
+}
+
+impl Told {
+    fn add(&mut self, step: &Step) {
+        let at = self.instructions.len();
+        match &step.event {
+            Event::Instruction(instruction) => {
+                self.instructions.push((instruction.address, instruction.opcode.unwrap()));
+                self.times.extend(step.time);
+            }
+            // The end of a trace.
+            Event::Exception(exception) if exception.kind == ExceptionKind::Debug => {}
+            Event::Exception(exception) => self.exceptions.push((at, exception.kind, exception.return_address)),
+            Event::Context(context) => {
+                if let Some(level) =
+                    context.level.filter(|level| self.levels.last().is_none_or(|last| last.1 != *level))
+                {
+                    self.levels.push((at, level));
+                }
+                let is_new = |process: &u64| self.processes.last().is_none_or(|last| last.1 != *process);
+                if let Some(process) = context.process.filter(is_new) {
+                    self.processes.push((at, process));
+                }
+            }
+            Event::Gap(_) => self.gaps += 1,
+            _ => {}
+        }
+    }
+
+    fn of(steps: &[Step]) -> Self {
+        let mut told = Self::default();
+        steps.iter().for_each(|step| told.add(step));
+        // A context that nothing was executed in is not traced.
+        let count = told.instructions.len();
+        told.levels.retain(|(at, _)| *at < count);
+        told.processes.retain(|(at, _)| *at < count);
+        told
+    }
+
+    fn read(directory: &Path, source: &str) -> Self {
+        let mut told = Self::default();
+        let mut steps = CaptureSteps::new(Capture::open(directory).unwrap(), Some(source), &[]).unwrap();
+        let take = &mut |step: &Step| {
+            told.add(step);
+            ControlFlow::Continue(())
+        };
+        steps.each(take).unwrap();
+        told
+    }
+}
+
+fn encode(steps: &[Step], directory: &Path, settings: &Settings, formatted: bool) -> Encoded {
+    let options = EncodeOptions { settings: settings.clone(), formatted, time_unit: TimeUnit::Unknown };
+    let mut encoder = Encoder::new(directory, options).unwrap();
+    steps.iter().for_each(|step| encoder.take(step).unwrap());
+    encoder.finish().unwrap()
+}
+
+fn assert_same(name: &str, found: &Told, expected: &Told) {
+    let pairs = found.instructions.iter().zip(&expected.instructions);
+    if let Some(at) = pairs.clone().position(|(found, expected)| found != expected) {
+        let around = |told: &Told| {
+            format!("{:x?}", &told.instructions[at.saturating_sub(3)..(at + 2).min(told.instructions.len())])
+        };
+        panic!("{name}: instruction {at}\n  found    {}\n  expected {}", around(found), around(expected));
+    }
+    assert_eq!(found.instructions.len(), expected.instructions.len(), "{name}");
+    assert_eq!(found.exceptions, expected.exceptions, "{name}");
+    assert_eq!(found.levels, expected.levels, "{name}");
+}
+
+/// TRCCONFIGR and what goes with it, by the bits of a number.
+fn settings(protocol: Protocol, options: u64, program: &Program) -> Settings {
+    let has = |bit: u32| options >> bit & 1 == 1;
+    let mut settings = Settings::new(protocol);
+    let bits = [(0, 12), (1, 11), (2, 4), (3, 3), (4, 6), (4, 7)];
+    let configr = bits.iter().filter(|(bit, _)| has(*bit)).fold(1, |configr, (_, place)| configr | 1 << place);
+    settings.set("TRCCONFIGR", configr);
+    if has(5) {
+        settings.set("TRCSYNCPR", 8);
+        settings.set("TRCTSCTLR", 1);
+        let (low, high) = program.span(2);
+        settings.set("TRCBBCTLR", 0x102);
+        settings.set("TRCACVR2", low);
+        settings.set("TRCACVR3", high);
+    }
+    if has(6) {
+        settings.set("TRCIDR8", 5);
+        settings.set("TRCIDR0", if has(0) { 0x0800_0ea1 } else { 0x2800_0ea1 });
+        settings.guess_seed = Some(options);
+    }
+    settings.source_addresses = has(7);
+    settings
+}
+
+#[test]
+fn every_combination_of_options_tells_the_same() {
+    let mut combinations = 0;
+    for isa in [Isa::A64, Isa::A32, Isa::T32] {
+        for protocol in [Protocol::Ete, Protocol::Etm4] {
+            for options in 0..256 {
+                let is_ete = protocol == Protocol::Ete;
+                if options >> 7 & 1 == 1 && !is_ete {
+                    continue;
+                }
+                let program = Program::new(isa, BASE, options);
+                let steps = program.run(700, options);
+                let settings = settings(protocol, options, &program);
+                let folder = tempfile::tempdir().unwrap();
+                encode(&steps, folder.path(), &settings, options & 1 == 0);
+                let (found, expected) = (Told::read(folder.path(), "UNIT_0"), Told::of(&steps));
+                let name = format!("{isa:?} {protocol:?} {options:#x}");
+                assert_same(&name, &found, &expected);
+                assert_eq!(found.gaps, 1, "{name}");
+                if options >> 4 & 1 == 1 {
+                    assert_eq!(found.processes, expected.processes, "{name}");
+                }
+                combinations += 1;
+            }
+        }
+    }
+    assert!(combinations > 1000, "{combinations}");
+}
+
+#[test]
+fn seeds() {
+    for seed in 0..200 {
+        let mut random = Random::new(seed);
+        let isa = [Isa::A64, Isa::A32, Isa::T32][random.below(3) as usize];
+        let protocol = [Protocol::Ete, Protocol::Etm4][random.below(2) as usize];
+        let program = Program::new(isa, BASE, seed);
+        let steps = program.run(1 + random.below(3000) as usize, seed);
+        let settings = settings(protocol, random.below(256), &program);
+        let folder = tempfile::tempdir().unwrap();
+        encode(&steps, folder.path(), &settings, random.below(2) == 0);
+        let (found, expected) = (Told::read(folder.path(), "UNIT_0"), Told::of(&steps));
+        assert_same(&format!("seed {seed}"), &found, &expected);
+    }
+}
+
+#[test]
+fn several_cores_share_a_buffer() {
+    for formatted in [true, false] {
+        let program = Program::new(Isa::A64, BASE, 3);
+        let runs: Vec<Vec<Step>> = (0..3).map(|core| program.run(2000, core)).collect();
+        let mut all = vec![];
+        for at in 0..2000 {
+            for (core, run) in runs.iter().enumerate() {
+                let mut step = run[at].clone();
+                step.core = core as u32;
+                all.push(step);
+            }
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let encoded = encode(&all, folder.path(), &Settings::new(Protocol::Ete), formatted);
+        assert_eq!(encoded.cores, 3);
+        for (core, run) in runs.iter().enumerate() {
+            let found = Told::read(folder.path(), &format!("UNIT_{core}"));
+            assert_same(&format!("core {core}"), &found, &Told::of(&run[..2000]));
+        }
+    }
+}
+
+/// What a filter lets through: from an instruction that it shows until the end of its block.
+fn shown(steps: &[Step], mut shows: impl FnMut(u64, u8) -> bool) -> Vec<(u64, u32)> {
+    let (mut kept, mut in_block, mut level) = (vec![], false, 0);
+    for step in steps {
+        match &step.event {
+            Event::Instruction(instruction) => {
+                let (address, opcode) = (instruction.address, instruction.opcode.unwrap());
+                if shows(address, level) || in_block {
+                    kept.push((address, opcode));
+                    in_block = instruction.branch.is_none() && opcode != 0xd503_3fdf;
+                }
+            }
+            Event::Exception(_) => in_block = false,
+            Event::Context(context) => level = context.level.unwrap(),
+            _ => {}
+        }
+    }
+    kept
+}
+
+/// Its name, its registers, and what it shows.
+type Filter<'f> = (&'f str, &'f [(&'f str, u64)], &'f mut dyn FnMut(u64, u8) -> bool);
+
+#[test]
+fn filters_show_what_they_let_through() {
+    for seed in 0..20 {
+        let program = Program::new(Isa::A64, BASE, seed);
+        let steps = program.run(3000, seed);
+        let (low, high) = (program.span(1).0 + 8, program.span(2).1 - 12);
+        let (start, stop) = (program.span(3).0, program.span(4).0 + 4);
+        let mut is_started = false;
+        let rows: &mut [Filter<'_>] = &mut [
+            ("user only", &[("TRCVICTLR", 0x20_0201)], &mut |_, level| level == 0),
+            ("kernel only", &[("TRCVICTLR", 0x10_0201)], &mut |_, level| level == 1),
+            ("nothing", &[("TRCVICTLR", 0x200)], &mut |_, _| false),
+            ("include", &[("TRCVIIECTLR", 1)], &mut |address, _| (low..=high).contains(&address)),
+            ("exclude", &[("TRCVIIECTLR", 0x1_0000)], &mut |address, _| !(low..=high).contains(&address)),
+            ("start and stop", &[("TRCVISSCTLR", 0x8_0004), ("TRCVICTLR", 1)], &mut |address, _| {
+                let shows = is_started || address == start;
+                is_started = shows && address != stop;
+                shows
+            }),
+        ];
+        for (name, registers, shows) in rows {
+            let mut settings = settings(Protocol::Ete, seed & 0x3f, &program);
+            let places = [("TRCACVR0", low), ("TRCACVR1", high), ("TRCBBCTLR", 0)];
+            registers.iter().chain(&places).for_each(|(name, value)| assert!(settings.set(name, *value)));
+            settings.set("TRCACVR2", start);
+            settings.set("TRCACVR3", stop);
+            let folder = tempfile::tempdir().unwrap();
+            encode(&steps, folder.path(), &settings, false);
+            let found = Told::read(folder.path(), "UNIT_0");
+            assert_eq!(found.instructions, shown(&steps, shows), "{name}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn breaks_and_what_is_refused() {
+    let program = Program::new(Isa::A64, BASE, 1);
+    let steps = program.run(500, 1);
+    // Every hundredth instruction is cut out.
+    let instructions = |step: &Step| step.event.instruction().is_some();
+    let cut: Vec<Step> = steps
+        .iter()
+        .enumerate()
+        .filter(|(at, step)| at % 100 != 50 || !instructions(step))
+        .map(|(_, step)| step.clone())
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    encode(&cut, folder.path(), &Settings::new(Protocol::Ete), false);
+    let found = Told::read(folder.path(), "UNIT_0");
+    assert!(found.gaps >= 1);
+    assert_eq!(found.instructions, Told::of(&cut).instructions);
+
+    let mut changed = steps[1].clone();
+    if let Event::Instruction(instruction) = &mut changed.event {
+        instruction.opcode = Some(0xd503_205f);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let options =
+        EncodeOptions { settings: Settings::new(Protocol::Ete), formatted: false, time_unit: TimeUnit::Unknown };
+    let mut encoder = Encoder::new(folder.path(), options.clone()).unwrap();
+    encoder.take(&steps[1]).unwrap();
+    let error = encoder.take(&changed).unwrap_err().to_string();
+    assert!(error.contains("is not what it was before"), "{error}");
+    assert!(Encoder::new(folder.path(), options).unwrap_err().to_string().contains("not empty"));
+}
+
+/// Run with `--ignored --nocapture`: says how fast encoding is.
+#[test]
+#[ignore = "a measurement"]
+fn speed() {
+    let program = Program::new(Isa::A64, BASE, 3);
+    // Few enough to stay near the processor: this is about encoding, and not about memory.
+    let steps = program.run(2_000, 3);
+    for options in [0, 1, 0x13] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = EncodeOptions {
+            settings: settings(Protocol::Ete, options, &program),
+            formatted: false,
+            time_unit: TimeUnit::Unknown,
+        };
+        let mut encoder = Encoder::new(folder.path(), options).unwrap();
+        let start = std::time::Instant::now();
+        for _ in 0..15_000 {
+            steps.iter().for_each(|step| encoder.take(step).unwrap());
+        }
+        let encoded = encoder.finish().unwrap();
+        let seconds = start.elapsed().as_secs_f64();
+        println!("{:.1} million instructions a second, {encoded:?}", encoded.instructions as f64 / seconds / 1e6);
+    }
+}

@@ -1,0 +1,254 @@
+//! Programs from a seed, and what a PE does with them: loops, calls, returns, indirect branches, system calls, interrupts.
+
+use unspool::model::{Branch, Context, Event, Exception, ExceptionKind, Instruction, Isa, Security, Step};
+
+/// xorshift64*.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 20) % limit
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Op {
+    Nop,
+    /// Four bytes in T32 too.
+    Wide,
+    Barrier,
+    If(usize),
+    Goto(usize),
+    Call(usize),
+    CallRegister,
+    Jump,
+    Return,
+    System,
+    ExceptionReturn,
+}
+
+#[derive(Clone, Copy)]
+struct Placed {
+    op: Op,
+    address: u64,
+    opcode: u32,
+    length: u8,
+}
+
+pub(crate) struct Program {
+    isa: Isa,
+    code: Vec<Placed>,
+    functions: Vec<usize>,
+    vector: usize,
+}
+
+const LENGTH: usize = 24;
+
+impl Program {
+    /// Functions of equal length; the last is where exceptions go.
+    pub(crate) fn new(isa: Isa, base: u64, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let count = 8;
+        let mut ops = vec![];
+        for function in 0..count {
+            let start = function * LENGTH;
+            for at in 0..LENGTH {
+                ops.push(match random.below(20) {
+                    _ if at == LENGTH - 1 && function == count - 1 => Op::ExceptionReturn,
+                    _ if at == LENGTH - 1 => Op::Return,
+                    0..=2 => Op::If(start + random.below(LENGTH as u64) as usize),
+                    3 => Op::Goto(start + at + 1 + random.below((LENGTH - at - 1) as u64) as usize),
+                    4 | 5 if function < count - 1 => Op::Call(random.below(count as u64 - 1) as usize * LENGTH),
+                    6 if function < count - 1 => Op::CallRegister,
+                    7 if function < count - 1 => Op::Jump,
+                    8 if function < count - 1 => Op::System,
+                    9 => Op::Barrier,
+                    10 if function < count - 1 => Op::Return,
+                    11..=13 => Op::Wide,
+                    _ => Op::Nop,
+                });
+            }
+        }
+        let mut address = base;
+        let mut code: Vec<Placed> = vec![];
+        for (at, &op) in ops.iter().enumerate() {
+            if at == (count - 1) * LENGTH {
+                address = if isa == Isa::A64 { 0xffff_8000_0008_0400 } else { address };
+            }
+            let length = length(isa, op);
+            code.push(Placed { op, address, opcode: 0, length });
+            address += u64::from(length);
+        }
+        for at in 0..code.len() {
+            let target = match code[at].op {
+                Op::If(to) | Op::Goto(to) | Op::Call(to) => code[to].address,
+                _ => 0,
+            };
+            code[at].opcode = opcode(isa, code[at].op, code[at].address, target);
+        }
+        let functions = (0..count - 1).map(|function| function * LENGTH).collect();
+        Self { isa, code, functions, vector: (count - 1) * LENGTH }
+    }
+
+    /// From the first address of a function to its last.
+    pub(crate) fn span(&self, function: usize) -> (u64, u64) {
+        (self.code[function * LENGTH].address, self.code[function * LENGTH + LENGTH - 1].address)
+    }
+
+    /// Executes so many instructions.
+    pub(crate) fn run(&self, count: usize, seed: u64) -> Vec<Step> {
+        let mut random = Random::new(seed ^ 0x5555);
+        let mut steps = vec![step(context(0, 1), 0)];
+        let (mut at, mut level, mut time, mut process) = (0, 0, 1000_u64, 1);
+        let mut calls: Vec<usize> = vec![];
+        let mut interrupted: Vec<usize> = vec![];
+        for number in 0..count {
+            let placed = self.code[at];
+            time += random.below(9);
+            let branch = |taken, to: usize| Some(Branch { taken, target: taken.then(|| self.code[to].address) });
+            let (next, told) = match placed.op {
+                Op::Nop | Op::Wide | Op::Barrier | Op::System => (at + 1, None),
+                Op::If(to) => {
+                    let taken = random.below(3) > 0;
+                    (if taken { to } else { at + 1 }, branch(taken, to))
+                }
+                Op::Goto(to) => (to, branch(true, to)),
+                Op::Call(to) => {
+                    calls.push(at + 1);
+                    (to, branch(true, to))
+                }
+                Op::CallRegister | Op::Jump => {
+                    if placed.op == Op::CallRegister {
+                        calls.push(at + 1);
+                    }
+                    let to = self.functions[random.below(self.functions.len() as u64) as usize];
+                    (to, branch(true, to))
+                }
+                Op::Return => {
+                    let to = if random.below(10) > 0 { calls.pop().unwrap_or(0) } else { self.functions[1] };
+                    (to, branch(true, to))
+                }
+                Op::ExceptionReturn => {
+                    let to = interrupted.pop().unwrap_or(0);
+                    (to, branch(true, to))
+                }
+            };
+            calls.truncate(64);
+            steps.push(step(
+                Event::Instruction(Instruction {
+                    address: placed.address,
+                    opcode: Some(placed.opcode),
+                    length: placed.length,
+                    isa: self.isa,
+                    is_executed: None,
+                    branch: told,
+                    za_index: None,
+                }),
+                time,
+            ));
+            at = next;
+            if placed.op == Op::ExceptionReturn {
+                level = 0;
+                process += u64::from(random.below(4) == 0);
+                steps.push(step(Event::ExceptionReturn { target: Some(self.code[at].address) }, time));
+                steps.push(step(context(0, process), time));
+            }
+            let is_system = placed.op == Op::System;
+            if level == 0 && number + 1 < count && (is_system || random.below(40) == 0) {
+                let kind = if is_system { ExceptionKind::Synchronous } else { ExceptionKind::Irq };
+                let return_address = Some(self.code[at].address);
+                let target = Some(self.code[self.vector].address);
+                let call = is_system.then_some(0);
+                steps.push(step(
+                    Event::Exception(Exception { kind, call, return_address, target, ..Exception::default() }),
+                    time,
+                ));
+                steps.push(step(context(1, process), time));
+                interrupted.push(at);
+                (at, level) = (self.vector, 1);
+            }
+        }
+        steps
+    }
+}
+
+fn step(event: Event, time: u64) -> Step {
+    let mut step = Step::default();
+    (step.event, step.time) = (event, Some(time));
+    step
+}
+
+fn context(level: u8, process: u64) -> Event {
+    Event::Context(Context {
+        level: Some(level),
+        security: Some(Security::NonSecure),
+        process: Some(process),
+        vmid: Some(7),
+        ..Context::default()
+    })
+}
+
+fn length(isa: Isa, op: Op) -> u8 {
+    match op {
+        _ if isa != Isa::T32 => 4,
+        Op::Wide | Op::Call(_) | Op::Barrier | Op::ExceptionReturn => 4,
+        _ => 2,
+    }
+}
+
+fn opcode(isa: Isa, op: Op, address: u64, target: u64) -> u32 {
+    let offset = target.wrapping_sub(address) as u32;
+    match isa {
+        Isa::A64 => match op {
+            Op::Nop | Op::Wide => 0xd503_201f,
+            Op::Barrier => 0xd503_3fdf,
+            Op::If(_) => 0x5400_0001 | (offset >> 2 & 0x7_ffff) << 5,
+            Op::Goto(_) => 0x1400_0000 | offset >> 2 & 0x3ff_ffff,
+            Op::Call(_) => 0x9400_0000 | offset >> 2 & 0x3ff_ffff,
+            Op::CallRegister => 0xd63f_0020,
+            Op::Jump => 0xd61f_0020,
+            Op::Return => 0xd65f_03c0,
+            Op::System => 0xd400_0001,
+            Op::ExceptionReturn => 0xd69f_03e0,
+        },
+        Isa::A32 => {
+            let offset = offset.wrapping_sub(8) >> 2 & 0xff_ffff;
+            match op {
+                Op::Nop | Op::Wide => 0xe320_f000,
+                Op::Barrier => 0xf57f_f06f,
+                Op::If(_) => 0x1a00_0000 | offset,
+                Op::Goto(_) => 0xea00_0000 | offset,
+                Op::Call(_) => 0xeb00_0000 | offset,
+                Op::CallRegister => 0xe12f_ff31,
+                Op::Jump => 0xe12f_ff11,
+                Op::Return => 0xe12f_ff1e,
+                Op::System => 0xef00_0000,
+                Op::ExceptionReturn => 0xe1b0_f00e,
+            }
+        }
+        _ => {
+            let offset = offset.wrapping_sub(4) >> 1;
+            match op {
+                Op::Nop => 0xbf00,
+                Op::Wide => 0xf3af_8000,
+                Op::Barrier => 0xf3bf_8f6f,
+                Op::If(_) => 0xd100 | offset & 0xff,
+                Op::Goto(_) => 0xe000 | offset & 0x7ff,
+                // J1 and J2 are set, and so is S if the offset is negative.
+                Op::Call(_) => 0xf000_f800 | (offset >> 23 & 1) << 26 | (offset >> 11 & 0x3ff) << 16 | offset & 0x7ff,
+                Op::CallRegister => 0x4788,
+                Op::Jump => 0x4708,
+                Op::Return => 0x4770,
+                Op::System => 0xdf00,
+                Op::ExceptionReturn => 0xf3de_8f00,
+            }
+        }
+    }
+}
