@@ -423,8 +423,8 @@ Tarmac Text Rev 3t
                     BR (0000000000001100) O
           1 tic ES  (0000000000001100:b4000060) O el3h_s:         CBZ      x0,{pc}+0xc
           1 tic ES  (0000000000001104:a9be7bfd) O el3h_s:         STP      x29,x30,[sp,#-0x20]!
-                    ST 00000000000fffe0 00000000 002105e0 00000000 00000000    S:00000fffe0    nGnRnE OSH
-                    R SP_EL3 00000000000fffe0
+                    ST 00000000000ffd40 00000000 00001004 00000000 00000000    S:00000ffd40    nGnRnE OSH
+                    R SP_EL3 00000000000ffd40
           2 tic ES  (0000000000001108:d65f03c0) O el3h_s:         RET
                     BR (0000000000001004) O
           3 tic ES  IRQ
@@ -437,7 +437,7 @@ Tarmac Text Rev 3t
         "@4 t0 level 3 Secure",
         "@4 t0 a64 1000 94000040 executed -> 1100, x30=0410000000000000",
         "@7 t1 a64 1100 b4000060 skipped not taken",
-        "@8 t1 a64 1104 a9be7bfd executed, sp_el3=e0ff0f0000000000, writes 16 at fffe0: 0000000000000000e005210000000000",
+        "@8 t1 a64 1104 a9be7bfd executed, sp_el3=40fd0f0000000000, writes 16 at ffd40: 00000000000000000410000000000000",
         "@11 t2 a64 1108 d65f03c0 executed -> 1004",
         "@13 t3 Irq to 2280",
         "@16 t3 a64 2280 d503201f executed",

@@ -1,3 +1,5 @@
+//! The trace unit, packet by packet.
+
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
