@@ -48,7 +48,7 @@ mod side;
 
 use std::ops::ControlFlow;
 
-use unspool_model::{Context, Coverage, Exception, Facet, Instruction, Pull, SourceError, Step};
+use unspool_model::{Context, Coverage, Exception, Facet, Instruction, Losses, Pull, SourceError, Step};
 
 /// How to compare.
 #[derive(Debug, Clone)]
@@ -239,6 +239,8 @@ pub struct Summary {
     pub differences: u64,
     /// Why it ended.
     pub ending: Ending,
+    /// What of each source was in no step, if it was read to its end.
+    pub untold: [Losses; 2],
     /// Each source may end because it is damaged.
     pub damage: [Option<SourceError>; 2],
     tallies: [Tally; Facet::ALL.len()],

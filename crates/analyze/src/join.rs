@@ -11,7 +11,9 @@
 
 use std::ops::ControlFlow;
 
-use unspool_model::{Context, Coverage, Event, Exception, Facet, Pull, SourceError, Step, StepSource, TimeUnit};
+use unspool_model::{
+    Context, Coverage, Event, Exception, Facet, Losses, Pull, SourceError, Step, StepSource, TimeUnit,
+};
 
 use crate::diff::{Differ, Options, Pair};
 
@@ -68,6 +70,10 @@ impl StepSource for Join {
             let _ = joiner.release();
         }
         failure.map_or(told, Err)
+    }
+
+    fn losses(&self) -> Losses {
+        self.source.losses()
     }
 }
 

@@ -15,6 +15,7 @@
 //! assert_eq!(step.event.instruction().map(|instruction| instruction.isa), Some(Isa::A64));
 //! ```
 
+mod batch;
 mod coverage;
 mod loss;
 mod pull;

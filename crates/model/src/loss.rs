@@ -1,4 +1,4 @@
-//! What a format could not say, counted.
+//! What a format could not say, and what of a trace no step says, counted.
 
 use std::fmt;
 
@@ -42,11 +42,21 @@ pub enum Loss {
     TimeDigits,
     /// Notes.
     Notes,
+    /// Modes of AArch32, of which steps have no more than the level.
+    Modes,
+    /// Physical addresses.
+    PhysicalAddresses,
+    /// What else lines say of accesses, instructions and registers: attributes, flags, labels, numbers.
+    Attributes,
+    /// Cycle counts.
+    CycleCounts,
+    /// What cannot be read.
+    Unreadable,
 }
 
 impl Loss {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 22] = [
         Self::Instructions,
         Self::UnknownOpcodes,
         Self::Conditions,
@@ -64,6 +74,11 @@ impl Loss {
         Self::Times,
         Self::TimeDigits,
         Self::Notes,
+        Self::Modes,
+        Self::PhysicalAddresses,
+        Self::Attributes,
+        Self::CycleCounts,
+        Self::Unreadable,
     ];
 
     /// Its name, which stays.
@@ -86,6 +101,11 @@ impl Loss {
             Self::Times => "times",
             Self::TimeDigits => "time-digits",
             Self::Notes => "notes",
+            Self::Modes => "modes",
+            Self::PhysicalAddresses => "physical-addresses",
+            Self::Attributes => "attributes",
+            Self::CycleCounts => "cycle-counts",
+            Self::Unreadable => "unreadable",
         }
     }
 
@@ -109,13 +129,25 @@ impl Loss {
             Self::Times => "times",
             Self::TimeDigits => "digits of times",
             Self::Notes => "notes",
+            Self::Modes => "modes of AArch32",
+            Self::PhysicalAddresses => "physical addresses",
+            Self::Attributes => "attributes, labels and numbers",
+            Self::CycleCounts => "cycle counts",
+            Self::Unreadable => "lines that cannot be read",
         }
     }
 
     /// What a source has to tell for this to be lost; `None`: any source may have it.
     pub fn facet(self) -> Option<Facet> {
         Some(match self {
-            Self::Notes | Self::UnknownOpcodes | Self::Instructions => return None,
+            Self::Notes
+            | Self::UnknownOpcodes
+            | Self::Instructions
+            | Self::Modes
+            | Self::PhysicalAddresses
+            | Self::Attributes
+            | Self::CycleCounts
+            | Self::Unreadable => return None,
             Self::Conditions => Facet::Conditions,
             Self::Accesses | Self::Tags => Facet::Accesses,
             Self::Data => Facet::Data,
@@ -174,6 +206,11 @@ impl Losses {
             lost.first = place;
         }
         lost.count += count;
+    }
+
+    /// What others lost too.
+    pub fn add_all(&mut self, others: &Self) {
+        others.iter().for_each(|(loss, lost)| self.add_many(loss, lost.count, lost.first));
     }
 
     /// How often this was lost.

@@ -9,28 +9,30 @@ use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use crate::{Coverage, SourceError, Step, StepSource, TimeUnit};
+use crate::batch::{Batch, Cursor};
+use crate::{Coverage, Losses, SourceError, Step, StepSource, TimeUnit};
 
-/// Steps of a batch.
-const BATCH: usize = 1024;
+/// Steps of a batch: to wake a thread takes as long as many steps do.
+const BATCH: usize = 4096;
 
 /// Batches that wait.
-const WAITING: usize = 4;
+const WAITING: usize = 2;
 
-type Batch = Vec<Step>;
+/// Why a source has ended, and what of the trace was in no step.
+type Ended = (Result<(), SourceError>, Losses);
 
 /// Steps of a source, one after another.
 #[derive(Debug)]
 pub struct Pull {
     coverage: Coverage,
     time_unit: TimeUnit,
-    batches: Receiver<(Batch, usize)>,
+    batches: Receiver<Batch>,
     used: Sender<Batch>,
     batch: Batch,
-    /// The part of the batch that was not handed out.
-    next: usize,
-    end: usize,
-    worker: Option<JoinHandle<Result<(), SourceError>>>,
+    cursor: Cursor,
+    step: Step,
+    worker: Option<JoinHandle<Ended>>,
+    losses: Losses,
 }
 
 impl Pull {
@@ -40,14 +42,15 @@ impl Pull {
         let (give, batches) = sync_channel(WAITING);
         let (used, reuse) = channel();
         let work = move || {
-            let mut filler = Filler { give, reuse, batch: Vec::new(), length: 0 };
+            let mut filler = Filler { give, reuse, batch: Batch::default() };
             let ended = source.each(&mut |step| filler.take(step));
             // If nobody wants the rest, it is not given.
             let _ = filler.flush();
-            ended
+            (ended, source.losses())
         };
         let worker = Some(thread::Builder::new().name("steps".into()).spawn(work)?);
-        Ok(Self { coverage, time_unit, batches, used, batch: Vec::new(), next: 0, end: 0, worker })
+        let (batch, cursor, step) = (Batch::default(), Cursor::default(), Step::default());
+        Ok(Self { coverage, time_unit, batches, used, batch, cursor, step, worker, losses: Losses::default() })
     }
 
     /// What steps can ever tell.
@@ -60,30 +63,36 @@ impl Pull {
         self.time_unit
     }
 
+    /// What of the trace was in no step, once there are no more.
+    pub fn losses(&self) -> &Losses {
+        &self.losses
+    }
+
     /// The next step; `None`: there are no more.
     #[inline]
     pub fn next_step(&mut self) -> Result<Option<&Step>, SourceError> {
-        if self.next == self.end && !self.refill()? {
-            return Ok(None);
+        if self.cursor.next(&self.batch, &mut self.step) {
+            return Ok(Some(&self.step));
         }
-        self.next += 1;
-        Ok(self.batch.get(self.next - 1))
+        let is_next = self.refill()? && self.cursor.next(&self.batch, &mut self.step);
+        Ok(is_next.then_some(&self.step))
     }
 
     fn refill(&mut self) -> Result<bool, SourceError> {
+        self.cursor = Cursor::default();
+        let mut used = std::mem::take(&mut self.batch);
+        used.clear();
         // A source that has ended wants no batches back.
-        let _ = self.used.send(std::mem::take(&mut self.batch));
+        let _ = self.used.send(used);
         match self.batches.recv() {
-            Ok((batch, length)) => {
-                (self.batch, self.next, self.end) = (batch, 0, length);
-                Ok(length > 0)
+            Ok(batch) => {
+                self.batch = batch;
+                Ok(true)
             }
             Err(_) => {
-                (self.next, self.end) = (0, 0);
-                match self.worker.take().map(JoinHandle::join) {
-                    Some(Ok(Err(error))) => Err(error),
-                    _ => Ok(false),
-                }
+                let Some(Ok((ended, losses))) = self.worker.take().map(JoinHandle::join) else { return Ok(false) };
+                self.losses = losses;
+                ended.map(|()| false)
             }
         }
     }
@@ -91,29 +100,23 @@ impl Pull {
 
 /// Fills batches.
 struct Filler {
-    give: SyncSender<(Batch, usize)>,
+    give: SyncSender<Batch>,
     reuse: Receiver<Batch>,
     batch: Batch,
-    length: usize,
 }
 
 impl Filler {
     #[inline]
     fn take(&mut self, step: &Step) -> ControlFlow<()> {
-        match self.batch.get_mut(self.length) {
-            Some(place) => place.clone_from(step),
-            None => self.batch.push(step.clone()),
-        }
-        self.length += 1;
-        if self.length < BATCH { ControlFlow::Continue(()) } else { self.flush() }
+        self.batch.push(step);
+        if self.batch.len() < BATCH { ControlFlow::Continue(()) } else { self.flush() }
     }
 
     fn flush(&mut self) -> ControlFlow<()> {
-        if self.length == 0 {
+        if self.batch.len() == 0 {
             return ControlFlow::Continue(());
         }
-        let next = self.reuse.try_recv().unwrap_or_default();
-        let full = (std::mem::replace(&mut self.batch, next), std::mem::take(&mut self.length));
+        let full = std::mem::replace(&mut self.batch, self.reuse.try_recv().unwrap_or_default());
         if self.give.send(full).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }

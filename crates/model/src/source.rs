@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::{Coverage, Step, TimeUnit};
+use crate::{Coverage, Losses, Step, TimeUnit};
 
 /// Hands out steps in order.
 pub trait StepSource {
@@ -16,6 +16,11 @@ pub trait StepSource {
 
     /// Hands out steps until there are no more or `take` breaks. Is called once.
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError>;
+
+    /// What of the trace was in none of the steps that were handed out. First places are as the source counts.
+    fn losses(&self) -> Losses {
+        Losses::default()
+    }
 }
 
 /// Why no more steps come.
@@ -39,5 +44,9 @@ impl<S: StepSource + ?Sized> StepSource for Box<S> {
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
         (**self).each(take)
+    }
+
+    fn losses(&self) -> Losses {
+        (**self).losses()
     }
 }

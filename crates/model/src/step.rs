@@ -42,12 +42,12 @@ pub struct Step {
     pub time: Option<u64>,
     /// What happened.
     pub event: Event,
-    registers: Vec<Write>,
-    accesses: Vec<Touch>,
+    pub(crate) registers: Vec<Write>,
+    pub(crate) accesses: Vec<Touch>,
     /// Bytes of both, each with what of it is known.
-    bytes: Vec<(u8, u8)>,
+    pub(crate) bytes: Vec<(u8, u8)>,
     /// The text of a note.
-    note: String,
+    pub(crate) note: String,
 }
 
 /// What happened.
@@ -271,15 +271,17 @@ pub struct Access<'s> {
     pub bytes: &'s [(u8, u8)],
 }
 
+/// A register that is written; its bytes are among those of the step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Write {
+pub(crate) struct Write {
     name: Name,
     low: u16,
     bytes: Range<u32>,
 }
 
+/// An access; its bytes are among those of the step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Touch {
+pub(crate) struct Touch {
     direction: Direction,
     address: u64,
     size: u64,

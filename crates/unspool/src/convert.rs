@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::ops::ControlFlow;
 
 use unspool_formats::{astf, stf, tarmac};
-use unspool_model::{Coverage, Facet, Loss, SinkError, SourceError, Step, StepSink};
+use unspool_model::{Coverage, Facet, Loss, Losses, Pull, SinkError, SourceError, Step, StepSink};
 
 use crate::OpenedSteps;
 
@@ -75,6 +75,16 @@ impl Origin {
             Self::StfArm => "STF (Arm)",
             Self::StfRiscv => "STF (RISC-V)",
             Self::Tarmac => "Tarmac",
+        }
+    }
+
+    /// What of such a trace no step tells.
+    pub fn untold(self) -> &'static [Loss] {
+        match self {
+            Self::Capture => &[Loss::CycleCounts],
+            Self::Astf => &[Loss::Notes],
+            Self::StfArm | Self::StfRiscv => &[],
+            Self::Tarmac => tarmac::steps::UNTOLD,
         }
     }
 
@@ -173,11 +183,11 @@ pub fn way(from: Origin, to: Format) -> Way {
         (from, to) => {
             let tells = from.coverage();
             let is_told = |loss: &Loss| loss.facet().is_none_or(|facet| tells.has(facet));
-            Way::Steps {
-                carried: tells.and(to.coverage()),
-                losses: to.losses().iter().copied().filter(is_told).collect(),
-                needs: to.needs(),
-            }
+            let mut losses: Vec<Loss> =
+                to.losses().iter().copied().filter(is_told).chain(from.untold().iter().copied()).collect();
+            losses.sort_unstable();
+            losses.dedup();
+            Way::Steps { carried: tells.and(to.coverage()), losses, needs: to.needs() }
         }
     }
 }
@@ -216,45 +226,39 @@ pub enum TransferError {
 }
 
 /// What was handed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Transferred {
     /// How many instructions.
     pub instructions: u64,
+    /// What of the trace was in no step.
+    pub untold: Losses,
     /// Steps of other cores than the one that was chosen.
     pub other_cores: u64,
 }
 
 /// Hands all steps of a source to a sink, those of one core if it is chosen. `watch` sees each step, and may stop it.
 ///
-/// Both are on this thread: a step is handed over in less time than it takes to carry it to another one.
+/// The source is read on a thread of its own, so that the slower of both sets the pace.
 pub fn transfer(
-    mut source: OpenedSteps,
+    source: OpenedSteps,
     core: Option<u32>,
     sink: &mut dyn StepSink,
     mut watch: impl FnMut(&Step, &dyn StepSink) -> ControlFlow<()>,
 ) -> Result<Transferred, TransferError> {
     let mut done = Transferred::default();
-    let mut stopped = None;
-    source.each(&mut |step| {
+    let mut steps = Pull::new(source).map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
+    while let Some(step) = steps.next_step()? {
         if core.is_some_and(|core| core != step.core) {
             done.other_cores += 1;
-            return ControlFlow::Continue(());
+            continue;
         }
         done.instructions += u64::from(step.event.instruction().is_some());
-        if let Err(error) = sink.take(step) {
-            stopped = Some(Err(error));
-            return ControlFlow::Break(());
+        sink.take(step)?;
+        if watch(step, sink).is_break() {
+            return Ok(done);
         }
-        let flow = watch(step, sink);
-        if flow.is_break() {
-            stopped = Some(Ok(()));
-        }
-        flow
-    })?;
-    match stopped {
-        Some(Err(error)) => return Err(error.into()),
-        Some(Ok(())) => {}
-        None => sink.finish()?,
     }
+    done.untold = steps.losses().clone();
+    sink.finish()?;
     Ok(done)
 }

@@ -90,6 +90,7 @@ impl<'r> Run<'r> {
                 failure => self.summary.damage[index] = failure,
             }
             self.summary.instructions[index] = side.count - side.ahead().len() as u64;
+            self.summary.untold[index].clone_from(side.untold());
             self.summary.gaps[index] = side.gaps;
             self.summary.other_cores[index] = side.other_cores;
         }

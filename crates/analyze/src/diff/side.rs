@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use unspool_model::{Context, Event, Exception, Gap, Instruction, Pull, SourceError, Step};
+use unspool_model::{Context, Event, Exception, Gap, Instruction, Losses, Pull, SourceError, Step};
 
 use super::Site;
 
@@ -63,6 +63,11 @@ impl Side {
             has_ended: false,
             failure: None,
         }
+    }
+
+    /// What of the source was in no step, if it has ended.
+    pub(super) fn untold(&self) -> &Losses {
+        self.pull.losses()
     }
 
     /// Looks this many instructions ahead; `false`: there are not as many.

@@ -15,7 +15,7 @@ use unspool::analyze::diff::{Differ, Ending, Finding, Options, Site, Summary, Wh
 use unspool::capture::Capture;
 use unspool::formats::tarmac::parse::ParseOptions;
 use unspool::formats::tarmac::read::ReadOptions;
-use unspool::model::{Coverage, Facet, Pull, SourceError, Step, StepSource, TimeUnit};
+use unspool::model::{Coverage, Facet, Losses, Pull, SourceError, Step, StepSource, TimeUnit};
 use unspool::{Error, OpenSteps, OpenedSteps, Trace, What, open_steps, open_steps_of};
 
 use crate::Verdict;
@@ -250,6 +250,10 @@ impl StepSource for Opened {
             }
             take(step)
         })
+    }
+
+    fn losses(&self) -> Losses {
+        self.steps.losses()
     }
 }
 

@@ -19,8 +19,8 @@ use std::ops::{ControlFlow, Range};
 
 use unspool_isa::{Facts, facts};
 use unspool_model::{
-    Branch, Context, Coverage, Event, Exception, ExceptionKind, Facet, Instruction, Isa, SourceError, Step, StepSource,
-    TimeUnit,
+    Branch, Context, Coverage, Event, Exception, ExceptionKind, Facet, Instruction, Isa, Loss, SourceError, Step,
+    StepSource, TimeUnit,
 };
 
 use self::effects::Effects;
@@ -116,6 +116,9 @@ impl<R: Read> StepSource for Steps<R> {
         read.map(|_| ()).map_err(|error| ended(&error))
     }
 }
+
+/// What of a log no step tells.
+pub const UNTOLD: &[Loss] = &[Loss::Modes, Loss::PhysicalAddresses, Loss::Attributes, Loss::Unreadable];
 
 /// Why no more steps come.
 fn ended(error: &ReadError) -> SourceError {

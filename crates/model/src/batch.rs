@@ -1,0 +1,141 @@
+//! Many steps in a few runs of memory, so that they are cheap to carry to another thread.
+//!
+//! step, step, step ─▶ **batch** ─▶ step, step, step
+
+use crate::Event;
+use crate::step::{Step, Touch, Write};
+
+/// Steps, one behind another.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    heads: Vec<Head>,
+    registers: Vec<Write>,
+    accesses: Vec<Touch>,
+    bytes: Vec<(u8, u8)>,
+    notes: String,
+}
+
+/// A step without what it owns, and how much that is.
+#[derive(Debug)]
+struct Head {
+    core: u32,
+    place: u64,
+    time: Option<u64>,
+    event: Event,
+    registers: usize,
+    accesses: usize,
+    bytes: usize,
+    note: usize,
+}
+
+/// How far a batch was read.
+#[derive(Debug, Default)]
+pub(crate) struct Cursor {
+    head: usize,
+    register: usize,
+    access: usize,
+    byte: usize,
+    note: usize,
+}
+
+impl Batch {
+    pub(crate) fn len(&self) -> usize {
+        self.heads.len()
+    }
+
+    /// Empties it; the memory is used again.
+    pub(crate) fn clear(&mut self) {
+        self.heads.clear();
+        self.registers.clear();
+        self.accesses.clear();
+        self.bytes.clear();
+        self.notes.clear();
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, step: &Step) {
+        let &Step { core, place, time, event, .. } = step;
+        let Step { registers, accesses, bytes, note, .. } = step;
+        self.heads.push(Head {
+            core,
+            place,
+            time,
+            event,
+            registers: registers.len(),
+            accesses: accesses.len(),
+            bytes: bytes.len(),
+            note: note.len(),
+        });
+        // Most steps own nothing.
+        if !registers.is_empty() {
+            self.registers.extend_from_slice(registers);
+        }
+        if !accesses.is_empty() {
+            self.accesses.extend_from_slice(accesses);
+        }
+        if !bytes.is_empty() {
+            self.bytes.extend_from_slice(bytes);
+        }
+        if !note.is_empty() {
+            self.notes.push_str(note);
+        }
+    }
+}
+
+impl Cursor {
+    /// Takes the next step out of a batch. False: there are no more.
+    #[inline]
+    pub(crate) fn next(&mut self, batch: &Batch, step: &mut Step) -> bool {
+        let Some(head) = batch.heads.get(self.head) else { return false };
+        self.head += 1;
+        step.clear();
+        (step.core, step.place, step.time, step.event) = (head.core, head.place, head.time, head.event);
+        step.registers.extend_from_slice(run(&batch.registers, &mut self.register, head.registers));
+        step.accesses.extend_from_slice(run(&batch.accesses, &mut self.access, head.accesses));
+        step.bytes.extend_from_slice(run(&batch.bytes, &mut self.byte, head.bytes));
+        if head.note > 0 {
+            step.note.push_str(batch.notes.get(self.note..self.note + head.note).unwrap_or_default());
+            self.note += head.note;
+        }
+        true
+    }
+}
+
+/// The next so many, behind those that were taken.
+#[inline]
+fn run<'b, T>(all: &'b [T], taken: &mut usize, count: usize) -> &'b [T] {
+    let start = std::mem::replace(taken, *taken + count);
+    all.get(start..*taken).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Direction, Exception};
+
+    #[test]
+    fn steps_come_back_as_they_were() {
+        let mut note = Step { place: 3, ..Step::default() };
+        note.set_note("päuse");
+        let mut moved = Step { core: 1, place: 4, time: Some(9), ..Step::default() };
+        moved.write_register("x1", 0, &[1, 2, 3, 4, 5, 6, 7, 8]);
+        moved.write_register("v2", 64, &[9]);
+        moved.access_known(Direction::Write, 0x1000, 2, [(1, 0xff), (0, 0)]);
+        let raised = Step { place: 5, event: Event::Exception(Exception::default()), ..Step::default() };
+        let mut touched = Step { place: 6, ..Step::default() };
+        touched.access(Direction::Read, 0x2000, 16);
+        let steps = [note, Step::default(), moved, raised, touched];
+        let (mut batch, mut step) = (Batch::default(), Step::default());
+        for _ in 0..2 {
+            batch.clear();
+            steps.iter().for_each(|step| batch.push(step));
+            assert_eq!(batch.len(), steps.len());
+            let mut cursor = Cursor::default();
+            for wanted in &steps {
+                assert!(cursor.next(&batch, &mut step));
+                assert_eq!(&step, wanted);
+            }
+            assert!(!cursor.next(&batch, &mut step));
+        }
+    }
+}
