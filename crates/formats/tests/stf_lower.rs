@@ -391,7 +391,15 @@ impl Dice {
             2 => step.event = Event::ExceptionReturn { target: self.perhaps(Self::number) },
             3 => step.event = Event::Context(self.context()),
             4 => {
-                let gaps = [Gap::Start, Gap::Overflow, Gap::Discard, Gap::NoCode(8), Gap::Damaged, Gap::Contradiction];
+                let gaps = [
+                    Gap::Start,
+                    Gap::Overflow,
+                    Gap::Discard,
+                    Gap::NoCode(8),
+                    Gap::Damaged,
+                    Gap::Contradiction,
+                    Gap::TransactionFailed,
+                ];
                 step.event = Event::Gap(self.of(&gaps));
             }
             5 => {

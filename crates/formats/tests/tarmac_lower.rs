@@ -513,6 +513,7 @@ fn some_event(numbers: &mut Numbers, next: u64) -> Event {
             Gap::NoCode(number),
             Gap::Damaged,
             Gap::Contradiction,
+            Gap::TransactionFailed,
         ])),
         5 => Event::Note,
         _ => Event::Instruction(some_instruction(numbers, next)),

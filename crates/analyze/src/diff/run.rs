@@ -9,19 +9,27 @@ use std::collections::VecDeque;
 
 use unspool_model::{Context, Coverage, Exception, ExceptionKind, Facet, Pull};
 
-use super::align::{Fit, Search, longest, nearest};
+use super::align::{Fit, Joint, Search, joint, longest};
 use super::compare::{Comparison, Unlike};
 use super::side::{Item, Side};
 use super::{Around, Ending, Error, Finding, Options, Pair, Paired, Site, Summary, Tell, Why};
 
-/// This many equal instructions in a row are enough to look no further.
+/// This many equal instructions in a row are enough to look no further, if nothing speaks against them.
 const CERTAIN: usize = 64;
 
-/// No more than these are held against each other.
+/// No more than these are held against each other behind a gap.
 const REACH: usize = 1 << 10;
 
-/// The first windows; the last one is for the user to say.
-const WINDOWS: [usize; 2] = [1 << 8, 1 << 12];
+/// At the start nothing is known, and a function that is called often looks like a start for long.
+const REACH_OF_START: usize = 1 << 14;
+
+/// A place further away has to fit so many times better, if it does not fit to the end.
+const BETTER: usize = 4;
+
+/// The first windows; they grow until the last one, which is for the user to say.
+const FIRST_WINDOW: usize = 1 << 8;
+const FIRST_WINDOW_OF_START: usize = 1 << 12;
+const GROWTH: usize = 16;
 
 pub(super) struct Run<'r> {
     options: &'r Options,
@@ -44,6 +52,16 @@ struct Loose {
     side: usize,
     period: usize,
     why: Why,
+}
+
+/// What came of looking beyond the window.
+enum Far {
+    /// It is at this place of this side.
+    Found(usize, Fit),
+    /// It could not be looked for.
+    Nowhere,
+    /// It is not there, and all of the side is gone.
+    Gone,
 }
 
 impl<'r> Run<'r> {
@@ -227,22 +245,69 @@ impl<'r> Run<'r> {
         self.is_fresh = true;
     }
 
-    /// Sources that start at the same address start together; else one starts within the other.
+    /// Sources start together, or one starts within the other: whatever leaves fewer instructions unmatched.
     fn start(&mut self) {
-        if self.is_pair() {
+        let together = self.follow([0; 2], self.options.window.clamp(REACH, REACH_OF_START << 2));
+        if together.length >= CERTAIN && together.is_open {
             return self.jump([0; 2]);
         }
         let gaps = self.heads().map(|item| item.is_some_and(|item| item.is_behind_gap));
-        let found = self.place([true; 2]).or_else(|| self.place_far(Why::Start, gaps));
+        let found = self.place([true; 2], Why::Start).filter(|place| self.is_start(place, &together));
         match found {
-            Some((side, fit)) if self.options.strict => {
-                let apart = only(side, fit.position);
-                self.difference(|run| Finding::Diverged { around: run.around(), apart: Some(apart.map(|n| n as u64)) });
-                self.jump(apart);
+            Some((side, fit)) => self.begin(side, fit),
+            None if together.length > 0 => self.jump([0; 2]),
+            None if self.is_island([true; 2]) => {
+                if self.fill_both(1) {
+                    self.start();
+                }
             }
-            Some((side, fit)) => self.fit(Why::Start, side, fit),
-            None => self.diverge(),
+            None => match self.place_far(Why::Start, gaps) {
+                Far::Found(side, fit) => self.begin(side, fit),
+                Far::Nowhere => self.diverge(),
+                Far::Gone => {}
+            },
         }
+    }
+
+    /// One source starts there, within the other.
+    fn begin(&mut self, side: usize, fit: Fit) {
+        if self.options.strict {
+            let apart = only(side, fit.position);
+            self.difference(|run| Finding::Diverged { around: run.around(), apart: Some(apart.map(|n| n as u64)) });
+            return self.jump(apart);
+        }
+        self.fit(Why::Start, side, fit);
+    }
+
+    /// How long both go on at the same addresses, with so many of each before them.
+    fn follow(&mut self, at: [usize; 2], most: usize) -> Joint {
+        let mut length = 0;
+        loop {
+            for (side, at) in self.sides.iter_mut().zip(at) {
+                side.fill(at.saturating_add(length + 1));
+            }
+            let heads = [0, 1].map(|side| self.sides[side].at(at[side] + length));
+            let is_pair = matches!(heads, [Some(a), Some(b)] if a.instruction.address == b.instruction.address);
+            if !is_pair || length >= most {
+                let is_open = is_pair || heads.iter().any(|item| item.is_none_or(|item| item.is_behind_gap));
+                return Joint { at, length, is_open };
+            }
+            length += 1;
+        }
+    }
+
+    /// Does one source start there within the other? Not if both go on together, are apart for a while, and fewer are
+    /// left unmatched then.
+    fn is_start(&mut self, &(side, fit): &(usize, Fit), together: &Joint) -> bool {
+        let is_better = fit.length > together.length && (fit.is_open || fit.length >= BETTER * together.length);
+        if !is_better || fit.position == 0 {
+            return false;
+        }
+        let place = Joint { at: only(side, fit.position), length: fit.length, is_open: fit.is_open };
+        let from = together.length;
+        let Some(joint) = self.joint(from) else { return true };
+        let joint = self.follow(joint.at.map(|at| at + from), place.cost() + place.length);
+        place.cost() + 2 * from <= joint.cost_to(&place)
     }
 
     fn fit(&mut self, why: Why, side: usize, fit: Fit) {
@@ -258,13 +323,14 @@ impl<'r> Run<'r> {
         if self.is_island(gaps) {
             return;
         }
-        match self.place([gaps[1], gaps[0]]) {
+        match self.place([gaps[1], gaps[0]], Why::Gap(gaps)) {
             Some((side, fit)) => self.fit(Why::Gap(gaps), side, fit),
             // Nothing was lost, and a difference is near.
             None if self.is_pair() => self.jump([0; 2]),
             None => match self.place_far(Why::Gap(gaps), gaps) {
-                Some((side, fit)) => self.fit(Why::Gap(gaps), side, fit),
-                None => self.diverge(),
+                Far::Found(side, fit) => self.fit(Why::Gap(gaps), side, fit),
+                Far::Nowhere => self.diverge(),
+                Far::Gone => {}
             },
         }
     }
@@ -287,44 +353,60 @@ impl<'r> Run<'r> {
     }
 
     /// Where one side goes on within the other, if that one may be passed over: which is, and where.
-    fn place(&mut self, may_pass: [bool; 2]) -> Option<(usize, Fit)> {
-        for window in windows(self.options.window) {
-            self.fill_both(window.saturating_add(REACH));
-            let fits = [0, 1].into_iter().filter(|side| may_pass[*side]).filter_map(|side| self.fit_in(side, window));
+    fn place(&mut self, may_pass: [bool; 2], why: Why) -> Option<(usize, Fit)> {
+        let (first, reach, certain) = match why {
+            Why::Start => (FIRST_WINDOW_OF_START, REACH_OF_START, REACH_OF_START),
+            _ => (FIRST_WINDOW, REACH, CERTAIN),
+        };
+        let mut best: Option<(usize, Fit)> = None;
+        for window in windows(first, self.options.window) {
+            self.fill_both(window.saturating_add(reach));
+            let fits = [0, 1].into_iter().filter(|side| may_pass[*side]);
+            let fits = fits.filter_map(|side| Some((side, self.fit_in(side, window, reach)?)));
             // The longest, and if both are as long, that with fewer to pass over.
-            let best = fits.max_by_key(|(_, fit, _)| (fit.length, std::cmp::Reverse(fit.position)));
+            let found = fits.max_by_key(|(_, fit)| (fit.length, std::cmp::Reverse(fit.position)));
+            best = match (best, found) {
+                (Some((side, near)), Some((_, fit))) if !is_better(&near, &fit) => Some((side, near)),
+                (_, found) => found,
+            };
             let is_seen = |side: &Side| side.has_ended && side.ahead().len() <= window;
-            let is_last = window >= self.options.window || self.sides.iter().all(is_seen);
-            match best {
-                Some((side, fit, _)) if fit.length >= CERTAIN => return Some((side, fit)),
-                Some((side, fit, is_all)) if is_last && (is_all || fit.length >= self.options.row) => {
-                    return Some((side, fit));
-                }
-                _ if is_last => return None,
-                _ => {}
+            let is_all = self.sides.iter().all(is_seen);
+            let is_certain = best.is_some_and(|(_, fit)| fit.is_open && fit.length >= certain);
+            if is_all || is_certain {
+                break;
             }
         }
-        None
+        best.filter(|(side, fit)| fit.length >= self.options.row || self.is_whole(*side, fit))
+    }
+
+    /// Nothing is left of one of the sides behind it.
+    fn is_whole(&self, side: usize, fit: &Fit) -> bool {
+        let is_all = |side: &Side, length: usize| side.has_ended && length == side.ahead().len();
+        is_all(&self.sides[1 - side], fit.length) || is_all(&self.sides[side], fit.position + fit.length)
     }
 
     /// As [`place`](Self::place), for a gap of one side that is larger than the window: the other side is passed over
     /// until it goes on as the one behind the gap does. What is passed over is not kept, so that it is gone if that never
     /// comes.
-    fn place_far(&mut self, why: Why, gaps: [bool; 2]) -> Option<(usize, Fit)> {
+    fn place_far(&mut self, why: Why, gaps: [bool; 2]) -> Far {
         let text = match gaps {
             [true, false] => 1,
             [false, true] => 0,
-            _ => return None,
+            _ => return Far::Nowhere,
         };
         self.sides[1 - text].fill(CERTAIN);
         let ahead = self.sides[1 - text].ahead();
         let island = ahead.iter().skip(1).take(CERTAIN - 1).take_while(|item| !item.is_behind_gap).count() + 1;
-        let pattern = self.keys(1 - text, island);
+        let pattern = self.keys(1 - text, 0, island);
         if pattern.len() < self.options.row {
-            return None;
+            return Far::Nowhere;
         }
         let at = self.heads().map(|item| item.map(Item::site));
-        let (passed, is_found) = self.seek(text, Search::new(&pattern));
+        let around = self.around();
+        let Some(passed) = self.seek(text, Search::new(&pattern)) else {
+            self.never_again(around);
+            return Far::Gone;
+        };
         let counts = if why == Why::Start { &mut self.summary.before } else { &mut self.summary.in_gaps };
         counts[text] += passed;
         if passed > 0 {
@@ -332,11 +414,12 @@ impl<'r> Run<'r> {
             self.tell(&Finding::Passed { why, passed, at });
         }
         // Which time round a loop it is, is seen from near.
-        if is_found { self.place(if text == 0 { [true, false] } else { [false, true] }) } else { None }
+        let place = self.place(if text == 0 { [true, false] } else { [false, true] }, why);
+        place.map_or(Far::Nowhere, |(side, fit)| Far::Found(side, fit))
     }
 
-    /// Goes on in a side until what is looked for starts there: how many were passed over, and whether it is there.
-    fn seek(&mut self, side: usize, mut search: Search<'_>) -> (u64, bool) {
+    /// Goes on in a side until what is looked for starts there: how many were passed over. `None`: all were.
+    fn seek(&mut self, side: usize, mut search: Search<'_>) -> Option<u64> {
         let with_opcodes = self.summary.facets.has(Facet::Opcodes);
         let side = &mut self.sides[side];
         let (mut passed, mut seen) = (0, 0);
@@ -350,27 +433,29 @@ impl<'r> Run<'r> {
                 (passed, seen) = (passed + beyond as u64, seen - beyond);
             }
             if is_found {
-                return (passed, true);
+                return Some(passed);
             }
         }
-        (passed + side.drain(), false)
+        side.drain();
+        None
     }
 
-    /// Where the other side goes on within this one; and whether nothing is left of one of them then.
-    fn fit_in(&self, side: usize, window: usize) -> Option<(usize, Fit, bool)> {
+    /// Where the other side goes on within this one. What is before a gap is enough, if it is enough to tell.
+    fn fit_in(&self, side: usize, window: usize, reach: usize) -> Option<Fit> {
         let (text, pattern) = (&self.sides[side], &self.sides[1 - side]);
-        let island = pattern.ahead().iter().skip(1).take(REACH).take_while(|item| !item.is_behind_gap).count() + 1;
-        let (pattern_keys, text_keys) = (self.keys(1 - side, island.min(REACH)), self.keys(side, window + REACH));
+        let is_end = |index: usize| index >= self.options.row && pattern.ahead()[index].is_behind_gap;
+        let island = (1..pattern.ahead().len().min(reach)).find(|index| is_end(*index));
+        let pattern_keys = self.keys(1 - side, 0, island.unwrap_or(reach));
+        let text_keys = self.keys(side, 0, window.saturating_add(reach));
         let fit = longest(&pattern_keys, &text_keys).filter(|fit| fit.position <= window)?;
-        let is_all = |side: &Side, length: usize| side.has_ended && length == side.ahead().len();
-        let is_all = is_all(pattern, fit.length) || is_all(text, fit.position + fit.length);
-        Some((side, fit, is_all))
+        let is_gap = text.at(fit.position + fit.length).is_some_and(|item| item.is_behind_gap);
+        Some(Fit { is_open: fit.is_open || is_gap, ..fit })
     }
 
-    /// Keys of the next instructions: equal for equal ones.
-    fn keys(&self, side: usize, count: usize) -> Vec<u64> {
+    /// Keys of instructions ahead: equal for equal ones.
+    fn keys(&self, side: usize, from: usize, count: usize) -> Vec<u64> {
         let with_opcodes = self.summary.facets.has(Facet::Opcodes);
-        self.sides[side].ahead().iter().take(count).map(|item| key(item, with_opcodes)).collect()
+        self.sides[side].ahead().iter().skip(from).take(count).map(|item| key(item, with_opcodes)).collect()
     }
 
     /// One side repeats itself. As long as it does, any time round may be the right one; where the other side leaves the
@@ -418,36 +503,51 @@ impl<'r> Run<'r> {
     // Apart.
 
     fn diverge(&mut self) {
-        let apart = self.together_again();
+        let apart = self.joint(0).map(|joint| joint.at);
         self.summary.tallies[Facet::Instructions as usize].different += 1;
         self.difference(|run| Finding::Diverged {
             around: run.around(),
             apart: apart.map(|counts| counts.map(|count| count as u64)),
         });
         self.loose = None;
-        let Some(apart) = apart else {
-            if self.options.all {
-                self.summary.ending = Ending::Apart;
-            }
-            return;
-        };
+        let Some(apart) = apart else { return self.part() };
         let only = &mut self.summary.tallies[Facet::Instructions as usize].only;
         (only[0], only[1]) = (only[0] + apart[0] as u64, only[1] + apart[1] as u64);
         self.jump(apart);
     }
 
-    fn together_again(&mut self) -> Option<[usize; 2]> {
-        for window in windows(self.options.window) {
-            self.fill_both(window);
-            let rows = [self.keys(0, window), self.keys(1, window)];
-            let are_complete =
-                self.sides.iter().zip(&rows).all(|(side, row)| side.has_ended && row.len() == side.ahead().len());
-            let found = nearest([&rows[0], &rows[1]], self.options.row, are_complete);
-            if found.is_some() || are_complete {
-                return found;
+    /// What is behind a gap was looked for in all that is left of the other side.
+    fn never_again(&mut self, around: Around) {
+        self.summary.tallies[Facet::Instructions as usize].different += 1;
+        self.difference(|_| Finding::Diverged { around, apart: None });
+        self.part();
+    }
+
+    /// They do not come together again.
+    fn part(&mut self) {
+        if self.options.all {
+            self.summary.ending = Ending::Apart;
+        }
+    }
+
+    /// Where both are together again, from so many instructions ahead on.
+    fn joint(&mut self, from: usize) -> Option<Joint> {
+        let mut found = None;
+        for window in windows(FIRST_WINDOW, self.options.window) {
+            self.fill_both(from.saturating_add(window));
+            let rows = [0, 1].map(|side| self.keys(side, from, window));
+            let is_seen = |(side, row): (&Side, &Vec<u64>)| side.has_ended && from + row.len() >= side.ahead().len();
+            let are_complete = self.sides.iter().zip(&rows).all(is_seen);
+            found = joint([&rows[0], &rows[1]], self.options.row, are_complete);
+            let is_certain = found.is_some_and(|joint| {
+                let joint = self.follow(joint.at.map(|at| at + from), REACH);
+                joint.length >= if joint.is_open { CERTAIN } else { REACH / 2 }
+            });
+            if is_certain || are_complete {
+                break;
             }
         }
-        None
+        found
     }
 
     fn end(&mut self) {
@@ -480,8 +580,15 @@ fn only(side: usize, count: usize) -> [usize; 2] {
 }
 
 /// Windows from small to large: most that are apart are not far apart.
-fn windows(last: usize) -> impl Iterator<Item = usize> {
-    WINDOWS.into_iter().filter(move |window| *window < last).chain([last])
+fn windows(first: usize, last: usize) -> impl Iterator<Item = usize> {
+    let grow = |window: &usize| window.checked_mul(GROWTH);
+    std::iter::successors(Some(first), grow).take_while(move |window| *window < last).chain([last])
+}
+
+/// Is the place further away the better one?
+fn is_better(near: &Fit, far: &Fit) -> bool {
+    let is_open = far.is_open && !near.is_open;
+    far.length > near.length && (is_open || far.length >= BETTER * near.length)
 }
 
 /// Does one of these exceptions come of the instruction before?

@@ -65,7 +65,7 @@ pub(crate) struct Args {
     strict: bool,
 
     /// Look N instructions ahead for the place at which both are together again
-    #[arg(long, value_name = "N", default_value_t = 1 << 16)]
+    #[arg(long, value_name = "N", default_value_t = 1 << 18)]
     window: usize,
 
     #[command(flatten)]

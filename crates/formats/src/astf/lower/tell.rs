@@ -465,6 +465,7 @@ fn words(gap: Gap) -> String {
         Gap::NoCode(address) => format!("there is no code at {address:#x}"),
         Gap::Damaged => "the trace is damaged".into(),
         Gap::Contradiction => "trace and code contradict each other".into(),
+        Gap::TransactionFailed => "a transaction failed, and what it did since its start did not happen".into(),
     }
 }
 

@@ -332,12 +332,13 @@ fn gap_name(gap: Gap) -> &'static str {
         Gap::NoCode(_) => "no-code",
         Gap::Damaged => "damaged",
         Gap::Contradiction => "contradiction",
+        Gap::TransactionFailed => "transaction-failed",
     }
 }
 
 fn parse_gap(rest: &str) -> Option<Gap> {
     let (key, value) = fields(rest).next()?;
-    let plain = [Gap::Start, Gap::Overflow, Gap::Discard, Gap::Damaged, Gap::Contradiction];
+    let plain = [Gap::Start, Gap::Overflow, Gap::Discard, Gap::Damaged, Gap::Contradiction, Gap::TransactionFailed];
     match key {
         "no-code" => Some(Gap::NoCode(number(value)?)),
         key => plain.into_iter().find(|gap| gap_name(*gap) == key),
@@ -471,6 +472,7 @@ mod tests {
             ),
             (step(Event::Gap(Gap::Overflow)), "gap overflow"),
             (step(Event::Gap(Gap::NoCode(0x20))), "gap no-code=0x20"),
+            (step(Event::Gap(Gap::TransactionFailed)), "gap transaction-failed"),
             (Remark::Step { event: Event::Note, time: Some(None), text: "a text=b" }, "note time=none text=a text=b"),
             (Remark::More("x"), "more text=x"),
             (
