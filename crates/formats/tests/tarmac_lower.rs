@@ -310,6 +310,31 @@ fn every_exception_is_named_as_far_as_it_is_known() {
 }
 
 #[test]
+fn parts_of_registers_stay_parts() {
+    let mut written = step(Event::Instruction(a64(0x1000, NOP)));
+    written.write_register("v5", 0, &[0x11; 8]);
+    written.write_register("v6", 0, &[0x22; 4]);
+    written.write_register("v7", 0, &[0x33; 16]);
+    written.write_register("x3", 0, &[0x44; 4]);
+    written.write_register("x4", 0, &[0x55; 8]);
+    written.write_register("w5", 0, &[0x66; 4]);
+    let told = all(vec![written]);
+    comes_back(&told);
+    let text = String::from_utf8(lower(&told, Style::FastModels).0).unwrap();
+    let found: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("7 clk R ")).collect();
+    let whole = "33".repeat(16);
+    let expected = [
+        "V5<63:0> 1111111111111111",
+        "V6<31:0> 22222222",
+        &format!("V7 {whole}"),
+        "W3 44444444",
+        "X4 5555555555555555",
+        "W5<31:0> 66666666",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn what_may_be_lost_is_counted() {
     let mut partial = step(Event::Instruction(a64(0x1000, NOP)));
     partial.write_register_known("x0", 0, [(1, 0x7f)]);

@@ -122,7 +122,11 @@ pub(super) fn event(exception: &Exception, is_a64: Option<bool>, address: Option
         _ => return None,
     };
     let is_synchronous = exception.kind == ExceptionKind::Synchronous;
-    let value = address.filter(|_| is_synchronous).or(exception.return_address);
+    // Of a reset it is where the core starts.
+    let value = match exception.kind {
+        ExceptionKind::Reset => exception.target,
+        _ => address.filter(|_| is_synchronous).or(exception.return_address),
+    };
     let (number, name) = (Some(row.event.0), row.event.1.as_bytes());
     Some(Record::Event(Event { value, mode: b"", number, name, is_exception: true }))
 }
