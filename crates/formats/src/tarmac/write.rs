@@ -13,6 +13,7 @@ mod rev3;
 pub(super) mod vectors;
 
 use super::record::{Line, Record};
+pub(super) use fast_models::push_address;
 pub(super) use number::{push_decimal, push_hex};
 
 /// How lines are written.

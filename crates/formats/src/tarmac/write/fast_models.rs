@@ -72,7 +72,7 @@ fn write_instruction(instruction: &Instruction<'_>, out: &mut Vec<u8>) -> bool {
 }
 
 /// An address has eight digits where they suffice, in every instruction set.
-fn push_address(out: &mut Vec<u8>, address: u64) {
+pub(in super::super) fn push_address(out: &mut Vec<u8>, address: u64) {
     push_hex(out, address, if address > u64::from(u32::MAX) { 16 } else { 8 });
 }
 
