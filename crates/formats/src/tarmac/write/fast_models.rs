@@ -24,7 +24,7 @@ pub(super) fn write(line: &Line<'_>, out: &mut Vec<u8>) -> bool {
     true
 }
 
-fn push_stamp(line: &Line<'_>, out: &mut Vec<u8>) {
+pub(super) fn push_stamp(line: &Line<'_>, out: &mut Vec<u8>) {
     if let Stamp::At(time) = line.stamp {
         push_time(out, time);
         push_word(out, time.unit.name().as_bytes());
