@@ -82,8 +82,8 @@ impl Origin {
     pub fn untold(self) -> &'static [Loss] {
         match self {
             Self::Capture => &[Loss::CycleCounts],
-            Self::Astf => &[Loss::Notes],
-            Self::StfArm | Self::StfRiscv => &[],
+            Self::Astf => astf::steps::UNTOLD,
+            Self::StfArm | Self::StfRiscv => stf::steps::UNTOLD,
             Self::Tarmac => tarmac::steps::UNTOLD,
         }
     }

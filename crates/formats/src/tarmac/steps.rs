@@ -34,7 +34,7 @@ use super::clock::Clock;
 use super::convert::opcode::is_branch;
 use super::dialect::Dialect;
 use super::lift::{self, Cause, Executed, Lifter, Raised};
-use super::lower::remark::Remark;
+use super::lower::remark::{Remark, seam_core};
 use super::read::{Place, ReadError, ReadErrorKind, Reader};
 use super::record::{self, Line, Record};
 use super::registers::Scene;
@@ -304,6 +304,11 @@ impl Teller<'_> {
     /// A line that tells no step.
     #[cold]
     fn told(&mut self, place: Place, line: &Line<'_>, lifter: &mut Lifter) -> ControlFlow<()> {
+        if let Record::Comment(text) = line.record
+            && let Some(core) = seam_core(text)
+        {
+            lifter.enter(core);
+        }
         if let (Some(_), Record::Comment(text)) = (self.lowered, line.record)
             && let Some(remark) = Remark::parse(text)
         {

@@ -43,8 +43,10 @@ pub(super) fn run(args: &Args, mut file: Tarmac) -> anyhow::Result<Verdict> {
         bail!("{name}: {}", nothing(sliced.seen, "instruction"));
     }
     files.keep()?;
-    if sliced.has_no_time {
-        tell(format_args!("{name}: the first line of the cut has no time: it stands on a line before"));
+    if sliced.has_new_time {
+        tell(format_args!(
+            "{name}: the first line of the cut had no time of its own; it has that of the lines before it"
+        ));
     }
     tell_pieces(args, &name, sliced.instructions, sliced.pieces, wanted.is_cut_short);
     Ok(file.verdict(&End::Left))

@@ -93,7 +93,11 @@ pub(super) fn tell_lowered(step: Option<&lift::Step>, parts: &mut Vec<Parts>, li
     for (step, written) in registers {
         let name = str::from_utf8(step.text(&written.name)).unwrap_or_default();
         let first = written.bits.map_or(0, |(_, low)| low);
-        told.write_register_known(name, first, bytes(step.value(written), None));
+        match name.strip_prefix('W').filter(|number| written.bits.is_none() && number.parse::<u8>().is_ok()) {
+            // The lower half of a general register.
+            Some(number) => told.write_register_known(&format!("x{number}"), first, bytes(step.value(written), None)),
+            None => told.write_register_known(name, first, bytes(step.value(written), None)),
+        }
     }
     let mut accesses = step.map_or(&[][..], |step| &step.accesses[..]).iter().peekable();
     let before = parts.iter().take_while(|whole| whole.line < line).count();
