@@ -173,8 +173,11 @@ impl Run<'_> {
             let are_complete = self.sides.iter().zip(&rows).all(is_seen);
             found = joint([&rows[0], &rows[1]], self.options.row, are_complete);
             let is_certain = found.is_some_and(|joint| {
+                let cost = joint.cost();
                 let joint = self.follow(joint.at.map(|at| at + from), REACH);
-                joint.length >= if joint.is_open { CERTAIN } else { REACH / 2 }
+                // So little is missing that it hardly is by chance.
+                let is_small = window > FIRST_WINDOW && joint.length >= (BETTER * cost).max(2 * self.options.row);
+                is_small || joint.length >= if joint.is_open { CERTAIN } else { REACH / 2 }
             });
             if is_certain || are_complete {
                 break;
