@@ -173,6 +173,23 @@ fn losses_of_another_version_are_told_to_programs() {
     assert_eq!(rows.last().unwrap()["kind"], "denied");
 }
 
+/// What can be read is converted, and that there is more is a problem.
+#[test]
+fn lines_that_cannot_be_read_are_a_problem() {
+    let folder = Folder::new();
+    let broken = LOG.replace("2 clk", "\u{1}binary\n1 clk cpu0 IT (9) 00zz\n2 clk");
+    let (log, stf) = (folder.file("a.tarmac", &broken), folder.path("a.stf"));
+    convert(&log, &stf, &[]).expect(1, &["2 lines cannot be read, the first is line 6"]);
+    equal(&folder.file("b.tarmac", LOG), &stf, &[]);
+    let rows = told(&convert(&log, &stf, &["--json"]).expect(1, &[]));
+    let row = rows.iter().find(|row| row["what"] == "unreadable").unwrap_or_else(|| panic!("{rows:?}"));
+    assert_eq!((&row["by"], &row["count"], &row["line"]), (&"source".into(), &2.into(), &6.into()));
+    fs::remove_file(&stf).unwrap();
+    convert(&log, &stf, &["--deny-loss"]).expect(1, &["cannot be read", "nothing was written"]);
+    assert!(!stf.exists());
+    unspool(&["check", text(&log), "--steps"]).expect(1, &["2 lines cannot be read, the first is line 6"]);
+}
+
 #[test]
 fn the_last_extension_names_the_format() {
     let folder = Folder::new();

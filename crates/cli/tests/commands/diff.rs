@@ -96,6 +96,17 @@ fn one_starts_earlier() {
 }
 
 #[test]
+fn lines_that_cannot_be_read_are_a_problem() {
+    let (_dir, [a, b]) = logs(&LOG.replace("1 clk cpu0 R", "\u{1}binary\n1 clk cpu0 R"));
+    let run = unspool(&words([&a, &b], &[])).expect(1, &[]);
+    assert!(run.out.contains("B has 1 line that cannot be read, the first is line 4\n"), "{}", run.out);
+    assert!(run.out.ends_with("equal in what both tell\n"), "{}", run.out);
+    let values = unspool(&words([&a, &b], &["--json"])).expect(1, &[]).json();
+    let untold = &values[0]["b_untold"][0];
+    assert_eq!((&untold["what"], &untold["count"], &untold["line"]), (&"unreadable".into(), &1.into(), &4.into()));
+}
+
+#[test]
 fn what_cannot_be_done() {
     let (_dir, [a, b]) = logs(LOG);
     unspool(&words([&a, Path::new("no-such-file")], &[])).expect(2, &["no-such-file"]);
