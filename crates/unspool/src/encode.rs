@@ -217,6 +217,10 @@ impl Core {
 
     #[inline]
     fn instruction(&mut self, step: &Step, instruction: &Instruction) -> Result<(), SinkError> {
+        if self.goes_straight_on(instruction) {
+            self.pass_time(step.time);
+            return Ok(());
+        }
         let known = self.look_up(step, instruction)?;
         let at = Target { address: instruction.address, isa: known.executed.isa };
         self.last_isa = at.isa;
@@ -235,6 +239,29 @@ impl Core {
         let taken = says.or(instruction.is_executed.filter(|is_executed| !is_executed));
         self.pending = Some(Pending { executed, behind: known.behind, target: known.target, taken, led_to });
         Ok(())
+    }
+
+    /// Most instructions are no branches, were met before and follow one that is none either: nothing has to be decided.
+    #[inline(always)]
+    fn goes_straight_on(&mut self, instruction: &Instruction) -> bool {
+        let Some(pending) = &mut self.pending else { return false };
+        let known = &self.known[(instruction.address >> 1) as usize % KNOWN];
+        let is_it = known.executed.address == instruction.address
+            && known.isa == instruction.isa
+            && Some(known.opcode) == instruction.opcode;
+        let is_plain = known.executed.class == Class::Other && pending.executed.class == Class::Other;
+        let follows = pending.behind == Target { address: instruction.address, isa: known.executed.isa };
+        if !(is_it && is_plain && follows) || self.context_is_new || self.in_it > 0 || known.it > 0 {
+            return false;
+        }
+        self.instructions += 1;
+        if !self.counts_time {
+            self.unit.cycles(1);
+        }
+        self.unit.instruction(&pending.executed);
+        (pending.executed, pending.behind, pending.target) = (known.executed, known.behind, None);
+        (pending.taken, pending.led_to) = (None, None);
+        true
     }
 
     /// What is known of an instruction. What is new goes into the program image.

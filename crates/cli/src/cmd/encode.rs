@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use unspool::coresight::Protocol;
+use unspool::coresight::etm4::explain;
 use unspool::coresight::etm4::unit::Settings;
 use unspool::encode::{EncodeOptions, Encoder};
 use unspool::model::{SinkError, StepSource};
@@ -92,7 +93,7 @@ instructions behind the last branch before that are told by a debug halt, since 
 
 /// An architecture of trace units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Architecture {
+pub(super) enum Architecture {
     /// ETE
     Ete,
     /// ETMv4
@@ -184,7 +185,9 @@ fn is_option(name: &str) -> bool {
 }
 
 fn set(settings: &mut Settings, name: &str, value: u64) -> anyhow::Result<()> {
-    if !settings.set(name, value) {
+    // What is zero does nothing, whether the model knows it or not.
+    let does_nothing = value == 0 && explain(name, value, settings.protocol).is_some();
+    if !settings.set(name, value) && !does_nothing {
         bail!("the trace unit model has no register '{name}'");
     }
     Ok(())
