@@ -234,9 +234,7 @@ impl Core {
         let mut executed = known.executed;
         executed.conditional |= self.in_it > 0;
         self.in_it = self.in_it.saturating_sub(1).max(known.it);
-        let says = instruction.branch.map(|branch| branch.taken);
-        let led_to = instruction.branch.and_then(|branch| branch.target);
-        let taken = says.or(instruction.is_executed.filter(|is_executed| !is_executed));
+        let (taken, led_to) = said(instruction);
         self.pending = Some(Pending { executed, behind: known.behind, target: known.target, taken, led_to });
         Ok(())
     }
@@ -260,7 +258,7 @@ impl Core {
         }
         self.unit.instruction(&pending.executed);
         (pending.executed, pending.behind, pending.target) = (known.executed, known.behind, None);
-        (pending.taken, pending.led_to) = (None, None);
+        (pending.taken, pending.led_to) = said(instruction);
         true
     }
 
@@ -466,6 +464,14 @@ impl Core {
         self.time = Some(now);
         self.unit.time(now);
     }
+}
+
+/// What a step says of a branch: was it taken, and where did it lead?
+#[inline]
+fn said(instruction: &Instruction) -> (Option<bool>, Option<u64>) {
+    let taken = instruction.branch.map(|branch| branch.taken);
+    let led_to = instruction.branch.and_then(|branch| branch.target);
+    (taken.or(instruction.is_executed.filter(|is_executed| !is_executed)), led_to)
 }
 
 /// Did the branch lead there by being taken? `None`: it cannot lead there.
