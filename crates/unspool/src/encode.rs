@@ -14,6 +14,7 @@ use std::path::Path;
 use unspool_coresight::etm4::element::Target;
 use unspool_coresight::etm4::packet::{Context as PacketContext, Security as PacketSecurity, SubIsa};
 use unspool_coresight::etm4::unit::{Class, Executed, Settings, Unit};
+use unspool_coresight::trace_buffer::BufferSettings;
 use unspool_isa::{self as isa, Kind, facts};
 use unspool_model::{
     Context, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Security, SinkError, Step, TimeUnit,
@@ -29,6 +30,8 @@ pub struct EncodeOptions {
     pub settings: Settings,
     /// All cores go into one buffer, in frames. Else each has a buffer of its own.
     pub formatted: bool,
+    /// How large each buffer is and what happens when it is full; `None`: it has room for all.
+    pub buffer: Option<BufferSettings>,
     /// What times of steps are counted in. Cycles are counted from them; else an instruction takes one.
     pub time_unit: TimeUnit,
 }
@@ -44,6 +47,10 @@ pub struct Encoded {
     pub breaks: u64,
     /// Bytes of trace, without frames.
     pub trace_bytes: u64,
+    /// Bytes that the buffers had no room for, or that were overwritten.
+    pub lost_bytes: u64,
+    /// What software would have been told of the buffers.
+    pub interrupts: u64,
     /// Bytes of the program image.
     pub image_bytes: u64,
 }
@@ -59,7 +66,7 @@ pub struct Encoder {
 impl Encoder {
     /// Makes the capture in this directory, which has to be new or empty.
     pub fn new(directory: &Path, options: EncodeOptions) -> Result<Self, SinkError> {
-        let output = Output::new(directory, options.formatted)?;
+        let output = Output::new(directory, options.formatted, options.buffer)?;
         Ok(Self { options, output, cores: Vec::new() })
     }
 
@@ -105,15 +112,11 @@ impl Encoder {
             core.unit.finish();
             self.output.write(index, core)?;
         }
-        let trace_bytes = self.output.trace_bytes();
-        let image_bytes = self.output.finish(&self.cores)?;
-        Ok(Encoded {
-            cores: self.cores.len(),
-            instructions: self.cores.iter().map(|core| core.instructions).sum(),
-            breaks: self.cores.iter().map(|core| core.breaks).sum(),
-            trace_bytes,
-            image_bytes,
-        })
+        let mut encoded = self.output.finish(&self.cores)?;
+        encoded.cores = self.cores.len();
+        encoded.instructions = self.cores.iter().map(|core| core.instructions).sum();
+        encoded.breaks = self.cores.iter().map(|core| core.breaks).sum();
+        Ok(encoded)
     }
 }
 

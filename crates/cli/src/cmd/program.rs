@@ -15,7 +15,7 @@ use anyhow::{Context, bail};
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::explain;
 use unspool::coresight::etm4::program::{
-    Buffer, BufferMode, Levels, Listing, Plan, Remark, Value, Verdict as Traced, listing, outlook,
+    Buffer, Levels, Listing, Plan, Remark, Value, Verdict as Traced, listing, outlook,
 };
 use unspool::{Program, What};
 
@@ -120,7 +120,7 @@ pub(crate) struct Args {
         requires = "buffer",
         help_heading = "Trace buffer"
     )]
-    buffer_mode: Mode,
+    buffer_mode: super::encode::Mode,
 
     /// Have an interrupt when N bytes were collected, and go on
     #[arg(long, value_name = "N", value_parser = number_u64, requires = "buffer", help_heading = "Trace buffer")]
@@ -153,17 +153,6 @@ enum Which {
     Save,
     /// Restore them
     Restore,
-}
-
-/// What a trace buffer does when it is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Mode {
-    /// Stop
-    Fill,
-    /// Go on at its start, with an interrupt
-    Wrap,
-    /// Go on at its start
-    Circular,
 }
 
 fn buffer(text: &str) -> Result<(u64, u64), String> {
@@ -206,11 +195,7 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     let ranges = |texts: &[String]| texts.iter().map(|text| range(text, &program)).collect::<anyhow::Result<_>>();
     let points = |texts: &[String]| texts.iter().map(|text| point(text, &program)).collect::<anyhow::Result<_>>();
     let usual = Plan::new(protocol);
-    let mode = match args.buffer_mode {
-        Mode::Fill => BufferMode::Fill,
-        Mode::Wrap => BufferMode::Wrap,
-        Mode::Circular => BufferMode::Circular,
-    };
+    let mode = args.buffer_mode.into();
     Ok(Plan {
         trace_id: args.id,
         levels: if args.levels.is_empty() { usual.levels } else { levels(&args.levels, protocol)? },

@@ -13,7 +13,7 @@ mod plan;
 
 pub use listing::{Listing, SAVED, listing};
 pub use outlook::{Remark, Verdict, outlook};
-pub use plan::{Buffer, BufferMode, Levels, Plan, Unprogrammable};
+pub use plan::{Buffer, Levels, Plan, Unprogrammable};
 
 use alloc::borrow::Cow;
 use alloc::string::String;

@@ -9,6 +9,7 @@ use core::ops::RangeInclusive;
 use super::Value;
 use crate::Protocol;
 use crate::etm4::explain;
+use crate::trace_buffer::FillMode;
 
 /// What is to be traced, and with what.
 ///
@@ -81,20 +82,9 @@ pub struct Buffer {
     /// The byte behind its last: on a 4 KiB page.
     pub limit: u64,
     /// What happens at its end.
-    pub mode: BufferMode,
+    pub mode: FillMode,
     /// An interrupt comes when so many bytes were collected, and collection goes on.
     pub watermark: Option<u64>,
-}
-
-/// What a trace buffer does when it is full.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BufferMode {
-    /// Collection stops.
-    Fill,
-    /// It goes on at the start, with an interrupt.
-    Wrap,
-    /// It goes on at the start.
-    Circular,
 }
 
 /// Why a plan has no register values.
@@ -270,14 +260,14 @@ impl Buffer {
     fn values(self) -> Vec<Value> {
         let Self { base, limit, mode, watermark } = self;
         let fill_mode = match mode {
-            BufferMode::Fill => 0,
-            BufferMode::Wrap => 1,
-            BufferMode::Circular => 3,
+            FillMode::Fill => 0,
+            FillMode::Wrap => 1,
+            FillMode::Circular => 3,
         };
-        let trigger = watermark.filter(|_| mode != BufferMode::Wrap);
+        let trigger = watermark.filter(|_| mode != FillMode::Wrap);
         let trigger_mode = if trigger.is_some() { 1 } else { 3 };
         let pointer = match watermark {
-            Some(watermark) if mode == BufferMode::Wrap => limit - watermark,
+            Some(watermark) if mode == FillMode::Wrap => limit - watermark,
             _ => base,
         };
         let value = |register: &'static str, value| {

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use super::*;
 use crate::Protocol::{Ete, Etm4};
+use crate::trace_buffer::FillMode;
 
 fn value(values: &[Value], register: &str) -> Option<u64> {
     values.iter().find(|value| value.register == register).map(|value| value.value)
@@ -80,11 +81,11 @@ fn a_start_point_waits() {
 
 #[test]
 fn buffers() {
-    let buffer = Buffer { base: 0x10_0000, limit: 0x14_0000, mode: BufferMode::Fill, watermark: None };
+    let buffer = Buffer { base: 0x10_0000, limit: 0x14_0000, mode: FillMode::Fill, watermark: None };
     let rows = [
         (buffer, 0x10_0000, 0, 0, 0x14_0019),
-        (Buffer { mode: BufferMode::Circular, ..buffer }, 0x10_0000, 0, 0, 0x14_001f),
-        (Buffer { mode: BufferMode::Wrap, watermark: Some(0x3000), ..buffer }, 0x13_d000, 0, 0, 0x14_001b),
+        (Buffer { mode: FillMode::Circular, ..buffer }, 0x10_0000, 0, 0, 0x14_001f),
+        (Buffer { mode: FillMode::Wrap, watermark: Some(0x3000), ..buffer }, 0x13_d000, 0, 0, 0x14_001b),
         (Buffer { watermark: Some(0x3000), ..buffer }, 0x10_0000, 0x3000, 1 << 21, 0x14_0009),
     ];
     for (buffer, pointer, trigger, status, limit) in rows {
@@ -99,7 +100,7 @@ fn buffers() {
 #[test]
 fn what_cannot_be() {
     let plan = Plan::new(Ete);
-    let buffer = Buffer { base: 0x1000, limit: 0x3000, mode: BufferMode::Fill, watermark: None };
+    let buffer = Buffer { base: 0x1000, limit: 0x3000, mode: FillMode::Fill, watermark: None };
     let range = |low: u64, high: u64| low..=high;
     let rows = [
         (Plan { trace_id: 0, ..plan.clone() }, Unprogrammable::TraceId(0)),
@@ -208,7 +209,7 @@ fn remarks_one_by_one() {
 
 #[test]
 fn listings_have_their_order() {
-    let buffer = Buffer { base: 0x10_0000, limit: 0x14_0000, mode: BufferMode::Wrap, watermark: None };
+    let buffer = Buffer { base: 0x10_0000, limit: 0x14_0000, mode: FillMode::Wrap, watermark: None };
     let values = Plan { buffer: Some(buffer), ..Plan::new(Ete) }.values().unwrap();
     let rows: [(Listing, &[&str]); 4] = [
         (
