@@ -194,12 +194,9 @@ fn buffer(args: &Args) -> anyhow::Result<Option<BufferSettings>> {
             bail!("a watermark of {watermark} bytes is not within the trace buffer")
         }
         Some(watermark) if fill == FillMode::Wrap => BufferSettings { pointer: size - watermark, ..usual },
-        Some(watermark) => BufferSettings {
-            trigger: TriggerMode::Interrupt,
-            behind_trigger: watermark,
-            is_triggered: true,
-            ..usual
-        },
+        Some(watermark) => {
+            BufferSettings { trigger: TriggerMode::Interrupt, behind_trigger: watermark, is_triggered: true, ..usual }
+        }
         None => usual,
     }))
 }
