@@ -32,7 +32,7 @@ mod course;
 mod rules;
 mod vector;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use unspool_model::{Coverage, Facet, Step};
@@ -110,7 +110,7 @@ impl Checker {
             numbers: BTreeMap::from([(0, 0)]),
             number: 0,
             index: 0,
-            told: Told { recent: vec![0; RECENT], repeats: 0 },
+            told: Told::new(),
         }
     }
 
@@ -132,9 +132,14 @@ impl Checker {
         }
     }
 
-    /// How many findings were not told, because the same was just told of the same instruction.
+    /// How many findings were not told: the same was told of the same instruction, or too many others were told.
     pub fn repeats(&self) -> u64 {
         self.told.repeats
+    }
+
+    /// How often each rule was broken, told or not; rules that were not broken are left out.
+    pub fn counts(&self) -> impl Iterator<Item = (&'static Rule, u64)> {
+        RULES.iter().zip(self.told.counts.iter().copied()).filter(|(_, count)| *count > 0)
     }
 
     fn turn_to(&mut self, core: u32) {
@@ -165,23 +170,26 @@ impl Source {
     }
 }
 
-/// Findings that are remembered.
-const RECENT: usize = 1 << 10;
+/// Causes that are remembered. Whoever breaks rules in so many ways has said enough.
+const REMEMBERED: usize = 1 << 18;
 
-/// What was told: the same is not told again of the same instruction, as long as it is remembered.
+/// What was found: each rule is counted, and the same is told once of the same instruction.
 #[derive(Debug, Clone)]
 struct Told {
-    recent: Vec<u64>,
+    causes: HashSet<u64>,
+    counts: Vec<u64>,
     repeats: u64,
 }
 
 impl Told {
-    /// Remembers it; true: it is new.
-    fn is_new(&mut self, key: u64) -> bool {
-        // Zero is what nothing is remembered by.
-        let key = key | 1;
-        let slot = (key >> 32) as usize % RECENT;
-        let is_new = std::mem::replace(&mut self.recent[slot], key) != key;
+    fn new() -> Self {
+        Self { causes: HashSet::new(), counts: vec![0; RULES.len()], repeats: 0 }
+    }
+
+    /// Counts it, and remembers its cause; true: it is new.
+    fn is_new(&mut self, rule: RuleId, cause: u64) -> bool {
+        self.counts[rule as usize] += 1;
+        let is_new = self.causes.len() < REMEMBERED && self.causes.insert(cause);
         self.repeats += u64::from(!is_new);
         is_new
     }
@@ -198,14 +206,14 @@ impl Out<'_> {
     /// Something is wrong at this place; the address and one more number say what is the same cause.
     #[cold]
     fn add(&mut self, rule: RuleId, place: u64, cause: (u64, u64), detail: fmt::Arguments<'_>) {
-        if self.told.is_new(key(rule, self.core, cause)) {
+        if self.told.is_new(rule, key(rule, self.core, cause)) {
             let rule = rule.rule();
             (self.tell)(Finding { rule, severity: rule.severity, core: self.core, place, detail: detail.to_string() });
         }
     }
 }
 
-/// A number for a cause, whose high bits are as good as any.
+/// A number for a cause.
 fn key(rule: RuleId, core: u32, (address, more): (u64, u64)) -> u64 {
     let parts = [rule as u64, u64::from(core), address, more];
     let mix = |key: u64, part: u64| (key ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);

@@ -80,7 +80,7 @@ impl Default for Options {
             context: 5,
             facets: comparable(),
             row: 8,
-            window: 1 << 16,
+            window: 1 << 18,
             strict: false,
         }
     }

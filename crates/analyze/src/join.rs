@@ -58,16 +58,22 @@ impl StepSource for Join {
         let partners = Pull::new(Partners { sources: Some(sources), options: self.options.clone() });
         let partners = partners.map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
         let mut joiner = Joiner::new(take, partners, self.options.cores[0], self.added);
-        let mut failure = None;
+        let (mut failure, mut is_stopped) = (None, false);
         let told = self.source.each(&mut |step| {
-            joiner.step(step).unwrap_or_else(|error| {
+            let flow = joiner.step(step).unwrap_or_else(|error| {
                 failure = Some(error);
                 ControlFlow::Break(())
-            })
+            });
+            is_stopped |= flow.is_break();
+            flow
         });
         if failure.is_none() {
             // Nothing follows that anybody could stop.
             let _ = joiner.release();
+        }
+        if !is_stopped && joiner.number > 0 && !joiner.is_paired {
+            let text = "the other trace has no instruction in common with this one".to_string();
+            failure = failure.or(Some(SourceError { text, is_damage: false }));
         }
         failure.map_or(told, Err)
     }
@@ -124,6 +130,8 @@ struct Joiner<'t> {
     /// The next partner, with what came before it; nothing, if there are no more.
     partner: Partner,
     has_partner: bool,
+    /// An instruction had a partner.
+    is_paired: bool,
     /// What waits for the next instruction.
     waiting: Vec<Step>,
     waits: usize,
@@ -151,6 +159,7 @@ impl<'t> Joiner<'t> {
             number: 0,
             partner: Partner::default(),
             has_partner: true,
+            is_paired: false,
             waiting: Vec::new(),
             waits: 0,
             context: Context::default(),
@@ -167,6 +176,7 @@ impl<'t> Joiner<'t> {
             return Ok(self.wait(step));
         }
         let is_paired = self.look_for_partner()?;
+        self.is_paired |= is_paired;
         self.number += 1;
         Ok(if is_paired { self.paired(step) } else { self.alone(step) })
     }

@@ -294,7 +294,7 @@ fn exception_place(kind: ExceptionKind) -> usize {
     }
 }
 
-const GAPS: [&str; 6] = ["start", "overflow", "discard", "no-code", "damaged", "contradiction"];
+const GAPS: [&str; 7] = ["start", "overflow", "discard", "no-code", "damaged", "contradiction", "transaction-failed"];
 
 fn gap_place(gap: Gap) -> usize {
     match gap {
@@ -304,6 +304,7 @@ fn gap_place(gap: Gap) -> usize {
         Gap::NoCode(_) => 3,
         Gap::Damaged => 4,
         Gap::Contradiction => 5,
+        Gap::TransactionFailed => 6,
     }
 }
 

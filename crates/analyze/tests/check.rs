@@ -87,6 +87,24 @@ fn the_same_is_told_once_and_counted() {
     }
     checker.finish(&mut |_| found += 1);
     assert_eq!((found, checker.repeats()), (1, 99));
+    assert_eq!(
+        checker.counts().map(|(rule, count)| (rule.name, count)).collect::<Vec<_>>(),
+        [("step-access-kind", 100)]
+    );
+}
+
+/// However many others are found between two of the same cause.
+#[test]
+fn many_causes_do_not_push_each_other_out() {
+    use words::{ADD, op, reads};
+    let mut checker = Checker::new(accepted::all_but(Facet::Instructions));
+    let mut found = 0;
+    for address in (0..5000).map(|index| 0x1_0000 + 4 * index).cycle().take(15_000) {
+        checker.step(&reads(op(address, ADD), 8), &mut |_| found += 1);
+    }
+    checker.finish(&mut |_| found += 1);
+    assert_eq!((found, checker.repeats()), (5000, 10_000));
+    assert_eq!(checker.counts().map(|(_, count)| count).sum::<u64>(), 15_000);
 }
 
 /// The table of rules, as it stands in the documentation.

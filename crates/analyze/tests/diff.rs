@@ -193,11 +193,96 @@ fn starts_and_ends_may_be_others() {
 
 #[test]
 fn a_start_within_a_loop_finds_its_round() {
-    let all = [line(30), round(500), line(30)].concat();
-    let (findings, summary) = diff(&all, &all[30 + 3 * 100..]);
+    // How long the loop goes on is seen at once, or not before it ends.
+    for (rounds, is_loose) in [(500, false), (20_000, true)] {
+        let all = [line(30), round(rounds), line(30)].concat();
+        let (findings, summary) = diff(&all, &all[30 + 3 * 100..]);
+        assert!(summary.is_clean(), "{findings:?}");
+        assert_eq!((summary.before, summary.common), ([330, 0], all.len() as u64 - 330));
+        assert_eq!(summary.loose > 0, is_loose);
+    }
+}
+
+/// A function that is called often looks like the start, until it ends.
+#[test]
+fn a_start_is_where_the_other_goes_on_for_longest() {
+    let from = |start: u64, count: u64| (0..count).map(|index| instruction(start + 4 * index)).collect::<Vec<_>>();
+    let function = from(0x2000, 80);
+    let parts = [from(0x1000, 1), function.clone(), from(0x3000, 3000), from(0x1100, 1), function, from(0x9000, 300)];
+    let all = parts.concat();
+    let late = &all[3082..];
+    for (a, b, before) in [(&all[..], late, [3082, 0]), (late, &all[..], [0, 3082])] {
+        let (findings, summary) = diff(a, b);
+        assert!(summary.is_clean(), "{findings:?}");
+        assert_eq!((summary.before, summary.common, summary.loose), (before, 380, 0));
+    }
+    let near = Options { window: 1000, ..Options::default() };
+    assert!(!diff_sources(near, [source(&all), source(late)]).1.is_clean());
+}
+
+/// Both begin at the head of a loop, one of them some rounds later.
+#[test]
+fn the_same_first_address_is_not_yet_the_same_start() {
+    let all = [round(6), line(12)].concat();
+    for (a, b, before) in [(&all[..], &all[9..], [9, 0]), (&all[9..], &all[..], [0, 9])] {
+        let (findings, summary) = diff(a, b);
+        assert!(summary.is_clean(), "{findings:?}");
+        assert_eq!((passed(&findings), summary.common), (vec![(Why::Start, before)], 21));
+    }
+}
+
+/// What begins alike and then differs is not explained by another start that leaves more unmatched, or fits as badly.
+#[test]
+fn a_difference_near_the_start_is_one() {
+    let all = [round(40), line(200)].concat();
+    let one_less = [&all[..2], &all[3..]].concat();
+    let (findings, summary) = diff_all(&all, &one_less);
+    assert_eq!((apart(&findings), summary.before), (vec![Some([1, 0])], [0; 2]));
+    let other = [&line(20)[..], &round(10)].concat();
+    let third = [&line(20)[..], &[instruction(0x9000)], &line(30)[5..], &[instruction(0x9100)]].concat();
+    let (findings, summary) = diff(&other, &third);
+    assert_eq!((apart(&findings).len(), summary.before, summary.common), (1, [0; 2], 20), "{findings:?}");
+}
+
+/// So few instructions before a gap can be anywhere.
+#[test]
+fn a_start_before_a_gap() {
+    let (all, gap) = (line(12), [event(Event::Gap(Gap::NoCode(8)))]);
+    let (findings, summary) = diff(&all, &[&all[5..6], &gap, &all[6..]].concat());
     assert!(summary.is_clean(), "{findings:?}");
-    assert_eq!((summary.before, summary.common), ([330, 0], all.len() as u64 - 330));
-    assert!(summary.loose > 0);
+    assert_eq!((summary.before, summary.common), ([5, 0], 7));
+    let (findings, summary) = diff(&all, &[&all[2..3], &gap, &all[6..]].concat());
+    assert!(summary.is_clean(), "{findings:?}");
+    assert_eq!((summary.before, summary.islands, summary.common), ([6, 0], [0, 1], 6));
+}
+
+/// A few equal instructions on the way, here those of a function, are no reason to be together again for so long.
+#[test]
+fn what_is_missing_is_missing_at_once() {
+    let function: Vec<Step> = (0..10).map(|index| instruction(0x5000 + 4 * index)).collect();
+    let calls = |range: std::ops::Range<u64>| {
+        range.flat_map(|call| {
+            [&[instruction(0x1000 + 8 * call)], &function[..], &[instruction(0x8000 + 8 * call)]].concat()
+        })
+    };
+    let all: Vec<Step> = calls(0..100).collect();
+    for missing in [12, 201, 300] {
+        let mut other = all.clone();
+        other.drain(400..400 + missing);
+        let (findings, summary) = diff_all(&all, &other);
+        assert_eq!(apart(&findings), [Some([missing as u64, 0])]);
+        assert_eq!(summary.common, other.len() as u64);
+    }
+}
+
+/// Two differences near each other are two.
+#[test]
+fn differences_near_each_other_are_told_apart() {
+    let mut other = line(500);
+    other.remove(130);
+    other.remove(100);
+    let (findings, _) = diff_all(&line(500), &other);
+    assert_eq!(apart(&findings), [Some([1, 0]); 2]);
 }
 
 #[test]

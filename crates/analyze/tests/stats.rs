@@ -208,7 +208,10 @@ fn aarch32_is_classified_by_its_mnemonics() {
         ("vldr", &["load", "simd"]),
         ("vadd.f32", &["simd"]),
         ("dmb", &["fence"]),
-        ("adds", &[]),
+        ("adds", &["int"]),
+        ("umull", &["int"]),
+        ("smc", &["system-call"]),
+        ("nop", &[]),
     ];
     for (name, classes) in rows {
         let mut stats = Stats::new(|_, _| (*name).to_string());

@@ -161,6 +161,11 @@ impl ImageArgs {
         self.images.iter().map(load).collect()
     }
 
+    /// Was any given?
+    pub(crate) fn is_said(&self) -> bool {
+        !self.images.is_empty()
+    }
+
     /// The files.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.images.iter().map(|image| image.path.as_path())

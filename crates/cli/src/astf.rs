@@ -31,9 +31,10 @@ pub(crate) struct Astf {
 
 impl Astf {
     /// Opens a file or the standard input. `None`: it is such a file, but damaged before the first record; that was told.
-    pub(crate) fn open(path: &Path, threads: Option<usize>) -> anyhow::Result<Option<Self>> {
+    /// With a `hint` it might be any trace file, and if it is none that can be seen, this option makes it a log.
+    pub(crate) fn open(path: &Path, threads: Option<usize>, hint: Option<&str>) -> anyhow::Result<Option<Self>> {
         if is_standard(path) {
-            return Self::of("standard input", Box::new(io::stdin()), None, threads);
+            return Self::of("standard input", Box::new(io::stdin()), None, threads, hint);
         }
         let name = path.display().to_string();
         let file = File::open(path).with_context(|| name.clone())?;
@@ -41,7 +42,7 @@ impl Astf {
         if about.is_dir() {
             return Err(anyhow!("{name}: a directory is no trace file; 'unspool info' tells what is in it"));
         }
-        Self::of(&name, Box::new(file), about.is_file().then_some(about.len()), threads)
+        Self::of(&name, Box::new(file), about.is_file().then_some(about.len()), threads, hint)
     }
 
     /// Opens what is being read already.
@@ -50,13 +51,14 @@ impl Astf {
         input: Box<dyn Read + Send>,
         size: Option<u64>,
         threads: Option<usize>,
+        hint: Option<&str>,
     ) -> anyhow::Result<Option<Self>> {
         let read = Arc::new(AtomicU64::new(0));
         let input = Counted { input, read: Arc::clone(&read) };
         let options = threads.map_or_else(ReadOptions::default, |threads| ReadOptions { threads });
         match Reader::new(input, options) {
             Ok(reader) => Ok(Some(Self { name: name.to_string(), reader, read, size })),
-            Err(error) if is_failure(&error.kind) => Err(refused(name, error)),
+            Err(error) if is_failure(&error.kind) => Err(refused(name, error, hint)),
             Err(error) => {
                 tell(damage(name, &error));
                 Ok(None)
@@ -108,7 +110,7 @@ impl Astf {
     /// How it ended, of what went its own way.
     pub(crate) fn ended(&self, error: ReadError) -> anyhow::Result<End> {
         if is_failure(&error.kind) {
-            Err(refused(&self.name, error))
+            Err(refused(&self.name, error, None))
         } else {
             Ok(End::Damaged(damage(&self.name, &error)))
         }
@@ -131,7 +133,7 @@ impl Astf {
                     wants_more = take(number, records)?;
                     number += records.len() as u64;
                 }
-                Err(error) if is_failure(&error.kind) => return Err(refused(&self.name, error)),
+                Err(error) if is_failure(&error.kind) => return Err(refused(&self.name, error, None)),
                 Err(error) => return Ok(End::Damaged(damage(&self.name, &error))),
             }
             if let Some(size) = self.size {
@@ -186,13 +188,14 @@ fn damage(name: &str, error: &ReadError) -> String {
     format!("{name}: record {} at offset {:#x}: {}", error.record, error.offset, error.kind)
 }
 
-fn refused(name: &str, error: ReadError) -> anyhow::Error {
+fn refused(name: &str, error: ReadError, hint: Option<&str>) -> anyhow::Error {
     match error.kind {
         ReadErrorKind::NotAstf { found } => {
-            let what = error
-                .kind
-                .to_string()
-                .replace("not an ASTF file", "no ASTF or STF file and no Tarmac log (--dialect makes it one)");
+            let mut what = error.kind.to_string();
+            if let Some(option) = hint {
+                let none = format!("no ASTF or STF file and no Tarmac log ({option} makes it one)");
+                what = what.replace("not an ASTF file", &none);
+            }
             anyhow!("{name}: {what}{}", looks_like(found))
         }
         ReadErrorKind::Io(cause) => {

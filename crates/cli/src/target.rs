@@ -51,6 +51,11 @@ impl Target {
     }
 }
 
+/// Is it a pipe or a device, of which nothing can be taken back?
+pub(crate) fn is_stream(path: &Path) -> bool {
+    is_standard(path) || path.metadata().is_ok_and(|about| !about.is_file())
+}
+
 impl Write for Target {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {

@@ -42,6 +42,10 @@ pub(crate) struct TarmacArgs {
     /// Instructions whose line does not name an instruction set are Thumb
     #[arg(long, help_heading = "Tarmac")]
     pub(crate) implicit_thumb: bool,
+
+    /// The option of the verb that makes a log of any file.
+    #[arg(skip = "--dialect")]
+    pub(crate) hint: &'static str,
 }
 
 /// Who wrote a log, by the name of the dialect.

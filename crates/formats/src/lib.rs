@@ -8,6 +8,7 @@
 
 pub mod astf;
 pub mod hold;
+mod note;
 #[cfg(feature = "text")]
 mod push;
 mod rule;

@@ -215,6 +215,20 @@ fn records_say_what_they_can() {
 }
 
 /// Behind a first instruction, each of these steps is written so.
+/// The header claims what records have, whatever the source may tell.
+#[test]
+fn only_what_records_have_is_claimed() {
+    let mut vector = executed(0x1000, NOP);
+    vector.write_register("v0", 0, &[7; 16]);
+    let mut general = executed(0x1004, NOP);
+    general.write_register("x0", 0, &[7; 8]);
+    let exception = step(Event::Exception(Exception::default()));
+    for steps in [vec![vector.clone()], vec![vector, general, exception], vec![executed(0x1000, NOP)]] {
+        let bytes = returns(&(coverage(), TimeUnit::Unknown, steps), "claims");
+        assert!(!warnings(&bytes).contains(&"stf-feature-claim"));
+    }
+}
+
 #[test]
 fn comments_say_the_rest() {
     let of = |change: fn(&mut Instruction)| {
@@ -391,7 +405,15 @@ impl Dice {
             2 => step.event = Event::ExceptionReturn { target: self.perhaps(Self::number) },
             3 => step.event = Event::Context(self.context()),
             4 => {
-                let gaps = [Gap::Start, Gap::Overflow, Gap::Discard, Gap::NoCode(8), Gap::Damaged, Gap::Contradiction];
+                let gaps = [
+                    Gap::Start,
+                    Gap::Overflow,
+                    Gap::Discard,
+                    Gap::NoCode(8),
+                    Gap::Damaged,
+                    Gap::Contradiction,
+                    Gap::TransactionFailed,
+                ];
                 step.event = Event::Gap(self.of(&gaps));
             }
             5 => {

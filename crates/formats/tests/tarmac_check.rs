@@ -46,6 +46,14 @@ fn one_mistake_is_one_finding() {
 
 const ACCEPTED: &[(&str, Dialect, &str)] = &[
     (
+        "a part of one core was left out",
+        Dialect::FastModels,
+        "10 clk cpu0 IT (1) 00001000 d503201f O EL1h_s : NOP
+10 clk cpu1 IT (1) 00002000 d503201f O EL1h_s : NOP
+# unspool gap start core=cpu0
+30 clk cpu0 IT (3) 00001008 d503201f O EL1h_s : NOP",
+    ),
+    (
         "the example of the text",
         Dialect::Rev3,
         "Tarmac Text Rev 3t

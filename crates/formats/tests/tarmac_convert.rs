@@ -55,7 +55,7 @@ const FAST_MODELS: &str = "\
 const REV3: &str = "\
 Tarmac Text Rev 3t
           0 clk ES  EXC [0x00] Reset
-                    BR (0000000000320000) O
+                    BR (0000000000000000) O
           1 clk ES  (0000000000320000:d2800240) O el1h_ns:        MOV      x0,#0x12
                     R X0 0000000000000012
           2 clk ES  (0000000000320004:a9bd7bfd) O el1h_ns:        STP      x29,x30,[sp,#-0x30]!
@@ -202,12 +202,43 @@ fn what_cannot_be_said_is_counted() {
         (Dialect::Rev3, Style::FastModels, "          1 ns  ES  External Debug Event", &[(Exception, 1)]),
         (Dialect::Rev3, Style::FastModels, "  EXC [0x14] Hypervisor Trap", &[(Exception, 1)]),
         (Dialect::Rev3, Style::FastModels, "          1 tic ES  (EDITR:d5033fdf) O el1h_ns: ISB", &[(Instruction, 1)]),
+        // The event of a reset says where it leads, but not in which instruction set.
         (
             Dialect::Rev3,
             Style::FastModels,
             "          1 ns  ES  EXC [0x00] Reset\n  BR (00000100) A\n          1 ns  ES  (00008000:e1a00000) A svc: NOP",
+            &[],
+        ),
+        (
+            Dialect::Rev3,
+            Style::FastModels,
+            "          1 ns  ES  EXC [0x00] Reset\n  BR (00000100) A\n          1 ns  ES  (00008000:bf00) T svc: NOP",
             &[(Target, 1)],
         ),
+        (Dialect::FastModels, Style::Rev3, "0 clk E 00000100 00000001 CoreEvent_Reset", &[(EventDetail, 1)]),
+        // Nothing shows that the branch was not taken: it leads behind itself, or nothing follows.
+        (
+            Dialect::FastModels,
+            Style::Rev3,
+            "1 clk IS (1) 00320004 54000020 O EL1h_n : B.EQ {pc}+4\n2 clk IT (2) 00320008 d503201f O EL1h_n : NOP",
+            &[(Skipped, 1)],
+        ),
+        (Dialect::FastModels, Style::Rev3, "1 clk IS (1) 00320004 54000040 O EL1h_n : B.EQ {pc}+8", &[(Skipped, 1)]),
+        (
+            Dialect::FastModels,
+            Style::Rev3,
+            "1 clk IT (1) 00320000 14000001 O EL1h_n : B {pc}+4\n1 clk IS (2) 00320004 54000020 O EL1h_n : B.EQ {pc}+4\n\
+             2 clk IT (3) 00320008 d503201f O EL1h_n : NOP",
+            &[],
+        ),
+        // What the call was given.
+        (
+            Dialect::FastModels,
+            Style::Rev3,
+            "1 clk IT (1) 00000014 ef000012 A svc_s : SVC #0x12\n1 clk E 00000014 0000001200000003 CoreEvent_SWI",
+            &[(EventDetail, 1)],
+        ),
+        (Dialect::Rev3, Style::FastModels, "  R SCTLR (AARCH32) 00000001", &[(Context, 1)]),
         (
             Dialect::Rev3,
             Style::FastModels,
@@ -285,6 +316,47 @@ Tarmac Text Rev 3t
     assert_same(&there, rev3);
     assert!(losses.is_empty(), "{losses}");
     assert_same(&convert(Dialect::Rev3, Style::FastModels, &there).0, log);
+}
+
+/// Logs of Fast Models that come back as they were, and nothing is counted.
+#[test]
+fn events_come_back() {
+    let rows = [
+        // M-profile: a reset has the number 1, and a call returns behind itself.
+        (
+            "0 ps E 000001c0 00000001 CoreEvent_RESET\n1 ps IT (1) 000001c0 bf00 T thread : NOP\n\
+             2 ps IT (2) 000001c2 df05 T thread : SVC #5\n2 ps E 000001c4 0000000b CoreEvent_SVCALL\n\
+             3 ps IT (3) 00000240 bf00 T handler : NOP\n",
+            "EXC [1] Reset",
+        ),
+        // Where a reset leads is not where a debugger led.
+        (
+            "0 clk E 00000000 00000001 CoreEvent_Reset\n0 clk R X0 0000000000000000\n\
+             1 clk IT (1) 00320000 d503201f O EL3h_s : NOP\n",
+            "BR (0000000000000000) O",
+        ),
+        // Nobody says where to.
+        ("0 clk E CoreEvent_Reset\n1 clk IT (1) 00320000 d503201f O EL3h_s : NOP\n", "EXC [0x00] Reset"),
+        // A branch that was not taken, and then an interrupt.
+        (
+            "1 clk IT (1) 00320000 14000001 O EL1h_n : B {pc}+4\n2 clk IS (2) 00320004 54000080 O EL1h_n : B.EQ {pc}+16\n\
+             2 clk E 00320008 00000085 CoreEvent_CURRENT_SPx_IRQ\n3 clk IT (3) 00000280 d503201f O EL1h_n : NOP\n",
+            "BR (0000000000000280) O",
+        ),
+        (
+            "1 clk IT (1) 00320000 14000001 O EL1h_n : B {pc}+4\n2 clk IS (2) 00320004 54000020 O EL1h_n : B.EQ {pc}+4\n\
+             3 clk IT (3) 00320008 d503201f O EL1h_n : NOP\n",
+            "BR (0000000000320004) O",
+        ),
+    ];
+    for (log, said) in rows {
+        let (there, losses) = convert(Dialect::FastModels, Style::Rev3, log);
+        assert!(there.contains(said), "{there}");
+        assert!(losses.is_empty(), "{losses}\n{there}");
+        let (back, losses) = convert(Dialect::Rev3, Style::FastModels, &there);
+        assert_same(&back, log);
+        assert!(losses.is_empty(), "{losses}\n{there}");
+    }
 }
 
 #[test]

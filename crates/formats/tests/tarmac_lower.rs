@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use unspool_formats::tarmac::check::{Checker, Severity};
+use unspool_formats::tarmac::dialect::Dialect;
 use unspool_formats::tarmac::lower::{LOSSES, LowerOptions, Lowerer, Style, coverage};
 use unspool_formats::tarmac::read::{ReadOptions, Reader};
 use unspool_formats::{astf, tarmac};
@@ -80,6 +81,19 @@ fn by_core(steps: &[Step]) -> Vec<Step> {
     let mut steps: Vec<Step> = steps.iter().map(plain).collect();
     steps.sort_by_key(|step| step.core);
     steps
+}
+
+/// What the checker says of a log, but for hints.
+fn findings(log: &[u8]) -> Vec<String> {
+    let mut reader = Reader::new(Cursor::new(log), ReadOptions::default()).unwrap();
+    let mut checker = Checker::new(reader.dialect());
+    let mut found = Vec::new();
+    let read = reader.each(|place, line| {
+        checker.push(place, line, &mut |finding| found.push(format!("{}: {}", finding.rule.name, finding.detail)));
+        ControlFlow::Continue(())
+    });
+    read.unwrap();
+    found
 }
 
 fn check(log: &[u8]) {
@@ -310,6 +324,70 @@ fn every_exception_is_named_as_far_as_it_is_known() {
 }
 
 #[test]
+fn parts_of_registers_stay_parts() {
+    let mut written = step(Event::Instruction(a64(0x1000, NOP)));
+    written.write_register("v5", 0, &[0x11; 8]);
+    written.write_register("v6", 0, &[0x22; 4]);
+    written.write_register("v7", 0, &[0x33; 16]);
+    written.write_register("x3", 0, &[0x44; 4]);
+    written.write_register("x4", 0, &[0x55; 8]);
+    written.write_register("w5", 0, &[0x66; 4]);
+    let told = all(vec![written]);
+    comes_back(&told);
+    let text = String::from_utf8(lower(&told, Style::FastModels).0).unwrap();
+    let found: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("7 clk R ")).collect();
+    let whole = "33".repeat(16);
+    let expected = [
+        "V5<63:0> 1111111111111111",
+        "V6<31:0> 22222222",
+        &format!("V7 {whole}"),
+        "W3 44444444",
+        "X4 5555555555555555",
+        "W5<31:0> 66666666",
+    ];
+    assert_eq!(found, expected);
+}
+
+/// Nothing that nobody knows is said: not the stack pointer, and not the Security state, which would be Secure without a
+/// word for it.
+#[test]
+fn what_nobody_knows_of_a_mode_is_a_dash() {
+    for (is_handler, security, rev3, fast_models) in [
+        (None, Some(Security::NonSecure), " O el1-_ns:", " O EL1-_n :"),
+        (Some(true), None, " O el1h_-:", " O EL1h_- :"),
+    ] {
+        let context = Context { level: Some(1), is_handler, security, ..Context::default() };
+        let told = all(vec![step(Event::Context(context)), step(Event::Instruction(a64(0x1000, NOP)))]);
+        comes_back(&told);
+        for (style, mode) in [(Style::Rev3, rev3), (Style::FastModels, fast_models)] {
+            let (log, _) = lower(&told, style);
+            assert!(String::from_utf8_lossy(&log).contains(mode), "{}", excerpt(&log));
+            assert_eq!(findings(&log), [""; 0]);
+        }
+    }
+}
+
+/// A log is known as ours by its first remark, whatever follows.
+#[test]
+fn our_logs_are_recognised() {
+    let notes = || {
+        (0..1200).map(|_| {
+            let mut note = Step::default();
+            note.set_note(&"x".repeat(70));
+            note
+        })
+    };
+    for (style, dialect) in [(Style::Rev3, Dialect::Rev3), (Style::FastModels, Dialect::FastModels)] {
+        let (log, _) = lower(&all(notes().collect()), style);
+        let reader = Reader::new(Cursor::new(log), ReadOptions::default()).unwrap();
+        assert!(reader.is_lowered());
+        assert_eq!(reader.dialect(), dialect);
+    }
+    let other = b"# a log\n1 clk IT (1) 00008000 d503201f O EL1h_n : NOP\n";
+    assert!(!Reader::new(Cursor::new(other), ReadOptions::default()).unwrap().is_lowered());
+}
+
+#[test]
 fn what_may_be_lost_is_counted() {
     let mut partial = step(Event::Instruction(a64(0x1000, NOP)));
     partial.write_register_known("x0", 0, [(1, 0x7f)]);
@@ -513,6 +591,7 @@ fn some_event(numbers: &mut Numbers, next: u64) -> Event {
             Gap::NoCode(number),
             Gap::Damaged,
             Gap::Contradiction,
+            Gap::TransactionFailed,
         ])),
         5 => Event::Note,
         _ => Event::Instruction(some_instruction(numbers, next)),

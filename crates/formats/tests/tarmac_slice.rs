@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use std::io::Cursor;
 use std::ops::ControlFlow;
 
 use unspool_formats::slice::Selection;
@@ -9,6 +10,8 @@ use unspool_formats::tarmac::Record;
 use unspool_formats::tarmac::dialect::Dialect;
 use unspool_formats::tarmac::read::{ReadOptions, Reader};
 use unspool_formats::tarmac::slice::{SliceOptions, Sliced, slice};
+use unspool_formats::tarmac::steps::Steps;
+use unspool_model::{Event, Gap, StepSource};
 
 const LOG: &str = "\
 Tarmac Text Rev 3t
@@ -58,7 +61,7 @@ fn lines(text: &str, wanted: &[&str]) -> String {
     let all: Vec<&str> = text.split_inclusive('\n').collect();
     let line = |wanted: &&str| match wanted.parse::<usize>() {
         Ok(number) => all[number].to_string(),
-        Err(_) => format!("# unspool {wanted} start\n"),
+        Err(_) => format!("# unspool {wanted}\n"),
     };
     wanted.iter().map(line).collect()
 }
@@ -72,14 +75,14 @@ fn lines_go_with_their_instruction() {
         ("by number", LOG, Selection::of(&(1..3)), &["0", "3", "4", "5", "6"]),
         ("by time", LOG, Selection { time: Some(20..50), ..all() }, &["0", "3", "4", "5", "6", "7", "8"]),
         ("by address", LOG, Selection::within(0x2000..0x3000), &["0", "7", "8", "9"]),
-        ("by address, in two pieces", LOG, Selection::within(0x1008..0x1010), &["0", "6", "gap", "10"]),
+        ("by address, in two pieces", LOG, Selection::within(0x1008..0x1010), &["0", "6", "gap start", "10"]),
         (
             "by address, but for the first",
             LOG,
             Selection { skip: 1, limit: 2, ..Selection::within(0x1000..0x2000) },
             &["0", "3", "4", "5", "6"],
         ),
-        ("of two cores", CORES, Selection::within(0x1000..0x2000), &["0", "1", "3", "gap", "5"]),
+        ("of two cores", CORES, Selection::within(0x1000..0x2000), &["0", "1", "3", "gap start core=cpu0", "5"]),
         ("of the second core", CORES, Selection { core: Some(1), limit: 2, ..all() }, &["1", "3"]),
         ("effects first", BEFORE, Selection::of(&(1..2)), &["2", "3"]),
         ("effects first, to the end", BEFORE, Selection { skip: 2, ..all() }, &["4", "5", "6"]),
@@ -87,7 +90,7 @@ fn lines_go_with_their_instruction() {
             "effects first, in two pieces",
             BEFORE,
             Selection { addresses: vec![0x400..0x402, 0x404..0x406], ..all() },
-            &["0", "1", "gap", "4", "5", "6"],
+            &["0", "1", "gap start", "4", "5", "6"],
         ),
     ];
     for (name, text, selection, expected) in rows {
@@ -118,17 +121,68 @@ fn lines_keep_their_ends() {
     let text = LOG.replace('\n', "\r\n");
     let selection = Selection::within(0x1008..0x1010);
     let (logs, _) = cut_in(text.trim_end(), selection, SliceOptions::default());
-    let expected = lines(LOG, &["0", "6", "gap", "10"]).replace('\n', "\r\n");
+    let expected = lines(LOG, &["0", "6", "gap start", "10"]).replace('\n', "\r\n");
     assert_eq!(logs, [expected.trim_end()]);
 }
 
 #[test]
-fn a_line_without_a_time_is_told() {
-    let text = "10 clk IT (1) 00001000 d503201f O EL1h_s : NOP\nIT (2) 00001004 d503201f O EL1h_s : NOP\n";
-    for (skip, expected) in [(0, false), (1, true)] {
-        let (_, sliced) = cut_in(text, Selection { skip, ..Selection::default() }, SliceOptions::default());
-        assert_eq!(sliced.has_no_time, expected, "{skip}");
+fn a_first_line_without_a_time_gets_it() {
+    let fast_models = "10 clk IT (1) 00001000 d503201f O EL1h_s : NOP\nIT (2) 00001004 d503201f O EL1h_s : NOP\n\
+                       R X0 0000000000000001\n";
+    let rev3 = "Tarmac Text Rev 3t\n         10 clk ES  (0000000000001000:d503201f) O el1h_s:         NOP\n\
+                \x20               ES  (0000000000001004:d503201f) O el1h_s:         NOP\n\
+                \x20                   R X0 0000000000000001\n";
+    let cores = "10 clk cpu1 IT (1) 00001000 d503201f O EL1h_s : NOP\nIT (2) 00001004 d503201f O EL1h_s : NOP\n";
+    let rows = [
+        (fast_models, 0, fast_models.to_string(), false),
+        (fast_models, 1, "10 clk IT (2) 00001004 d503201f O EL1h_s : NOP\nR X0 0000000000000001\n".into(), true),
+        (
+            rev3,
+            1,
+            "Tarmac Text Rev 3t\n         10 clk ES  (0000000000001004:d503201f) O el1h_s:         NOP\n\
+             \x20                   R X0 0000000000000001\n"
+                .into(),
+            true,
+        ),
+        (cores, 1, "10 clk cpu1 IT (2) 00001004 d503201f O EL1h_s : NOP\n".into(), true),
+        // Nobody ever said when.
+        (
+            "IT (1) 00001000 d503201f O EL1h_s : NOP\nIT (2) 00001004 d503201f O EL1h_s : NOP\n",
+            1,
+            "IT (2) 00001004 d503201f O EL1h_s : NOP\n".into(),
+            false,
+        ),
+    ];
+    for (text, skip, expected, is_new) in rows {
+        let (logs, sliced) = cut_in(text, Selection { skip, ..Selection::default() }, SliceOptions::default());
+        assert_eq!(logs, [expected]);
+        assert_eq!(sliced.has_new_time, is_new, "{text}");
     }
+}
+
+/// Where something was left out of one core, its steps have a gap, and those of others none.
+#[test]
+fn seams_are_those_of_their_core() {
+    let log = "\
+10 clk cpu0 IT (1) 00001000 d503201f O EL1h_s : NOP
+10 clk cpu1 IT (1) 00002000 d503201f O EL1h_s : NOP
+20 clk cpu0 IT (2) 00001004 d503201f O EL1h_s : NOP
+20 clk cpu1 IT (2) 00002004 d503201f O EL1h_s : NOP
+30 clk cpu0 IT (3) 00001008 d503201f O EL1h_s : NOP
+30 clk cpu1 IT (3) 00002008 d503201f O EL1h_s : NOP
+";
+    let addresses = vec![0x1000..0x1001, 0x1008..0x1009, 0x2000..0x3000];
+    let (logs, _) = cut_in(log, Selection { addresses, ..Selection::default() }, SliceOptions::default());
+    let reader = Reader::new(Cursor::new(logs[0].clone()), ReadOptions::default()).unwrap();
+    let mut gaps = Vec::new();
+    let told = Steps::new(reader, false).each(&mut |step| {
+        if let Event::Gap(gap) = step.event {
+            gaps.push((step.core, gap));
+        }
+        ControlFlow::Continue(())
+    });
+    told.unwrap();
+    assert_eq!(gaps, [(0, Gap::Start)], "{}", logs[0]);
 }
 
 #[test]

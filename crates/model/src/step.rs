@@ -229,6 +229,8 @@ pub enum Gap {
     Damaged,
     /// The trace and the code contradict each other.
     Contradiction,
+    /// A transaction failed: what it did since its start did not happen.
+    TransactionFailed,
 }
 
 /// Reads or writes.

@@ -70,6 +70,9 @@ fn measure(path: &Path, from: Origin, to: Format) -> Result<(), Box<dyn Error>> 
         let start = Instant::now();
         let mut sink = self::sink(out, to, coverage, unit)?;
         let done = transfer(source, None, &mut *sink, |_, _| ControlFlow::Continue(()))?;
+        if let Some(damage) = done.damage {
+            return Err(damage.into());
+        }
         drop(sink);
         whole = whole.min(start.elapsed().as_secs_f64() / done.instructions as f64);
         all = done.instructions;

@@ -82,8 +82,8 @@ impl Origin {
     pub fn untold(self) -> &'static [Loss] {
         match self {
             Self::Capture => &[Loss::CycleCounts],
-            Self::Astf => &[Loss::Notes],
-            Self::StfArm | Self::StfRiscv => &[],
+            Self::Astf => astf::steps::UNTOLD,
+            Self::StfArm | Self::StfRiscv => stf::steps::UNTOLD,
             Self::Tarmac => tarmac::steps::UNTOLD,
         }
     }
@@ -217,12 +217,29 @@ pub fn table() -> String {
 /// Why steps were not handed over.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
-    /// No more steps come.
+    /// No more steps come, and it is not the trace that is damaged.
     #[error(transparent)]
     Source(#[from] SourceError),
     /// They cannot be written.
     #[error(transparent)]
     Sink(#[from] SinkError),
+    /// No step is of the core that was chosen.
+    #[error("there is no core {core}; {}", known(*others))]
+    NoCore {
+        /// The core that was chosen.
+        core: u32,
+        /// The highest of those that there are, which are counted from 0; `None`: there are none.
+        others: Option<u32>,
+    },
+}
+
+/// Which cores there are, in words.
+fn known(highest: Option<u32>) -> String {
+    match highest {
+        None => "the trace has no steps".to_string(),
+        Some(0) => "the trace has one, which is core 0".to_string(),
+        Some(highest) => format!("the trace has cores 0 to {highest}"),
+    }
 }
 
 /// What was handed over.
@@ -230,10 +247,13 @@ pub enum TransferError {
 pub struct Transferred {
     /// How many instructions.
     pub instructions: u64,
-    /// What of the trace was in no step.
+    /// What of the trace was in no step, as far as it was read. Of a transfer that was stopped nobody knows.
     pub untold: Losses,
     /// Steps of other cores than the one that was chosen.
     pub other_cores: u64,
+    /// The trace is damaged, and how; everything before was handed over. Then the sink is not finished: who wants to keep
+    /// what it has finishes it.
+    pub damage: Option<String>,
 }
 
 /// Hands all steps of a source to a sink, those of one core if it is chosen. `watch` sees each step, and may stop it.
@@ -246,12 +266,24 @@ pub fn transfer(
     mut watch: impl FnMut(&Step, &dyn StepSink) -> ControlFlow<()>,
 ) -> Result<Transferred, TransferError> {
     let mut done = Transferred::default();
+    let (mut is_met, mut others) = (core.is_none(), None);
     let mut steps = Pull::new(source).map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
-    while let Some(step) = steps.next_step()? {
+    loop {
+        let step = match steps.next_step() {
+            Ok(Some(step)) => step,
+            Ok(None) => break,
+            Err(SourceError { text, is_damage: true }) => {
+                done.damage = Some(text);
+                break;
+            }
+            Err(error) => return Err(error.into()),
+        };
         if core.is_some_and(|core| core != step.core) {
             done.other_cores += 1;
+            others = others.max(Some(step.core));
             continue;
         }
+        is_met = true;
         done.instructions += u64::from(step.event.instruction().is_some());
         sink.take(step)?;
         if watch(step, sink).is_break() {
@@ -259,6 +291,11 @@ pub fn transfer(
         }
     }
     done.untold = steps.losses().clone();
-    sink.finish()?;
+    if let Some(core) = core.filter(|core| !is_met && (*core > 0 || others.is_some())) {
+        return Err(TransferError::NoCore { core, others });
+    }
+    if done.damage.is_none() {
+        sink.finish()?;
+    }
     Ok(done)
 }

@@ -92,6 +92,14 @@ pub enum Error {
         /// All sources.
         known: String,
     },
+    /// Several sources have the trace id that was given.
+    #[error("the capture has several sources with the id '{wanted}' ({known}); name one of them")]
+    SharedId {
+        /// The id.
+        wanted: String,
+        /// The sources that have it.
+        known: String,
+    },
     /// The capture has several sources, and steps are those of one.
     #[error("the capture has several sources ({known}); name one with --source")]
     WhichSource {

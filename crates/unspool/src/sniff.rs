@@ -94,11 +94,14 @@ fn holds_stf(bytes: &[u8]) -> bool {
     found
 }
 
-/// Are these, unpacked if need be, lines of a log? Some may be damaged; most have to mean something.
+/// Are these, unpacked if need be, lines of a log? Some may be damaged; most have to mean something, unless we wrote it.
 fn holds_log(bytes: &[u8]) -> bool {
     let options = tarmac::read::ReadOptions { parse: ParseOptions { implicit_thumb: true } };
     let Ok(mut reader) = tarmac::read::Reader::new(bytes, options) else { return false };
     let (mut lines, mut known, mut unknown) = (0, 0, 0);
+    if reader.is_lowered() {
+        return true;
+    }
     // How it ends is of no interest: the beginning is all that is there.
     let _ = reader.each(|_, line| {
         lines += 1;
@@ -133,6 +136,8 @@ mod tests {
             (b"ZSTF and so on", What::Stf),
             (b"Tarmac Text Rev 3t\n", What::Tarmac),
             (b"# notes\n\n1 clk IT (1) 00008000 d503201f O EL1h_n : NOP\n", What::Tarmac),
+            (b"# unspool covers times=cycles opcodes\n# unspool note text=and no more\n", What::Tarmac),
+            (b"# unspool sliced this\n", What::Capture),
             (b"[snapshot]\nversion=1.0\n", What::Capture),
             (b"Read me first.\nThis is a text.\n", What::Capture),
             (b"\x1f\x8b", What::Capture),

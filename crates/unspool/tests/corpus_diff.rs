@@ -13,17 +13,18 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use flate2::read::GzDecoder;
-use unspool::analyze::diff::{Differ, Finding, Options};
+use unspool::analyze::diff::{Differ, Finding, Options, Summary};
 use unspool::model::{Facet, Pull};
 use unspool::{OpenSteps, open_steps};
 
 /// Snapshots of A64 only, whose images are complete; the session and the trace id of each.
-const SNAPSHOTS: [(&str, &str, &str); 5] = [
+const SNAPSHOTS: [(&str, &str, &str); 6] = [
     ("001-ack_test", "s0", "2"),
     ("ete_mem", "s0", "2"),
     ("src_addr", "s0", "2"),
     ("maxspec0_commopt1", "s0", "2"),
     ("trace_file_cid_vmid", "s0", "2"),
+    ("tme_test", "s0", "2"),
 ];
 
 #[test]
@@ -36,17 +37,9 @@ fn captures_are_like_logs_of_the_same_runs() {
     for (name, session, id) in SNAPSHOTS {
         let snapshot = Path::new(&corpus).join("coresight").join(name);
         let log = folder.path().join(format!("{name}.tarmac"));
-        fs::write(&log, log_of(&snapshot, session, id)).unwrap();
-        let options = OpenSteps { source: Some(format!("0x{id}")), ..OpenSteps::default() };
-        let pull = |path| Pull::new(open_steps(path, &options).unwrap()).unwrap();
-        let mut differences: Vec<Finding> = Vec::new();
-        let summary = Differ::new(Options { all: true, ..Options::default() })
-            .run([pull(&snapshot), pull(&log)], &mut |finding| {
-                differences.extend(Some(finding.clone()).filter(|found| !matches!(found, Finding::Passed { .. })));
-                ControlFlow::Continue(())
-            })
-            .unwrap();
-        assert!(summary.is_clean(), "{name}: {differences:#?}");
+        let text = log_of(&snapshot, session, id);
+        fs::write(&log, &text).unwrap();
+        let summary = compare(&snapshot, &log, id);
         let [instructions, _] = summary.instructions;
         // Between gaps there may be too few instructions to tell where they belong.
         assert!(summary.common + instructions / 100 >= instructions, "{name}: {summary:?}");
@@ -55,7 +48,35 @@ fn captures_are_like_logs_of_the_same_runs() {
             "corpus: {name}: {} of {instructions} instructions, {exceptions} exceptions are equal",
             summary.common
         );
+        // A log that starts later, in the middle of anything.
+        for part in [5, 3, 2] {
+            let skipped = text.lines().count() / part;
+            let late = text.lines().skip(skipped).map(|line| format!("{line}\n")).collect::<String>();
+            fs::write(&log, late).unwrap();
+            let summary = compare(&snapshot, &log, id);
+            let [passed, none] = summary.before;
+            assert!(
+                passed <= skipped as u64 && passed + 100 > skipped as u64 * 9 / 10,
+                "{name}: {passed} of {skipped}"
+            );
+            assert_eq!(none, 0, "{name}");
+        }
     }
+}
+
+/// What is different in a capture and a log: nothing.
+fn compare(snapshot: &Path, log: &Path, id: &str) -> Summary {
+    let options = OpenSteps { source: Some(format!("0x{id}")), ..OpenSteps::default() };
+    let pull = |path| Pull::new(open_steps(path, &options).unwrap()).unwrap();
+    let mut differences: Vec<Finding> = Vec::new();
+    let summary = Differ::new(Options { all: true, ..Options::default() })
+        .run([pull(snapshot), pull(log)], &mut |finding| {
+            differences.extend(Some(finding.clone()).filter(|found| !matches!(found, Finding::Passed { .. })));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert!(summary.is_clean(), "{}: {differences:#?}", snapshot.display());
+    summary
 }
 
 /// The ranges of the reference as a log in the style of Fast Models.

@@ -241,7 +241,7 @@ fn corpus_captures_have_as_many_instructions_as_their_flow() {
             let mut count = Count::default();
             let mut read = traces.map(|trace| {
                 let (program, _) = Program::of(&capture, trace.source().core, &[]);
-                trace.flow(Transactions::default(), &program, &mut count).is_ok()
+                trace.flow(Transactions::Show, &program, &mut count).is_ok()
             });
             if !read.all(|is_read| is_read) {
                 continue;

@@ -78,7 +78,8 @@ impl Core {
     /// Takes the next step.
     #[inline]
     pub(super) fn step(&mut self, step: &Step, source: &mut Source, out: &mut Out<'_>) {
-        if source.tells(Facet::Times) {
+        // What somebody says may be said later, or be of no time at all.
+        if source.tells(Facet::Times) && step.event != Event::Note {
             self.time(step, out);
         }
         match &step.event {
@@ -121,6 +122,10 @@ impl Core {
         }
         if self.context.is_aarch64.is_some() {
             self.check_state(place, instruction, out);
+        }
+        // No exception leads to EL0: if no context is told behind it, the level is not known.
+        if self.cause.raised && !self.has_context && self.context.level == Some(0) {
+            (self.context.level, self.context.is_handler) = (None, None);
         }
         if self.raised.is_some() {
             self.handler(instruction, out);

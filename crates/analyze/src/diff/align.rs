@@ -2,9 +2,12 @@
 //!
 //! keys of instructions, twice ─▶ **how many to pass over**
 //!
-//! Knows no instructions: a key stands for one, and equal keys for equal instructions.
+//! Knows no instructions: a key stands for one, and equal keys for equal instructions. Of several ways to go on, that one
+//! is chosen which leaves the fewest unmatched; a row of equal ones that soon ends is often a function that was called
+//! before.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// A place at which one row goes on like the beginning of the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +18,8 @@ pub(super) struct Fit {
     pub(super) length: usize,
     /// It fits as well this many further on: the row repeats itself.
     pub(super) period: Option<usize>,
+    /// One of the rows ends there: nothing speaks against it.
+    pub(super) is_open: bool,
 }
 
 /// Where `text` goes on like `pattern` for the longest time; of several places, the first.
@@ -29,10 +34,11 @@ pub(super) fn longest(pattern: &[u64], text: &[u64]) -> Option<Fit> {
                 fit.period = fit.period.or(Some(position - fit.position));
             }
             Some(fit) if fit.length > length => {}
-            _ => best = Some(Fit { position, length, period: None }),
+            _ => best = Some(Fit { position, length, period: None, is_open: false }),
         }
     }
-    best.filter(|fit| fit.length > 0)
+    let is_open = |fit: &Fit| fit.length == pattern.len() || fit.position + fit.length == text.len();
+    best.filter(|fit| fit.length > 0).map(|fit| Fit { is_open: is_open(&fit), ..fit })
 }
 
 /// How long each end of a row is equal to its beginning (the Z function).
@@ -97,18 +103,115 @@ impl<'p> Search<'p> {
     }
 }
 
-/// Where both have `run` equal ones in a row, with as few as possible before them. If both rows are complete, the same
-/// end will do, however short.
-pub(super) fn nearest(rows: [&[u64]; 2], run: usize, are_complete: bool) -> Option<[usize; 2]> {
-    let run = run.max(1);
-    let mut first = HashMap::new();
-    for (index, piece) in rows[0].windows(run).enumerate() {
-        first.entry(piece).or_insert(index);
+/// A place at which both go on alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Joint {
+    /// How many of each are before it.
+    pub(super) at: [usize; 2],
+    /// How many are equal from there on.
+    pub(super) length: usize,
+    /// They are equal to the end of what was looked at.
+    pub(super) is_open: bool,
+}
+
+impl Joint {
+    fn of(rows: [&[u64]; 2], at: [usize; 2]) -> Self {
+        let rest = [&rows[0][at[0]..], &rows[1][at[1]..]];
+        let length = rest[0].iter().zip(rest[1]).take_while(|(a, b)| a == b).count();
+        Self { at, length, is_open: rest.iter().any(|rest| rest.len() == length) }
     }
-    let places = rows[1].windows(run).enumerate();
-    let found = places.filter_map(|(other, piece)| first.get(piece).map(|index| [*index, other]));
-    let end = are_complete.then(|| common_end(rows)).flatten();
-    found.chain(end).min_by_key(|[index, other]| index + other)
+
+    /// How many are left unmatched before it.
+    pub(super) fn cost(&self) -> usize {
+        self.at[0] + self.at[1]
+    }
+
+    /// How many are left unmatched by whoever goes this way, and then on to `other`.
+    pub(super) fn cost_to(&self, other: &Self) -> usize {
+        let end = self.at.map(|at| at + self.length);
+        let late = (end[0].saturating_sub(other.at[0])).max(end[1].saturating_sub(other.at[1]));
+        // What goes on for as long has no need to go elsewhere.
+        if self.is_open || late >= other.length {
+            return self.cost();
+        }
+        self.cost() + other.at[0] + late - end[0] + other.at[1] + late - end[1]
+    }
+}
+
+/// Where both go on alike for at least `run`. Longer rows are further away: they are taken if the nearer ones on the way
+/// to them spare nothing. If both rows are complete, the same end will do, however short.
+pub(super) fn joint(rows: [&[u64]; 2], run: usize, are_complete: bool) -> Option<Joint> {
+    let sums = rows.map(Sums::new);
+    let runs = std::iter::successors(Some(run.max(1)), |run| run.checked_mul(4));
+    let found = runs.map_while(|run| nearest([&sums[0], &sums[1]], run)).map(|at| Joint::of(rows, at));
+    let end = are_complete.then(|| common_end(rows)).flatten().map(|at| Joint::of(rows, at));
+    let better = |near: Joint, far: Joint| {
+        let is_further = far.cost() <= near.cost_to(&far);
+        if is_further { far } else { near }
+    };
+    match (found.reduce(better), end) {
+        (Some(found), Some(end)) if end.cost() < found.cost() => Some(end),
+        (found, end) => found.or(end),
+    }
+}
+
+/// Where both have `run` equal ones in a row, with as few as possible before them.
+fn nearest(rows: [&Sums; 2], run: usize) -> Option<[usize; 2]> {
+    let mut first: HashMap<u64, usize, BuildHasherDefault<AsItIs>> = HashMap::default();
+    for (index, sum) in rows[0].of_runs(run).enumerate() {
+        first.entry(sum).or_insert(index);
+    }
+    let places = rows[1].of_runs(run).enumerate();
+    let found = places.filter_map(|(other, sum)| first.get(&sum).map(|index| [*index, other]));
+    found.min_by_key(|[index, other]| index + other)
+}
+
+/// Sums by which runs of a row are told apart, whatever their length.
+struct Sums(Vec<u64>);
+
+impl Sums {
+    /// A prime; and the base of the sums, which nobody who writes traces knows a reason to aim at.
+    const PRIME: u64 = (1 << 61) - 1;
+    const BASE: u64 = 0x1d8a_f066_5d3c_4e17;
+
+    fn new(row: &[u64]) -> Self {
+        let mut sum = 0;
+        let add = |key: &u64| {
+            sum = (Self::times(sum, Self::BASE) + key % Self::PRIME) % Self::PRIME;
+            sum
+        };
+        Self(std::iter::once(0).chain(row.iter().map(add).collect::<Vec<_>>()).collect())
+    }
+
+    fn times(a: u64, b: u64) -> u64 {
+        (u128::from(a) * u128::from(b) % u128::from(Self::PRIME)) as u64
+    }
+
+    /// The sum of each run of this length.
+    fn of_runs(&self, run: usize) -> impl Iterator<Item = u64> {
+        let power = (0..run.min(self.0.len())).fold(1, |power, _| Self::times(power, Self::BASE));
+        let ends = self.0.get(run..).unwrap_or_default();
+        self.0.iter().zip(ends).map(move |(start, end)| (end + Self::PRIME - Self::times(*start, power)) % Self::PRIME)
+    }
+}
+
+/// Sums are as good as any hash.
+#[derive(Default)]
+struct AsItIs(u64);
+
+impl Hasher for AsItIs {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // The table looks at the highest bits and at the lowest.
+        self.0 = number ^ number << 32;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 fn common_end([a, b]: [&[u64]; 2]) -> Option<[usize; 2]> {
@@ -161,8 +264,11 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_row() {
+    fn the_best_joint() {
         type Row<'r> = (&'r str, [&'r [u64]; 2], bool, Option<[usize; 2]>);
+        let long: Vec<u64> = (100..140).collect();
+        let [more, other] = [[&[7, 1, 2, 3, 4], &long[..]].concat(), [&[1, 2, 9], &long[..]].concat()];
+        let [twice, removed] = [[&[7, 1, 2, 8, 9], &long[..]].concat(), [&[1, 2], &long[..]].concat()];
         let rows: &[Row<'_>] = &[
             ("one more", [&[7, 1, 2], &[1, 2, 3]], false, Some([1, 0])),
             ("another one", [&[7, 1, 2], &[8, 1, 2]], false, Some([1, 1])),
@@ -170,9 +276,26 @@ mod tests {
             ("too short", [&[7, 1], &[8, 1]], false, None),
             ("too short but the end", [&[7, 1], &[8, 1]], true, Some([1, 1])),
             ("nothing", [&[7, 1], &[8, 2]], true, None),
+            ("on the way to a long one", [&more, &other], false, Some([1, 0])),
+            ("on the way, two differences", [&twice, &removed], false, Some([1, 0])),
+            (
+                "a detour",
+                [&[&[1, 2, 5, 6, 1, 2], &long[..]].concat(), &[&[6, 1, 2], &long[..]].concat()],
+                false,
+                Some([3, 0]),
+            ),
         ];
         for (name, row, are_complete, expected) in rows {
-            assert_eq!(nearest(*row, 2, *are_complete), *expected, "{name}");
+            assert_eq!(joint(*row, 2, *are_complete).map(|joint| joint.at), *expected, "{name}");
         }
+    }
+
+    #[test]
+    fn runs_of_one_sum_are_equal() {
+        let sums = Sums::new(&[5, 6, u64::MAX, 5, 6, u64::MAX, 7]);
+        let runs: Vec<u64> = sums.of_runs(3).collect();
+        assert_eq!((runs.len(), runs[0]), (5, runs[3]));
+        assert!(runs[1..3].iter().all(|sum| *sum != runs[0]));
+        assert_eq!((sums.of_runs(8).count(), sums.of_runs(usize::MAX).count()), (0, 0));
     }
 }

@@ -5,23 +5,17 @@
 //! Where both have the same address they go on together. Where not, the reason is looked for, the harmless ones first: a
 //! start, a gap, a loop that a gap cut, an instruction that was only tried. What is left is a divergence.
 
+mod search;
+
 use std::collections::VecDeque;
 
 use unspool_model::{Context, Coverage, Exception, ExceptionKind, Facet, Pull};
 
-use super::align::{Fit, Search, longest, nearest};
+use self::search::{BETTER, CERTAIN, Far, REACH, REACH_OF_START};
+use super::align::{Fit, Joint};
 use super::compare::{Comparison, Unlike};
 use super::side::{Item, Side};
 use super::{Around, Ending, Error, Finding, Options, Pair, Paired, Site, Summary, Tell, Why};
-
-/// This many equal instructions in a row are enough to look no further.
-const CERTAIN: usize = 64;
-
-/// No more than these are held against each other.
-const REACH: usize = 1 << 10;
-
-/// The first windows; the last one is for the user to say.
-const WINDOWS: [usize; 2] = [1 << 8, 1 << 12];
 
 pub(super) struct Run<'r> {
     options: &'r Options,
@@ -227,22 +221,52 @@ impl<'r> Run<'r> {
         self.is_fresh = true;
     }
 
-    /// Sources that start at the same address start together; else one starts within the other.
+    /// Sources start together, or one starts within the other: whatever leaves fewer instructions unmatched.
     fn start(&mut self) {
-        if self.is_pair() {
+        let together = self.follow([0; 2], self.options.window.clamp(REACH, REACH_OF_START << 2));
+        if together.length >= CERTAIN && together.is_open {
             return self.jump([0; 2]);
         }
         let gaps = self.heads().map(|item| item.is_some_and(|item| item.is_behind_gap));
-        let found = self.place([true; 2]).or_else(|| self.place_far(Why::Start, gaps));
+        let found = self.place([true; 2], Why::Start).filter(|place| self.is_start(place, &together));
         match found {
-            Some((side, fit)) if self.options.strict => {
-                let apart = only(side, fit.position);
-                self.difference(|run| Finding::Diverged { around: run.around(), apart: Some(apart.map(|n| n as u64)) });
-                self.jump(apart);
+            Some((side, fit)) => self.begin(side, fit),
+            None if together.length > 0 => self.jump([0; 2]),
+            None if self.is_island([true; 2]) => {
+                if self.fill_both(1) {
+                    self.start();
+                }
             }
-            Some((side, fit)) => self.fit(Why::Start, side, fit),
-            None => self.diverge(),
+            None => match self.place_far(Why::Start, gaps) {
+                Far::Found(side, fit) => self.begin(side, fit),
+                Far::Nowhere => self.diverge(),
+                Far::Gone => {}
+            },
         }
+    }
+
+    /// One source starts there, within the other.
+    fn begin(&mut self, side: usize, fit: Fit) {
+        if self.options.strict {
+            let apart = only(side, fit.position);
+            self.difference(|run| Finding::Diverged { around: run.around(), apart: Some(apart.map(|n| n as u64)) });
+            return self.jump(apart);
+        }
+        self.fit(Why::Start, side, fit);
+    }
+
+    /// Does one source start there within the other? Not if both go on together, are apart for a while, and fewer are
+    /// left unmatched then.
+    fn is_start(&mut self, &(side, fit): &(usize, Fit), together: &Joint) -> bool {
+        let is_better = fit.length > together.length && (fit.is_open || fit.length >= BETTER * together.length);
+        if !is_better || fit.position == 0 {
+            return false;
+        }
+        let place = Joint { at: only(side, fit.position), length: fit.length, is_open: fit.is_open };
+        let from = together.length;
+        let Some(joint) = self.joint(from) else { return true };
+        let joint = self.follow(joint.at.map(|at| at + from), place.cost() + place.length);
+        place.cost() + 2 * from <= joint.cost_to(&place)
     }
 
     fn fit(&mut self, why: Why, side: usize, fit: Fit) {
@@ -258,13 +282,14 @@ impl<'r> Run<'r> {
         if self.is_island(gaps) {
             return;
         }
-        match self.place([gaps[1], gaps[0]]) {
+        match self.place([gaps[1], gaps[0]], Why::Gap(gaps)) {
             Some((side, fit)) => self.fit(Why::Gap(gaps), side, fit),
             // Nothing was lost, and a difference is near.
             None if self.is_pair() => self.jump([0; 2]),
             None => match self.place_far(Why::Gap(gaps), gaps) {
-                Some((side, fit)) => self.fit(Why::Gap(gaps), side, fit),
-                None => self.diverge(),
+                Far::Found(side, fit) => self.fit(Why::Gap(gaps), side, fit),
+                Far::Nowhere => self.diverge(),
+                Far::Gone => {}
             },
         }
     }
@@ -284,93 +309,6 @@ impl<'r> Run<'r> {
             return true;
         }
         false
-    }
-
-    /// Where one side goes on within the other, if that one may be passed over: which is, and where.
-    fn place(&mut self, may_pass: [bool; 2]) -> Option<(usize, Fit)> {
-        for window in windows(self.options.window) {
-            self.fill_both(window.saturating_add(REACH));
-            let fits = [0, 1].into_iter().filter(|side| may_pass[*side]).filter_map(|side| self.fit_in(side, window));
-            // The longest, and if both are as long, that with fewer to pass over.
-            let best = fits.max_by_key(|(_, fit, _)| (fit.length, std::cmp::Reverse(fit.position)));
-            let is_seen = |side: &Side| side.has_ended && side.ahead().len() <= window;
-            let is_last = window >= self.options.window || self.sides.iter().all(is_seen);
-            match best {
-                Some((side, fit, _)) if fit.length >= CERTAIN => return Some((side, fit)),
-                Some((side, fit, is_all)) if is_last && (is_all || fit.length >= self.options.row) => {
-                    return Some((side, fit));
-                }
-                _ if is_last => return None,
-                _ => {}
-            }
-        }
-        None
-    }
-
-    /// As [`place`](Self::place), for a gap of one side that is larger than the window: the other side is passed over
-    /// until it goes on as the one behind the gap does. What is passed over is not kept, so that it is gone if that never
-    /// comes.
-    fn place_far(&mut self, why: Why, gaps: [bool; 2]) -> Option<(usize, Fit)> {
-        let text = match gaps {
-            [true, false] => 1,
-            [false, true] => 0,
-            _ => return None,
-        };
-        self.sides[1 - text].fill(CERTAIN);
-        let ahead = self.sides[1 - text].ahead();
-        let island = ahead.iter().skip(1).take(CERTAIN - 1).take_while(|item| !item.is_behind_gap).count() + 1;
-        let pattern = self.keys(1 - text, island);
-        if pattern.len() < self.options.row {
-            return None;
-        }
-        let at = self.heads().map(|item| item.map(Item::site));
-        let (passed, is_found) = self.seek(text, Search::new(&pattern));
-        let counts = if why == Why::Start { &mut self.summary.before } else { &mut self.summary.in_gaps };
-        counts[text] += passed;
-        if passed > 0 {
-            let passed = if text == 0 { [passed, 0] } else { [0, passed] };
-            self.tell(&Finding::Passed { why, passed, at });
-        }
-        // Which time round a loop it is, is seen from near.
-        if is_found { self.place(if text == 0 { [true, false] } else { [false, true] }) } else { None }
-    }
-
-    /// Goes on in a side until what is looked for starts there: how many were passed over, and whether it is there.
-    fn seek(&mut self, side: usize, mut search: Search<'_>) -> (u64, bool) {
-        let with_opcodes = self.summary.facets.has(Facet::Opcodes);
-        let side = &mut self.sides[side];
-        let (mut passed, mut seen) = (0, 0);
-        while side.fill(seen + 1) {
-            let Some(item) = side.at(seen) else { break };
-            seen += 1;
-            let is_found = search.is_complete_with(key(item, with_opcodes));
-            let beyond = seen - search.length().min(seen);
-            if is_found || beyond >= REACH {
-                side.jump(beyond);
-                (passed, seen) = (passed + beyond as u64, seen - beyond);
-            }
-            if is_found {
-                return (passed, true);
-            }
-        }
-        (passed + side.drain(), false)
-    }
-
-    /// Where the other side goes on within this one; and whether nothing is left of one of them then.
-    fn fit_in(&self, side: usize, window: usize) -> Option<(usize, Fit, bool)> {
-        let (text, pattern) = (&self.sides[side], &self.sides[1 - side]);
-        let island = pattern.ahead().iter().skip(1).take(REACH).take_while(|item| !item.is_behind_gap).count() + 1;
-        let (pattern_keys, text_keys) = (self.keys(1 - side, island.min(REACH)), self.keys(side, window + REACH));
-        let fit = longest(&pattern_keys, &text_keys).filter(|fit| fit.position <= window)?;
-        let is_all = |side: &Side, length: usize| side.has_ended && length == side.ahead().len();
-        let is_all = is_all(pattern, fit.length) || is_all(text, fit.position + fit.length);
-        Some((side, fit, is_all))
-    }
-
-    /// Keys of the next instructions: equal for equal ones.
-    fn keys(&self, side: usize, count: usize) -> Vec<u64> {
-        let with_opcodes = self.summary.facets.has(Facet::Opcodes);
-        self.sides[side].ahead().iter().take(count).map(|item| key(item, with_opcodes)).collect()
     }
 
     /// One side repeats itself. As long as it does, any time round may be the right one; where the other side leaves the
@@ -418,36 +356,31 @@ impl<'r> Run<'r> {
     // Apart.
 
     fn diverge(&mut self) {
-        let apart = self.together_again();
+        let apart = self.joint(0).map(|joint| joint.at);
         self.summary.tallies[Facet::Instructions as usize].different += 1;
         self.difference(|run| Finding::Diverged {
             around: run.around(),
             apart: apart.map(|counts| counts.map(|count| count as u64)),
         });
         self.loose = None;
-        let Some(apart) = apart else {
-            if self.options.all {
-                self.summary.ending = Ending::Apart;
-            }
-            return;
-        };
+        let Some(apart) = apart else { return self.part() };
         let only = &mut self.summary.tallies[Facet::Instructions as usize].only;
         (only[0], only[1]) = (only[0] + apart[0] as u64, only[1] + apart[1] as u64);
         self.jump(apart);
     }
 
-    fn together_again(&mut self) -> Option<[usize; 2]> {
-        for window in windows(self.options.window) {
-            self.fill_both(window);
-            let rows = [self.keys(0, window), self.keys(1, window)];
-            let are_complete =
-                self.sides.iter().zip(&rows).all(|(side, row)| side.has_ended && row.len() == side.ahead().len());
-            let found = nearest([&rows[0], &rows[1]], self.options.row, are_complete);
-            if found.is_some() || are_complete {
-                return found;
-            }
+    /// What is behind a gap was looked for in all that is left of the other side.
+    fn never_again(&mut self, around: Around) {
+        self.summary.tallies[Facet::Instructions as usize].different += 1;
+        self.difference(|_| Finding::Diverged { around, apart: None });
+        self.part();
+    }
+
+    /// They do not come together again.
+    fn part(&mut self) {
+        if self.options.all {
+            self.summary.ending = Ending::Apart;
         }
-        None
     }
 
     fn end(&mut self) {
@@ -469,19 +402,8 @@ impl<'r> Run<'r> {
     }
 }
 
-/// A number that is equal for equal instructions.
-fn key(item: &Item, with_opcodes: bool) -> u64 {
-    let opcode = item.instruction.opcode.filter(|_| with_opcodes).unwrap_or_default();
-    item.instruction.address.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(opcode)
-}
-
 fn only(side: usize, count: usize) -> [usize; 2] {
     if side == 0 { [count, 0] } else { [0, count] }
-}
-
-/// Windows from small to large: most that are apart are not far apart.
-fn windows(last: usize) -> impl Iterator<Item = usize> {
-    WINDOWS.into_iter().filter(move |window| *window < last).chain([last])
 }
 
 /// Does one of these exceptions come of the instruction before?

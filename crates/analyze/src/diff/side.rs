@@ -163,8 +163,8 @@ impl Side {
         self.gap = true;
         self.gaps += 1;
         self.exceptions.clear();
-        // A trace unit keeps telling of contexts where only the code is missing.
-        if !matches!(gap, Gap::NoCode(_) | Gap::Contradiction) {
+        // A trace unit keeps telling of contexts where only the code is missing, and a transaction changes none.
+        if !matches!(gap, Gap::NoCode(_) | Gap::Contradiction | Gap::TransactionFailed) {
             self.context = Context::default();
         }
     }

@@ -241,7 +241,16 @@ fn a64_classes(opcode: u32, classes: &mut Vec<&'static str>) {
     classes.extend(found.into_iter().filter(|(is, _)| *is).map(|(_, class)| class));
 }
 
-/// Of AArch32, the mnemonic tells what is done with memory.
+/// How the mnemonics of AArch32 start that compute with general registers.
+const INTEGER: [&str; 65] = [
+    "adc", "add", "adr", "and", "asr", "bfc", "bfi", "bic", "clz", "cmn", "cmp", "crc32", "eor", "lsl", "lsr", "mla",
+    "mls", "mov", "mul", "mvn", "neg", "orn", "orr", "pkh", "qadd", "qasx", "qdadd", "qdsub", "qsax", "qsub", "rbit",
+    "rev", "ror", "rrx", "rsb", "rsc", "sadd", "sasx", "sbc", "sbfx", "sdiv", "sel", "sh", "sml", "smm", "smu", "ssat",
+    "ssax", "ssub", "sub", "sxt", "teq", "tst", "uadd", "uasx", "ubfx", "udiv", "uh", "uma", "uml", "umu", "uq", "usa",
+    "usub", "uxt",
+];
+
+/// Of AArch32, the mnemonic tells what is done with memory, and what is computed.
 fn aarch32_classes(name: &str) -> impl Iterator<Item = &'static str> {
     let starts = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
     let is_swap = name.starts_with("swp");
@@ -251,6 +260,7 @@ fn aarch32_classes(name: &str) -> impl Iterator<Item = &'static str> {
         (starts(&["dmb", "dsb"]), "fence"),
         (starts(&["svc", "hvc", "smc"]), "system-call"),
         (name.starts_with('v'), "simd"),
+        (starts(&INTEGER), "int"),
     ];
     found.into_iter().filter(|(is, _)| *is).map(|(_, class)| class)
 }

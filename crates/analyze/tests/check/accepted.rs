@@ -68,6 +68,7 @@ fn flow() -> Vec<Row> {
         ),
         ("not aligned, and a fault", vec![el(1), taken(op(PC, RET), PC + 2), nop(PC + 2), sync(0x2200), nop(0x2200)]),
         ("equal times", vec![at(nop(PC), 7), at(nop(PC + 4), 7)]),
+        ("a note of another time", vec![at(nop(PC), 7), at(event(Event::Note), 3), at(nop(PC + 4), 7)]),
         ("another buffer", vec![at(nop(PC), 7), event(Event::Gap(Gap::Start)), at(nop(PC + 4), 3)]),
     ]
 }
@@ -85,6 +86,10 @@ fn states() -> Vec<Row> {
         (
             "from A64 to A32 and back",
             vec![el(1), taken(op(PC, ERET), 0x9000), a32_at(0), a32(0x9000, A32_NOP), sync(0x2600), el(1), nop(0x2600)],
+        ),
+        (
+            "an exception behind which no level is told",
+            vec![el(0), op(PC, SVC), sync(0x2400), nop(0x2400), el(1), nop(0x2404)],
         ),
         ("A32: MOVS PC", vec![a32_at(1), taken(a32(PC, A32_RETURN), PC), a32_at(0), a32(PC, A32_NOP)]),
         (

@@ -72,7 +72,6 @@ fn states() -> Vec<Row> {
         ),
         (level, "RISC-V: up without a trap", vec![mode(0), riscv(PC, RV_NOP), mode(3), riscv(PC + 4, RV_NOP)]),
         (level, "RISC-V: up by mret", vec![mode(1), taken(riscv(PC, RV_MRET), PC), mode(3), riscv(PC, RV_NOP)]),
-        ("step-exception-level", "nothing is told", vec![el(0), op(PC, SVC), sync(0x2400), nop(0x2400)]),
         ("step-exception-level", "still EL0", vec![el(0), op(PC, SVC), sync(0x2400), el(0), nop(0x2400)]),
         (security, "without an exception", vec![el(1), nop(PC), state(1, secure, true), nop(PC + 4)]),
         (

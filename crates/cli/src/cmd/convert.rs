@@ -5,6 +5,8 @@
 //! OUT appears when it is complete, or not at all.
 
 mod assume;
+mod idle;
+mod report;
 mod steps;
 mod stf;
 mod tarmac;
@@ -12,6 +14,7 @@ mod tarmac;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use unspool::What;
 use unspool::convert::Format;
 use unspool::formats::astf::Bytes;
 use unspool::formats::astf::record::{Header, Level, Storage};
@@ -27,11 +30,11 @@ use self::tarmac::ToStyle;
 use crate::Verdict;
 use crate::args::ImageArgs;
 use crate::astf::{Astf, End};
-use crate::file::{Opened, open};
+use crate::file::{Opened, open, open_as};
 use crate::output::is_same;
 use crate::progress::Progress;
 use crate::target::Target;
-use crate::tarmac::{Tarmac, TarmacArgs, dialect};
+use crate::tarmac::{TarmacArgs, dialect};
 
 /// Write a trace in another format, or its records in another container, and tell what was lost
 #[derive(Debug, clap::Args)]
@@ -109,11 +112,11 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Tarmac")]
     continuations: bool,
 
-    /// Tell what was lost as JSON, on the standard error
+    /// Tell what was lost or left out as JSON, on the standard error
     #[arg(long)]
     json: bool,
 
-    /// Write nothing if something would be lost: exit code 1
+    /// Keep nothing if something would be lost, on the way or since the format cannot say it: exit code 1
     #[arg(long)]
     deny_loss: bool,
 
@@ -288,7 +291,9 @@ Lines of a Tarmac log stay as they are, unless --dialect wants another style: th
 and lines that it has no word for stay as they are. .gz, .xz and .zst are files of gzip, xz and zstd.
 Into another format a trace goes step by step. What the format has no word for is counted and told; what it could only
 say untruly is refused, with the place. docs/conversions.md lists all pairs.
-Of a damaged file nothing is written, unless --keep-damaged.";
+Of a damaged file nothing is written, unless --keep-damaged. What goes through a pipe cannot be taken back: the exit code
+tells whether it is all.
+Exit codes: 0 all is well, 1 IN is damaged, has lines that cannot be read, or a loss was denied, 2 it could not be done.";
 
 /// Converts.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
@@ -296,15 +301,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if let Some(same) = others.into_iter().flatten().find(|input| is_same(input, &args.output)) {
         bail!("{}: the trace is read from this file; write to another one", same.display());
     }
-    let is_log = args.from == Some(From::Tarmac);
-    let tarmac = TarmacArgs { dialect: args.from_dialect, implicit_thumb: args.implicit_thumb };
-    if args.from == Some(From::Capture) || args.from.is_none() && !tarmac.is_said() && steps::is_capture(&args.input) {
-        return steps::run(args, Source::capture(args)?, args.format(None)?);
-    }
-    let opened = if is_log {
-        Some(Opened::Tarmac(Tarmac::open(&args.input, &tarmac)?))
-    } else {
-        open(&args.input, args.jobs.map(usize::from), &tarmac)?
+    let (tarmac, threads) = (args.tarmac(), args.jobs.map(usize::from));
+    let opened = match args.from {
+        Some(From::Capture) => return capture(args),
+        Some(From::Astf) => open_as(What::Astf, &args.input, threads, &tarmac)?,
+        Some(From::Stf) => open_as(What::Stf, &args.input, threads, &tarmac)?,
+        Some(From::Tarmac) => open_as(What::Tarmac, &args.input, threads, &tarmac)?,
+        None if !tarmac.is_said() && steps::is_capture(&args.input) => return capture(args),
+        None => open(&args.input, threads, &tarmac)?,
     };
     let Some(file) = opened else { return Ok(Verdict::Problems) };
     let own = match &file {
@@ -313,16 +317,27 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         Opened::Tarmac(_) => Format::Tarmac,
     };
     let to = args.format(Some(own))?;
+    idle::refuse(args, Some(own), to)?;
     match file {
         file if to != own => steps::run(args, Source::file(args, file)?, to),
-        _ if args.accesses.is_some() => bail!("--accesses is for another format: within one, records stay as they are"),
         Opened::Astf(file) => astf(args, file),
         Opened::Stf(file) => stf::run(args, file),
         Opened::Tarmac(file) => tarmac::run(args, file),
     }
 }
 
+fn capture(args: &Args) -> anyhow::Result<Verdict> {
+    let to = args.format(None)?;
+    idle::refuse(args, None, to)?;
+    steps::run(args, Source::capture(args)?, to)
+}
+
 impl Args {
+    /// What the user says of a log.
+    fn tarmac(&self) -> TarmacArgs {
+        TarmacArgs { dialect: self.from_dialect, implicit_thumb: self.implicit_thumb, hint: "--from tarmac" }
+    }
+
     /// Is what was written kept, if reading ended like this?
     fn is_kept(&self, end: &End) -> bool {
         *end == End::Whole || self.keep_damaged && matches!(end, End::Damaged(_))
@@ -330,10 +345,7 @@ impl Args {
 
     /// What is written: what was said, what the name says, or what it is.
     fn format(&self, own: Option<Format>) -> anyhow::Result<Format> {
-        let rows: [(&[&str], Format); 3] =
-            [(&["astf"], Format::Astf), (&["stf", "zstf"], Format::Stf), (&["tarmac", "log"], Format::Tarmac)];
-        let named = || rows.iter().find(|(names, _)| is_named(&self.output, names)).map(|(_, format)| *format);
-        let format = self.to.map(To::format).or_else(named).or(own);
+        let format = self.to.map(To::format).or_else(|| format_by_name(&self.output)).or(own);
         format.with_context(|| {
             let name = self.output.display();
             format!("{name}: the name does not tell the format; say --to astf, stf, zstf or tarmac")
@@ -342,9 +354,6 @@ impl Args {
 }
 
 fn astf(args: &Args, mut file: Astf) -> anyhow::Result<Verdict> {
-    if args.stf_version.is_some() {
-        bail!("{}: --stf-version is for STF; say --to stf or zstf", file.name());
-    }
     let storage = storage(args)?;
     file.tell_warnings();
     let mut writer = astf_writer(args, &file.header().stored(storage))?;
@@ -408,10 +417,15 @@ fn extension(path: &Path) -> Option<String> {
     Some(path.extension()?.to_str()?.to_ascii_lowercase())
 }
 
-/// Is one of these the extension, or the one before a compressor's?
-pub(super) fn is_named(path: &Path, formats: &[&str]) -> bool {
-    let is = |path: &Path| extension(path).is_some_and(|found| formats.contains(&found.as_str()));
-    is(path) || path.file_stem().is_some_and(|stem| is(Path::new(stem)))
+/// The format that the last extension names, or the one before it if that is a compressor's or anything else.
+fn format_by_name(path: &Path) -> Option<Format> {
+    let named = |path: &Path| match extension(path)?.as_str() {
+        "astf" => Some(Format::Astf),
+        "stf" | "zstf" => Some(Format::Stf),
+        "tarmac" | "log" => Some(Format::Tarmac),
+        _ => None,
+    };
+    named(path).or_else(|| named(Path::new(path.file_stem()?)))
 }
 
 #[cfg(test)]
@@ -437,19 +451,25 @@ mod tests {
     #[test]
     fn names_of_stf_files_tell() {
         let rows = [
-            ("a.stf", Some(Container::Plain), true),
-            ("a.zstf", Some(Container::Zstf), true),
-            ("a.stf.gz", Some(Container::Gzip), true),
-            ("a.STF.XZ", Some(Container::Xz), true),
-            ("a.stf.zst", Some(Container::Zstd), true),
-            ("a.gz", Some(Container::Gzip), false),
-            ("a.astf", None, false),
-            ("dir.stf/a.astf.gz", Some(Container::Gzip), false),
-            ("-", None, false),
+            ("a.stf", Some(Container::Plain), Some(Format::Stf)),
+            ("a.zstf", Some(Container::Zstf), Some(Format::Stf)),
+            ("a.stf.gz", Some(Container::Gzip), Some(Format::Stf)),
+            ("a.STF.XZ", Some(Container::Xz), Some(Format::Stf)),
+            ("a.stf.zst", Some(Container::Zstd), Some(Format::Stf)),
+            ("a.gz", Some(Container::Gzip), None),
+            ("a.astf", None, Some(Format::Astf)),
+            ("a.stf.tarmac", None, Some(Format::Tarmac)),
+            ("a.astf.tarmac", None, Some(Format::Tarmac)),
+            ("a.astf.stf", Some(Container::Plain), Some(Format::Stf)),
+            ("a.stf.astf.xz", Some(Container::Xz), Some(Format::Astf)),
+            ("a.tarmac.stf.gz", Some(Container::Gzip), Some(Format::Stf)),
+            ("a.stf.1", None, Some(Format::Stf)),
+            ("dir.stf/a.astf.gz", Some(Container::Gzip), Some(Format::Astf)),
+            ("-", None, None),
         ];
-        for (name, expected, is_stf) in rows {
+        for (name, expected, format) in rows {
             assert_eq!(container_by_name(Path::new(name)), expected, "{name}");
-            assert_eq!(is_named(Path::new(name), &["stf", "zstf"]), is_stf, "{name}");
+            assert_eq!(format_by_name(Path::new(name)), format, "{name}");
         }
     }
 }

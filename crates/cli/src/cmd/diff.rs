@@ -5,25 +5,27 @@
 mod text;
 
 use std::fs::Metadata;
-use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use unspool::analyze::diff::{Differ, Ending, Finding, Options, Site, Summary, Why, comparable};
-use unspool::capture::Capture;
+use unspool::capture::{self, Capture};
+use unspool::formats::tarmac::dialect::Dialect;
 use unspool::formats::tarmac::parse::ParseOptions;
 use unspool::formats::tarmac::read::ReadOptions;
-use unspool::model::{Coverage, Facet, Losses, Pull, SourceError, Step, StepSource, TimeUnit};
+use unspool::model::{Coverage, Facet, Loss, Losses, Pull, SourceError, Step, StepSource, TimeUnit};
 use unspool::{Error, OpenSteps, OpenedSteps, Trace, What, open_steps, open_steps_of};
 
 use crate::Verdict;
 use crate::args::{ImageArgs, OutputArgs, tell};
-use crate::astf::is_standard;
+use crate::astf::{Astf, is_standard};
+use crate::file::{is_pipe, pipe};
 use crate::json::Object;
 use crate::output::{Output, is_same};
 use crate::progress::{Meter, Progress};
+use crate::tarmac::{Tarmac, TarmacArgs, dialect};
 
 /// Compare two traces of one run, on what both can tell; their formats may differ
 #[derive(Debug, clap::Args)]
@@ -63,7 +65,7 @@ pub(crate) struct Args {
     strict: bool,
 
     /// Look N instructions ahead for the place at which both are together again
-    #[arg(long, value_name = "N", default_value_t = 1 << 16)]
+    #[arg(long, value_name = "N", default_value_t = 1 << 18)]
     window: usize,
 
     #[command(flatten)]
@@ -95,6 +97,15 @@ struct SideArgs {
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Which part")]
     core_b: u32,
 
+    /// A is a Tarmac log, and who wrote it (found out, if not said): rev3, fast-models, gem5, cortex-m0, cortex-m3,
+    /// cortex-r5 or other
+    #[arg(long, value_name = "NAME", value_parser = dialect, help_heading = "Tarmac")]
+    dialect_a: Option<Dialect>,
+
+    /// B is a Tarmac log, and who wrote it
+    #[arg(long, value_name = "NAME", value_parser = dialect, help_heading = "Tarmac")]
+    dialect_b: Option<Dialect>,
+
     /// Instructions whose line in a Tarmac log does not name an instruction set are Thumb
     #[arg(long, help_heading = "Tarmac")]
     implicit_thumb: bool,
@@ -114,7 +125,8 @@ Examples:
 One of them may start earlier, end later or have gaps: that is told and is no difference, unless --strict. Times are
 never compared.
 
-Exit codes: 0 they are equal, 1 they differ or nothing could be compared, 2 unspool could not do it.";
+Exit codes: 0 they are equal, 1 they differ, nothing could be compared, or one of them is damaged or has lines that cannot
+be read, 2 unspool could not do it.";
 
 fn facet(name: &str) -> Result<Facet, String> {
     let found = comparable().iter().find(|facet| facet.name() == name);
@@ -132,8 +144,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if is_standard(&args.a) && is_standard(&args.b) {
         bail!("only one of them can come through the standard input");
     }
-    let (a, pull_a) = args.open(&args.a, &args.sides.source_a)?;
-    let (b, pull_b) = args.open(&args.b, &args.sides.source_b)?;
+    let [a, b] = args.sides();
+    let ((a, pull_a), (b, pull_b)) = (args.open(&a)?, args.open(&b)?);
     let (sides, pulls) = ([a, b], [pull_a, pull_b]);
     let mut output = args.output()?;
     let mut report = Report { sides, code: text::Code::default(), json: args.output.json, line: String::new() };
@@ -150,7 +162,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     };
     report.summary(&summary, &mut output);
     output.finish()?;
-    Ok(if summary.is_clean() { Verdict::Clean } else { Verdict::Problems })
+    let is_readable = summary.untold.iter().all(|untold| untold.of(Loss::Unreadable).count == 0);
+    Ok(if summary.is_clean() && is_readable { Verdict::Clean } else { Verdict::Problems })
 }
 
 impl Args {
@@ -170,35 +183,72 @@ impl Args {
         }
     }
 
-    fn open(&self, path: &Path, source: &Option<String>) -> anyhow::Result<(Named, Pull)> {
-        let options = OpenSteps {
-            source: source.clone(),
+    fn sides(&self) -> [Side<'_>; 2] {
+        let SideArgs { source_a, source_b, dialect_a, dialect_b, .. } = &self.sides;
+        [
+            Side { path: &self.a, source: source_a, dialect: *dialect_a, hint: "--dialect-a", is_shown: true },
+            Side { path: &self.b, source: source_b, dialect: *dialect_b, hint: "--dialect-b", is_shown: false },
+        ]
+    }
+
+    fn open(&self, side: &Side<'_>) -> anyhow::Result<(Named, Pull)> {
+        let (named, steps, meter) = match side.dialect {
+            Some(_) => self.open_log(side)?,
+            None if is_pipe(side.path) => self.open_pipe(side)?,
+            None => self.open_path(side)?,
+        };
+        let is_shown = side.is_shown && !self.output.json;
+        Ok((named, Pull::new(Opened { steps, meter, is_shown }).context("cannot start a thread")?))
+    }
+
+    fn open_log(&self, side: &Side<'_>) -> anyhow::Result<(Named, OpenedSteps, Meter)> {
+        let implicit_thumb = self.sides.implicit_thumb;
+        let log = Tarmac::open(side.path, &TarmacArgs { dialect: side.dialect, implicit_thumb, hint: side.hint })?;
+        let named = Named { name: log.name().to_string(), what: What::Tarmac };
+        let (steps, meter) = log.into_steps(self.sides.big_endian);
+        Ok((named, steps, meter))
+    }
+
+    fn open_pipe(&self, side: &Side<'_>) -> anyhow::Result<(Named, OpenedSteps, Meter)> {
+        let (name, input) = pipe(side.path).with_context(|| side.path.display().to_string())?;
+        let (what, input) = What::peek(input).with_context(|| name.clone())?;
+        if what == What::Capture {
+            // That it is nothing to compare is for one of them to say.
+            Astf::of(&name, Box::new(input), None, None, Some(side.hint))?;
+            bail!("{name}: nothing that can be compared; a capture is a directory or an archive, and no pipe");
+        }
+        let options = OpenSteps { what: Some(what), ..self.open_steps(side)? };
+        let meter = Meter { read: Arc::clone(&options.bytes_read), size: None };
+        let steps = open_steps_of(&name, input, &options)?;
+        Ok((Named { name, what }, steps, meter))
+    }
+
+    fn open_path(&self, side: &Side<'_>) -> anyhow::Result<(Named, OpenedSteps, Meter)> {
+        let options = self.open_steps(side)?;
+        let size = side.path.metadata().ok().filter(Metadata::is_file).map(|about| about.len());
+        let meter = Meter { read: Arc::clone(&options.bytes_read), size };
+        let named = Named::new(side.path)?;
+        let steps = match open_steps(side.path, &options) {
+            Err(Error::WhichSource { .. }) => {
+                open_steps(side.path, &OpenSteps { source: first_source(side.path)?, ..options })
+            }
+            Err(Error::Capture(capture::Error::NotACapture { .. })) if side.path.is_file() => {
+                Astf::open(side.path, None, Some(side.hint))?;
+                open_steps(side.path, &options)
+            }
+            opened => opened,
+        };
+        Ok((named, steps?, meter))
+    }
+
+    fn open_steps(&self, side: &Side<'_>) -> anyhow::Result<OpenSteps> {
+        Ok(OpenSteps {
+            source: side.source.clone(),
             codes: self.images.load()?,
             tarmac: ReadOptions { parse: ParseOptions { implicit_thumb: self.sides.implicit_thumb } },
             big_endian: self.sides.big_endian,
             ..OpenSteps::default()
-        };
-        let meter = Meter {
-            read: Arc::clone(&options.bytes_read),
-            size: path.metadata().ok().filter(Metadata::is_file).map(|about| about.len()),
-        };
-        let (named, steps) = if is_standard(path) {
-            let name = "standard input".to_string();
-            let (what, input) = What::peek(io::stdin()).with_context(|| name.clone())?;
-            let steps = open_steps_of(&name, input, &OpenSteps { what: Some(what), ..options })?;
-            (Named { name, what }, steps)
-        } else {
-            let named = Named::new(path)?;
-            let steps = match open_steps(path, &options) {
-                Err(Error::WhichSource { .. }) => {
-                    open_steps(path, &OpenSteps { source: first_source(path)?, ..options })
-                }
-                opened => opened,
-            };
-            (named, steps?)
-        };
-        let is_shown = path == self.a && !self.output.json;
-        Ok((named, Pull::new(Opened { steps, meter, is_shown }).context("cannot start a thread")?))
+        })
     }
 
     fn output(&self) -> anyhow::Result<Output> {
@@ -208,6 +258,17 @@ impl Args {
         }
         Output::open_for(&self.output, &self.a)
     }
+}
+
+/// One of both, as the user names it.
+struct Side<'a> {
+    path: &'a Path,
+    source: &'a Option<String>,
+    dialect: Option<Dialect>,
+    /// The option that makes a log of any file.
+    hint: &'static str,
+    /// It is this one that the progress bar is about.
+    is_shown: bool,
 }
 
 /// Of several sources, one can be compared at a time.
@@ -279,10 +340,10 @@ impl Named {
         }
     }
 
-    fn place(&self, site: &Site) -> String {
+    fn place(&self, place: u64) -> String {
         match self.unit() {
-            "offset" => format!("offset {:#x}", site.place),
-            unit => format!("{unit} {}", site.place),
+            "offset" => format!("offset {place:#x}"),
+            unit => format!("{unit} {place}"),
         }
     }
 }
@@ -345,6 +406,13 @@ impl Report {
         ];
         for (name, [a, b]) in counts {
             object.plain(&format!("a_{name}"), a).plain(&format!("b_{name}"), b);
+        }
+        for (side, (key, untold)) in self.sides.iter().zip(["a_untold", "b_untold"].iter().zip(&summary.untold)) {
+            object.list(key, untold.iter(), |text, (loss, lost)| {
+                let mut object = Object::within(text);
+                object.string("what", loss.name()).plain("count", lost.count).plain(side.unit(), lost.first);
+                object.close();
+            });
         }
         for (key, damage) in ["a_damage", "b_damage"].iter().zip(&summary.damage) {
             if let Some(damage) = damage {

@@ -15,7 +15,7 @@ use unspool::encode::{EncodeOptions, Encoder};
 use unspool::model::{SinkError, StepSource};
 use unspool::{OpenSteps, open_steps};
 
-use super::grouped;
+use super::{many, unreadable};
 use crate::Verdict;
 use crate::args::{ImageArgs, number_u64, tell};
 
@@ -171,17 +171,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let encoded = encoder.finish().map_err(refused)?;
     let bits = encoded.trace_bytes as f64 * 8.0 / encoded.instructions.max(1) as f64;
     tell(format_args!(
-        "{} instructions of {} cores, {} bytes of trace ({bits:.3} bits an instruction), {} breaks",
-        grouped(encoded.instructions),
-        encoded.cores,
-        grouped(encoded.trace_bytes),
-        grouped(encoded.breaks),
+        "{} of {}, {} of trace ({bits:.3} bits an instruction), {}",
+        many(encoded.instructions, "instruction"),
+        many(encoded.cores as u64, "core"),
+        many(encoded.trace_bytes, "byte"),
+        many(encoded.breaks, "break"),
     ));
     if encoded.lost_bytes > 0 || encoded.interrupts > 0 {
-        let (lost, interrupts) = (grouped(encoded.lost_bytes), grouped(encoded.interrupts));
-        tell(format_args!("the buffer lost {lost} bytes of trace; it asked for {interrupts} interrupts"));
+        let (lost, asked) = (many(encoded.lost_bytes, "byte"), many(encoded.interrupts, "interrupt"));
+        tell(format_args!("the buffer lost {lost} of trace; it asked for {asked}"));
     }
-    Ok(Verdict::Clean)
+    Ok(unreadable(&args.input.display(), &steps.losses()))
 }
 
 /// A watermark is a write pointer that starts so far from the end, or a trigger that counts from the start.

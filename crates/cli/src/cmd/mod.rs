@@ -25,6 +25,7 @@ use anyhow::bail;
 use unspool::capture::{Capture, NoteKind};
 use unspool::coresight::etm4::ElementError;
 use unspool::coresight::frame::FrameError;
+use unspool::model::{Loss, Losses};
 use unspool::{Error, Trace};
 
 use crate::Verdict;
@@ -206,12 +207,22 @@ fn place_text(trace: &Trace<'_>, offset: u64) -> String {
 /// A count with its noun.
 pub(crate) fn many(count: u64, name: &str) -> String {
     let plural = match name {
-        "stretch" => "stretches".to_string(),
         "trace on" => "times trace on".to_string(),
+        name if name.ends_with('s') || name.ends_with("ch") => format!("{name}es"),
         name => format!("{name}s"),
     };
     let one = if name == "trace on" { "time trace on" } else { name };
     format!("{} {}", grouped(count), if count == 1 { one } else { &plural })
+}
+
+/// Says that lines of a trace cannot be read, if there are such; that is a problem.
+fn unreadable(name: &dyn std::fmt::Display, untold: &Losses) -> Verdict {
+    let lost = untold.of(Loss::Unreadable);
+    if lost.count == 0 {
+        return Verdict::Clean;
+    }
+    tell(format_args!("{name}: {} cannot be read, the first is line {}", many(lost.count, "line"), lost.first));
+    Verdict::Problems
 }
 
 /// 1234567 as 1,234,567.

@@ -2,7 +2,7 @@
 //!
 //! in ─▶ the slicer of the format ─▶ a temporary file beside OUT ─▶ OUT, or one file for each piece
 //!
-//! OUT appears when it is complete, or not at all.
+//! OUT appears when it is complete, or not at all. Of a trace that is damaged, it is complete as far as the damage.
 
 mod astf;
 mod output;
@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use anyhow::bail;
 use unspool::What;
 
+use self::output::{FileWriter, Files};
 use self::select::{Span, span};
 use super::convert::To;
 use super::{grouped, many};
@@ -110,7 +111,9 @@ The header of an STF cut says where its first instruction is. The process, the e
 hold there are told again in front of it; other pieces force their address. Page table walks count instructions: they are
 counted anew. A trace of transactions is cut by their number (--skip, --limit).
 Of a Tarmac log, lines go with their instruction, behind the header of the log if it has one; a comment stands between
-pieces. Captures cannot be cut: convert them first.";
+pieces. Captures cannot be cut: convert them first.
+If the trace is damaged before the cut is complete, OUT has what comes before the damage: exit code 1. What is damaged
+behind the cut is not read.";
 
 impl Args {
     /// Does a number say which instructions, and nothing else?
@@ -166,6 +169,20 @@ fn refuse_core(args: &Args, name: &str) -> anyhow::Result<()> {
         Some(_) => bail!("{name}: it has one core; leave --core out"),
         None => Ok(()),
     }
+}
+
+/// What was cut before the damage is kept.
+fn keep_damaged<T, W: FileWriter<T>>(name: &str, files: Files<'_, W>) -> anyhow::Result<()> {
+    match files.has_begun() {
+        true => tell(format_args!("{name}: the cut ends where the trace is damaged")),
+        false => tell(format_args!("{name}: the trace is damaged before the cut begins: nothing was written")),
+    }
+    files.keep()
+}
+
+/// That nothing is in the cut, when so many of these were read: there may be more.
+fn nothing(read: u64, of: &str) -> String {
+    format!("no such {of} in what was read ({})", many(read, of))
 }
 
 /// Says what was cut, if it is not plain to see.

@@ -34,6 +34,20 @@ fn a_capture_has_steps() {
 }
 
 #[test]
+fn a_capture_of_which_nothing_can_be_read() {
+    let dir = super::example_copy();
+    for name in ["ete_0.ini", "ete_1.ini"] {
+        let path = dir.path().join(name);
+        fs::write(&path, fs::read_to_string(&path).unwrap().replace("type=ETE", "type=PTM1.1")).unwrap();
+    }
+    let words = ["ptm trace cannot be read", "no trace source could be read", "unspool info"];
+    for more in [&[][..], &["--json"]] {
+        let run = unspool(&[&["check", text(dir.path())], more].concat()).expect(2, &words);
+        assert_eq!(run.out, "");
+    }
+}
+
+#[test]
 fn a_step_is_found_where_the_format_has_nothing_to_say() {
     let (_dir, path) = log(LEVELS);
     let run = unspool(&["check", text(&path)]).expect(1, &[]);

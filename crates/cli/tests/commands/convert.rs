@@ -8,6 +8,13 @@ use tempfile::TempDir;
 
 use super::{Run, example, text, unspool, unspool_with};
 
+/// What was told as JSON on the error stream, one value a line.
+#[track_caller]
+fn told(run: &Run) -> Vec<Value> {
+    let parse = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    run.err.lines().map(parse).collect()
+}
+
 /// A log with an access, a branch and registers.
 const LOG: &str = "\
 0 clk cpu0 IT (0) 0000000000001000 d2800020 O EL1h_n : MOV x0,#1
@@ -84,7 +91,8 @@ fn an_astf_trace_goes_through_each_format_and_comes_back() {
 fn a_log_becomes_astf() {
     let folder = Folder::new();
     let (log, astf) = (folder.file("a.tarmac", LOG), folder.path("a.astf.xz"));
-    let run = convert(&log, &astf, &[]).expect(0, &["lost, since ASTF cannot say it", "registers written", "data"]);
+    let words = ["lost, since ASTF cannot say it", "2 × registers written (first in line 1)", "data"];
+    let run = convert(&log, &astf, &[]).expect(0, &words);
     assert_eq!(run.err.lines().count(), 1, "{}", run.err);
     unspool(&["check", text(&astf)]).clean();
     equal(&log, &astf, &[]);
@@ -99,17 +107,138 @@ fn losses_are_told_to_programs_and_can_be_denied() {
     let folder = Folder::new();
     let (log, astf) = (folder.file("a.tarmac", LOG), folder.path("a.astf"));
     let run = convert(&log, &astf, &["--json"]).expect(0, &[]);
-    let rows: Vec<Value> = run.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let rows = told(&run);
     let row = |what: &str| rows.iter().find(|row| row["what"] == what).unwrap_or_else(|| panic!("{what}: {rows:?}"));
     assert_eq!((&row("registers")["count"], &row("registers")["line"]), (&2.into(), &1.into()));
     assert_eq!(
         (&row("data")["count"], &row("data")["line"], &row("data")["kind"]),
         (&1.into(), &3.into(), &"lost".into())
     );
+    assert_eq!(row("data")["by"], "target");
     fs::remove_file(&astf).unwrap();
     convert(&log, &astf, &["--deny-loss"]).expect(1, &["cannot say", "nothing was written"]);
     assert!(!astf.exists());
-    convert(&log, Path::new("-"), &["--to", "astf", "--deny-loss"]).expect(1, &["cannot say"]);
+    let rows = told(&convert(&log, &astf, &["--deny-loss", "--json"]).expect(1, &[]));
+    assert_eq!((&rows[0]["kind"], &rows.last().unwrap()["written"]), (&"lost".into(), &"nothing".into()));
+    assert_eq!(rows.last().unwrap()["kind"], "denied");
+    let run = convert(&log, Path::new("-"), &["--to", "astf", "--deny-loss"]).expect(1, &["cannot say", "is not all"]);
+    assert!(!run.err.contains("nothing was written"), "{}", run.err);
+}
+
+/// A log of Rev 3 with something that Fast Models cannot say, behind enough lines to be written before it.
+fn long_rev3() -> String {
+    let line = |time: u64| format!("{time:>11} ns  ES  (00010000:e1a00000) A svc:            NOP\n");
+    let last = "                    LD 00000040 ........ ........ ........ 00001c98    S:0000000040/20    SO\n";
+    let lines: String = (0..3000).map(line).collect();
+    format!(
+        "Tarmac Text Rev 3t\n{lines}       4000 ns  ES  (00010000:e5910000) A svc:            LDR      r0,[r1]\n{last}"
+    )
+}
+
+#[test]
+fn of_what_went_through_a_pipe_it_is_not_said_that_nothing_was_written() {
+    let folder = Folder::new();
+    let log = folder.file("a.tarmac", &long_rev3());
+    let words = ["--to", "tarmac", "--dialect", "fast-models", "--deny-loss"];
+    let run = convert(&log, Path::new("-"), &words).expect(1, &["cannot say", "is not all"]);
+    assert!(!run.out.is_empty() && !run.err.contains("nothing was written"), "{}", run.err);
+    let json = convert(&log, Path::new("-"), &[&words[..], &["--json"]].concat()).expect(1, &[]);
+    assert_eq!(told(&json).last().unwrap()["written"], "part");
+    convert(&log, &folder.path("o.log"), &words[2..]).expect(1, &["nothing was written"]);
+    assert!(!folder.path("o.log").exists());
+}
+
+#[test]
+#[cfg(unix)]
+fn a_fifo_is_a_pipe_too() {
+    let folder = Folder::new();
+    let (log, fifo) = (folder.file("a.tarmac", LOG), folder.path("fifo"));
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let from = fifo.clone();
+    let reader = std::thread::spawn(move || fs::read(from).unwrap());
+    convert(&log, &fifo, &["--to", "astf", "--deny-loss"]).expect(1, &["is not all"]);
+    reader.join().unwrap();
+}
+
+#[test]
+fn losses_of_another_version_are_told_to_programs() {
+    let folder = Folder::new();
+    let stf = folder.path("a.stf");
+    fs::write(&stf, super::stf::small()).unwrap();
+    let out = folder.path("o.stf");
+    let rows = told(&convert(&stf, &out, &["--stf-version", "1.3", "--json"]).expect(0, &[]));
+    assert_eq!((&rows[0]["kind"], &rows[0]["by"]), (&"lost".into(), &"target".into()));
+    assert_eq!((&rows[0]["what"], &rows[0]["count"]), (&"length-of-vector-registers".into(), &1.into()));
+    let rows = told(&convert(&stf, &out, &["--stf-version", "1.3", "--json", "--deny-loss"]).expect(1, &[]));
+    assert_eq!(rows.last().unwrap()["kind"], "denied");
+}
+
+#[test]
+fn the_last_extension_names_the_format() {
+    let folder = Folder::new();
+    let log = folder.file("a.tarmac", LOG);
+    for (name, start) in [("n.stf.tarmac", &b"0 clk"[..]), ("n.astf.stf", b"\x01STF"), ("n.tarmac.astf", b"ASTF")] {
+        let out = folder.path(name);
+        convert(&log, &out, &[]).expect(0, &[]);
+        let bytes = fs::read(&out).unwrap();
+        assert!(bytes.starts_with(start), "{name}: {:?}", &bytes[..8]);
+    }
+    assert_eq!(fs::read_to_string(folder.path("n.stf.tarmac")).unwrap(), LOG);
+}
+
+#[test]
+fn what_the_input_is_said_to_be_it_is_read_as() {
+    let folder = Folder::new();
+    let (log, stf) = (folder.file("a.tarmac", LOG), folder.path("a.stf"));
+    convert(&log, &stf, &["--from", "stf"]).expect(2, &["a.tarmac", "no STF trace"]);
+    convert(&log, &stf, &["--from", "astf"]).expect(2, &["a.tarmac", "not an ASTF file"]);
+    assert!(!stf.exists());
+    convert(&log, &stf, &[]).expect(0, &[]);
+    let out = folder.path("o.tarmac");
+    convert(&stf, &out, &["--from", "stf"]).expect(0, &[]);
+    let piped = unspool_with(&["convert", "-", text(&out), "--from", "stf"], &fs::read(&stf).unwrap());
+    piped.expect(0, &[]);
+    equal(&log, &out, &[]);
+    let notes = folder.file("notes", "nothing that anybody knows\n");
+    convert(&notes, &out, &[]).expect(2, &["--from tarmac makes it one"]);
+    let run = unspool(&["dump", text(&notes)]).expect(2, &["--dialect makes it one"]);
+    assert_eq!(run.out, "");
+}
+
+#[test]
+fn options_that_would_do_nothing_are_refused() {
+    let folder = Folder::new();
+    let (log, astf) = (folder.file("a.tarmac", LOG), folder.path("a.astf"));
+    convert(&log, &astf, &[]).expect(0, &[]);
+    let (log, astf) = (log.as_path(), astf.as_path());
+    let rows: &[(&Path, &str, &[&str])] = &[
+        (log, "o.log", &["--dialect", "rev3", "--core", "1"]),
+        (log, "o.log", &["--source", "0x10"]),
+        (log, "o.stf", &["--source", "0x10"]),
+        (log, "o.log", &["--assume", "el=1"]),
+        (log, "o.stf", &["--assume", "el=1"]),
+        (log, "o.stf", &["--astf-level", "basic"]),
+        (log, "o.astf", &["--stf-version", "1.3"]),
+        (log, "o.log", &["--stf-version", "1.3"]),
+        (log, "o.astf", &["--dialect", "rev3"]),
+        (log, "o.log", &["--no-disassembly"]),
+        (log, "o.log", &["--big-endian"]),
+        (log, "o.stf", &["--continuations"]),
+        (log, "o.stf", &["--chunk", "5"]),
+        (log, "o.log", &["--accesses", text(astf)]),
+        (astf, "o.astf", &["--astf-level", "basic"]),
+        (astf, "o.astf", &["--core", "0"]),
+        (astf, "o.stf", &["--from", "astf", "--from-dialect", "gem5"]),
+        (astf, "o.stf", &["--from", "astf", "--implicit-thumb"]),
+        (astf, "o.stf", &["--big-endian"]),
+        (astf, "o.stf", &["--image", text(astf)]),
+    ];
+    for (input, name, words) in rows {
+        let out = folder.path(name);
+        let option = words.iter().rev().find(|word| word.starts_with("--")).unwrap();
+        convert(input, &out, words).expect(2, &[&format!("unspool: {option} ")]);
+        assert!(!out.exists(), "{words:?}");
+    }
 }
 
 #[test]
@@ -143,6 +272,14 @@ fn a_capture_has_no_addresses_for_astf_unless_another_trace_has() {
     convert(&bare, &astf, &["--accesses", text(&log)]).expect(0, &[]);
     unspool(&["check", text(&astf)]).clean();
     equal(&log, &astf, &[]);
+    let other = folder.file("other.tarmac", &LOG.replace("00000000000010", "00000000000070"));
+    for name in ["o.astf", "o.stf"] {
+        let out = folder.path(name);
+        convert(&bare, &out, &["--accesses", text(&other)]).expect(2, &["other.tarmac", "no instruction in common"]);
+        let words = ["--accesses", text(&log), "--accesses-core", "5"];
+        convert(&bare, &out, &words).expect(2, &["no instruction of core 5"]);
+        assert!(!out.exists());
+    }
     convert(&bare, &astf, &["--accesses", "-"]).expect(2, &["needs files"]);
     convert(&log, &folder.path("b.tarmac"), &["--accesses", text(&log)]).expect(2, &["--accesses"]);
 }
@@ -178,6 +315,25 @@ fn one_core_of_several() {
     convert(&log, &astf, &[]).expect(2, &["--core"]);
     convert(&log, &astf, &["--core", "1"]).expect(0, &["steps of other cores"]);
     equal(&log, &astf, &["--core-a", "1"]);
+    let rows = told(&convert(&log, &astf, &["--core", "1", "--json"]).expect(0, &[]));
+    assert_eq!((&rows[0]["kind"], &rows[0]["what"]), (&"left_out".into(), &"other-cores".into()));
+}
+
+#[test]
+fn a_core_that_does_not_exist() {
+    let folder = Folder::new();
+    let two = LOG.replacen("cpu0", "cpu1", 1);
+    let (one, two) = (folder.file("a.tarmac", LOG), folder.file("b.tarmac", &two));
+    convert(&one, &folder.path("a.astf"), &[]).expect(0, &[]);
+    for name in ["o.stf", "o.astf"] {
+        let out = folder.path(name);
+        convert(&one, &out, &["--core", "9"]).expect(2, &["no core 9", "one, which is core 0"]);
+        convert(&two, &out, &["--core", "9"]).expect(2, &["no core 9", "cores 0 to 1"]);
+        assert!(!out.exists());
+    }
+    convert(&folder.path("a.astf"), &folder.path("o.tarmac"), &["--core", "9"]).expect(2, &["no core 9"]);
+    assert!(!folder.path("o.tarmac").exists());
+    convert(&folder.path("a.astf"), &folder.path("o.tarmac"), &["--core", "0"]).clean();
 }
 
 #[test]
@@ -218,6 +374,17 @@ fn what_was_written_before_damage_can_be_kept() {
     convert(&cut, &out, &[]).expect(1, &["cut.astf"]);
     assert!(!out.exists());
     convert(&cut, &out, &["--keep-damaged"]).expect(1, &["cut.astf"]);
+    assert!(out.exists());
+    convert(&cut, Path::new("-"), &["--to", "tarmac"]).expect(1, &["cut.astf", "is not all"]);
+    // Damage is no excuse for losses that are denied.
+    let (packed, cut, out) = (folder.path("a.tarmac.gz"), folder.path("cut.tarmac"), folder.path("b.astf"));
+    convert(&log, &packed, &[]).clean();
+    let bytes = fs::read(&packed).unwrap();
+    fs::write(&cut, &bytes[..bytes.len() - 9]).unwrap();
+    let deny = ["--keep-damaged", "--deny-loss", "--from", "tarmac"];
+    convert(&cut, &out, &deny).expect(1, &["cut.tarmac", "nothing was written"]);
+    assert!(!out.exists());
+    convert(&cut, &out, &["--keep-damaged", "--from", "tarmac"]).expect(1, &["lost, since ASTF cannot say it"]);
     assert!(out.exists());
 }
 

@@ -102,4 +102,21 @@ fn what_cannot_be_done() {
     unspool(&words([&a, &b], &["--only", "colours"])).expect(2, &["colours", "registers"]);
     unspool(&words([&a, &b], &["-o", text(&b)])).expect(2, &["the trace is read from this file"]);
     unspool(&words([&a, &b], &["--core-b", "7"])).expect(1, &[]);
+    fs::write(&b, "").unwrap();
+    unspool(&words([&a, &b], &[])).expect(2, &["b.tarmac: the file is empty"]);
+    unspool_with(&["diff", text(&a), "-"], b"").expect(2, &["standard input: the file is empty"]);
+    fs::write(&b, "nothing that anybody knows\n").unwrap();
+    unspool(&words([&a, &b], &[])).expect(2, &["--dialect-b makes it one"]);
+    unspool(&words([&b, &a], &[])).expect(2, &["--dialect-a makes it one"]);
+}
+
+#[test]
+fn who_wrote_a_log_can_be_said() {
+    // Most lines are nothing that a log has, so that nobody would take it for one.
+    let noise: String = (0..300).map(|number| format!("note {number}\n")).collect();
+    let (_dir, [a, b]) = logs(&(noise + LOG));
+    unspool(&words([&a, &b], &[])).expect(2, &["--dialect-b"]);
+    let run = unspool(&words([&a, &b], &["--dialect-b", "fast-models"]));
+    assert!(run.out.ends_with("equal in what both tell\n"), "{run:#?}");
+    unspool(&words([&a, &b], &["--dialect-b", "morse"])).expect(2, &["'morse'"]);
 }

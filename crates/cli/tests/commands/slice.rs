@@ -250,6 +250,32 @@ fn one_core_of_a_log() {
     slice(&stf(&folder), &folder.path("x.stf"), &["--core", "cpu0"]).expect(2, &["one core"]);
 }
 
+/// What comes before the damage is known, and so it is cut, whatever the format.
+#[test]
+fn a_damaged_trace_is_cut_up_to_the_damage() {
+    let folder = Folder::new();
+    let inputs = [(astf(&folder, "in.astf", Level::Basic), "out.astf"), (stf(&folder), "out.stf"), {
+        let log = fs::read(tarmac(&folder)).unwrap();
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+        std::io::Write::write_all(&mut packer, &log).unwrap();
+        (folder.bytes("in.tarmac.gz", &packer.finish().unwrap()), "out.tarmac")
+    }];
+    for (input, name) in inputs {
+        let (bytes, out) = (fs::read(&input).unwrap(), folder.path(name));
+        let cut = folder.bytes("cut", &bytes[..bytes.len() - 11]);
+        slice(&cut, &out, &["--skip", "2"]).expect(1, &["cut: ", "the cut ends where the trace is damaged"]);
+        let known = addresses(&out);
+        assert!(known.len() >= 5 && known.starts_with(&[0x2000, 0x2004, 0x1008, 0x100c]), "{name}: {known:x?}");
+        is_right(&out);
+        fs::remove_file(&out).unwrap();
+        slice(&cut, &out, &["--skip", "100"]).expect(1, &["before the cut begins: nothing was written"]);
+        assert!(!out.exists(), "{name}");
+        // What is behind the cut is not looked at.
+        slice(&cut, &out, &["--limit", "2"]).clean();
+        assert_eq!(addresses(&out), [0x1000, 0x1004], "{name}");
+    }
+}
+
 #[test]
 fn what_cannot_be_cut_says_why() {
     let folder = Folder::new();
@@ -261,8 +287,8 @@ fn what_cannot_be_cut_says_why() {
         (&["--time", "abc"], &["no span of time"]),
         (&["--time", "5..5"], &["not before the second"]),
         (&["--time", "1.25..9"], &["1 digits behind the point"]),
-        (&["--address", "0x7000..0x8000"], &["no such instruction among 9"]),
-        (&["--limit", "0"], &["no such instruction"]),
+        (&["--address", "0x7000..0x8000"], &["no such instruction in what was read (9 instructions)"]),
+        (&["--limit", "0"], &["no such instruction in what was read"]),
         (&["--pieces", "5"], &["--split"]),
         (&["--to", "raw"], &["a cut of Tarmac is Tarmac"]),
     ];

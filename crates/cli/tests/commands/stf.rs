@@ -88,7 +88,7 @@ fn header(features: u64) -> Vec<u8> {
 }
 
 /// Four instructions with some of everything.
-fn small() -> Vec<u8> {
+pub(super) fn small() -> Vec<u8> {
     let [machine, data] = [3_u64.to_le_bytes(), 0x1000_u64.to_le_bytes()];
     let vector = [[1_u8; 8], [2; 8]].concat();
     let body = encode(&[
@@ -404,7 +404,7 @@ fn versions() {
     let folder = Folder::new();
     let input = folder.file("in.zstf", Container::Zstf, &small());
     let [old, new] = ["old.stf", "new.stf"].map(|name| folder.path(name));
-    let losses = "1 length of vector registers, 1 list of extensions, 1 vector register";
+    let losses = "1 × length of vector registers, 1 × list of extensions, 1 × vector register";
     // The order is that of the alphabet.
     let run = on("convert", &input, &[text(&old), "--stf-version", "1.3", "--deny-loss"]).expect(1, &["cannot say"]);
     assert!(run.err.contains(losses) && run.err.contains("nothing was written"), "{}", run.err);
@@ -432,7 +432,7 @@ fn versions() {
         encode(&[Record::Event(Event { raw: 1 << 40, is_wide: true, data: &[] }), Record::InstOpcode32(0x13)]),
     ];
     let wide = folder.file("wide", Container::Plain, &wide.concat());
-    on("convert", &wide, &[text(&old), "--stf-version", "1.3"]).expect(0, &["1 event whose number"]);
+    on("convert", &wide, &[text(&old), "--stf-version", "1.3"]).expect(0, &["1 × event whose number"]);
     assert_eq!(on("dump", &old, &[]).clean().out, "1 0x0000000080000000 00000013 nop\n");
 }
 
@@ -460,8 +460,10 @@ fn slices() {
     }
     let input = folder.path("a.zstf");
     let out = folder.path("none.stf");
-    on("slice", &input, &[text(&out), "--skip", "100"]).expect(2, &["no instruction in the range", "100"]);
-    on("slice", &input, &[text(&out), "--limit", "0"]).expect(2, &["no instruction in the range"]);
+    on("slice", &input, &[text(&out), "--skip", "100"])
+        .expect(2, &["no such instruction in what was read (100 instructions)"]);
+    on("slice", &input, &[text(&out), "--limit", "0"])
+        .expect(2, &["no such instruction in what was read (0 instructions)"]);
     assert!(!out.exists());
     on("slice", &input, &[text(&input)]).expect(2, &["write to another one"]);
     assert!(!folder.names().iter().any(|name| name.contains(".part")), "{:?}", folder.names());
@@ -487,9 +489,11 @@ fn a_file_that_was_cut() {
         let out = folder.path(options[0]);
         on("convert", &cut, &[&[text(&out)], &options[1..]].concat()).expect(1, &[place]);
     }
-    on("slice", &cut, &[text(&folder.path("out.stf"))]).expect(1, &[place]);
+    assert_eq!(folder.names(), ["cut"], "no half file is left");
+    on("slice", &cut, &[text(&folder.path("out.stf"))]).expect(1, &[place, "the cut ends where the trace is damaged"]);
+    assert_eq!(on("dump", &folder.path("out.stf"), &[]).clean().out, run.out);
     on("slice", &cut, &[text(&folder.path("part.stf")), "--limit", "2"]).clean();
-    assert_eq!(folder.names(), ["cut", "part.stf"], "no half file is left");
+    assert_eq!(folder.names(), ["cut", "out.stf", "part.stf"], "no half file is left");
     // Within the header, and within the first record.
     for length in [2, 3, 4, 9, 60, 79] {
         let cut = folder.bytes("cut", &whole[..length]);
@@ -584,7 +588,8 @@ fn transactions_and_what_belongs_to_no_instruction() {
     assert!(run.out.ends_with("transaction 1 after 3 cycles of clock 1 channel E sink 0x9\n"), "{}", run.out);
     let page = on("info", &path, &[]).clean().out;
     assert!(page.contains("transactions of TileLink") && page.contains("transactions 1"), "{page}");
-    on("slice", &path, &[text(&folder.path("x.stf")), "--skip", "1"]).expect(2, &["no transaction in the range"]);
+    on("slice", &path, &[text(&folder.path("x.stf")), "--skip", "1"])
+        .expect(2, &["no such transaction in what was read"]);
     let part = folder.path("part.stf");
     on("slice", &path, &[text(&part), "--limit", "1", "--unsigned"]).clean();
     assert_eq!(records_of(&part), records_of(&path));

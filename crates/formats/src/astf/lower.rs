@@ -306,6 +306,8 @@ fn resolve(instruction: &mut Instruction, next: Option<u64>) {
     let taken = Some(Branch { taken: true, target: Some(next) });
     instruction.branch = match word.flow {
         Flow::Conditional if instruction.branch.is_some() => return,
+        // Taken or not, execution goes on there.
+        Flow::Conditional if word.target(instruction.address) == Some(behind) => return,
         Flow::Conditional if next == behind => Some(Branch { taken: false, target: None }),
         Flow::Conditional if word.target(instruction.address) == Some(next) => taken,
         Flow::Indirect | Flow::Return if instruction.branch.is_none_or(|branch| branch.target.is_none()) => taken,

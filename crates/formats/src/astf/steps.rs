@@ -10,24 +10,27 @@ use std::io::Read;
 use std::ops::ControlFlow;
 
 use unspool_model::{
-    Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Modes,
-    Security, SourceError, Step, StepSource, TimeUnit,
+    Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Loss, Losses,
+    Modes, Security, SourceError, Step, StepSource, TimeUnit,
 };
 
 use super::access::Access;
 use super::lift::{Executed, Item, Lifter};
 use super::read::{ReadError, ReadErrorKind, Reader};
 use super::record::{self, Attribute, Trap, trap_type};
+use crate::note;
 
 /// Hands out the steps of a file.
 pub struct Steps<R> {
     reader: Reader<R>,
+    /// What no step tells.
+    untold: Losses,
 }
 
 impl<R: Read> Steps<R> {
     /// Of a file of which nothing but the header was read.
     pub fn new(reader: Reader<R>) -> Self {
-        Self { reader }
+        Self { reader, untold: Losses::default() }
     }
 }
 
@@ -53,8 +56,9 @@ impl<R: Read> StepSource for Steps<R> {
     }
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
-        let mut teller =
-            Teller { take, step: Step::default(), time: None, is_time_told: true, time_record: 0, is_over: false };
+        let untold = &mut self.untold;
+        let step = Step::default();
+        let mut teller = Teller { take, step, time: None, is_time_told: true, time_record: 0, is_over: false, untold };
         let mut lifter = Lifter::new();
         lifter.push(&self.reader.header().to_bytes(), &mut |_, _| {});
         loop {
@@ -81,7 +85,14 @@ impl<R: Read> StepSource for Steps<R> {
         teller.finish();
         Ok(())
     }
+
+    fn losses(&self) -> Losses {
+        self.untold.clone()
+    }
 }
+
+/// What of a file no step tells: bytes of strings that are no text.
+pub const UNTOLD: &[Loss] = &[Loss::Notes];
 
 /// Why no more steps come.
 fn ended(error: &ReadError) -> SourceError {
@@ -98,6 +109,8 @@ struct Teller<'t> {
     /// The record of the last timestamp.
     time_record: u64,
     is_over: bool,
+    /// What no step tells.
+    untold: &'t mut Losses,
 }
 
 impl Teller<'_> {
@@ -132,7 +145,7 @@ impl Teller<'_> {
 
     fn string(&mut self, number: u64, text: &[u8]) {
         self.begin(number, Event::Note);
-        self.step.set_note(&String::from_utf8_lossy(text));
+        note::set(&mut self.step, text, self.untold);
         self.hand_out();
     }
 

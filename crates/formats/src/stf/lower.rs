@@ -75,6 +75,9 @@ pub struct Lowerer<S> {
     out: Vec<u8>,
     group: usize,
     held: Option<Held>,
+    /// What records have, and where the header claims it, while that can be changed.
+    features: Features,
+    features_at: Option<usize>,
     /// What was told since, and belongs to the next instruction.
     pending: Vec<u8>,
     /// The core that is written.
@@ -113,6 +116,8 @@ impl<S: RecordSink> Lowerer<S> {
             out: Vec::new(),
             group: 0,
             held: None,
+            features: Features::NONE,
+            features_at: None,
             pending: Vec::new(),
             core: None,
             next: None,
@@ -157,17 +162,7 @@ impl<S: RecordSink> Lowerer<S> {
 
     /// The header, and where execution starts.
     fn start(&mut self, first: &Instruction) {
-        let mut features = Features::NONE;
-        // Other registers than those of A64 have no records.
-        if self.coverage.has(Facet::Registers) && first.isa == Isa::A64 {
-            features = features | Features::OPERAND_VALUE;
-        }
-        if self.coverage.has(Facet::Exceptions) || self.coverage.has(Facet::Levels) {
-            features = features | Features::EVENT;
-        }
-        if self.is_wide() {
-            features = features | Features::EVENT64;
-        }
+        let features = if self.is_wide() { Features::EVENT64 } else { Features::NONE };
         let announcement = format!("{ANNOUNCES}{}; time {}", self.coverage, unit_text(self.unit));
         let records = [
             Record::Identifier(*b"STF"),
@@ -181,7 +176,12 @@ impl<S: RecordSink> Lowerer<S> {
             Record::ForcePc(first.address),
             Record::EndHeader,
         ];
-        records.iter().for_each(|record| put(&mut self.out, record));
+        for record in &records {
+            put(&mut self.out, record);
+            if let Record::TraceInfoFeature(_) = record {
+                self.features_at = self.out.len().checked_sub(size_of::<u64>());
+            }
+        }
         self.group = self.out.len();
         self.encoding = encoding_mode(first.isa);
         self.next = Some(first.address);
@@ -200,10 +200,21 @@ impl<S: RecordSink> Lowerer<S> {
             _ => put_opcode32(&mut self.out, held.opcode),
         }
         if self.out.len() >= MUCH {
-            self.sink.take(&self.out)?;
-            self.out.clear();
+            self.hand_on()?;
         }
         self.group = self.out.len();
+        Ok(())
+    }
+
+    /// Hands on what is complete. Of the features, the header claims those that records up to there have.
+    fn hand_on(&mut self) -> Result<(), SinkError> {
+        if let Some(at) = self.features_at.take()
+            && let Some(claimed) = self.out.get_mut(at..).and_then(|rest| rest.first_chunk_mut())
+        {
+            *claimed = (u64::from_le_bytes(*claimed) | self.features.0).to_le_bytes();
+        }
+        self.sink.take(&self.out)?;
+        self.out.clear();
         Ok(())
     }
 
@@ -212,6 +223,7 @@ impl<S: RecordSink> Lowerer<S> {
         let raw = 1 << if is_wide { 62 } else { 30 };
         let data = u64::from(level).to_le_bytes();
         put(&mut self.out, &Record::Event(record::Event { raw, is_wide, data: &data }));
+        self.features = self.features | Features::EVENT;
         self.mode.told = Some(level);
     }
 
@@ -258,7 +270,10 @@ impl<S: RecordSink> Lowerer<S> {
 
     fn register(&mut self, write: &RegisterWrite<'_>, part: &mut Part) {
         match general_register(write).filter(|_| self.isa == Isa::A64) {
-            Some((number, value)) => put_register(&mut self.out, number, value),
+            Some((number, value)) => {
+                put_register(&mut self.out, number, value);
+                self.features = self.features | Features::OPERAND_VALUE;
+            }
             None => say::register(&mut self.out, part, write),
         }
     }
@@ -294,6 +309,7 @@ impl<S: RecordSink> Lowerer<S> {
         let (is_interrupt, code) = event_number(exception.kind);
         let raw = code | if is_interrupt { 1 << if is_wide { 63 } else { 31 } } else { 0 };
         put(&mut self.out, &Record::Event(record::Event { raw, is_wide, data: &[] }));
+        self.features = self.features | Features::EVENT;
         if let Some(target) = exception.target {
             put(&mut self.out, &Record::EventPcTarget(target));
             self.next = Some(target);
@@ -369,9 +385,7 @@ impl<S: RecordSink> StepSink for Lowerer<S> {
             self.out.append(&mut self.pending);
         }
         self.close(held, None)?;
-        self.sink.take(&self.out)?;
-        self.out.clear();
-        Ok(())
+        self.hand_on()
     }
 
     fn losses(&self) -> &Losses {

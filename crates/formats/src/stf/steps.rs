@@ -15,8 +15,8 @@ use std::ops::ControlFlow;
 
 use unspool_isa::{Kind, RiscvFlow, Xlen, facts, riscv_facts};
 use unspool_model::{
-    Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, SourceError,
-    Step, StepSource, TimeUnit,
+    Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Loss, Losses,
+    SourceError, Step, StepSource, TimeUnit,
 };
 
 use self::told::Told;
@@ -25,6 +25,7 @@ use super::lower::words;
 use super::names::{self, EventKind};
 use super::read::{ReadError, ReadErrorKind, Reader};
 use super::record::{MemAccess, Record, Register};
+use crate::note;
 
 /// Hands out the steps of a file.
 pub struct Steps<R> {
@@ -33,6 +34,8 @@ pub struct Steps<R> {
     comments: Vec<(u64, Vec<u8>)>,
     /// What comments of ours are announced to cover, and the unit of their times.
     announced: Option<(Coverage, TimeUnit)>,
+    /// What no step tells.
+    untold: Losses,
 }
 
 impl<R: Read> Steps<R> {
@@ -41,7 +44,7 @@ impl<R: Read> Steps<R> {
         let comments = reader.comments();
         let announced = comments.iter().find_map(|(_, comment)| words::announced(comment));
         let announced = announced.filter(|_| reader.isa() == Some(ARM));
-        Self { reader, comments, announced }
+        Self { reader, comments, announced, untold: Losses::default() }
     }
 }
 
@@ -85,20 +88,31 @@ impl<R: Read> StepSource for Steps<R> {
         let told = match self.announced {
             Some((coverage, _)) => {
                 let mut teller = Told::new(take, coverage);
-                self.reader.each_instruction(follower, |instruction| teller.instruction(instruction))
+                let told = self.reader.each_instruction(follower, |instruction| teller.instruction(instruction));
+                self.untold.add_all(&teller.untold);
+                told
             }
             None => {
                 let mut teller = Teller::new(take, self.reader.isa() == Some(ARM));
-                self.reader.each_instruction(follower, |instruction| teller.instruction(instruction))
+                let told = self.reader.each_instruction(follower, |instruction| teller.instruction(instruction));
+                self.untold.add_all(&teller.untold);
+                told
             }
         };
         told.map(|_| ()).map_err(|error| ended(&error))
     }
+
+    fn losses(&self) -> Losses {
+        self.untold.clone()
+    }
 }
+
+/// What of a file no step tells: bytes of comments that are no text.
+pub const UNTOLD: &[Loss] = &[Loss::Notes];
 
 impl<R: Read> Steps<R> {
     /// What other tools say in the header.
-    fn header_notes(&self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> ControlFlow<()> {
+    fn header_notes(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> ControlFlow<()> {
         let mut step = Step::default();
         for (record, comment) in &self.comments {
             let is_ours =
@@ -106,7 +120,7 @@ impl<R: Read> Steps<R> {
             if !is_ours {
                 step.clear();
                 step.place = *record;
-                step.set_note(&String::from_utf8_lossy(comment));
+                note::set(&mut step, comment, &mut self.untold);
                 take(&step)?;
             }
         }
@@ -126,8 +140,10 @@ struct Teller<'t> {
     is_arm: bool,
     is_aarch32: bool,
     has_halfwords: bool,
-    /// Sizes of accesses are in bits; `None`: nobody knows yet.
-    counts_bits: Option<bool>,
+    /// There were sizes of accesses in bits.
+    counts_bits: bool,
+    /// What no step tells.
+    untold: Losses,
     /// The mode that was told.
     mode: Option<u64>,
     /// Where records lead, if the instruction before goes nowhere else.
@@ -157,7 +173,8 @@ impl<'t> Teller<'t> {
             is_arm,
             is_aarch32: false,
             has_halfwords: false,
-            counts_bits: None,
+            counts_bits: false,
+            untold: Losses::default(),
             mode: None,
             next: None,
             step: Step::default(),
@@ -221,7 +238,7 @@ impl<'t> Teller<'t> {
             if let Record::Comment(text) = record {
                 self.rest.clear();
                 self.rest.place = group.place.record;
-                self.rest.set_note(&String::from_utf8_lossy(text));
+                note::set(&mut self.rest, text, &mut self.untold);
                 (self.take)(&self.rest)?;
             }
         }
@@ -284,19 +301,19 @@ impl<'t> Teller<'t> {
         self.data.clear();
     }
 
-    /// How many bytes an access has. There are producers that count bits: the first access whose size the opcode knows
-    /// tells.
+    /// How many bytes an access has. There are producers that count bits, but bytes of some instructions: the opcode tells.
+    /// Where it does not, sizes are in bits if there were such before.
     fn bytes(&mut self, group: &lift::Instruction<'_>, size: u16) -> u16 {
-        if self.counts_bits.is_none() && !self.is_arm {
-            let xlen = if group.iem == RV32 { Xlen::Rv32 } else { Xlen::Rv64 };
-            let known = riscv_facts(xlen, group.pc, group.opcode).bytes;
-            self.counts_bits = match known {
-                Some(bytes) if size == bytes => Some(false),
-                Some(bytes) if size == bytes * 8 => Some(true),
-                _ => None,
-            };
+        if self.is_arm {
+            return size;
         }
-        if self.counts_bits == Some(true) { size / 8 } else { size }
+        let xlen = if group.iem == RV32 { Xlen::Rv32 } else { Xlen::Rv64 };
+        match riscv_facts(xlen, group.pc, group.opcode).bytes {
+            Some(bytes) if size == bytes => return size,
+            Some(bytes) if size == bytes * 8 => self.counts_bits = true,
+            _ => {}
+        }
+        if self.counts_bits { size / 8 } else { size }
     }
 
     fn executed(&mut self, group: &lift::Instruction<'_>, found: &Group) -> Instruction {

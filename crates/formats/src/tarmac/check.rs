@@ -20,10 +20,13 @@ mod time;
 
 use std::fmt;
 
+use unspool_model::Event;
+
 use self::core::Core;
 use self::header::Headers;
 use self::time::Times;
 use super::dialect::{Dialect, Effects};
+use super::lower::remark::{Remark, seam_core};
 use super::read::Place;
 use super::record::{Line, ProblemKind, Record};
 pub use rules::RULES;
@@ -105,7 +108,8 @@ impl Checker {
         }
         self.last = Some(place);
         match &line.record {
-            Record::Blank | Record::Comment(_) | Record::Header(_) => return,
+            Record::Comment(text) => return self.comment(text),
+            Record::Blank | Record::Header(_) => return,
             // Lines of text can have a time of their own: the one that ends a simulation has.
             Record::Told(_) | Record::Unknown(_) => {}
             record if is_rev3 => self.times.rev3(line, is_start(record), &self.headers, out),
@@ -120,6 +124,19 @@ impl Checker {
             instruction::check(instruction, is_rev3, out);
         }
         record(core, line, self.dialect, out);
+    }
+
+    /// A remark of ours may say that something is missing here: of the core that it names, or that of the line before.
+    #[cold]
+    fn comment(&mut self, text: &[u8]) {
+        if !matches!(Remark::parse(text), Some(Remark::Step { event: Event::Gap(_), .. })) {
+            return;
+        }
+        let core = match seam_core(text) {
+            Some(name) => core_of(&mut self.cores, &mut self.current, Some(name).filter(|name| !name.is_empty())),
+            None => self.cores.get_mut(self.current),
+        };
+        core.into_iter().for_each(Core::lose_track);
     }
 
     /// The log ends.

@@ -69,11 +69,21 @@ pub struct Converter {
     within: Option<u64>,
     /// What is written, but may still change.
     buffer: Vec<u8>,
-    /// Branches of which it is not known yet whether they were taken: the core, and where in the buffer the T of IT is.
-    holds: Vec<(usize, usize)>,
+    holds: Vec<Hold>,
     /// Names that are spelled anew.
     spelled: Vec<u8>,
     losses: Losses,
+}
+
+/// Something in the buffer that may still change.
+#[derive(Debug, Clone, Copy)]
+struct Hold {
+    core: usize,
+    /// Where the T of IT is of a branch of which it is not known yet whether it was taken; or where a reset says where it
+    /// leads.
+    at: usize,
+    /// The number of the reset, if it is one.
+    reset: Option<u32>,
 }
 
 impl Converter {

@@ -3,6 +3,7 @@
 //! Lines that only one producer prints decide. Nothing depends on it but what lines do not say themselves: what the order
 //! of lines means, and which instruction set is meant where none is named.
 
+use super::lower::remark::Remark;
 use super::parse::{ParseOptions, Parser};
 use super::read::lines;
 use super::record::{Instruction, InstructionSet, Line, ProblemKind, Record, Tag};
@@ -45,6 +46,9 @@ impl Dialect {
 
     /// Who wrote what starts like this. The last line is left out if it has no end, unless it is the only one.
     pub fn detect(start: &[u8]) -> Self {
+        if let Some(dialect) = Self::of_lowered(start) {
+            return dialect;
+        }
         let whole = memchr::memrchr(b'\n', start).map_or(start, |end| &start[..=end]);
         let mut parser = Parser::new(ParseOptions::default());
         let mut votes = [0_u32; Self::ALL.len()];
@@ -61,6 +65,20 @@ impl Dialect {
         let most = votes.iter().copied().max().unwrap_or(0);
         let first = Self::ALL.iter().zip(votes).find(|(_, votes)| *votes == most && most > 0);
         first.map_or(Self::Other, |(dialect, _)| *dialect)
+    }
+
+    /// Who wrote a log that starts like this, if it is one that we wrote: its first remark tells, whatever follows.
+    pub fn of_lowered(start: &[u8]) -> Option<Self> {
+        let mut parser = Parser::new(ParseOptions::default());
+        let mut dialect = Self::FastModels;
+        for (_, raw) in lines(start).take(2) {
+            match parser.parse(raw).record {
+                Record::Header(_) => dialect = Self::Rev3,
+                Record::Comment(text) if is_lowered(text) => return Some(dialect),
+                _ => return None,
+            }
+        }
+        None
     }
 
     /// Its name.
@@ -93,6 +111,11 @@ impl Dialect {
     pub fn has_implicit_thumb(self) -> bool {
         self == Self::CortexM0
     }
+}
+
+/// Is it the remark that a log starts with which was lowered from steps?
+fn is_lowered(comment: &[u8]) -> bool {
+    matches!(Remark::parse(comment), Some(Remark::Covers(..)))
 }
 
 /// Who prints such lines; `None`: many do.

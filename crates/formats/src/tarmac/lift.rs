@@ -17,7 +17,7 @@ use super::read::Place;
 use super::record::{Line, Record, Stamp, Time};
 use super::state::{Machine, Registers};
 use before::Group;
-pub use step::{Accessed, Cause, Executed, Raised, Span, Step, Written};
+pub use step::{Accessed, Cause, Executed, Raised, Span, Step, Strays, Written};
 
 /// Makes steps of lines.
 #[derive(Debug)]
@@ -100,8 +100,10 @@ impl Lifter {
     /// Takes a line; `take` is handed the steps that are complete.
     #[inline]
     pub fn line(&mut self, place: Place, line: &Line<'_>, mut take: impl FnMut(&Step)) {
-        if let Stamp::At(time) = line.stamp {
-            self.time = Some(time);
+        match line.stamp {
+            Stamp::At(time) => self.time = Some(time),
+            Stamp::Dashes => self.time = None,
+            Stamp::Absent => {}
         }
         // Which core it is comes first; the registers change after a step that ends here was handed out.
         let Some(at) = self.machine.pass(line) else { return };

@@ -23,7 +23,7 @@ use unspool_model::{
     StepSink, TimeUnit,
 };
 
-use self::registers::{bits, push_value, spell};
+use self::registers::{bits, is_word, push_value, spell};
 use self::remark::{Outcome, Remark};
 use self::scale::Scale;
 use self::words::{letter, push_mode};
@@ -335,10 +335,13 @@ impl<W: io::Write> Lowerer<W> {
 
     fn register(&mut self, at: usize, stamp: Stamp, write: &RegisterWrite<'_>) {
         let mut name = [0; 32];
-        let bits = bits(write);
+        let bits = if is_word(write) { Some(None) } else { bits(write) };
         let (Some(name), Some(bits)) = (spell(self.page.style, write.name, &mut name), bits) else {
             return self.page.lose(Loss::Registers);
         };
+        if let Some(first) = name.first_mut().filter(|_| is_word(write)) {
+            *first = b'W';
+        }
         if push_value(write.bytes, &mut self.digits) {
             self.page.lose(Loss::Registers);
         }

@@ -127,6 +127,14 @@ impl Parser {
     }
 }
 
+/// May a line that cannot be understood have told of an instruction or an exception? Yes, unless each word that lines can
+/// start with starts others; the next line may be in it too.
+pub(super) fn may_lead(raw: &[u8]) -> bool {
+    let words = raw.split(|byte| matches!(byte, b' ' | b'\t' | b'('));
+    let mut kinds = words.filter_map(prefix::kind).peekable();
+    kinds.peek().is_none() || kinds.any(|kind| matches!(kind, Kind::Instruction(_) | Kind::Event | Kind::Exception))
+}
+
 /// An address stands right below that of the picture before. Digits of it may look like a time.
 #[inline(always)]
 fn continues(before: Before, cursor: Cursor<'_>) -> bool {

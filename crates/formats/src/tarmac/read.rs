@@ -55,6 +55,7 @@ pub struct ReadOptions {
 pub struct Reader<R> {
     input: Unpack<R>,
     dialect: Dialect,
+    is_lowered: bool,
     parser: Parser,
     /// What was read; that from `start` to `end` was not handed out.
     buffer: Vec<u8>,
@@ -74,6 +75,7 @@ impl<R: Read> Reader<R> {
         let mut reader = Self {
             input: Unpack::new(input).map_err(|kind| ReadError { offset: 0, kind })?,
             dialect: Dialect::Other,
+            is_lowered: false,
             parser: Parser::new(options.parse),
             buffer: Vec::new(),
             start: 0,
@@ -87,7 +89,8 @@ impl<R: Read> Reader<R> {
         if reader.end == 0 {
             reader.failure()?;
         }
-        reader.dialect = Dialect::detect(&reader.buffer[..reader.end]);
+        let start = &reader.buffer[..reader.end];
+        (reader.dialect, reader.is_lowered) = (Dialect::detect(start), Dialect::of_lowered(start).is_some());
         let implicit_thumb = options.parse.implicit_thumb || reader.dialect.has_implicit_thumb();
         reader.parser = Parser::new(ParseOptions { implicit_thumb });
         Ok(reader)
@@ -106,6 +109,11 @@ impl<R: Read> Reader<R> {
     /// Who wrote it, by its start.
     pub fn dialect(&self) -> Dialect {
         self.dialect
+    }
+
+    /// Its first remark says that it was lowered from steps; see [`super::lower`].
+    pub fn is_lowered(&self) -> bool {
+        self.is_lowered
     }
 
     /// Where the next line is.

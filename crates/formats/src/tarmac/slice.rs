@@ -6,7 +6,8 @@
 //! header of the log stays in front, and so does what stands before the first instruction if that is wanted. A log has no
 //! word for what is not in it, and a reader would take the next instruction for the target of a branch: so where a piece
 //! follows another, a comment says that something was left out, unless each piece is a log of its own. Of a log that was
-//! lowered, the remark that says what it covers stays in front, and each piece starts with the context that holds.
+//! lowered, the remark that says what it covers stays in front, and each piece starts with the context that holds. Where a
+//! piece starts with a line that has no time of its own, it gets the one that holds: lines before it are gone.
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -16,17 +17,15 @@ use unspool_model::Event;
 
 use super::clock::Clock;
 use super::dialect::{Dialect, Effects};
-use super::lower::remark::Remark;
+use super::lower::remark::{Remark, write_seam};
 use super::read::{Place, ReadError, Reader};
 use super::record::{Instruction, InstructionSet, Line, Record, Stamp};
 use super::state::Machine;
+use super::write::{Style, push_start};
 use crate::slice::{Candidate, Choice, PieceSink, Select};
 
 /// Bytes of lines that wait for their instruction; more are of none.
 const MOST_WAITING: usize = 1 << 20;
-
-/// What stands between two pieces: the remark by which a lowered log tells a gap.
-const SEAM: &[u8] = b"# unspool gap start";
 
 /// How to cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,8 +49,8 @@ pub struct Sliced {
     pub pieces: u64,
     /// How many lines the cut has.
     pub lines: u64,
-    /// The first line of a piece has no time: it stands on a line that was left out.
-    pub has_no_time: bool,
+    /// The first line of a piece had no time of its own, and has the one that holds.
+    pub has_new_time: bool,
 }
 
 /// Why not everything was cut.
@@ -74,8 +73,9 @@ pub fn slice<R: Read>(
     sink: &mut impl PieceSink<u8>,
     mut look: impl FnMut(Place, &Line<'_>),
 ) -> Result<Sliced, SliceError> {
+    let dialect = options.dialect.unwrap_or(reader.dialect());
     let mut cut = Cut {
-        effects: options.dialect.unwrap_or(reader.dialect()).effects(),
+        effects: dialect.effects(),
         wants_start: select.wants_start(),
         select,
         sink,
@@ -83,6 +83,8 @@ pub fn slice<R: Read>(
         machine: Machine::new(false, 1),
         clock: Clock::default(),
         time: None,
+        stamp: Stamp::Absent,
+        style: if dialect == Dialect::Rev3 { Style::Rev3 } else { Style::FastModels },
         cores: Vec::new(),
         heading: Vec::new(),
         is_behind_heading: false,
@@ -92,7 +94,9 @@ pub fn slice<R: Read>(
         waits_context: false,
         written: None,
         is_apart: true,
-        is_timeless: false,
+        waits_line: false,
+        timeless: None,
+        lacks_time: None,
         ending: b"\n",
         is_stopped: false,
         sliced: Sliced::default(),
@@ -140,6 +144,9 @@ struct Cut<'c, C, S> {
     machine: Machine,
     clock: Clock,
     time: Option<u64>,
+    /// The time of the line before, as it is written, and in whose words.
+    stamp: Stamp,
+    style: Style,
     cores: Vec<Core>,
     /// The header of the log, with line ends.
     heading: Vec<u8>,
@@ -157,8 +164,12 @@ struct Cut<'c, C, S> {
     written: Option<(u64, Kept)>,
     /// Something was left out behind what was written, or nothing was written.
     is_apart: bool,
-    /// The first line that waits has no time.
-    is_timeless: bool,
+    /// There is more than comments among those.
+    waits_line: bool,
+    /// Where among those the first that is no comment is, if it has no time.
+    timeless: Option<usize>,
+    /// The next line of this core starts a piece and has no time.
+    lacks_time: Option<usize>,
     /// How lines end.
     ending: &'static [u8],
     /// No more is wanted.
@@ -182,6 +193,9 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         }
         if let Stamp::At(time) = line.stamp {
             self.time = Some(self.clock.count(time));
+        }
+        if line.stamp != Stamp::Absent {
+            self.stamp = line.stamp;
         }
         if matches!(line.record, Record::Header(_)) && !self.is_behind_heading {
             self.keep(place, line, Kept::Heading);
@@ -255,7 +269,7 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
                 self.is_apart = true;
                 self.cores[core].left += 1;
                 self.waiting.clear();
-                self.waits_context = false;
+                (self.waits_context, self.timeless, self.waits_line) = (false, None, false);
             }
             Choice::Take => {
                 self.join(core, line);
@@ -316,29 +330,78 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         let Core { is_told, left, .. } = self.cores[core];
         let begins = is_first || if self.options.split { self.is_apart } else { is_told && left > 0 };
         if begins {
-            let is_timeless = if self.waiting.is_empty() { line.stamp == Stamp::Absent } else { self.is_timeless };
-            self.sliced.has_no_time |= is_timeless && self.sliced.seen > 1;
             self.sliced.pieces += 1;
-            self.begin(is_first || self.options.split);
-            if let Some(context) = self.contexts.get(core).filter(|_| !self.waits_context).cloned() {
-                self.put(&context);
-                self.put(if context.is_empty() { b"" } else { self.ending });
-            }
+            self.begin(is_first || self.options.split, core);
+            self.say_context(core);
+        }
+        if begins || left > 0 {
+            self.give_time(core, line);
         }
         self.is_apart = false;
         (self.cores[core].is_told, self.cores[core].left) = (true, 0);
     }
 
+    /// A piece of a lowered log begins with the context that holds.
+    fn say_context(&mut self, core: usize) {
+        let Some(context) = self.contexts.get(core).filter(|context| !self.waits_context && !context.is_empty()) else {
+            return;
+        };
+        let mut said = Vec::new();
+        if self.machine.cores().len() > 1 {
+            let name = str::from_utf8(&self.machine.cores()[core].name).unwrap_or_default();
+            let number = name.strip_prefix("cpu").and_then(|number| number.parse().ok()).unwrap_or(0);
+            Remark::Core(number).write(&mut said);
+        }
+        said.extend_from_slice(context);
+        said.extend_from_slice(self.ending);
+        self.put(&said);
+    }
+
+    /// Lines before this one are left out: if it has no time, it gets the one that holds.
+    fn give_time(&mut self, core: usize, line: &Line<'_>) {
+        let is_missing = self.stamp != Stamp::Absent;
+        match self.timeless.filter(|_| is_missing) {
+            Some(at) => {
+                let rest = self.waiting.split_off(at);
+                let start = self.start(core);
+                self.waiting.extend_from_slice(&start);
+                self.waiting.extend_from_slice(rest.trim_ascii_start());
+            }
+            None if is_missing && !self.waits_line && line.stamp == Stamp::Absent => self.lacks_time = Some(core),
+            None => {}
+        }
+    }
+
+    /// What a line of a core starts with that has no time and no core of its own.
+    fn start(&mut self, core: usize) -> Vec<u8> {
+        self.sliced.has_new_time = true;
+        let name = self.machine.cores().get(core).map(|core| core.name.as_slice()).filter(|name| !name.is_empty());
+        let mut start = Vec::new();
+        push_start(self.style, self.stamp, name, &mut start);
+        start
+    }
+
     /// A piece begins, in a log of its own or not.
-    fn begin(&mut self, is_log: bool) {
+    fn begin(&mut self, is_log: bool, core: usize) {
         if is_log {
             if self.failed.is_none() {
                 self.failed = self.sink.begin().and_then(|()| self.sink.take(&self.heading)).err();
             }
         } else {
-            self.put(SEAM);
-            self.put(self.ending);
+            let seam = self.seam(core);
+            self.put(&seam);
         }
+    }
+
+    /// What stands between two pieces: the remark by which a lowered log tells a gap. Where there are several cores, it says
+    /// which one it is about.
+    fn seam(&self, core: usize) -> Vec<u8> {
+        let mut seam = Vec::new();
+        let cores = self.machine.cores();
+        let name = cores.get(core).map(|core| core.name.as_slice()).filter(|_| cores.len() > 1);
+        write_seam(name, &mut seam);
+        seam.extend_from_slice(self.ending);
+        seam
     }
 
     /// The log ends. What stands behind its last instruction stays there.
@@ -347,7 +410,7 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         if is_wanted && !self.is_stopped && self.select.wants_more() && !self.waiting.is_empty() {
             if self.sliced.pieces == 0 {
                 self.sliced.pieces += 1;
-                self.begin(true);
+                self.begin(true, self.machine.current());
             }
             self.write_waiting();
         }
@@ -357,21 +420,29 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
     fn write_waiting(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         self.put(&waiting);
-        self.waits_context = false;
+        (self.waits_context, self.timeless, self.waits_line) = (false, None, false);
     }
 
     fn keep(&mut self, place: Place, line: &Line<'_>, kept: Kept) {
         match kept {
             Kept::Heading => self.heading.extend_from_slice(line.raw),
             Kept::Waiting => {
-                if self.waiting.is_empty() {
-                    self.is_timeless = line.stamp == Stamp::Absent;
+                if !self.waits_line && !matches!(line.record, Record::Comment(_)) {
+                    self.waits_line = true;
+                    self.timeless = Some(self.waiting.len()).filter(|_| line.stamp == Stamp::Absent);
                 }
                 self.waiting.extend_from_slice(line.raw);
             }
             Kept::Written => {
                 self.sliced.lines += 1;
-                self.put(line.raw);
+                match self.lacks_time.take() {
+                    None => self.put(line.raw),
+                    Some(core) => {
+                        let start = self.start(core);
+                        self.put(&start);
+                        self.put(line.raw.trim_ascii_start());
+                    }
+                }
             }
         }
         self.written = Some((place.offset + line.raw.len() as u64, kept));

@@ -4,14 +4,16 @@
 //!
 //! Places are lines; times are counted in the unit of the first one. Whether a branch was taken is told by a BR line, by
 //! IS or CCFAIL, or by where the core goes on; so branches and exceptions wait for its next instruction. Registers have
-//! one name whatever the log calls them: `x0` for X0 and w0, `v1` for V1 and q1. Lines that tell none of this are notes;
-//! what buses do and what is fetched is not told, it is the same once more. Logs that were lowered from steps carry
-//! remarks, which come first: [`super::lower`].
+//! one name whatever the log calls them: `x0` for X0 and w0, `v1` for V1 and q1. Lines that tell none of this are notes,
+//! those of buses and of fetches too; what lines say besides is counted ([`UNTOLD`]). Logs that were lowered from steps
+//! carry remarks, which come first: [`super::lower`].
 
 mod effects;
+mod implied;
 pub(super) mod lowered;
 mod notes;
 mod start;
+mod untold;
 mod words;
 
 use std::io::Read;
@@ -19,24 +21,22 @@ use std::ops::{ControlFlow, Range};
 
 use unspool_isa::{Facts, facts};
 use unspool_model::{
-    Branch, Context, Coverage, Event, Exception, ExceptionKind, Facet, Instruction, Isa, Loss, SourceError, Step,
-    StepSource, TimeUnit,
+    Branch, Context, Coverage, Event, Exception, ExceptionKind, Facet, Instruction, Isa, Loss, Losses, Security,
+    SourceError, Step, StepSource, TimeUnit,
 };
 
 use self::effects::Effects;
 use self::lowered::Said;
 use self::notes::{Notes, is_note};
 use self::start::Start;
-use self::words::{
-    always_raises, call, class, course, exception_kind, is_handler, isa, isa_of_facts, kind_of_vector, level, security,
-};
+use self::words::{call, class, course, exception_kind, has_security, is_handler, isa, isa_of_facts, level, security};
 use super::clock::Clock;
 use super::convert::opcode::is_branch;
 use super::dialect::Dialect;
 use super::lift::{self, Cause, Executed, Lifter, Raised};
-use super::lower::remark::Remark;
+use super::lower::remark::{Remark, seam_core};
 use super::read::{Place, ReadError, ReadErrorKind, Reader};
-use super::record::{self, Line, Record};
+use super::record::{self, Line, Record, Time};
 use super::registers::Scene;
 use crate::hold::Hold;
 
@@ -45,6 +45,7 @@ pub struct Steps<R> {
     reader: Reader<R>,
     is_big: bool,
     start: Start,
+    losses: Losses,
 }
 
 impl<R: Read> Steps<R> {
@@ -52,7 +53,7 @@ impl<R: Read> Steps<R> {
     pub fn new(reader: Reader<R>, big_endian: bool) -> Self {
         let mut start = Start::default();
         reader.look(|line| start.line(line));
-        Self { reader, is_big: big_endian, start }
+        Self { reader, is_big: big_endian, start, losses: Losses::default() }
     }
 }
 
@@ -66,13 +67,14 @@ impl<R: Read> StepSource for Steps<R> {
             Facet::Accesses,
             Facet::Data,
             Facet::Registers,
-            Facet::Exceptions,
             Facet::Times,
         ]);
         self.start.coverage(match self.reader.dialect() {
             // The lines of these have no modes.
-            Dialect::CortexM0 | Dialect::CortexM3 | Dialect::CortexR5 => always,
-            _ => always.with(Facet::Levels).with(Facet::Security),
+            Dialect::CortexM0 | Dialect::CortexM3 | Dialect::CortexR5 => always.with(Facet::Exceptions),
+            // It has no lines for exceptions.
+            Dialect::Gem5 => always.with(Facet::Levels).with(Facet::Security),
+            _ => always.with(Facet::Exceptions).with(Facet::Levels).with(Facet::Security),
         })
     }
 
@@ -91,7 +93,17 @@ impl<R: Read> StepSource for Steps<R> {
         self.start.time.iter().for_each(|first| {
             clock.count(*first);
         });
-        let mut teller = Teller { take, dialect, lowered, cores: Vec::new(), clock, effects: Effects::new() };
+        let mut teller = Teller {
+            take,
+            dialect,
+            lowered,
+            says_skips: lowered.is_none() && self.start.says_skips(dialect),
+            bare: self.start.security(),
+            cores: Vec::new(),
+            clock,
+            effects: Effects::new(),
+            losses: &mut self.losses,
+        };
         let mut flow = ControlFlow::Continue(());
         let read = self.reader.each(|place, line| {
             lifter.line(place, line, |step| {
@@ -99,6 +111,9 @@ impl<R: Read> StepSource for Steps<R> {
                     flow = teller.step(step);
                 }
             });
+            if lowered.is_none() {
+                untold::count(teller.losses, place.line, &line.record);
+            }
             if flow.is_continue() && is_note(&line.record) {
                 flow = teller.told(place, line, &mut lifter);
             }
@@ -113,12 +128,25 @@ impl<R: Read> StepSource for Steps<R> {
             // Nothing follows that anybody could stop.
             let _ = teller.finish();
         }
+        teller.names(lifter.cores());
         read.map(|_| ()).map_err(|error| ended(&error))
+    }
+
+    fn losses(&self) -> Losses {
+        self.losses.clone()
     }
 }
 
 /// What of a log no step tells.
-pub const UNTOLD: &[Loss] = &[Loss::Modes, Loss::PhysicalAddresses, Loss::Attributes, Loss::Unreadable];
+pub const UNTOLD: &[Loss] = &[
+    Loss::Instructions,
+    Loss::Data,
+    Loss::Times,
+    Loss::Modes,
+    Loss::PhysicalAddresses,
+    Loss::Attributes,
+    Loss::Unreadable,
+];
 
 /// Why no more steps come.
 fn ended(error: &ReadError) -> SourceError {
@@ -131,9 +159,14 @@ struct Teller<'t> {
     dialect: Dialect,
     /// The log was lowered, from a source that tells this.
     lowered: Option<Coverage>,
+    /// The producer says of each branch that is not taken that it is skipped.
+    says_skips: bool,
+    /// The Security state of modes that do not name one.
+    bare: Option<Security>,
     cores: Vec<Core>,
     clock: Clock,
     effects: Effects,
+    losses: &'t mut Losses,
 }
 
 /// What is told of a core.
@@ -146,6 +179,10 @@ struct Core {
     hold: Hold,
     /// The last instruction, if nothing is told behind it.
     last: Option<Instruction>,
+    /// What was told last of where the core goes is a reset, and where that leads nobody says.
+    is_reset: bool,
+    /// The first line.
+    first: u64,
     notes: Notes,
     said: Said,
 }
@@ -153,10 +190,13 @@ struct Core {
 impl Teller<'_> {
     fn step(&mut self, step: &lift::Step) -> ControlFlow<()> {
         while self.cores.len() <= step.core {
-            self.cores.push(Core::default());
+            self.cores.push(Core { first: step.place.line, ..Core::default() });
         }
         if let Some(coverage) = self.lowered {
             return self.lowered_step(step, coverage);
+        }
+        if step.strays.count > 0 {
+            self.losses.add_many(Loss::Times, step.strays.count, step.strays.first);
         }
         self.notes_before(step.core, step.place.line)?;
         match &step.cause {
@@ -181,12 +221,27 @@ impl Teller<'_> {
         })
     }
 
-    /// Lines before the first instruction, or such that no instruction caused.
-    fn start(&mut self, step: &lift::Step) -> ControlFlow<()> {
-        if !step.registers.is_empty() || !step.accesses.is_empty() {
-            self.tell(step, step.place.line, Event::State, ALL)?;
+    /// Counts the names of cores, which steps number.
+    fn names<'n>(&mut self, names: impl Iterator<Item = &'n [u8]>) {
+        for (number, (name, core)) in names.zip(&self.cores).enumerate() {
+            if self.lowered.is_none() && untold::is_name(name, number) {
+                self.losses.add(Loss::Attributes, core.first);
+            }
         }
-        step.exceptions.iter().try_for_each(|raised| self.exception(step, raised, step.branch))
+    }
+
+    /// Lines before the first instruction, or such that no instruction caused, in their order.
+    fn start(&mut self, step: &lift::Step) -> ControlFlow<()> {
+        let until = step.exceptions.first().map_or(u64::MAX, |raised| raised.line);
+        let mut effects = step.registers.iter().map(|written| written.line);
+        let mut accesses = step.accesses.iter().map(|access| access.line);
+        if effects.any(|line| line < until) || accesses.any(|line| line < until) {
+            self.tell(step, step.place.line, Event::State, 0..until)?;
+        }
+        step.exceptions.iter().try_for_each(|raised| {
+            self.notes_before(step.core, raised.line)?;
+            self.exception(step, raised, step.branch)
+        })
     }
 
     /// An interrupt, a reset: one exception, which the lines behind it may name again.
@@ -200,7 +255,7 @@ impl Teller<'_> {
             ExceptionKind::Unknown => named.unwrap_or_default(),
             kind => kind,
         };
-        self.cores[step.core].last = None;
+        self.pass(step.core, kind);
         let target = step.branch.map(|branch| branch.target);
         let class = class(step, &ALL);
         self.tell(
@@ -220,7 +275,9 @@ impl Teller<'_> {
         // In debug state it is nowhere, but it has effects.
         let Some(address) = executed.address else { return self.tell(step, line, Event::State, ALL) };
         self.implied(step, executed, address)?;
-        self.release(step.core, Some(address))?;
+        // Behind a reset a loader may set the PC.
+        let is_reset = std::mem::take(&mut self.cores[step.core].is_reset);
+        self.release(step.core, Some(address).filter(|_| !is_reset))?;
         self.notes_now(step.core, line)?;
         self.context(step, executed)?;
         let isa = self.cores[step.core].isa;
@@ -232,7 +289,7 @@ impl Teller<'_> {
         self.tell(step, line, Event::Instruction(instruction), 0..until)?;
         self.cores[step.core].last = Some(instruction).filter(|_| behind.is_empty());
         let is_eret = facts.is_some_and(|facts| facts.eret) && executed.is_executed && behind.is_empty();
-        if is_eret {
+        if is_eret && self.dialect != Dialect::Gem5 {
             let target = led.map(|branch| branch.target);
             self.tell(step, line, Event::ExceptionReturn { target }, NONE)?;
         }
@@ -245,35 +302,19 @@ impl Teller<'_> {
         self.cores[step.core].hold.release(None, |_, _| {}, self.take)
     }
 
-    /// An exception that no line tells, but two instructions do: a level of AArch64 is only left for a higher one by one,
-    /// and some instructions do nothing else.
-    fn implied(&mut self, step: &lift::Step, executed: &Executed, address: u64) -> ControlFlow<()> {
-        let core = &self.cores[step.core];
-        let Some(last) = core.last.filter(|last| last.isa == Isa::A64) else { return ControlFlow::Continue(()) };
-        if address == last.address.wrapping_add(4) {
-            return ControlFlow::Continue(());
-        }
-        let level_before = core.context.and_then(|context| context.level);
-        let has_risen = level_before.zip(level(executed.mode)).is_some_and(|(before, now)| now > before);
-        let raises = last.opcode.is_some_and(always_raises);
-        if !has_risen && !raises {
-            return ControlFlow::Continue(());
-        }
-        let kind = if raises { ExceptionKind::Synchronous } else { kind_of_vector(address) };
-        let event = Event::Exception(Exception { kind, target: Some(address), ..Exception::default() });
-        self.tell(step, step.place.line, event, NONE)
-    }
-
     /// The state of the core, if it is another than before.
     #[inline]
     fn context(&mut self, step: &lift::Step, executed: &Executed) -> ControlFlow<()> {
         let core = &mut self.cores[step.core];
         let isa = isa(self.dialect, executed);
         core.isa = isa;
+        if core.scene.mode.level != executed.mode.level && untold::is_untold(executed.mode.level) {
+            self.losses.add(Loss::Modes, step.place.line);
+        }
         core.scene = Scene { mode: executed.mode, is_a64: Some(isa == Isa::A64) };
         let context = Context {
             level: level(executed.mode),
-            security: executed.mode.security.map(security),
+            security: executed.mode.security.map(security).or(self.bare.filter(|_| has_security(executed.mode.level))),
             is_aarch64: Some(isa == Isa::A64),
             is_handler: is_handler(executed.mode.level),
             ..Context::default()
@@ -286,24 +327,37 @@ impl Teller<'_> {
 
     /// An exception that a line tells, and the effects from there on to the next one.
     fn exception(&mut self, step: &lift::Step, raised: &Raised, led: Option<record::Branch>) -> ControlFlow<()> {
-        self.cores[step.core].last = None;
         let next = step.exceptions.iter().map(|raised| raised.line).find(|line| *line > raised.line);
         // A BR line belongs to the last one.
         let target = led.filter(|_| next.is_none()).map(|branch| branch.target);
         let kind = exception_kind(step.text(&raised.name), raised.vector);
+        self.pass(step.core, kind);
         let cause = step.instruction().filter(|_| raised.line > step.place.line);
-        let lines = if cause.is_some() { raised.line..next.unwrap_or(u64::MAX) } else { NONE };
+        // What comes before an instruction, where effects do, are its own.
+        let is_before = step.instruction().is_some() && cause.is_none();
+        let lines = if is_before { NONE } else { raised.line..next.unwrap_or(u64::MAX) };
         // Some print the registers of an exception before its line.
         let is_only = cause.is_some() && step.exceptions.len() == 1;
         let class = class(step, if is_only { &ALL } else { &lines });
         let call = cause.filter(|_| is_only && kind == ExceptionKind::Synchronous).and_then(|cause| call(cause, class));
         let event = Event::Exception(Exception { kind, class, call, target, ..Exception::default() });
-        self.tell(step, raised.line, event, lines)
+        self.tell_at(step, raised.line, raised.time, event, lines)
+    }
+
+    /// An exception comes behind the last instruction.
+    fn pass(&mut self, core: usize, kind: ExceptionKind) {
+        let core = &mut self.cores[core];
+        (core.last, core.is_reset) = (None, kind == ExceptionKind::Reset);
     }
 
     /// A line that tells no step.
     #[cold]
     fn told(&mut self, place: Place, line: &Line<'_>, lifter: &mut Lifter) -> ControlFlow<()> {
+        if let Record::Comment(text) = line.record
+            && let Some(core) = seam_core(text)
+        {
+            lifter.enter(core);
+        }
         if let (Some(_), Record::Comment(text)) = (self.lowered, line.record)
             && let Some(remark) = Remark::parse(text)
         {
@@ -315,10 +369,23 @@ impl Teller<'_> {
     /// Puts a step behind those that wait, with the effects that these lines show.
     #[inline]
     fn tell(&mut self, step: &lift::Step, place: u64, event: Event, lines: Range<u64>) -> ControlFlow<()> {
+        self.tell_at(step, place, step.time, event, lines)
+    }
+
+    /// The same at another time than that of the step.
+    #[inline]
+    fn tell_at(
+        &mut self,
+        step: &lift::Step,
+        place: u64,
+        time: Option<Time>,
+        event: Event,
+        lines: Range<u64>,
+    ) -> ControlFlow<()> {
         if self.cores[step.core].hold.is_full() {
             self.release(step.core, None)?;
         }
-        let time = step.time.map(|time| self.clock.count(time));
+        let time = time.map(|time| self.clock.count(time));
         let core = &mut self.cores[step.core];
         let told = core.hold.push();
         (told.core, told.place, told.time, told.event) = (step.core as u32, place, time, event);
@@ -329,7 +396,8 @@ impl Teller<'_> {
     /// Hands out what waits: the core goes on there, if that is known.
     #[inline]
     fn release(&mut self, core: usize, next: Option<u64>) -> ControlFlow<()> {
-        self.cores[core].hold.release(next, resolve, self.take)
+        let says_skips = self.says_skips;
+        self.cores[core].hold.release(next, |instruction, next| resolve(instruction, next, says_skips), self.take)
     }
 }
 
@@ -354,13 +422,19 @@ fn instruction(plain: &Instruction, is_executed: bool, led: Option<u64>) -> (Ins
     (instruction, facts)
 }
 
-/// The core goes on at `next`: what became of the branch before?
-fn resolve(instruction: &mut Instruction, next: Option<u64>) {
+/// The core goes on at `next`: what became of the branch before? `says_skips`: the producer says of each branch that is not
+/// taken that it is skipped.
+fn resolve(instruction: &mut Instruction, next: Option<u64>, says_skips: bool) {
     if instruction.branch.is_none()
         && let Some(facts) = branch_facts(instruction)
     {
-        instruction.branch = course(instruction, &facts, next);
+        instruction.branch = course(instruction, &facts, next, says_skips);
         settle(instruction, &facts);
+        let behind = instruction.address.wrapping_add(u64::from(instruction.length));
+        if instruction.branch.is_none() && next == Some(behind) && !says_skips {
+            // Not everybody says that a condition failed.
+            instruction.is_executed = None;
+        }
     }
 }
 

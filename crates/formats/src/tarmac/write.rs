@@ -12,7 +12,8 @@ mod number;
 mod rev3;
 pub(super) mod vectors;
 
-use super::record::{Line, Record};
+use super::record::{Line, Record, Stamp};
+pub(super) use fast_models::push_address;
 pub(super) use number::{push_decimal, push_hex};
 
 /// How lines are written.
@@ -94,6 +95,15 @@ impl Writer {
         }
         out.push(b'\n');
         Ok(())
+    }
+}
+
+/// Adds what lines of a style start with: when, and which core.
+pub(super) fn push_start(style: Style, stamp: Stamp, core: Option<&[u8]>, out: &mut Vec<u8>) {
+    let line = Line { raw: b"", stamp, core, record: Record::Blank };
+    match style {
+        Style::Rev3 => rev3::push_stamp(&line, out),
+        Style::FastModels => fast_models::push_stamp(&line, out),
     }
 }
 

@@ -4,7 +4,9 @@
 //!
 //! Places are offsets in its buffer. Times are timestamps; where there are none and cycles are counted, they are the
 //! cycles so far. What the trace unit did not tell is a gap; gaps of the same kind that follow one another are one.
-//! Events and what software wrote are notes.
+//! Events, timestamp markers and what software wrote are notes. What a transaction did that failed is told as it was
+//! executed, and the gap behind it says that it did not happen. Where times are timestamps, cycle counts are counted as
+//! lost.
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -16,8 +18,8 @@ use unspool_flow::{self as flow, Around, Cause, FlowItem, InstructionSink, Item,
 use unspool_formats::hold::Hold;
 use unspool_isa::{self as isa, Kind, facts};
 use unspool_model::{
-    Branch, Context, Coverage, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Security, SourceError,
-    Step, StepSource, TimeUnit,
+    Branch, Context, Coverage, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Loss, Losses, Security,
+    SourceError, Step, StepSource, TimeUnit,
 };
 
 use crate::{Error, InstructionReceiver, Program, Trace};
@@ -31,6 +33,7 @@ pub struct CaptureSteps {
     program: Program,
     coverage: Coverage,
     time_unit: TimeUnit,
+    losses: Losses,
 }
 
 impl CaptureSteps {
@@ -57,17 +60,13 @@ impl CaptureSteps {
         // How fast timestamps count nobody says.
         let counts_cycles = config.cycle_counting && !config.timestamps;
         let time_unit = if counts_cycles { TimeUnit::Cycles } else { TimeUnit::Unknown };
-        Ok(Self { capture, traces, program, coverage, time_unit })
+        Ok(Self { capture, traces, program, coverage, time_unit, losses: Losses::default() })
     }
 }
 
 /// The first trace of the source that is meant.
 fn choose(all: &[Trace<'_>], wanted: Option<&str>) -> Result<usize, Error> {
-    let known = || {
-        let mut names: Vec<&str> = all.iter().map(|trace| trace.source().name.as_str()).collect();
-        names.dedup();
-        if names.is_empty() { "none".to_string() } else { names.join(", ") }
-    };
+    let known = || names(&mut all.iter());
     let Some(wanted) = wanted else {
         let first = all.first().ok_or_else(|| Error::NoSource { wanted: String::new(), known: known() })?;
         let is_one = all.iter().all(|trace| trace.source().name == first.source().name);
@@ -78,8 +77,26 @@ fn choose(all: &[Trace<'_>], wanted: Option<&str>) -> Result<usize, Error> {
         None => wanted.parse().ok(),
     };
     let is_meant = |trace: &Trace<'_>| trace.source().name == wanted || id.is_some() && trace.source().id == id;
-    let found = all.iter().position(is_meant);
-    found.ok_or_else(|| Error::NoSource { wanted: wanted.to_string(), known: known() })
+    let named = all.iter().position(|trace| trace.source().name == wanted);
+    let found = named.or_else(|| all.iter().position(is_meant));
+    let found = found.ok_or_else(|| Error::NoSource { wanted: wanted.to_string(), known: known() })?;
+    let name = &all[found].source().name;
+    // A name says more than an id, which several sources may have.
+    if name != wanted && all.iter().any(|trace| is_meant(trace) && trace.source().name != *name) {
+        let known = names(&mut all.iter().filter(|trace| is_meant(trace)));
+        return Err(Error::SharedId { wanted: wanted.to_string(), known });
+    }
+    Ok(found)
+}
+
+fn names(traces: &mut dyn Iterator<Item = &Trace<'_>>) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    for name in traces.map(|trace| trace.source().name.as_str()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    if names.is_empty() { "none".to_string() } else { names.join(", ") }
 }
 
 impl StepSource for CaptureSteps {
@@ -102,13 +119,15 @@ impl StepSource for CaptureSteps {
             note: String::new(),
             context: None,
             returned: None,
+            interrupted: None,
             gap: None,
+            losses: Losses::default(),
             is_microcontroller: false,
             flow: ControlFlow::Continue(()),
         };
         for trace in self.traces.iter().filter_map(|at| all.get(*at)) {
             teller.is_microcontroller = trace.profile() == Profile::Microcontroller;
-            let told = trace.instructions(Transactions::default(), &self.program, &mut teller);
+            let told = trace.instructions(Transactions::Show, &self.program, &mut teller);
             teller.release(None);
             teller.forget();
             told.map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
@@ -116,7 +135,12 @@ impl StepSource for CaptureSteps {
                 break;
             }
         }
+        self.losses = teller.losses;
         Ok(())
+    }
+
+    fn losses(&self) -> Losses {
+        self.losses.clone()
     }
 }
 
@@ -134,10 +158,13 @@ struct Teller<'t> {
     context: Option<Context>,
     /// Where the last branch led, which is where an exception return goes on.
     returned: Option<u64>,
+    /// Where the program goes on that the last exception interrupted.
+    interrupted: Option<u64>,
     /// The last step was this gap.
     gap: Option<Gap>,
     /// M-profile, whose exceptions have other numbers.
     is_microcontroller: bool,
+    losses: Losses,
     flow: ControlFlow<()>,
 }
 
@@ -148,7 +175,9 @@ impl InstructionSink for Teller<'_> {
             return;
         }
         if !self.hold.is_empty() {
-            self.release(Some(instruction.address));
+            // Execution that goes on where it was interrupted says nothing of the handler, which was not traced.
+            let next = Some(instruction.address).filter(|_| self.interrupted != Some(instruction.address));
+            self.release(next);
         }
         let branch = branch(instruction);
         self.returned = branch.and_then(|branch| branch.target);
@@ -196,18 +225,24 @@ impl Teller<'_> {
     fn found(&mut self, place: u64, item: &Item) {
         match *item {
             Item::Context(found) => self.context(place, &found),
-            Item::Timestamp { value, .. } if !self.counts_cycles => self.time = Some(value),
+            Item::Timestamp { value, cycles } if !self.counts_cycles => {
+                self.time = Some(value);
+                self.losses.add_many(Loss::CycleCounts, cycles.is_some().into(), place);
+            }
+            Item::CycleCount(Some(_)) if !self.counts_cycles => self.losses.add(Loss::CycleCounts, place),
             Item::CycleCount(Some(cycles)) if self.counts_cycles => {
                 self.time = Some(self.time.unwrap_or(0).saturating_add(cycles.into()));
             }
             Item::Event { mask } => (0..4).filter(|event| mask >> event & 1 == 1).for_each(|event| {
                 self.note(place, format_args!("event {event}"));
             }),
+            Item::Marker => self.note(place, format_args!("timestamp marker: the next timestamp is of here")),
             Item::Instrumentation { el, value } => self.note(place, format_args!("EL{el} wrote {value:#x}")),
-            Item::Transaction(transaction) => self.note(place, format_args!("{}", transaction_text(transaction))),
+            Item::Transaction(transaction) => self.transaction(place, transaction),
             Item::Exception { number, return_address } => {
                 let kind = if self.is_microcontroller { ExceptionKind::Unknown } else { kind(number) };
                 let exception = Exception { kind, return_address, ..Exception::default() };
+                self.interrupted = return_address;
                 self.tell(place, Event::Exception(exception));
             }
             Item::ExceptionReturn => {
@@ -253,6 +288,13 @@ impl Teller<'_> {
         if self.context.replace(context) != Some(context) {
             self.tell(place, Event::Context(context));
         }
+    }
+
+    fn transaction(&mut self, place: u64, transaction: Transaction) {
+        if transaction == Transaction::Failure {
+            self.gap(place, Gap::TransactionFailed);
+        }
+        self.note(place, format_args!("{}", transaction_text(transaction)));
     }
 
     fn gap(&mut self, place: u64, gap: Gap) {

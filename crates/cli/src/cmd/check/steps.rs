@@ -2,27 +2,24 @@
 //!
 //! Comes in: a trace file, a pipe, or the sources of a capture. Goes out: findings into the report.
 
-use std::fs::File;
-use std::io;
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use unspool::analyze::check::{Checker, Finding, Severity};
 use unspool::capture::{Capture, Code};
-use unspool::formats::tarmac::dialect::Dialect;
-use unspool::formats::tarmac::parse::ParseOptions;
-use unspool::formats::tarmac::read::ReadOptions;
 use unspool::model::{Event, SourceError, StepSource};
 use unspool::{OpenSteps, OpenedSteps, What, open_steps, open_steps_of};
 
+use super::super::unreadable;
 use super::report::{Found, Report, Rule};
 use super::{Args, is_pipe};
 use crate::Verdict;
 use crate::args::tell;
-use crate::astf::is_standard;
+use crate::file::pipe;
 use crate::output::Output;
-use crate::progress::Progress;
+use crate::progress::{Meter, Progress};
+use crate::tarmac::Tarmac;
 
 /// How many steps go by between two looks at the progress bar.
 const STRIDE: u64 = 1 << 16;
@@ -34,19 +31,15 @@ pub(super) fn of_file(
     output: &mut Output,
     is_again: bool,
 ) -> anyhow::Result<Verdict> {
-    let (what, mut source, options) = open(args, report)?;
+    let (what, mut source, meter) = open(args, report)?;
     let unit = if what == What::Tarmac { "line" } else { "record" };
     let name = report.name.clone();
     report.begin(&name, unit);
-    let size = args.file.metadata().map_or(0, |about| about.len());
     let mut progress = Progress::new(output.on_terminal);
-    let told = go_through(&mut *source, report, output, || {
-        if size > 0 {
-            progress.at(options.bytes_read.load(Ordering::Relaxed), size);
-        }
-    });
-    match told {
-        Ok(()) => Ok(Verdict::Clean),
+    match go_through(&mut *source, report, output, || meter.show(&mut progress)) {
+        // The rules of the format have told of each line.
+        Ok(()) if is_again => Ok(Verdict::Clean),
+        Ok(()) => Ok(unreadable(&name, &source.losses())),
         Err(error) if error.is_damage => {
             if !is_again {
                 tell(format_args!("{name}: {error}"));
@@ -57,27 +50,26 @@ pub(super) fn of_file(
     }
 }
 
-fn open(args: &Args, report: &mut Report<'_>) -> anyhow::Result<(What, OpenedSteps, OpenSteps)> {
-    let is_thumb = args.tarmac.implicit_thumb || args.tarmac.dialect.is_some_and(Dialect::has_implicit_thumb);
-    let tarmac = ReadOptions { parse: ParseOptions { implicit_thumb: is_thumb } };
-    let said = args.tarmac.is_said().then_some(What::Tarmac);
-    let options = OpenSteps { what: said, tarmac, ..OpenSteps::default() };
-    if !is_pipe(args) {
-        let what = said.map_or_else(|| What::at(&args.file), Ok).with_context(|| report.name.clone())?;
-        let options = OpenSteps { what: Some(what), ..options };
-        return Ok((what, open_steps(&args.file, &options)?, options));
+fn open(args: &Args, report: &mut Report<'_>) -> anyhow::Result<(What, OpenedSteps, Meter)> {
+    if args.tarmac.is_said() {
+        let log = Tarmac::open(&args.file, &args.tarmac)?;
+        log.name().clone_into(&mut report.name);
+        let (steps, meter) = log.into_steps(false);
+        return Ok((What::Tarmac, steps, meter));
     }
-    let input: Box<dyn io::Read + Send> = match is_standard(&args.file) {
-        true => {
-            report.name = "standard input".to_string();
-            Box::new(io::stdin())
-        }
-        false => Box::new(File::open(&args.file).with_context(|| report.name.clone())?),
-    };
+    let options = OpenSteps::default();
+    let read = Arc::clone(&options.bytes_read);
+    if !is_pipe(args) {
+        let what = What::at(&args.file).with_context(|| report.name.clone())?;
+        let options = OpenSteps { what: Some(what), ..options };
+        let size = args.file.metadata().ok().map(|about| about.len());
+        return Ok((what, open_steps(&args.file, &options)?, Meter { read, size }));
+    }
+    let (name, input) = pipe(&args.file).with_context(|| report.name.clone())?;
+    report.name = name;
     let (what, input) = What::peek(input).with_context(|| report.name.clone())?;
-    let what = said.unwrap_or(what);
     let options = OpenSteps { what: Some(what), ..options };
-    Ok((what, open_steps_of(&report.name, input, &options)?, options))
+    Ok((what, open_steps_of(&report.name, input, &options)?, Meter { read, size: None }))
 }
 
 /// Checks the sources of a capture that were asked for.
@@ -100,6 +92,9 @@ pub(super) fn of_capture(args: &Args, report: &mut Report<'_>) -> anyhow::Result
         if verdict.is_err() {
             break;
         }
+    }
+    if verdict.is_ok() && report.sources == 0 {
+        bail!("{}: no trace source could be read; 'unspool info' tells what is there", report.name);
     }
     Ok((output, verdict))
 }

@@ -8,27 +8,27 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
-use unspool::analyze::diff;
+use unspool::analyze::diff::{self, Differ};
 use unspool::analyze::join::Join;
 use unspool::capture::Capture;
-use unspool::convert::{Format, Origin, TransferError, Transferred, Way, transfer, way};
+use unspool::convert::{Format, Origin, TransferError, Way, transfer, way};
 use unspool::formats::astf;
 use unspool::formats::stf::{self, build};
 use unspool::formats::tarmac;
 use unspool::formats::tarmac::convert::Style;
 use unspool::formats::tarmac::parse::ParseOptions;
-use unspool::model::{Losses, SinkError, StepSink};
+use unspool::model::{Pull, SinkError, StepSink};
 use unspool::{OpenSteps, OpenedSteps, What, open_steps};
 
-use super::super::grouped;
+use super::report::{Report, at, unkept};
 use super::{Args, To, container_by_name, open_writer};
 use crate::Verdict;
 use crate::args::tell;
 use crate::astf::is_standard;
-use crate::file::Opened;
-use crate::json::Object;
+use crate::file::{Opened, is_pipe};
 use crate::progress::{Meter, Progress};
-use crate::target::Target;
+use crate::target::{Target, is_stream};
+use crate::tarmac::Tarmac;
 
 /// How many steps go by between two looks at the progress bar.
 const STRIDE: u64 = 1 << 14;
@@ -40,8 +40,9 @@ pub(super) struct Source {
     steps: OpenedSteps,
 }
 
-/// What it is called, and how far it was read.
+/// What it is, what it is called, and how far it was read.
 struct About {
+    what: What,
     name: String,
     /// What places are called.
     place: &'static str,
@@ -73,22 +74,15 @@ impl Source {
             }
             Opened::Tarmac(file) => file.into_steps(args.big_endian),
         };
-        Ok(Self { about: About { name, place, meter }, origin, steps: completed(args, what, steps)? })
+        Ok(Self { about: About { what, name, place, meter }, origin, steps: completed(args, what, steps)? })
     }
 
     /// A source of a capture.
     pub(super) fn capture(args: &Args) -> anyhow::Result<Self> {
         let steps = open_steps(&args.input, &options(args, Some(What::Capture))?)?;
         let name = args.input.display().to_string();
-        let about = About { name, place: "offset", meter: Meter::default() };
+        let about = About { what: What::Capture, name, place: "offset", meter: Meter::default() };
         Ok(Self { about, origin: Origin::Capture, steps: completed(args, What::Capture, steps)? })
-    }
-}
-
-impl About {
-    /// Where in the source, in words.
-    fn at(&self, place: u64) -> String {
-        if self.place == "offset" { format!("offset {place:#x}") } else { format!("{} {place}", self.place) }
     }
 }
 
@@ -110,16 +104,50 @@ fn completed(args: &Args, what: What, steps: OpenedSteps) -> anyhow::Result<Open
     if is_standard(&args.input) || is_standard(other) {
         bail!("--accesses needs files: traces are aligned by reading one of them twice");
     }
-    let again = open_steps(&args.input, &options(args, Some(what))?)?;
-    let other = open_steps(other, &OpenSteps { source: None, ..options(args, None)? })?;
-    let pairing = diff::Options { cores: [args.core.unwrap_or(0), args.accesses_core], ..diff::Options::default() };
-    Ok(Box::new(Join::new([steps, again], other, pairing)))
+    Ok(Box::new(Join::new([steps, again(args, what)?], open_other(args, other)?, pairing(args))))
+}
+
+/// The trace once more.
+fn again(args: &Args, what: What) -> anyhow::Result<OpenedSteps> {
+    match what {
+        What::Tarmac => Ok(Tarmac::open(&args.input, &args.tarmac())?.into_steps(args.big_endian).0),
+        what => Ok(open_steps(&args.input, &options(args, Some(what))?)?),
+    }
+}
+
+/// The trace that completes it.
+fn open_other(args: &Args, path: &Path) -> anyhow::Result<OpenedSteps> {
+    Ok(open_steps(path, &OpenSteps { source: None, ..options(args, None)? })?)
+}
+
+fn pairing(args: &Args) -> diff::Options {
+    diff::Options { cores: [args.core.unwrap_or(0), args.accesses_core], ..diff::Options::default() }
+}
+
+/// Why the other trace is of no help, if it is of none.
+fn unpaired(args: &Args, about: &About) -> Option<anyhow::Error> {
+    let path = args.accesses.as_deref()?;
+    let pulls = [again(args, about.what).ok()?, open_other(args, path).ok()?].map(|steps| Pull::new(steps).ok());
+    let [Some(one), Some(other)] = pulls else { return None };
+    let mut is_paired = false;
+    let summary = Differ::new(pairing(args)).pairs([one, other], &mut |_| {
+        is_paired = true;
+        ControlFlow::Break(())
+    });
+    let summary = summary.ok().filter(|_| !is_paired)?;
+    let (name, core) = (path.display(), args.accesses_core);
+    if summary.instructions[1] == 0 && (core > 0 || summary.other_cores[1] > 0) {
+        return Some(anyhow!("{name}: there is no instruction of core {core}; see --accesses-core"));
+    }
+    Some(anyhow!(
+        "{name}: it has no instruction in common with {}; --accesses takes a trace of the same run",
+        about.name
+    ))
 }
 
 /// Is it a capture? A pipe is none.
 pub(super) fn is_capture(path: &Path) -> bool {
-    let is_pipe = is_standard(path) || path.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir());
-    !is_pipe && matches!(What::at(path), Ok(What::Capture)) && Capture::open(path).is_ok()
+    !is_pipe(path) && matches!(What::at(path), Ok(What::Capture)) && Capture::open(path).is_ok()
 }
 
 /// Converts.
@@ -178,55 +206,54 @@ fn hand_over<S: StepSink>(
     mut sink: S,
     close: impl FnOnce(S) -> io::Result<Target>,
 ) -> anyhow::Result<Verdict> {
-    let is_stream = is_standard(&args.output);
+    // What goes through a pipe cannot be taken back: the first loss is one too many.
+    let stops = args.deny_loss && is_stream(&args.output);
     let (mut progress, count) = (Progress::new(false), Cell::new(0_u64));
     let done = transfer(steps, args.core, &mut sink, |_, sink| {
         count.set(count.get() + 1);
         if count.get() % STRIDE == 0 {
             about.meter.show(&mut progress);
         }
-        // What goes through a pipe cannot be taken back: the first loss is one too many.
-        let is_denied = args.deny_loss && is_stream && !sink.losses().is_empty();
-        if is_denied { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if stops && !sink.losses().is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     drop(progress);
-    let damage = match done {
-        Ok(done) => {
-            tell_other_cores(about, done);
-            None
+    let done = done.map_err(|error| failure(args, about, error))?;
+    if let Some(damage) = &done.damage {
+        tell(format_args!("{}: {damage}", about.name));
+        if args.keep_damaged {
+            sink.finish().map_err(|error| refusal(about, error))?;
         }
-        Err(TransferError::Source(error)) if error.is_damage => Some(error),
-        Err(TransferError::Sink(error)) => return Err(refusal(about, error)),
-        Err(error) => return Err(anyhow!(error).context(about.name.clone())),
-    };
-    let losses = sink.losses().clone();
-    if let Some(error) = damage {
-        tell(format_args!("{}: {error}", about.name));
-        if !args.keep_damaged {
-            return Ok(Verdict::Problems);
-        }
-        sink.finish().map_err(|error| refusal(about, error))?;
-        keep(args, close(sink))?;
-        report(args, about, to, &losses);
+    }
+    let report = Report::new(args, (&about.name, about.place), to.name()).with_steps(&done.untold, sink.losses());
+    report.left_out(done.other_cores);
+    if report.is_denied() {
+        report.deny();
         return Ok(Verdict::Problems);
     }
-    if args.deny_loss && !losses.is_empty() {
-        tell(format_args!("{}: {} cannot say {losses}; nothing was written", about.name, to.name()));
+    if done.damage.is_some() && !args.keep_damaged {
+        if is_stream(&args.output) {
+            tell(format_args!("{}: {}", about.name, unkept(args)));
+        }
         return Ok(Verdict::Problems);
     }
     keep(args, close(sink))?;
-    report(args, about, to, &losses);
-    Ok(Verdict::Clean)
+    report.tell();
+    Ok(if done.damage.is_some() || report.is_unreadable() { Verdict::Problems } else { Verdict::Clean })
 }
 
 fn keep(args: &Args, closed: io::Result<Target>) -> anyhow::Result<()> {
     closed.and_then(Target::keep).with_context(|| format!("cannot write {}", args.output.display()))
 }
 
-fn tell_other_cores(about: &About, done: Transferred) {
-    if done.other_cores > 0 {
-        let name = &about.name;
-        tell(format_args!("{name}: {} steps of other cores were left out", grouped(done.other_cores)));
+/// Why not all steps were handed over.
+fn failure(args: &Args, about: &About, error: TransferError) -> anyhow::Error {
+    match error {
+        TransferError::NoCore { .. } => anyhow!("{}: {error}; see --core", about.name),
+        TransferError::Sink(SinkError::Io(error)) => refusal(about, error.into()),
+        TransferError::Sink(error) => unpaired(args, about).unwrap_or_else(|| refusal(about, error)),
+        TransferError::Source(error) => {
+            unpaired(args, about).unwrap_or_else(|| anyhow!(error).context(about.name.clone()))
+        }
     }
 }
 
@@ -235,27 +262,9 @@ fn refusal(about: &About, error: SinkError) -> anyhow::Error {
     match error {
         SinkError::Io(error) => anyhow!(error).context("cannot write the trace"),
         SinkError::Refused { place: Some(place), reason } => {
-            anyhow!("{}: {}: {reason}", about.name, about.at(place))
+            anyhow!("{}: {}: {reason}", about.name, at(about.place, place))
         }
         SinkError::Refused { place: None, reason } => anyhow!("{}: {reason}", about.name),
-    }
-}
-
-/// What was lost, for people or for programs: on the standard error, since the standard output may be the trace.
-fn report(args: &Args, about: &About, to: Format, losses: &Losses) {
-    if !args.json {
-        if !losses.is_empty() {
-            tell(format_args!("{}: lost, since {} cannot say it: {losses}", about.name, to.name()));
-        }
-        return;
-    }
-    let mut line = String::new();
-    for (loss, lost) in losses.iter() {
-        let mut object = Object::new(&mut line);
-        object.string("kind", "lost").string("what", loss.name());
-        object.plain("count", lost.count).plain(about.place, lost.first);
-        // A closed error stream leaves nobody to tell.
-        let _ = object.finish(&mut io::stderr());
     }
 }
 

@@ -9,14 +9,13 @@ use unspool::formats::stf::read::Container;
 use unspool::formats::stf::version::Rewriter;
 use unspool::formats::stf::write::{WriteOptions, Writer};
 
-use super::super::many;
+use super::report::Report;
 use super::{Args, To, container_by_name};
 use crate::Verdict;
-use crate::args::tell;
 use crate::astf::{End, is_standard};
 use crate::progress::Progress;
 use crate::stf::{Stf, verdict};
-use crate::target::Target;
+use crate::target::{Target, is_stream};
 
 /// Converts an STF file.
 pub(super) fn run(args: &Args, file: Stf) -> anyhow::Result<Verdict> {
@@ -74,8 +73,13 @@ fn copy(input: &Path, output: &Path) -> anyhow::Result<Verdict> {
 fn rewrite(args: &Args, mut file: Stf, container: Container, mut rewriter: Rewriter) -> anyhow::Result<Verdict> {
     let mut writer = open_writer(&args.output, container, options(args))?;
     let (mut failed, mut bytes) = (None, Vec::new());
+    // What goes through a pipe cannot be taken back: the first loss is one too many.
+    let stops = args.deny_loss && is_stream(&args.output);
     let end = file.each(&mut Progress::new(false), |_, record| {
         rewriter.record(record, &mut bytes);
+        if stops && rewriter.losses().next().is_some() {
+            return false;
+        }
         // Many at a time: a record alone is not worth the way.
         if bytes.len() >= 1 << 16 {
             failed = writer.write(&bytes).err();
@@ -87,18 +91,19 @@ fn rewrite(args: &Args, mut file: Stf, container: Container, mut rewriter: Rewri
     if rewriter.is_impossible() {
         bail!("{}: version 1.{minor} has no transactions", file.name());
     }
-    let losses: Vec<String> = rewriter.losses().map(|(what, count)| many(count, what)).collect();
-    let losses = losses.join(", ");
-    if args.deny_loss && !losses.is_empty() {
-        tell(format_args!("{}: version 1.{minor} cannot say {losses}; nothing was written", file.name()));
+    let name = file.name().to_string();
+    let mut report = Report::new(args, (&name, "record"), format!("version 1.{minor}"));
+    rewriter.losses().for_each(|(what, count)| report.add(what, false, count, None));
+    if report.is_denied() {
+        report.deny();
         return Ok(Verdict::Problems);
     }
     if failed.is_none() {
         failed = writer.write(&bytes).err();
     }
     close(args, writer, failed, &end)?;
-    if !losses.is_empty() && end == End::Whole {
-        tell(format_args!("{}: lost, since version 1.{minor} cannot say it: {losses}", file.name()));
+    if args.is_kept(&end) {
+        report.tell();
     }
     Ok(verdict(&mut file, &end))
 }

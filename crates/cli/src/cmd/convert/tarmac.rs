@@ -1,21 +1,18 @@
 //! Converting Tarmac: between containers as bytes, between styles line by line.
 
-use std::io;
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use unspool::formats::stf::read::Container;
 use unspool::formats::stf::write::{WriteOptions, Writer};
-use unspool::formats::tarmac::convert::{Converter, Loss, Losses, Style};
+use unspool::formats::tarmac::convert::{Converter, Style};
 
-use super::super::many;
+use super::report::Report;
 use super::{Args, To, container_by_name};
 use crate::Verdict;
-use crate::args::tell;
 use crate::astf::End;
-use crate::json::Object;
 use crate::progress::Progress;
-use crate::target::Target;
+use crate::target::{Target, is_stream};
 use crate::tarmac::Tarmac;
 
 /// A style that can be written.
@@ -41,9 +38,6 @@ const MANY: usize = 1 << 16;
 
 /// Converts a log.
 pub(super) fn run(args: &Args, mut file: Tarmac) -> anyhow::Result<Verdict> {
-    if args.stf_version.is_some() {
-        bail!("{}: --stf-version is for STF; say --to stf or zstf", file.name());
-    }
     let container = args.to.and_then(To::tarmac).unwrap_or_else(|| by_name(&args.output));
     if let Some(level) = args.level.filter(|level| *level > 9 && matches!(container, Container::Gzip | Container::Xz)) {
         bail!("--level {level}: gzip and xz have levels from 0 to 9");
@@ -67,61 +61,37 @@ fn translate(args: &Args, file: &mut Tarmac, mut writer: Writer<Target>, to: Sty
         Converter::new(file.dialect(), to).with_big_endian(args.big_endian).with_continuations(args.continuations);
     let cannot = || format!("cannot write {}", args.output.display());
     let (mut lines, mut failed) = (Vec::new(), None);
+    // What goes through a pipe cannot be taken back: the first loss is one too many.
+    let stops = args.deny_loss && is_stream(&args.output);
     let end = file.each(&mut Progress::new(false), |place, line| {
         converter.line(place, line, &mut lines);
+        if stops && !converter.losses().is_empty() {
+            return false;
+        }
         if lines.len() >= MANY {
             failed = writer.write(&lines).err();
             lines.clear();
         }
         failed.is_none()
     })?;
+    let name = file.name().to_string();
+    let mut report = Report::new(args, (&name, "line"), to.name());
     converter.finish(&mut lines);
+    for (loss, count) in converter.losses().iter() {
+        report.add(loss.name(), loss.is_kept(), count.count, Some(count.first.line));
+    }
+    if report.is_denied() {
+        report.deny();
+        return Ok(Verdict::Problems);
+    }
     if let Some(error) = failed.or_else(|| writer.write(&lines).err()) {
         return Err(error).with_context(cannot);
     }
-    let losses = converter.losses();
-    if args.deny_loss && !losses.is_empty() {
-        tell(format_args!("{}: {} cannot say {losses}; nothing was written", file.name(), to.name()));
-        return Ok(Verdict::Problems);
-    }
     close(args, writer, &end)?;
-    report(args, file.name(), to, losses);
+    if args.is_kept(&end) {
+        report.tell();
+    }
     Ok(file.verdict(&end))
-}
-
-/// What was lost, and what was left as it was.
-fn report(args: &Args, name: &str, to: Style, losses: &Losses) {
-    if args.json {
-        return report_json(losses);
-    }
-    if !losses.is_empty() {
-        tell(format_args!("{name}: lost, since {} cannot say it: {losses}", to.name()));
-    }
-    let kept: Vec<String> =
-        losses.iter().filter(|(loss, _)| loss.is_kept()).map(|(loss, count)| kept(loss, count.count)).collect();
-    if !kept.is_empty() {
-        tell(format_args!("{name}: kept as they are: {}", kept.join(", ")));
-    }
-}
-
-/// The same for programs, on the standard error: the standard output may be the log.
-fn report_json(losses: &Losses) {
-    let mut line = String::new();
-    for (loss, count) in losses.iter() {
-        let mut object = Object::new(&mut line);
-        object.string("kind", if loss.is_kept() { "kept" } else { "lost" }).string("what", loss.name());
-        object.plain("count", count.count).plain("line", count.first.line);
-        // A closed error stream leaves nobody to tell.
-        let _ = object.finish(&mut io::stderr());
-    }
-}
-
-fn kept(loss: Loss, count: u64) -> String {
-    match loss {
-        Loss::Told => many(count, "line") + " of text",
-        Loss::Unknown => many(count, "line") + " not understood",
-        loss => many(count, loss.name()),
-    }
 }
 
 /// What the name of a log says about what it is stored in; a name that says nothing is that of plain text.

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use unspool::analyze::diff::{Around, Ending, Finding, Site, Summary, Why};
 use unspool::isa::{self, Disassembler, Xlen};
-use unspool::model::{Facet, Instruction, Isa};
+use unspool::model::{Facet, Instruction, Isa, Loss, Losses, Lost};
 
-use super::Report;
+use super::{Named, Report};
 use crate::cmd::many;
 
 /// How instructions read.
@@ -82,7 +82,7 @@ impl Report {
         self.before(around, out)?;
         for (side, letter) in LETTERS.iter().enumerate() {
             for site in &around.here[side] {
-                let place = self.sides[side].place(site);
+                let place = self.sides[side].place(site.place);
                 self.line(letter, site, &place, out)?;
             }
             if around.here[side].is_empty() {
@@ -115,13 +115,13 @@ impl Report {
     }
 
     fn both(&self, [a, b]: [&Site; 2]) -> String {
-        format!("A {}, B {}", self.sides[0].place(a), self.sides[1].place(b))
+        format!("A {}, B {}", self.sides[0].place(a.place), self.sides[1].place(b.place))
     }
 
     /// Where it is in both, with names.
     fn places(&self, sites: [Option<&Site>; 2]) -> String {
         let place = |side: usize| match sites[side] {
-            Some(site) => format!("{} {}", self.sides[side].name, self.sides[side].place(site)),
+            Some(site) => format!("{} {}", self.sides[side].name, self.sides[side].place(site.place)),
             None => format!("{} at its end", self.sides[side].name),
         };
         format!("{}, {}", place(0), place(1))
@@ -167,6 +167,7 @@ impl Report {
             for (count, name, more) in notes.iter().filter(|(count, ..)| *count > 0) {
                 writeln!(out, "{letter} has {}{more}", many(*count, name))?;
             }
+            self.untold(letter, &self.sides[side], &summary.untold[side], out)?;
             if let Some(damage) = &summary.damage[side] {
                 writeln!(out, "{letter} is damaged: {damage}")?;
             }
@@ -176,6 +177,23 @@ impl Report {
             writeln!(out, "{count} in loops cut by a start or a gap: only their code was compared")?;
         }
         Ok(())
+    }
+
+    /// What of a trace was not compared, since no step says it.
+    fn untold(&self, letter: &str, side: &Named, untold: &Losses, out: &mut dyn Write) -> io::Result<()> {
+        let place = |lost: Lost| side.place(lost.first);
+        let lost = untold.of(Loss::Unreadable);
+        if lost.count > 0 {
+            let lines = many(lost.count, side.unit());
+            writeln!(out, "{letter} has {lines} that cannot be read, the first is {}", place(lost))?;
+        }
+        let others = untold.iter().filter(|(loss, _)| *loss != Loss::Unreadable);
+        let others = others.map(|(loss, lost)| format!("{} × {} (first: {})", lost.count, loss.words(), place(lost)));
+        let others: Vec<String> = others.collect();
+        if others.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "{letter} has what no step says, and so was not compared: {}", others.join(", "))
     }
 
     fn verdict(&self, summary: &Summary, out: &mut dyn Write) -> io::Result<()> {

@@ -7,7 +7,7 @@ use unspool::formats::astf::write::{WriteOptions, Writer};
 use super::super::convert::by_name;
 use super::output::Files;
 use super::select::Wanted;
-use super::{Args, refuse_core, tell_pieces};
+use super::{Args, keep_damaged, nothing, refuse_core, tell_pieces};
 use crate::Verdict;
 use crate::astf::{Astf, End};
 use crate::target::Target;
@@ -35,7 +35,12 @@ pub(super) fn run(args: &Args, mut file: Astf) -> anyhow::Result<Verdict> {
     let sliced = match slice(file.reader(), &mut wanted, SliceOptions { split: args.split }, &mut files) {
         Ok(sliced) => sliced,
         Err(SliceError::Write(error)) => return Err(files.why(error)),
-        Err(SliceError::Read(error)) => return Ok(file.ended(error)?.verdict()),
+        Err(SliceError::Read(error)) => {
+            let end = file.ended(error)?;
+            keep_damaged(&name, files)?;
+            return Ok(end.verdict());
+        }
+        Err(SliceError::Empty(read)) => bail!("{name}: {}", nothing(read, "instruction")),
         Err(error @ SliceError::Pieces { .. }) => bail!("{name}: {error}: --split"),
         Err(error) => bail!("{name}: {error}"),
     };

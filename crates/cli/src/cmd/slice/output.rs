@@ -59,6 +59,11 @@ impl<'f, W> Files<'f, W> {
         Self { path, is_split, open: Box::new(open), file: None, count: 0, failed: None }
     }
 
+    /// Was a file begun?
+    pub(super) fn has_begun(&self) -> bool {
+        self.count > 0
+    }
+
     /// The last file is complete.
     pub(super) fn keep<T>(mut self) -> anyhow::Result<()>
     where

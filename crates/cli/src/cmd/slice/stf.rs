@@ -12,7 +12,7 @@ use super::super::convert::{container_by_name, open_writer};
 use super::super::{grouped, many};
 use super::output::Files;
 use super::select::Wanted;
-use super::{Args, refuse_core, tell_pieces};
+use super::{Args, keep_damaged, nothing, refuse_core, tell_pieces};
 use crate::Verdict;
 use crate::args::tell;
 use crate::astf::End;
@@ -55,8 +55,11 @@ pub(super) fn run(args: &Args, mut file: Stf) -> anyhow::Result<Verdict> {
         Err(SliceError::Write(error)) => return Err(files.why(error)),
         Err(SliceError::Read(error)) => {
             let end = file.ended(Err(error))?;
+            keep_damaged(&name, files)?;
             return Ok(verdict(&mut file, &end));
         }
+        Err(SliceError::NoTransaction(read)) => bail!("{name}: {}", nothing(read, "transaction")),
+        Err(SliceError::Empty(read)) => bail!("{name}: {}", nothing(read, "instruction")),
         Err(error @ SliceError::NoHeader) => {
             tell(format_args!("{name}: {error}"));
             return Ok(Verdict::Problems);

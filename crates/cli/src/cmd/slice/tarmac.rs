@@ -10,7 +10,7 @@ use unspool::formats::tarmac::slice::{SliceError, SliceOptions};
 use super::super::convert::{container_by_name, open_writer};
 use super::output::Files;
 use super::select::Wanted;
-use super::{Args, tell_pieces};
+use super::{Args, keep_damaged, nothing, tell_pieces};
 use crate::Verdict;
 use crate::args::tell;
 use crate::astf::End;
@@ -32,15 +32,21 @@ pub(super) fn run(args: &Args, mut file: Tarmac) -> anyhow::Result<Verdict> {
     let sliced = match file.slice(&mut wanted, options, &mut files) {
         Ok(sliced) => sliced,
         Err(SliceError::Write(error)) => return Err(files.why(error)),
-        Err(SliceError::Read(error)) => return Ok(file.verdict(&file.ended(Err(error))?)),
+        Err(SliceError::Read(error)) => {
+            let end = file.ended(Err(error))?;
+            keep_damaged(&name, files)?;
+            return Ok(file.verdict(&end));
+        }
         Err(error) => bail!("{name}: {error}"),
     };
     if sliced.pieces == 0 {
-        bail!("{name}: there is no such instruction among {}", sliced.seen);
+        bail!("{name}: {}", nothing(sliced.seen, "instruction"));
     }
     files.keep()?;
-    if sliced.has_no_time {
-        tell(format_args!("{name}: the first line of the cut has no time: it stands on a line before"));
+    if sliced.has_new_time {
+        tell(format_args!(
+            "{name}: the first line of the cut had no time of its own; it has that of the lines before it"
+        ));
     }
     tell_pieces(args, &name, sliced.instructions, sliced.pieces, wanted.is_cut_short);
     Ok(file.verdict(&End::Left))

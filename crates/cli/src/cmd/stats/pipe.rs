@@ -49,7 +49,8 @@ pub(super) fn open(args: &Args) -> anyhow::Result<Both> {
             Ok(Both { trace: Some(trace), again: of(args, &name, what, other)? })
         }
         _ => {
-            let trace = Astf::of(&name, Box::new(input), None, args.threads())?.map(Opened::Astf);
+            let trace =
+                Astf::of(&name, Box::new(input), None, args.threads(), Some(args.tarmac.hint))?.map(Opened::Astf);
             Ok(Both { trace, again: None })
         }
     }

@@ -55,7 +55,7 @@ fn what_is_lost_is_told_or_denied() {
     );
     let run = convert(&path, &out, &["--dialect", "fast-models", "--json"]);
     let first: Value = serde_json::from_str(run.err.lines().next().unwrap()).unwrap();
-    assert_eq!((&first["kind"], &first["what"], &first["line"]), (&"lost".into(), &"page order".into(), &3.into()));
+    assert_eq!((&first["kind"], &first["what"], &first["line"]), (&"lost".into(), &"page-order".into(), &3.into()));
 }
 
 #[test]

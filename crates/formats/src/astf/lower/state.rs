@@ -64,9 +64,11 @@ impl Known {
             (self.told.process, self.told.thread) = (context.process, context.thread);
         }
         (self.is_whole, self.is_vague) = (is_whole, is_whole && context.is_aarch64.is_none());
+        let is_derived = self.is_redirected && !self.tells_handler;
         if let Some(handler) = context.is_handler {
             (self.handler, self.tells_handler) = (Some(handler), true);
-        } else if self.told.level != before.level && !self.is_redirected {
+        } else if self.told.level != before.level && !is_derived || context.is_aarch64 == Some(false) {
+            // AArch32 has no such choice, and who else tells of it is silent here.
             self.handler = None;
         }
         if let Some(modes) = context.modes {

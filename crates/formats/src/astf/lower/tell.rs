@@ -1,6 +1,6 @@
 //! Steps in order, each with all that is known of it, as what the builder takes.
 
-use unspool_isa::Operation;
+use unspool_isa::{Operation, call_number};
 use unspool_model::{Branch, Context, Event, Gap, Instruction, Isa, Loss, SinkError, Step};
 
 use super::super::build::{self, BuildError, Effect, RecordSink};
@@ -212,6 +212,9 @@ impl<S: RecordSink> Lowerer<S> {
     /// Writes an instruction.
     #[inline]
     fn write(&mut self, open: &Open) -> Result<(), BuildError> {
+        if self.is_basic && open.word.access.operation == Operation::SupervisorCall {
+            return self.write_call(open);
+        }
         self.advance_to(open.time, open.place)?;
         self.arrive(open)?;
         if open.word.has_address && self.accesses.is_empty() {
@@ -263,6 +266,14 @@ impl<S: RecordSink> Lowerer<S> {
         Ok(())
     }
 
+    /// A call of the kernel that nobody tells the exception of: it raised one, whatever became of it.
+    fn write_call(&mut self, open: &Open) -> Result<(), BuildError> {
+        let call = build::Call { kind: build::CallKind::Svc, index: call_number(open.opcode) };
+        self.write_raised(open, build::Exception { class: 0, call: Some(call), target: 0 })?;
+        self.known.due = Due::Yes;
+        Ok(())
+    }
+
     /// An instruction was written.
     #[inline]
     fn go_on(&mut self) {
@@ -299,7 +310,10 @@ impl<S: RecordSink> Lowerer<S> {
     /// Nobody knows what became of it.
     fn leave_out(&mut self, open: &Open) -> Result<(), BuildError> {
         if !self.is_basic && !self.is_ending {
-            let what = "leads to where nobody knows";
+            let what = match open.word.flow {
+                Flow::Conditional => "has a condition, and nobody says whether it held",
+                _ => "leads to where nobody knows",
+            };
             return Err(BuildError::Effect { opcode: open.opcode, pc: open.address, what });
         }
         self.losses.add(Loss::Instructions, open.place);
@@ -465,6 +479,7 @@ fn words(gap: Gap) -> String {
         Gap::NoCode(address) => format!("there is no code at {address:#x}"),
         Gap::Damaged => "the trace is damaged".into(),
         Gap::Contradiction => "trace and code contradict each other".into(),
+        Gap::TransactionFailed => "a transaction failed, and what it did since its start did not happen".into(),
     }
 }
 

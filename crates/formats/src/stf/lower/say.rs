@@ -305,5 +305,6 @@ fn say_gap(saying: &mut Saying<'_>, gap: Gap) {
         Gap::NoCode(address) => saying.hex("no-code ", address),
         Gap::Damaged => saying.word("damaged"),
         Gap::Contradiction => saying.word("contradiction"),
+        Gap::TransactionFailed => saying.word("transaction-failed"),
     }
 }

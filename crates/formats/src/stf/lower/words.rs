@@ -359,6 +359,7 @@ fn gap(words: &mut Words<'_>) -> Option<Gap> {
         "no-code" => Gap::NoCode(hex(words.next()?)?),
         "damaged" => Gap::Damaged,
         "contradiction" => Gap::Contradiction,
+        "transaction-failed" => Gap::TransactionFailed,
         _ => return None,
     })
 }

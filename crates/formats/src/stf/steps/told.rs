@@ -8,13 +8,14 @@
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 
-use unspool_model::{Branch, Coverage, Direction, Event, Exception, ExceptionKind, Instruction, Isa, Step};
+use unspool_model::{Branch, Coverage, Direction, Event, Exception, ExceptionKind, Instruction, Isa, Losses, Step};
 
 use super::super::lift;
 use super::super::lower::words::{self, Part, Word};
 use super::super::names::{self, EventKind};
 use super::super::record::{MemAccess, Record, Register};
 use super::{DESTINATION, STATE};
+use crate::note;
 
 /// Tells groups as steps.
 pub(super) struct Told<'t> {
@@ -33,6 +34,8 @@ pub(super) struct Told<'t> {
     data: Vec<u8>,
     /// Names of registers.
     names: Vec<String>,
+    /// What no step tells.
+    pub(super) untold: Losses,
 }
 
 /// What a group has said of its instruction.
@@ -62,6 +65,7 @@ impl<'t> Told<'t> {
             access: None,
             data: Vec::new(),
             names: (0..=30).map(|number| format!("x{number}")).collect(),
+            untold: Losses::default(),
         }
     }
 
@@ -170,7 +174,10 @@ impl<'t> Told<'t> {
     }
 
     fn comment(&mut self, group: &lift::Instruction<'_>, text: &[u8]) -> ControlFlow<()> {
-        let Some((part, word)) = words::parse(text) else { return self.note(group, &String::from_utf8_lossy(text)) };
+        let Some((part, word)) = words::parse(text) else {
+            let text = note::text(text, group.place.record, &mut self.untold);
+            return self.note(group, &text);
+        };
         match part {
             Part::Same => {}
             Part::Now => self.close()?,

@@ -10,7 +10,8 @@ use super::rules::RuleId;
 const AARCH32: [&[u8]; 9] = [b"usr", b"sys", b"svc", b"abt", b"und", b"irq", b"fiq", b"hyp", b"mon"];
 const AARCH64: [&[u8]; 7] = [b"el0t", b"el1t", b"el1h", b"el2t", b"el2h", b"el3t", b"el3h"];
 const M_PROFILE: [&[u8]; 4] = [b"thrd", b"hndl", b"thread", b"handler"];
-const SECURITY: [&[u8]; 5] = [b"_ns", b"_n", b"_s", b"_rt", b"_rl"];
+/// The last says that nobody knows.
+const SECURITY: [&[u8]; 6] = [b"_ns", b"_n", b"_s", b"_rt", b"_rl", b"_-"];
 
 /// Checks what an instruction line says by itself.
 pub(super) fn check(instruction: &Instruction<'_>, is_rev3: bool, out: &mut Out<'_>) {

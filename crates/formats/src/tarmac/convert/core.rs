@@ -2,7 +2,8 @@
 
 use unspool_isa::{Facts, Isa};
 
-use super::super::record::{Instruction, InstructionSet, Stamp};
+use super::super::record::{Exception, Instruction, InstructionSet, Stamp};
+use super::super::write::vectors::is_m_profile;
 use super::before::Before;
 use super::memory::{Cuts, Run};
 use super::opcode::{facts_of, is_branch, unit};
@@ -25,13 +26,25 @@ pub(super) struct Core {
     /// An asynchronous event that may turn out to be the cause of an exception.
     pub(super) asynchronous: Option<Vec<u8>>,
     /// An exception was taken since the last instruction.
-    pub(super) has_exception: bool,
+    pub(super) taken: Option<Taken>,
+    /// A BR line for it was written.
+    pub(super) is_taken_told: bool,
     /// BR lines tell which branches are taken.
     pub(super) has_branches: bool,
-    /// The target that a BR line said.
+    /// The target that a BR line said, and the instruction set there.
     pub(super) target: Option<u64>,
+    pub(super) target_set: Option<InstructionSet>,
     pub(super) is_m_profile: bool,
     pub(super) is_fiq: bool,
+}
+
+/// An exception that was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// It leads to where execution goes on.
+    Exception,
+    /// A reset leads to where its event says, if anybody says: a debugger may have led elsewhere since.
+    Reset(Option<u64>),
 }
 
 /// An instruction, as far as what follows needs it.
@@ -59,9 +72,11 @@ impl Core {
             before: Before::default(),
             cuts: Cuts::default(),
             asynchronous: None,
-            has_exception: false,
+            taken: None,
+            is_taken_told: false,
             has_branches: false,
             target: None,
+            target_set: None,
             is_m_profile: false,
             is_fiq: false,
         }
@@ -72,8 +87,8 @@ impl Core {
         let mode = instruction.mode;
         self.is_m_profile = [&b"thr"[..], b"hand", b"hndl"].iter().any(|start| mode.starts_with(start));
         self.is_fiq = mode.starts_with(b"fiq");
-        self.has_exception = false;
-        self.target = None;
+        (self.taken, self.is_taken_told) = (None, false);
+        (self.target, self.target_set) = (None, None);
         self.last = Some(Last {
             address: instruction.address,
             length: instruction.length,
@@ -95,11 +110,48 @@ impl Core {
         if self.last.is_some_and(|last| last.set == Some(InstructionSet::O)) { 16 } else { 8 }
     }
 
-    /// The address that an event is about: of the instruction that caused it, or of the one that would have been next.
-    pub(super) fn event_address(&self, is_asynchronous: bool) -> u64 {
-        let Some(last) = self.last else { return 0 };
-        let next = self.target.or_else(|| last.target()).or_else(|| last.behind());
-        if is_asynchronous { next.unwrap_or(0) } else { last.address.unwrap_or(0) }
+    /// An exception is taken, and no line says yet where it leads.
+    pub(super) fn take(&mut self, taken: Taken) {
+        (self.taken, self.is_taken_told) = (Some(taken), false);
+        (self.target, self.target_set) = (None, None);
+    }
+
+    /// A BR line says where execution goes on.
+    pub(super) fn lead(&mut self, target: u64, set: Option<InstructionSet>) {
+        self.has_branches = true;
+        (self.target, self.target_set) = (Some(target), set);
+        self.is_taken_told = self.taken.is_some();
+        if let Some(last) = &mut self.last {
+            last.is_told = true;
+        }
+    }
+
+    /// The address that an event is about, if lines of Rev 3 tell it: that of the instruction that caused it, or where the
+    /// interrupted program goes on. On M-profile a call returns behind itself.
+    pub(super) fn event_address(&self, exception: &Exception<'_>, is_asynchronous: bool) -> Option<u64> {
+        const CALL: i64 = 11;
+        let is_call = exception.vector == Some(CALL) && is_m_profile(CALL, exception.name);
+        match self.last {
+            _ if is_asynchronous || is_call => self.next(),
+            _ if self.taken.is_some() => self.target,
+            last => last.and_then(|last| last.address),
+        }
+    }
+
+    /// Where execution goes on, as far as lines of Rev 3 tell before the next instruction.
+    fn next(&self) -> Option<u64> {
+        if self.target.is_some() || self.taken.is_some() {
+            return self.target;
+        }
+        let last = self.last?;
+        let facts = last.facts?;
+        let is_skipped = !last.is_executed && last.set != Some(InstructionSet::O);
+        match facts.target {
+            _ if is_skipped || !is_branch(&facts) => last.behind(),
+            // One that was taken would have a BR line.
+            Some(_) if facts.conditional => last.behind().filter(|_| self.has_branches),
+            target => target.map(|target| target.address),
+        }
     }
 }
 
@@ -118,6 +170,18 @@ impl Last {
     /// Is it a branch that may not be taken, and says nothing of that?
     pub(super) fn is_open(&self) -> bool {
         self.is_executed && self.facts.is_some_and(|facts| facts.conditional && facts.target.is_some())
+    }
+
+    /// Is it a branch that was skipped, of which Rev 3 has no word for that?
+    pub(super) fn is_skipped_branch(&self) -> bool {
+        let facts = self.facts.filter(|_| !self.is_executed && self.set == Some(InstructionSet::O));
+        facts.is_some_and(|facts| facts.conditional && facts.target.is_some())
+    }
+
+    /// The target that its opcode says is the address behind it.
+    pub(super) fn leads_behind(&self) -> bool {
+        let target = self.facts.and_then(|facts| facts.target).map(|target| target.address);
+        target.is_some() && target == self.behind()
     }
 
     /// Where it went, and the instruction set there, if it is a branch that was taken; `next` is where execution goes on.

@@ -58,7 +58,7 @@ losses! {
     AccessPhysical "physical address of a part of an access" false;
     /// The context of a register that its name does not say.
     Context "context of a register" false;
-    /// The address or mode of an event that is not that of its instruction.
+    /// The address, mode or argument of an event that no line of Rev 3 says.
     EventDetail "detail of an event" false;
     /// The target of a branch that is not where execution goes on.
     Target "target of a branch" false;

@@ -5,10 +5,11 @@ use super::super::record::{
     Stamp, Tag,
 };
 use super::super::value::Value;
-use super::super::write::{Style, Writer};
+use super::super::write::{Style, Writer, push_address, push_hex};
+use super::core::Taken;
 use super::memory::{Kind, Run, bytes_of, has_detail, push_number, runs};
 use super::names::{event_of, spell_mode, spell_register};
-use super::{Converter, LONGEST, Loss};
+use super::{Converter, Hold, LONGEST, Loss};
 
 impl Converter {
     pub(super) fn say_in_fast_models(&mut self, core: usize, stamp: Stamp, line: &Line<'_>) {
@@ -32,9 +33,12 @@ impl Converter {
             Record::Access(access) => self.rewrite_access(core, stamp, access, line),
             Record::Picture(picture) => self.take_picture(core, stamp, picture),
             Record::Branch(branch) => {
-                let known = &mut self.cores[core];
-                (known.has_branches, known.target) = (true, Some(branch.target));
-                self.resolve(core, None);
+                self.cores[core].lead(branch.target, branch.set);
+                match self.cores[core].taken {
+                    None => self.resolve(core, None),
+                    Some(Taken::Exception) => {}
+                    Some(Taken::Reset(_)) => self.say_start(core, branch.target),
+                }
             }
             record => {
                 self.emit(core, stamp, *record);
@@ -48,7 +52,7 @@ impl Converter {
         self.resolve(core, None);
         let known = &self.cores[core];
         // No instruction tells where execution goes on. A direct branch says so itself.
-        let certain = known.last.filter(|_| !known.has_exception).and_then(|last| last.target());
+        let certain = known.last.filter(|_| known.taken.is_none()).and_then(|last| last.target());
         if known.target.is_some() && known.target != certain {
             self.lose(Loss::Target);
         }
@@ -68,7 +72,14 @@ impl Converter {
             return self.keep(Loss::Instruction, line);
         };
         self.resolve(core, Some(address));
-        if self.cores[core].target.is_some_and(|target| target != address) {
+        self.end_reset(core);
+        let known = &self.cores[core];
+        let is_target_lost = match known.taken {
+            // Its event says where it leads, but not in which instruction set.
+            Some(Taken::Reset(_)) => known.target_set.is_some() && known.target_set != instruction.set,
+            _ => known.target.is_some_and(|target| target != address),
+        };
+        if is_target_lost {
             self.lose(Loss::Target);
         }
         let number = instruction.number.unwrap_or(self.cores[core].number.wrapping_add(1));
@@ -88,19 +99,20 @@ impl Converter {
         self.cores[core].arrive(instruction);
         let is_open = instruction.tag == Tag::Es && self.cores[core].last.is_some_and(|last| last.is_open());
         if let Some(at) = at.filter(|_| is_open) {
-            self.holds.push((core, start + at + 1));
+            self.holds.push(Hold { core, at: start + at + 1, reset: None });
         }
     }
 
     /// Was the last branch taken? Either a BR line says so, or where execution goes on.
     fn resolve(&mut self, core: usize, next: Option<u64>) {
-        let Some(index) = self.holds.iter().position(|hold| hold.0 == core) else { return };
-        let (_, at) = self.holds.remove(index);
+        let is_branch = |hold: &Hold| hold.core == core && hold.reset.is_none();
+        let Some(index) = self.holds.iter().position(is_branch) else { return };
+        let Hold { at, .. } = self.holds.remove(index);
         let known = &self.cores[core];
         let Some(last) = known.last else { return };
         let is_taken = match next {
             _ if known.target.is_some() => true,
-            Some(next) if Some(next) == last.behind() => last.target() == last.behind(),
+            Some(next) if Some(next) == last.behind() => last.leads_behind() && !known.has_branches,
             Some(next) if Some(next) == last.target() => true,
             _ => !known.has_branches,
         };
@@ -117,10 +129,38 @@ impl Converter {
         };
         let is_asynchronous = exception.is_step || known.asynchronous.is_some();
         known.asynchronous = None;
-        let value = Some(known.event_address(is_asynchronous));
-        (known.has_exception, known.target) = (true, None);
+        self.resolve(core, None);
+        self.end_reset(core);
+        let is_reset = name.eq_ignore_ascii_case(b"CoreEvent_Reset");
+        let known = &mut self.cores[core];
+        let value = known.event_address(exception, is_asynchronous).filter(|_| !is_reset);
+        known.take(if is_reset { Taken::Reset(None) } else { Taken::Exception });
         let event = Event { value, mode: b"", number: Some(number), name: &name, is_exception: true };
         self.emit(core, stamp, Record::Event(event));
+        if is_reset {
+            // The name and the end of the line stand behind it.
+            let at = self.buffer.len().saturating_sub(name.len() + 2);
+            self.holds.push(Hold { core, at, reset: Some(number) });
+        }
+    }
+
+    /// A BR line says where a reset leads: so does its event now.
+    fn say_start(&mut self, core: usize, target: u64) {
+        let Some(index) = self.holds.iter().position(|hold| hold.core == core && hold.reset.is_some()) else {
+            return self.lose(Loss::Target);
+        };
+        let Hold { at, reset, .. } = self.holds.remove(index);
+        let mut said = vec![b' '];
+        push_address(&mut said, target);
+        said.push(b' ');
+        push_hex(&mut said, u64::from(reset.unwrap_or_default()), 8);
+        self.holds.iter_mut().filter(|hold| hold.at >= at).for_each(|hold| hold.at += said.len());
+        self.buffer.splice(at..at, said);
+    }
+
+    /// No line says where a reset leads.
+    fn end_reset(&mut self, core: usize) {
+        self.holds.retain(|hold| hold.core != core || hold.reset.is_none());
     }
 
     fn spell_register(&mut self, core: usize, stamp: Stamp, register: &Register<'_>) {

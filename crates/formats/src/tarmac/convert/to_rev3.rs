@@ -4,6 +4,7 @@ use super::super::record::{
     Access, Branch, Event, Exception, Instruction, InstructionSet, Line, Picture, Purpose, Record, Register, Stamp, Tag,
 };
 use super::super::write::Style;
+use super::core::Taken;
 use super::memory::{Cuts, Kind, Run, bytes_of, has_detail, runs};
 use super::names::{event_of, exception_of, spell_mode, spell_register};
 use super::{Converter, Loss};
@@ -23,20 +24,18 @@ impl Converter {
             Record::Access(access) => self.access(core, stamp, access, line),
             Record::Picture(picture) => self.picture(core, stamp, picture),
             Record::Branch(branch) => {
-                if let Some(last) = &mut self.cores[core].last {
-                    last.is_told = true;
-                }
-                self.cores[core].has_exception = false;
+                self.cores[core].lead(branch.target, branch.set);
                 self.effect(core, stamp, Record::Branch(*branch));
             }
             Record::Asynchronous(_) => self.start(core, stamp, line.record),
-            Record::Exception(exception) if exception.is_step => {
-                self.start(core, stamp, line.record);
-                self.cores[core].has_exception = true;
-            }
-            Record::Exception(_) => {
-                self.cores[core].has_exception = true;
-                self.effect(core, stamp, line.record);
+            Record::Exception(exception) => {
+                if exception.is_step {
+                    self.start(core, stamp, line.record);
+                } else {
+                    self.effect(core, stamp, line.record);
+                }
+                let is_reset = is_reset(exception.name);
+                self.cores[core].take(if is_reset { Taken::Reset(None) } else { Taken::Exception });
             }
             record => self.effect(core, stamp, *record),
         }
@@ -44,6 +43,7 @@ impl Converter {
 
     /// The branch that the log ends with.
     pub(super) fn end_rev3(&mut self, core: usize) {
+        self.count_skipped(core, None);
         self.tell_branch(core, None);
     }
 
@@ -56,6 +56,7 @@ impl Converter {
 
     /// A step that is no instruction.
     fn start(&mut self, core: usize, stamp: Stamp, record: Record<'_>) {
+        self.count_skipped(core, None);
         self.tell_branch(core, None);
         self.emit(core, stamp, record);
         self.cores[core].step = Some(stamp);
@@ -63,6 +64,7 @@ impl Converter {
 
     fn step(&mut self, core: usize, stamp: Stamp, instruction: &Instruction<'_>, line: &Line<'_>) {
         let Some(set) = instruction.set else { return self.keep(Loss::Instruction, line) };
+        self.count_skipped(core, instruction.address);
         self.tell_branch(core, instruction.address.map(|address| (address, set)));
         self.count_losses(core, instruction, set);
         let mut mode = std::mem::take(&mut self.spelled);
@@ -95,20 +97,38 @@ impl Converter {
         }
     }
 
+    /// That a branch of AArch64 was skipped, the lack of a BR line says where others have one, or that execution goes on
+    /// behind it and not at its target.
+    fn count_skipped(&mut self, core: usize, next: Option<u64>) {
+        let known = &mut self.cores[core];
+        let is_clear = known.has_branches;
+        let Some(last) = known.last.as_mut().filter(|last| last.is_skipped_branch() && !last.is_told) else { return };
+        last.is_told = true;
+        if !is_clear && (next.is_none() || next != last.behind() || last.leads_behind()) {
+            self.lose(Loss::Skipped);
+        }
+    }
+
     /// The BR line of the last instruction, or of the exception behind it; `next` is where execution goes on.
     fn tell_branch(&mut self, core: usize, next: Option<(u64, InstructionSet)>) {
         let known = &mut self.cores[core];
-        let went = match &known.last {
-            _ if known.has_exception => next,
-            Some(last) if !last.is_told => last.went(next),
-            _ => None,
+        let went = match (known.taken, &known.last) {
+            (Some(_), _) if known.is_taken_told => None,
+            (Some(Taken::Reset(Some(target))), _) => match next {
+                Some((_, set)) => Some((target, set)),
+                None => {
+                    known.is_taken_told = true;
+                    return self.lose(Loss::EventDetail);
+                }
+            },
+            (Some(Taken::Reset(None)), _) => None,
+            (Some(Taken::Exception), _) => next,
+            (None, Some(last)) if !last.is_told => last.went(next),
+            (None, _) => None,
         };
         let Some((target, set)) = went else { return };
         let stamp = if known.name.is_none() { Stamp::Absent } else { known.step.unwrap_or(Stamp::Absent) };
-        if let Some(last) = &mut known.last {
-            last.is_told = true;
-        }
-        known.has_exception = false;
+        known.lead(target, Some(set));
         self.emit(core, stamp, Record::Branch(Branch { target, digits: 0, set: Some(set) }));
     }
 
@@ -116,31 +136,35 @@ impl Converter {
         let found = if event.is_exception { exception_of(event) } else { None };
         let Some((vector, name, is_asynchronous)) = found else { return self.keep(Loss::Event, line) };
         let exception = Exception { is_step: is_asynchronous, vector: Some(vector), name: name.as_bytes() };
-        self.count_event(core, event, &exception);
+        self.count_skipped(core, None);
+        let is_reset = is_reset(exception.name);
         if is_asynchronous {
             // Where an indirect branch went, the interrupt says that came instead of its target.
-            let set = self.cores[core].last.and_then(|last| last.set);
+            let set = self.cores[core].last.and_then(|last| last.set).filter(|_| !is_reset);
             self.tell_branch(core, event.value.zip(set));
+        }
+        self.count_event(core, event, &exception, line.raw);
+        if is_asynchronous {
             self.emit(core, stamp, Record::Exception(exception));
             self.cores[core].step = Some(stamp);
         } else {
             self.effect(core, stamp, Record::Exception(exception));
         }
-        self.cores[core].has_exception = true;
+        self.cores[core].take(if is_reset { Taken::Reset(event.value) } else { Taken::Exception });
     }
 
-    /// What of an event cannot be told from its exception?
-    fn count_event(&mut self, core: usize, event: &Event<'_>, exception: &Exception<'_>) {
+    /// What of an event cannot be told from its exception? Where a reset leads, its BR line says.
+    fn count_event(&mut self, core: usize, event: &Event<'_>, exception: &Exception<'_>, raw: &[u8]) {
         let known = &self.cores[core];
-        let went = known.last.and_then(|last| last.went(event.value.zip(last.set))).map(|(target, _)| target);
-        let address = match went {
-            Some(target) if exception.is_step => target,
-            _ => known.event_address(exception.is_step),
-        };
-        let is_same = event.value.is_none_or(|value| value == address)
+        let address = known.event_address(exception, exception.is_step);
+        let has_address = is_reset(exception.name) || event.value.is_none_or(|value| Some(value) == address);
+        // Without an address there is no number either.
+        let has_number = |number| event.number == Some(number) || event.value.is_none();
+        let is_same = has_address
             && event.mode.is_empty()
+            && !has_argument(event, raw)
             && event_of(exception, known.is_m_profile)
-                .is_some_and(|(number, name)| event.number == Some(number) && event.name == name);
+                .is_some_and(|(number, name)| has_number(number) && event.name == name);
         if !is_same {
             self.lose(Loss::EventDetail);
         }
@@ -216,6 +240,19 @@ impl Converter {
             self.effect(core, stamp, Record::Picture(Picture { is_continuation, ..*picture }));
         });
     }
+}
+
+fn is_reset(name: &[u8]) -> bool {
+    name == b"Reset"
+}
+
+/// Has the number of an event more than 32 bits? The upper ones are what a call was given.
+fn has_argument(event: &Event<'_>, raw: &[u8]) -> bool {
+    let raw = raw.trim_ascii_end();
+    let before = &raw[..raw.len().saturating_sub(event.name.len())];
+    let number = before.trim_ascii_end().rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+    let upper = &number[..number.len().saturating_sub(8)];
+    event.value.is_some() && event.number.is_some() && upper.iter().any(|digit| !matches!(digit, b'0' | b'x'))
 }
 
 fn is_conditional(instruction: &Instruction<'_>) -> bool {

@@ -36,11 +36,33 @@ pub struct Step {
     pub exceptions: Vec<Raised>,
     /// Where a branch goes, if a line says so.
     pub branch: Option<Branch>,
+    /// Registers and accesses whose lines have another time than the instruction or exception that they belong to.
+    pub strays: Strays,
+    /// The time of the last instruction or exception, or of the first line.
+    now: Option<Time>,
     text: Vec<u8>,
     bytes: Vec<u8>,
     known: Vec<bool>,
     is_begun: bool,
     room: Bytes,
+}
+
+/// How many lines have a time of their own, and the first of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Strays {
+    /// How many.
+    pub count: u64,
+    /// The line.
+    pub first: u64,
+}
+
+impl Strays {
+    fn add(&mut self, count: usize, line: u64) {
+        if self.count == 0 {
+            self.first = line;
+        }
+        self.count += count as u64;
+    }
 }
 
 /// Why a step is.
@@ -93,6 +115,8 @@ pub struct Written {
     pub bits: Option<(u16, u16)>,
     /// What it holds, as it was written; see [`Step::value`].
     pub value: Span,
+    /// What stands behind the value.
+    pub notes: Span,
 }
 
 /// An access to memory.
@@ -130,6 +154,8 @@ pub struct Accessed {
 pub struct Raised {
     /// The line.
     pub line: u64,
+    /// When; inherited from the line before if its own does not say.
+    pub time: Option<Time>,
     /// The offset of the vector, or the number of the exception.
     pub vector: Option<i64>,
     /// Its name.
@@ -176,7 +202,7 @@ impl Step {
 
     pub(super) fn clear(&mut self) {
         self.cause = Cause::Start;
-        (self.branch, self.is_begun) = (None, false);
+        (self.branch, self.is_begun, self.strays) = (None, false, Strays::default());
         self.registers.clear();
         self.accesses.clear();
         self.exceptions.clear();
@@ -191,10 +217,11 @@ impl Step {
         match &line.record {
             Record::Instruction(instruction) => self.cause = Cause::Instruction(self.executed(instruction)),
             Record::Asynchronous(name) => self.cause = Cause::Asynchronous(self.keep(name)),
-            Record::Exception(exception) => self.exception(place.line, exception),
+            Record::Exception(exception) => self.exception(place.line, time, exception),
             Record::Event(event) if event.is_exception => {
-                let name = self.keep(event.name);
-                self.exceptions.push(Raised { line: place.line, vector: event.number.map(i64::from), name });
+                let (vector, name) = (event.number.map(i64::from), self.keep(event.name));
+                self.exceptions.push(Raised { line: place.line, time, vector, name });
+                self.now = time;
             }
             Record::Register(register) => self.register(place.line, register),
             Record::Access(access) | Record::Transfer(access) => self.access(place.line, access, is_big),
@@ -203,8 +230,20 @@ impl Step {
             _ => return,
         }
         if !self.is_begun || is_cause(&line.record) {
-            (self.place, self.time, self.is_begun) = (place, time, true);
+            self.begin(place, time);
+        } else if time != self.now && is_effect(&line.record) {
+            self.strays.add(1, place.line);
         }
+    }
+
+    /// This is its cause, or its first line.
+    #[inline]
+    fn begin(&mut self, place: Place, time: Option<Time>) {
+        if self.is_begun && time != self.time {
+            // Effects that came before their cause.
+            self.strays.add(self.registers.len() + self.accesses.len(), self.place.line);
+        }
+        (self.place, self.time, self.now, self.is_begun) = (place, time, time, true);
     }
 
     fn keep(&mut self, text: &[u8]) -> Span {
@@ -228,12 +267,13 @@ impl Step {
         }
     }
 
-    fn exception(&mut self, line: u64, exception: &Exception<'_>) {
+    fn exception(&mut self, line: u64, time: Option<Time>, exception: &Exception<'_>) {
         let name = self.keep(exception.name);
         if exception.is_step {
             self.cause = Cause::Asynchronous(name.clone());
         }
-        self.exceptions.push(Raised { line, vector: exception.vector, name });
+        self.exceptions.push(Raised { line, time, vector: exception.vector, name });
+        self.now = time;
     }
 
     fn register(&mut self, line: u64, register: &Register<'_>) {
@@ -243,6 +283,7 @@ impl Step {
             context: self.keep(register.context),
             bits: register.bits,
             value: self.keep(register.value.0),
+            notes: if register.notes.is_empty() { Span::default() } else { self.keep(register.notes) },
         };
         self.registers.push(written);
     }
@@ -326,7 +367,7 @@ impl Step {
                 other.registers.push(register);
                 continue;
             }
-            for span in [&mut register.name, &mut register.context, &mut register.value] {
+            for span in [&mut register.name, &mut register.context, &mut register.value, &mut register.notes] {
                 *span = self.keep(other.text(span));
             }
             self.registers.push(register);
@@ -350,6 +391,10 @@ impl Step {
 
 fn is_cause(record: &Record<'_>) -> bool {
     matches!(record, Record::Instruction(_) | Record::Asynchronous(_))
+}
+
+fn is_effect(record: &Record<'_>) -> bool {
+    matches!(record, Record::Register(_) | Record::Access(_) | Record::Picture(_))
 }
 
 /// Something that an instruction did.

@@ -8,7 +8,7 @@ use super::super::write::Style;
 const LONGEST: usize = 2048;
 
 /// The name of a register as lines spell it; `None`: no line can.
-pub(super) fn spell<'n>(style: Style, name: &str, room: &'n mut [u8; 32]) -> Option<&'n [u8]> {
+pub(super) fn spell<'n>(style: Style, name: &str, room: &'n mut [u8; 32]) -> Option<&'n mut [u8]> {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'(' | b'<' | b'[');
     let room = room.get_mut(..name.len()).filter(|_| !name.is_empty() && name.bytes().all(is_plain))?;
     room.copy_from_slice(name.as_bytes());
@@ -19,17 +19,47 @@ pub(super) fn spell<'n>(style: Style, name: &str, room: &'n mut [u8; 32]) -> Opt
     Some(room)
 }
 
-/// The bits that are written, if it is not the register from its first one on. `None`: no line can say this.
+/// Is it the lower half of a general register of AArch64? Lines have a name for that, which says that the upper half
+/// becomes zero.
+pub(super) fn is_word(write: &RegisterWrite<'_>) -> bool {
+    write.low == 0 && write.bytes.len() == 4 && numbered(write.name, b'x')
+}
+
+/// The bits that are written, if it is not all of the register. `None`: no line can say this.
 pub(super) fn bits(write: &RegisterWrite<'_>) -> Option<Option<(u16, u16)>> {
     let length = write.bytes.len();
     if length == 0 || length > LONGEST {
         return None;
     }
-    if write.low == 0 {
+    if write.low == 0 && whole(write.name).is_none_or(|whole| length >= whole) {
         return Some(None);
     }
     let high = usize::from(write.low) + length * 8 - 1;
     u16::try_from(high).ok().map(|high| Some((high, write.low)))
+}
+
+/// How many bytes a register has at least, if its name tells. Fewer are a part of it, and would be read as all of it.
+fn whole(name: &str) -> Option<usize> {
+    match name {
+        "cpsr" | "fpcr" | "fpsr" => Some(4),
+        "sp_el0" | "sp_el1" | "sp_el2" | "sp_el3" => Some(8),
+        name if numbered(name, b'x') => Some(8),
+        name if numbered(name, b'r') => Some(4),
+        name if numbered(name, b'v') || numbered(name, b'q') => Some(16),
+        // Without bits it would be read as a part of another; see `is_word`.
+        name if numbered(name, b'w') => Some(usize::MAX),
+        _ => None,
+    }
+}
+
+/// Is it this letter and a number?
+fn numbered(name: &str, letter: u8) -> bool {
+    match name.as_bytes() {
+        [first, digits @ ..] => {
+            *first == letter && matches!(digits.len(), 1 | 2) && digits.iter().all(u8::is_ascii_digit)
+        }
+        [] => false,
+    }
 }
 
 /// The digits of a value, the highest first. True: of some, only a part of the bits is known, and is lost.
@@ -59,10 +89,40 @@ mod tests {
             [("x0", Some("X0")), ("r0", Some("r0")), ("cpsr", Some("cpsr")), ("", None), ("a b", None), ("a(b", None)];
         for (name, expected) in rows {
             let mut room = [0; 32];
-            let spelled = spell(Style::FastModels, name, &mut room).map(String::from_utf8_lossy);
+            let spelled = spell(Style::FastModels, name, &mut room).map(|name| String::from_utf8_lossy(name));
             assert_eq!(spelled.as_deref(), expected, "{name}");
         }
-        assert_eq!(spell(Style::Rev3, "r0", &mut [0; 32]), Some(&b"R0"[..]));
+        assert_eq!(spell(Style::Rev3, "r0", &mut [0; 32]).as_deref(), Some(&b"R0"[..]));
+    }
+
+    #[test]
+    fn a_part_of_a_register_has_its_bits() {
+        let rows = [
+            ("v5", 0, 8, Some((63, 0))),
+            ("v5", 0, 16, None),
+            // That of a longer vector.
+            ("v5", 0, 32, None),
+            ("v5", 64, 8, Some((127, 64))),
+            ("q1", 0, 4, Some((31, 0))),
+            ("x3", 0, 8, None),
+            ("x3", 0, 2, Some((15, 0))),
+            ("w3", 0, 4, Some((31, 0))),
+            ("r3", 0, 4, None),
+            ("r3", 0, 1, Some((7, 0))),
+            ("cpsr", 0, 4, None),
+            ("cpsr", 0, 1, Some((7, 0))),
+            ("sp_el1", 0, 4, Some((31, 0))),
+            // Predicates and system registers are as wide as producers write them.
+            ("p2", 0, 2, None),
+            ("sctlr_el1", 0, 4, None),
+        ];
+        for (name, low, length, expected) in rows {
+            let bytes = vec![(0, 0xff); length];
+            assert_eq!(bits(&RegisterWrite { name, low, bytes: &bytes }), Some(expected), "{name}");
+        }
+        let bytes = [(0, 0xff); 4];
+        assert!(is_word(&RegisterWrite { name: "x3", low: 0, bytes: &bytes }));
+        assert!(!is_word(&RegisterWrite { name: "r3", low: 0, bytes: &bytes }));
     }
 
     #[test]

@@ -104,6 +104,22 @@ impl<'a> Remark<'a> {
     }
 }
 
+/// The remark by which a piece of a log says that something was left out before it. `core`: the name of the core that it
+/// is about, where there are several.
+pub(in super::super) fn write_seam(core: Option<&[u8]>, out: &mut Vec<u8>) {
+    out.extend_from_slice(MARK.as_bytes());
+    out.extend_from_slice(b"gap start");
+    if let Some(core) = core {
+        out.extend_from_slice(b" core=");
+        out.extend_from_slice(core);
+    }
+}
+
+/// The name of the core that the seam between two pieces is about, if the comment is one and says so.
+pub(in super::super) fn seam_core(comment: &[u8]) -> Option<&[u8]> {
+    comment.strip_prefix(MARK.as_bytes())?.strip_prefix(b"gap start core=")
+}
+
 fn word(out: &mut Vec<u8>, text: &str) {
     out.push(b' ');
     out.extend_from_slice(text.as_bytes());
@@ -332,12 +348,13 @@ fn gap_name(gap: Gap) -> &'static str {
         Gap::NoCode(_) => "no-code",
         Gap::Damaged => "damaged",
         Gap::Contradiction => "contradiction",
+        Gap::TransactionFailed => "transaction-failed",
     }
 }
 
 fn parse_gap(rest: &str) -> Option<Gap> {
     let (key, value) = fields(rest).next()?;
-    let plain = [Gap::Start, Gap::Overflow, Gap::Discard, Gap::Damaged, Gap::Contradiction];
+    let plain = [Gap::Start, Gap::Overflow, Gap::Discard, Gap::Damaged, Gap::Contradiction, Gap::TransactionFailed];
     match key {
         "no-code" => Some(Gap::NoCode(number(value)?)),
         key => plain.into_iter().find(|gap| gap_name(*gap) == key),
@@ -471,6 +488,7 @@ mod tests {
             ),
             (step(Event::Gap(Gap::Overflow)), "gap overflow"),
             (step(Event::Gap(Gap::NoCode(0x20))), "gap no-code=0x20"),
+            (step(Event::Gap(Gap::TransactionFailed)), "gap transaction-failed"),
             (Remark::Step { event: Event::Note, time: Some(None), text: "a text=b" }, "note time=none text=a text=b"),
             (Remark::More("x"), "more text=x"),
             (
@@ -484,6 +502,18 @@ mod tests {
             let line = text(&remark);
             assert_eq!(line, format!("# unspool {expected}"));
             assert_eq!(Remark::parse(line.as_bytes()), Some(remark), "{line}");
+        }
+    }
+
+    #[test]
+    fn seams_name_their_core() {
+        for (core, expected) in [(None, "# unspool gap start"), (Some(&b"cpu1"[..]), "# unspool gap start core=cpu1")] {
+            let mut line = Vec::new();
+            write_seam(core, &mut line);
+            assert_eq!(String::from_utf8_lossy(&line), expected);
+            let gap = Remark::Step { event: Event::Gap(Gap::Start), time: None, text: "" };
+            assert_eq!(Remark::parse(&line), Some(gap));
+            assert_eq!(seam_core(&line), core);
         }
     }
 

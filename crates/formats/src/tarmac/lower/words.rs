@@ -29,7 +29,8 @@ pub(super) fn isa_of_facts(isa: Isa) -> unspool_isa::Isa {
 }
 
 /// Adds the mode, if it says no more than is known. Of AArch32 the level alone tells user and hypervisor mode. Where
-/// there is none, Fast Models need dashes, so that nobody takes the log for that of a core without modes.
+/// there is none, Fast Models need dashes, so that nobody takes the log for that of a core without modes. A dash also
+/// stands for a stack pointer or a Security state that nobody says: in Rev 3 none at all would mean Secure.
 pub(super) fn push_mode(style: Style, context: &Context, is_a64: bool, out: &mut Vec<u8>) {
     let name = match (is_a64, context.level, context.is_handler) {
         (true, Some(0), None | Some(false)) => "EL0t",
@@ -40,9 +41,9 @@ pub(super) fn push_mode(style: Style, context: &Context, is_a64: bool, out: &mut
         (true, Some(3), Some(false)) => "EL3t",
         (true, Some(3), Some(true)) => "EL3h",
         // Which stack pointer it is nobody says.
-        (true, Some(1), None) => "EL1",
-        (true, Some(2), None) => "EL2",
-        (true, Some(3), None) => "EL3",
+        (true, Some(1), None) => "EL1-",
+        (true, Some(2), None) => "EL2-",
+        (true, Some(3), None) => "EL3-",
         (false, Some(0), _) => "usr",
         (false, Some(2), _) => "hyp",
         _ if style == Style::FastModels => return out.extend_from_slice(b"---_-"),
@@ -53,7 +54,7 @@ pub(super) fn push_mode(style: Style, context: &Context, is_a64: bool, out: &mut
         Style::FastModels => out.extend_from_slice(name.as_bytes()),
     }
     out.extend_from_slice(match (context.security, style) {
-        (None, _) => b"",
+        (None, _) => b"_-",
         (Some(model::Security::Secure), _) => b"_s",
         (Some(model::Security::NonSecure), Style::Rev3) => b"_ns",
         (Some(model::Security::NonSecure), Style::FastModels) => b"_n",
@@ -122,7 +123,11 @@ pub(super) fn event(exception: &Exception, is_a64: Option<bool>, address: Option
         _ => return None,
     };
     let is_synchronous = exception.kind == ExceptionKind::Synchronous;
-    let value = address.filter(|_| is_synchronous).or(exception.return_address);
+    // Of a reset it is where the core starts.
+    let value = match exception.kind {
+        ExceptionKind::Reset => exception.target,
+        _ => address.filter(|_| is_synchronous).or(exception.return_address),
+    };
     let (number, name) = (Some(row.event.0), row.event.1.as_bytes());
     Some(Record::Event(Event { value, mode: b"", number, name, is_exception: true }))
 }
@@ -138,13 +143,14 @@ mod tests {
         let rows = [
             (true, Some(0), None, open, "el0t_ns", "EL0t_n"),
             (true, Some(1), Some(true), secure, "el1h_s", "EL1h_s"),
-            (true, Some(1), None, secure, "el1_s", "EL1_s"),
+            (true, Some(1), None, secure, "el1-_s", "EL1-_s"),
+            (true, Some(1), Some(true), None, "el1h_-", "EL1h_-"),
             (true, Some(3), Some(false), Some(model::Security::Root), "el3t_rt", "EL3t_rt"),
             (true, Some(2), Some(true), Some(model::Security::Realm), "el2h_rl", "EL2h_rl"),
             (true, Some(4), Some(true), None, "", "---_-"),
             (true, Some(0), Some(true), None, "", "---_-"),
             (true, None, Some(true), secure, "", "---_-"),
-            (false, Some(0), None, None, "usr", "usr"),
+            (false, Some(0), None, None, "usr_-", "usr_-"),
             (false, Some(1), None, open, "", "---_-"),
             (false, Some(2), None, open, "hyp_ns", "hyp_n"),
             (false, Some(3), None, secure, "", "---_-"),

@@ -81,7 +81,9 @@ impl Level {
                 Self::El { el: el - b'0', own_stack: Some(*stack == b'h') }
             }
             b"el0" => Self::El { el: 0, own_stack: Some(false) },
-            [b'e', b'l', el @ b'1'..=b'3'] => Self::El { el: el - b'0', own_stack: None },
+            [b'e', b'l', el @ b'1'..=b'3'] | [b'e', b'l', el @ b'1'..=b'3', b'-'] => {
+                Self::El { el: el - b'0', own_stack: None }
+            }
             b"usr" => Self::Usr,
             b"sys" => Self::Sys,
             b"svc" => Self::Svc,
@@ -164,6 +166,7 @@ mod tests {
             ("el0t_ns", el(0, Some(false)), Some(Security::NonSecure)),
             ("el3t_rt", el(3, Some(false)), Some(Security::Root)),
             ("el2_ns", el(2, None), Some(Security::NonSecure)),
+            ("el1-_-", el(1, None), None),
             ("EL0", el(0, Some(false)), None),
             ("thrd_s", Level::Thread, Some(Security::Secure)),
             ("handler", Level::Handler, None),

@@ -184,7 +184,7 @@ pub(in super::super) fn expect(
 /// The core goes on at `next`: what became of the branch before?
 pub(in super::super) fn conclude(instruction: &mut Instruction, next: Option<u64>, coverage: Coverage) {
     if coverage.has(Facet::Branches) {
-        resolve(instruction, next);
+        resolve(instruction, next, false);
     }
     limit(instruction, coverage);
 }

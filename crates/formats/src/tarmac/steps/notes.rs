@@ -8,8 +8,9 @@ use unspool_model::{Event, Gap};
 
 use super::super::lift::Lifter;
 use super::super::lower::remark::Remark;
+use super::super::parse::may_lead;
 use super::super::read::Place;
-use super::super::record::{Line, Problem, ProblemKind, Record};
+use super::super::record::{Line, ProblemKind, Purpose, Record};
 use super::Teller;
 
 /// Notes that may wait; a step has not that many lines.
@@ -35,7 +36,8 @@ struct Note {
 pub(super) fn is_note(record: &Record<'_>) -> bool {
     match record {
         Record::Comment(_) | Record::Told(_) | Record::Unknown(_) => true,
-        Record::Operation(_) | Record::Transfer(_) | Record::Flow(_) => true,
+        Record::Operation(_) | Record::Transfer(_) | Record::Flow(_) | Record::Bus(_) => true,
+        Record::Access(access) => access.purpose == Purpose::Fetch,
         Record::Event(event) => !event.is_exception,
         _ => false,
     }
@@ -46,7 +48,7 @@ impl Teller<'_> {
     pub(super) fn note(&mut self, place: Place, line: &Line<'_>, lifter: &Lifter) -> ControlFlow<()> {
         let (core, time) = (lifter.core(), lifter.time().map(|time| self.clock.count(time)));
         while self.cores.len() <= core {
-            self.cores.push(super::Core::default());
+            self.cores.push(super::Core { first: place.line, ..super::Core::default() });
         }
         let text = String::from_utf8_lossy(text(line).trim_ascii()).into_owned();
         let waiting = &mut self.cores[core].notes.waiting;
@@ -119,15 +121,16 @@ impl Teller<'_> {
     }
 }
 
-/// Whether a line says that something is missing: a remark of ours, or a line of a known kind that cannot be understood.
+/// Whether a line says that something is missing: a remark of ours, or a line that cannot be understood and may have been
+/// an instruction. Of others, an effect is missing at most.
 fn gap(line: &Line<'_>) -> Option<Gap> {
     match line.record {
         Record::Comment(text) => match Remark::parse(text)? {
             Remark::Step { event: Event::Gap(gap), .. } => Some(gap),
             _ => None,
         },
-        Record::Unknown(Problem { kind: ProblemKind::UnknownTag | ProblemKind::Binary, .. }) => None,
-        Record::Unknown(_) => Some(Gap::Damaged),
+        Record::Unknown(problem) if problem.kind == ProblemKind::UnknownTag => None,
+        Record::Unknown(_) => may_lead(line.raw).then_some(Gap::Damaged),
         _ => None,
     }
 }
@@ -136,7 +139,7 @@ fn gap(line: &Line<'_>) -> Option<Gap> {
 fn text<'a>(line: &Line<'a>) -> &'a [u8] {
     let tag = match line.record {
         Record::Told(told) => told.tag,
-        Record::Transfer(access) => access.tag,
+        Record::Transfer(access) | Record::Bus(access) | Record::Access(access) => access.tag,
         Record::Event(_) => b"E",
         Record::Operation(_) => b"R",
         _ => return line.raw,

@@ -1,12 +1,14 @@
 //! What the start of a log tells beforehand: who made it, what times are counted in, and what it never shows.
 
 use unspool_isa::a64_access;
-use unspool_model::{Coverage, Facet, TimeUnit};
+use unspool_model::{Coverage, Facet, Security, TimeUnit};
 
 use super::super::clock;
 use super::super::convert::opcode::{facts_of, is_branch, unit};
+use super::super::dialect::Dialect;
 use super::super::lower::remark::Remark;
-use super::super::record::{Instruction, InstructionSet, Line, Record, Stamp, Time};
+use super::super::record::{Instruction, InstructionSet, Line, Record, Stamp, Tag, Time};
+use super::super::registers::{self, Mode};
 
 /// So many instructions that must show something, and do not, are no accident.
 const MANY: u32 = 32;
@@ -22,6 +24,15 @@ pub(super) struct Start {
     is_begun: bool,
     accesses: Seen,
     registers: Seen,
+    /// The header names Rev 3.
+    is_rev3: bool,
+    /// Modes name Non-secure state, and others.
+    names_nonsecure: bool,
+    names_others: bool,
+    /// What is behind a branch that has a condition and is said to be executed.
+    behind_branch: Option<u64>,
+    /// Execution went on there: branches that are not taken look the same.
+    is_fallen_through: bool,
 }
 
 /// How often something had to be shown, and whether it was.
@@ -45,7 +56,11 @@ impl Start {
             self.time = Some(time);
         }
         match &line.record {
-            Record::Blank | Record::Header(_) => return,
+            Record::Blank => return,
+            Record::Header(header) => {
+                self.is_rev3 |= header.revision == 3;
+                return;
+            }
             Record::Comment(text) if !self.is_begun => {
                 if let Some(Remark::Covers(coverage, unit)) = Remark::parse(text) {
                     self.lowered = Some((coverage, unit));
@@ -53,13 +68,35 @@ impl Start {
             }
             Record::Access(_) | Record::Picture(_) => self.accesses.is_shown = true,
             Record::Register(_) => self.registers.is_shown = true,
-            Record::Instruction(instruction) if instruction.is_executed => {
-                self.accesses.wanted += u32::from(must_access(instruction));
-                self.registers.wanted += u32::from(must_write_register(instruction));
-            }
+            Record::Instruction(instruction) => self.instruction(instruction),
             _ => {}
         }
         self.is_begun = true;
+    }
+
+    fn instruction(&mut self, instruction: &Instruction<'_>) {
+        match Mode::of(instruction.mode).security {
+            Some(registers::Security::NonSecure) => self.names_nonsecure = true,
+            Some(_) => self.names_others = true,
+            None => {}
+        }
+        self.is_fallen_through |= self.behind_branch.is_some() && self.behind_branch == instruction.address;
+        self.behind_branch = behind_branch(instruction);
+        if instruction.is_executed {
+            self.accesses.wanted += u32::from(must_access(instruction));
+            self.registers.wanted += u32::from(must_write_register(instruction));
+        }
+    }
+
+    /// Is each branch that is not taken said to be skipped? Fast Models do that; others only say what they were asked.
+    pub(super) fn says_skips(&self, dialect: Dialect) -> bool {
+        dialect == Dialect::FastModels && !self.is_fallen_through
+    }
+
+    /// The Security state of modes that name none. Rev 3 names Non-secure state and nothing else; but most of its
+    /// producers name every state, and some know of none.
+    pub(super) fn security(&self) -> Option<Security> {
+        (self.is_rev3 && self.names_nonsecure && !self.names_others).then_some(Security::Secure)
     }
 
     /// What the log tells, if such logs can tell `most`.
@@ -83,6 +120,13 @@ impl Start {
             (None, None) => TimeUnit::Unknown,
         }
     }
+}
+
+/// What is behind a branch that has a condition, leads elsewhere, and is said to be executed.
+fn behind_branch(instruction: &Instruction<'_>) -> Option<u64> {
+    let facts = facts_of(instruction).filter(|facts| facts.conditional && instruction.tag == Tag::It)?;
+    let behind = instruction.address?.wrapping_add(u64::from(instruction.length));
+    (facts.target?.address != behind && instruction.is_executed).then_some(behind)
 }
 
 /// Whoever executes it accesses memory.

@@ -47,23 +47,17 @@ pub(super) fn level(mode: Mode) -> Option<u8> {
     }
 }
 
-/// Does an opcode of A64 do nothing but raise an exception? SVC, HVC, SMC and BRK.
-pub(super) fn always_raises(opcode: u32) -> bool {
-    matches!(opcode & 0xffe0_001f, 0xd400_0001..=0xd400_0003 | 0xd420_0000)
-}
-
-/// What kind of exception the entry of a vector table of AArch64 is for.
-pub(super) fn kind_of_vector(address: u64) -> ExceptionKind {
-    let kinds = [ExceptionKind::Synchronous, ExceptionKind::Irq, ExceptionKind::Fiq, ExceptionKind::SError];
-    if address & 0x7f == 0 { kinds[(address >> 7 & 3) as usize] } else { ExceptionKind::Unknown }
-}
-
 /// Is the stack pointer that of the level?
 pub(super) fn is_handler(level: Level) -> Option<bool> {
     match level {
         Level::El { own_stack, .. } => own_stack,
         _ => None,
     }
+}
+
+/// Are there Security states at such a level? M-profile may be without, and of what is not known nothing is.
+pub(super) fn has_security(level: Level) -> bool {
+    !matches!(level, Level::Thread | Level::Handler | Level::Unknown)
 }
 
 pub(super) fn security(security: Security) -> model::Security {
@@ -147,17 +141,28 @@ pub(super) fn call(cause: &Executed, class: Option<u8>) -> Option<u16> {
     class.is_none_or(|class| class == own_class).then(|| call_number(opcode))
 }
 
-/// What became of a branch that was not skipped, by where the core goes on.
-pub(super) fn course(instruction: &Instruction, facts: &Facts, next: Option<u64>) -> Option<Branch> {
+/// What became of a branch that was not skipped, by where the core goes on. `says_skips`: the producer says of each branch
+/// that is not taken that it is skipped.
+pub(super) fn course(instruction: &Instruction, facts: &Facts, next: Option<u64>, says_skips: bool) -> Option<Branch> {
     let next = next?;
     let behind = instruction.address.wrapping_add(u64::from(instruction.length));
+    let taken = |target| Branch { taken: true, target: Some(target) };
+    // IT blocks make any instruction of T32 conditional.
+    let is_t32 = instruction.isa == model::Isa::T32;
     match facts.target.map(|target| target.address) {
-        Some(target) if !facts.conditional => Some(Branch { taken: true, target: Some(target) }),
-        Some(target) if next == target && target != behind => Some(Branch { taken: true, target: Some(target) }),
+        Some(target) if !facts.conditional => {
+            let may_have_failed = is_t32 && next == behind && target != behind;
+            (!may_have_failed).then(|| taken(target))
+        }
+        // Both ways lead there.
+        Some(target) if target == behind => (says_skips && next == behind).then(|| taken(target)),
+        Some(target) if next == target => Some(taken(target)),
         Some(_) if next == behind => Some(Branch { taken: false, target: None }),
         // It leads nowhere else: something came between that nobody tells.
         Some(_) => None,
-        None if facts.kind == Kind::Indirect => Some(Branch { taken: true, target: Some(next) }),
+        // Nobody says where it would have led.
+        None if next == behind && (facts.conditional || is_t32) => None,
+        None if facts.kind == Kind::Indirect => Some(taken(next)),
         None => None,
     }
 }

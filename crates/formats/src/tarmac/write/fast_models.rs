@@ -24,7 +24,7 @@ pub(super) fn write(line: &Line<'_>, out: &mut Vec<u8>) -> bool {
     true
 }
 
-fn push_stamp(line: &Line<'_>, out: &mut Vec<u8>) {
+pub(super) fn push_stamp(line: &Line<'_>, out: &mut Vec<u8>) {
     if let Stamp::At(time) = line.stamp {
         push_time(out, time);
         push_word(out, time.unit.name().as_bytes());
@@ -72,7 +72,7 @@ fn write_instruction(instruction: &Instruction<'_>, out: &mut Vec<u8>) -> bool {
 }
 
 /// An address has eight digits where they suffice, in every instruction set.
-fn push_address(out: &mut Vec<u8>, address: u64) {
+pub(in super::super) fn push_address(out: &mut Vec<u8>, address: u64) {
     push_hex(out, address, if address > u64::from(u32::MAX) { 16 } else { 8 });
 }
 

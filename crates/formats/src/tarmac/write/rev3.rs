@@ -56,7 +56,7 @@ fn write_header(header: &Header<'_>, out: &mut Vec<u8>) {
 }
 
 /// The time and its unit, with the space behind it, and the core.
-fn push_stamp(line: &Line<'_>, out: &mut Vec<u8>) {
+pub(super) fn push_stamp(line: &Line<'_>, out: &mut Vec<u8>) {
     let start = out.len();
     match line.stamp {
         Stamp::Absent => {}

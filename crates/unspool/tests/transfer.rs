@@ -1,0 +1,89 @@
+//! Steps from a source into a sink: what was in no step, damage, and cores that are not there.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::ops::ControlFlow;
+
+use unspool::convert::{TransferError, Transferred, transfer};
+use unspool::model::{
+    Coverage, Event, Gap, Instruction, Loss, Losses, SinkError, SourceError, Step, StepSink, StepSource,
+};
+
+/// Three instructions of core 1 and one of core 2; lines that cannot be read are behind the first.
+struct Source {
+    is_damaged: bool,
+    losses: Losses,
+}
+
+impl StepSource for Source {
+    fn coverage(&self) -> Coverage {
+        Coverage::default()
+    }
+
+    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+        let mut step = Step::default();
+        for (place, core) in [(1, 1), (4, 1), (5, 2), (6, 1)] {
+            (step.place, step.core) = (place, core);
+            step.event = Event::Instruction(Instruction { address: 4 * place, length: 4, ..Instruction::default() });
+            if take(&step).is_break() {
+                return Ok(());
+            }
+            self.losses.add(Loss::Unreadable, place + 1);
+        }
+        let error = SourceError { text: "line 7: broken".to_string(), is_damage: true };
+        if self.is_damaged { Err(error) } else { Ok(()) }
+    }
+
+    fn losses(&self) -> Losses {
+        self.losses.clone()
+    }
+}
+
+#[derive(Default)]
+struct Sink {
+    places: Vec<u64>,
+    is_finished: bool,
+    losses: Losses,
+}
+
+impl StepSink for Sink {
+    fn take(&mut self, step: &Step) -> Result<(), SinkError> {
+        assert!(!matches!(step.event, Event::Gap(Gap::Damaged)));
+        self.places.push(step.place);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
+        self.is_finished = true;
+        Ok(())
+    }
+
+    fn losses(&self) -> &Losses {
+        &self.losses
+    }
+}
+
+fn go(is_damaged: bool, core: Option<u32>) -> (Result<Transferred, TransferError>, Sink) {
+    let (source, mut sink) = (Source { is_damaged, losses: Losses::default() }, Sink::default());
+    let done = transfer(Box::new(source), core, &mut sink, |_, _| ControlFlow::Continue(()));
+    (done, sink)
+}
+
+#[test]
+fn what_is_in_no_step_is_carried_on() {
+    for is_damaged in [false, true] {
+        let (done, sink) = go(is_damaged, Some(1));
+        let done = done.unwrap();
+        assert_eq!((done.instructions, done.other_cores), (3, 1));
+        let unreadable = done.untold.of(Loss::Unreadable);
+        assert_eq!((unreadable.count, unreadable.first), (4, 2), "damaged: {is_damaged}");
+        assert_eq!(done.damage.as_deref(), is_damaged.then_some("line 7: broken"));
+        assert_eq!((sink.places, sink.is_finished), (vec![1, 4, 6], !is_damaged));
+    }
+}
+
+#[test]
+fn a_core_that_is_not_there() {
+    let (done, sink) = go(false, Some(9));
+    assert_eq!(done.unwrap_err().to_string(), "there is no core 9; the trace has cores 0 to 2");
+    assert!(sink.places.is_empty() && !sink.is_finished);
+}
