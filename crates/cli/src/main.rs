@@ -51,6 +51,7 @@ Examples:
   unspool slice trace.zstf part.zstf --skip 1000 --limit 50
   unspool convert run.tarmac run.astf.xz   a trace in another format; what is lost is told
   unspool diff snapshot/ run.tarmac        what two traces of one run tell differently
+  unspool program --include 0x1000..0x1ffc register values that trace this
 
 Exit codes: 0 all is well, 1 the trace has problems, 2 unspool could not do it.";
 
@@ -72,6 +73,7 @@ enum Verb {
     Profile(cmd::profile::Args),
     Diff(cmd::diff::Args),
     Encode(cmd::encode::Args),
+    Program(cmd::program::Args),
 }
 
 fn main() -> ExitCode {
@@ -92,6 +94,7 @@ fn main() -> ExitCode {
         Verb::Profile(args) => cmd::profile::run(&args),
         Verb::Diff(args) => cmd::diff::run(&args),
         Verb::Encode(args) => cmd::encode::run(&args),
+        Verb::Program(args) => cmd::program::run(&args),
     };
     match done {
         Ok(Verdict::Clean) => ExitCode::SUCCESS,

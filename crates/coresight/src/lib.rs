@@ -29,6 +29,7 @@ pub mod etm4;
 pub mod frame;
 mod protocol;
 mod take;
+pub mod trace_buffer;
 
 pub use protocol::Protocol;
 pub use take::Take;

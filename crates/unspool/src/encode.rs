@@ -14,6 +14,7 @@ use std::path::Path;
 use unspool_coresight::etm4::element::Target;
 use unspool_coresight::etm4::packet::{Context as PacketContext, Security as PacketSecurity, SubIsa};
 use unspool_coresight::etm4::unit::{Class, Executed, Settings, Unit};
+use unspool_coresight::trace_buffer::BufferSettings;
 use unspool_isa::{self as isa, Kind, facts};
 use unspool_model::{
     Context, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Security, SinkError, Step, TimeUnit,
@@ -29,6 +30,8 @@ pub struct EncodeOptions {
     pub settings: Settings,
     /// All cores go into one buffer, in frames. Else each has a buffer of its own.
     pub formatted: bool,
+    /// How large each buffer is and what happens when it is full; `None`: it has room for all.
+    pub buffer: Option<BufferSettings>,
     /// What times of steps are counted in. Cycles are counted from them; else an instruction takes one.
     pub time_unit: TimeUnit,
 }
@@ -44,6 +47,10 @@ pub struct Encoded {
     pub breaks: u64,
     /// Bytes of trace, without frames.
     pub trace_bytes: u64,
+    /// Bytes that the buffers had no room for, or that were overwritten.
+    pub lost_bytes: u64,
+    /// What software would have been told of the buffers.
+    pub interrupts: u64,
     /// Bytes of the program image.
     pub image_bytes: u64,
 }
@@ -59,7 +66,7 @@ pub struct Encoder {
 impl Encoder {
     /// Makes the capture in this directory, which has to be new or empty.
     pub fn new(directory: &Path, options: EncodeOptions) -> Result<Self, SinkError> {
-        let output = Output::new(directory, options.formatted)?;
+        let output = Output::new(directory, options.formatted, options.buffer)?;
         Ok(Self { options, output, cores: Vec::new() })
     }
 
@@ -105,15 +112,11 @@ impl Encoder {
             core.unit.finish();
             self.output.write(index, core)?;
         }
-        let trace_bytes = self.output.trace_bytes();
-        let image_bytes = self.output.finish(&self.cores)?;
-        Ok(Encoded {
-            cores: self.cores.len(),
-            instructions: self.cores.iter().map(|core| core.instructions).sum(),
-            breaks: self.cores.iter().map(|core| core.breaks).sum(),
-            trace_bytes,
-            image_bytes,
-        })
+        let mut encoded = self.output.finish(&self.cores)?;
+        encoded.cores = self.cores.len();
+        encoded.instructions = self.cores.iter().map(|core| core.instructions).sum();
+        encoded.breaks = self.cores.iter().map(|core| core.breaks).sum();
+        Ok(encoded)
     }
 }
 
@@ -217,6 +220,10 @@ impl Core {
 
     #[inline]
     fn instruction(&mut self, step: &Step, instruction: &Instruction) -> Result<(), SinkError> {
+        if self.goes_straight_on(instruction) {
+            self.pass_time(step.time);
+            return Ok(());
+        }
         let known = self.look_up(step, instruction)?;
         let at = Target { address: instruction.address, isa: known.executed.isa };
         self.last_isa = at.isa;
@@ -230,11 +237,32 @@ impl Core {
         let mut executed = known.executed;
         executed.conditional |= self.in_it > 0;
         self.in_it = self.in_it.saturating_sub(1).max(known.it);
-        let says = instruction.branch.map(|branch| branch.taken);
-        let led_to = instruction.branch.and_then(|branch| branch.target);
-        let taken = says.or(instruction.is_executed.filter(|is_executed| !is_executed));
+        let (taken, led_to) = said(instruction);
         self.pending = Some(Pending { executed, behind: known.behind, target: known.target, taken, led_to });
         Ok(())
+    }
+
+    /// Most instructions are no branches, were met before and follow one that is none either: nothing has to be decided.
+    #[inline(always)]
+    fn goes_straight_on(&mut self, instruction: &Instruction) -> bool {
+        let Some(pending) = &mut self.pending else { return false };
+        let known = &self.known[(instruction.address >> 1) as usize % KNOWN];
+        let is_it = known.executed.address == instruction.address
+            && known.isa == instruction.isa
+            && Some(known.opcode) == instruction.opcode;
+        let is_plain = known.executed.class == Class::Other && pending.executed.class == Class::Other;
+        let follows = pending.behind == Target { address: instruction.address, isa: known.executed.isa };
+        if !(is_it && is_plain && follows) || self.context_is_new || self.in_it > 0 || known.it > 0 {
+            return false;
+        }
+        self.instructions += 1;
+        if !self.counts_time {
+            self.unit.cycles(1);
+        }
+        self.unit.instruction(&pending.executed);
+        (pending.executed, pending.behind, pending.target) = (known.executed, known.behind, None);
+        (pending.taken, pending.led_to) = said(instruction);
+        true
     }
 
     /// What is known of an instruction. What is new goes into the program image.
@@ -439,6 +467,14 @@ impl Core {
         self.time = Some(now);
         self.unit.time(now);
     }
+}
+
+/// What a step says of a branch: was it taken, and where did it lead?
+#[inline]
+fn said(instruction: &Instruction) -> (Option<bool>, Option<u64>) {
+    let taken = instruction.branch.map(|branch| branch.taken);
+    let led_to = instruction.branch.and_then(|branch| branch.target);
+    (taken.or(instruction.is_executed.filter(|is_executed| !is_executed)), led_to)
 }
 
 /// Did the branch lead there by being taken? `None`: it cannot lead there.

@@ -5,6 +5,7 @@
 //! of other cores, and what is listed first before what is listed later.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 use unspool_capture::{Capture, Code, Note, Piece};
@@ -51,6 +52,13 @@ impl Program {
     /// The function that an address is in, and how far behind its start.
     pub fn symbol(&self, address: u64) -> Option<(&str, u64)> {
         self.codes.iter().find_map(|code| code.symbols.find(address))
+    }
+
+    /// Where functions of this name are, as far as symbols say how long they are.
+    pub fn functions<'p>(&'p self, name: &'p str) -> impl Iterator<Item = Range<u64>> + 'p {
+        let symbols = self.codes.iter().flat_map(|code| code.symbols.iter());
+        let named = symbols.filter(move |symbol| symbol.name == name && symbol.size > 0);
+        named.map(|symbol| symbol.address..symbol.address.saturating_add(symbol.size))
     }
 
     fn view(&self, space: Space) -> &View {

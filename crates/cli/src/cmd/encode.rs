@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use unspool::coresight::Protocol;
+use unspool::coresight::etm4::explain;
 use unspool::coresight::etm4::unit::Settings;
+use unspool::coresight::trace_buffer::{BufferSettings, FillMode, TriggerMode};
 use unspool::encode::{EncodeOptions, Encoder};
 use unspool::model::{SinkError, StepSource};
 use unspool::{OpenSteps, open_steps};
@@ -73,6 +75,25 @@ pub(crate) struct Args {
     #[arg(long)]
     formatted: bool,
 
+    /// Collect the trace in a buffer of N bytes (it has room for all, if not said)
+    #[arg(long, value_name = "N", value_parser = number_u64, help_heading = "Trace buffer")]
+    buffer_size: Option<u64>,
+
+    /// What the buffer does when it is full
+    #[arg(
+        long,
+        value_name = "MODE",
+        value_enum,
+        default_value = "fill",
+        requires = "buffer_size",
+        help_heading = "Trace buffer"
+    )]
+    buffer_mode: Mode,
+
+    /// Count the interrupt that comes when N bytes were collected
+    #[arg(long, value_name = "N", value_parser = number_u64, requires = "buffer_size", help_heading = "Trace buffer")]
+    watermark: Option<u64>,
+
     /// The source, if IN is a capture: its trace id or its name
     #[arg(long, value_name = "ID")]
     source: Option<String>,
@@ -90,9 +111,30 @@ Examples:
 The capture is a snapshot directory, which other decoders read too. Where IN does not continue, the trace starts anew;
 instructions behind the last branch before that are told by a debug halt, since trace has no other word for them.";
 
+/// What a trace buffer does when it is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Mode {
+    /// Stop
+    Fill,
+    /// Go on at its start, with an interrupt
+    Wrap,
+    /// Go on at its start
+    Circular,
+}
+
+impl From<Mode> for FillMode {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Fill => Self::Fill,
+            Mode::Wrap => Self::Wrap,
+            Mode::Circular => Self::Circular,
+        }
+    }
+}
+
 /// An architecture of trace units.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Architecture {
+pub(super) enum Architecture {
     /// ETE
     Ete,
     /// ETMv4
@@ -112,7 +154,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let settings = settings(args)?;
     let options = OpenSteps { source: args.source.clone(), codes: args.images.load()?, ..OpenSteps::default() };
     let mut steps = open_steps(&args.input, &options)?;
-    let options = EncodeOptions { settings, formatted: args.formatted, time_unit: steps.time_unit() };
+    let (formatted, time_unit) = (args.formatted, steps.time_unit());
+    let options = EncodeOptions { settings, formatted, buffer: buffer(args)?, time_unit };
     let mut encoder = Encoder::new(&args.output, options).map_err(refused)?;
     let mut failed = None;
     steps.each(&mut |step| match encoder.take(step) {
@@ -134,7 +177,28 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         many(encoded.trace_bytes, "byte"),
         many(encoded.breaks, "break"),
     ));
+    if encoded.lost_bytes > 0 || encoded.interrupts > 0 {
+        let (lost, asked) = (many(encoded.lost_bytes, "byte"), many(encoded.interrupts, "interrupt"));
+        tell(format_args!("the buffer lost {lost} of trace; it asked for {asked}"));
+    }
     Ok(unreadable(&args.input.display(), &steps.losses()))
+}
+
+/// A watermark is a write pointer that starts so far from the end, or a trigger that counts from the start.
+fn buffer(args: &Args) -> anyhow::Result<Option<BufferSettings>> {
+    let Some(size) = args.buffer_size else { return Ok(None) };
+    let fill = FillMode::from(args.buffer_mode);
+    let usual = BufferSettings { size, fill, ..BufferSettings::default() };
+    Ok(Some(match args.watermark {
+        Some(watermark) if watermark == 0 || watermark > size => {
+            bail!("a watermark of {watermark} bytes is not within the trace buffer")
+        }
+        Some(watermark) if fill == FillMode::Wrap => BufferSettings { pointer: size - watermark, ..usual },
+        Some(watermark) => {
+            BufferSettings { trigger: TriggerMode::Interrupt, behind_trigger: watermark, is_triggered: true, ..usual }
+        }
+        None => usual,
+    }))
 }
 
 fn refused(error: SinkError) -> anyhow::Error {
@@ -184,7 +248,9 @@ fn is_option(name: &str) -> bool {
 }
 
 fn set(settings: &mut Settings, name: &str, value: u64) -> anyhow::Result<()> {
-    if !settings.set(name, value) {
+    // What is zero does nothing, whether the model knows it or not.
+    let does_nothing = value == 0 && explain(name, value, settings.protocol).is_some();
+    if !settings.set(name, value) && !does_nothing {
         bail!("the trace unit model has no register '{name}'");
     }
     Ok(())

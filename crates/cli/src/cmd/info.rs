@@ -244,7 +244,7 @@ impl Page<'_> {
 
     fn explained(&self, trace: &Trace<'_>, protocol: Protocol, out: &mut dyn Write) -> io::Result<()> {
         for register in &trace.source().registers {
-            let Some(explanation) = explain(&register.name, register.value as u32, protocol) else { continue };
+            let Some(explanation) = explain(&register.name, register.value, protocol) else { continue };
             if self.registers || explanation.register == "TRCCONFIGR" {
                 writeln!(out, "        {} = {:#010x}: {}", register.name, register.value, explanation.summary())?;
             }

@@ -13,6 +13,7 @@ pub(crate) mod index;
 pub(crate) mod info;
 pub(crate) mod packets;
 pub(crate) mod profile;
+pub(crate) mod program;
 pub(crate) mod slice;
 pub(crate) mod state;
 pub(crate) mod stats;

@@ -13,6 +13,7 @@ mod decode;
 mod diff;
 mod elf;
 mod pipe;
+mod program;
 mod slice;
 mod state;
 mod stats;

@@ -15,6 +15,7 @@ mod explain;
 mod interpret;
 pub mod packet;
 mod parse;
+pub mod program;
 mod read;
 mod speculation;
 mod text;

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use unspool_coresight::Protocol;
 use unspool_coresight::frame::Formatter;
+use unspool_coresight::trace_buffer::{BufferSettings, TraceBuffer};
 use unspool_model::SinkError;
 
-use super::Core;
+use super::{Core, Encoded};
 
 /// Bytes of trace that are kept before they are written.
 pub(super) const PIECE: usize = 64 << 10;
@@ -21,18 +22,22 @@ pub(super) struct Output {
     formatter: Option<Formatter>,
     /// The buffers: one, or one for each core.
     files: Vec<File>,
+    /// How large they are, and what is in them, if they are not as large as need be.
+    settings: Option<BufferSettings>,
+    buffers: Vec<TraceBuffer>,
     trace_bytes: u64,
 }
 
 impl Output {
-    pub(super) fn new(directory: &Path, formatted: bool) -> Result<Self, SinkError> {
+    pub(super) fn new(directory: &Path, formatted: bool, settings: Option<BufferSettings>) -> Result<Self, SinkError> {
         fs::create_dir_all(directory).map_err(|error| at(directory, &error))?;
         if fs::read_dir(directory).map_err(|error| at(directory, &error))?.next().is_some() {
             let reason = format!("{}: the directory is not empty", directory.display());
             return Err(SinkError::Refused { place: None, reason });
         }
         let formatter = formatted.then(Formatter::new);
-        Ok(Self { directory: directory.to_path_buf(), formatter, files: Vec::new(), trace_bytes: 0 })
+        let directory = directory.to_path_buf();
+        Ok(Self { directory, formatter, files: Vec::new(), settings, buffers: Vec::new(), trace_bytes: 0 })
     }
 
     /// Another core.
@@ -40,40 +45,40 @@ impl Output {
         if self.formatter.is_none() || core == 0 {
             let path = self.directory.join(buffer_file(core));
             self.files.push(File::create_new(&path).map_err(|error| at(&path, &error))?);
+            self.buffers.extend(self.settings.map(TraceBuffer::new));
         }
         Ok(())
     }
 
     /// Writes what a trace unit has made.
     pub(super) fn write(&mut self, index: usize, core: &mut Core) -> Result<(), SinkError> {
-        let Self { formatter, files, trace_bytes, .. } = self;
+        let Self { formatter, files, buffers, trace_bytes, .. } = self;
         let mut written = Ok(());
         let id = core.id;
         core.unit.take(|bytes| {
             *trace_bytes += bytes.len() as u64;
             written = match formatter {
-                None => files[index].write_all(bytes),
+                None => collect(&mut files[index], buffers.get_mut(index), bytes),
                 Some(formatter) => {
                     formatter.push(id, bytes);
-                    files[0].write_all(&formatter.take())
+                    collect(&mut files[0], buffers.first_mut(), &formatter.take())
                 }
             };
         });
         Ok(written?)
     }
 
-    pub(super) fn trace_bytes(&self) -> u64 {
-        self.trace_bytes
-    }
-
-    /// Writes everything else. Returns the size of the program image.
-    pub(super) fn finish(mut self, cores: &[Core]) -> Result<u64, SinkError> {
+    /// Writes everything else. Says what was made, but for what only the cores know.
+    pub(super) fn finish(mut self, cores: &[Core]) -> Result<Encoded, SinkError> {
         let is_framed = self.formatter.is_some();
         if let Some(formatter) = self.formatter.take() {
-            self.files[0].write_all(&formatter.finish())?;
+            collect(&mut self.files[0], self.buffers.first_mut(), &formatter.finish())?;
+        }
+        for (file, buffer) in self.files.iter_mut().zip(&self.buffers) {
+            file.write_all(buffer.memory())?;
         }
         self.put("snapshot.ini", snapshot_text(cores.len()).as_bytes())?;
-        self.put("trace.ini", trace_text(cores.len(), is_framed).as_bytes())?;
+        self.put("trace.ini", trace_text(cores.len(), is_framed, &self.buffers).as_bytes())?;
         let mut image_bytes = 0;
         for (index, core) in cores.iter().enumerate() {
             let stretches = core.image.stretches();
@@ -84,13 +89,30 @@ impl Output {
                 image_bytes += bytes.len() as u64;
             }
         }
-        Ok(image_bytes)
+        Ok(Encoded {
+            trace_bytes: self.trace_bytes,
+            image_bytes,
+            lost_bytes: self.buffers.iter().map(|buffer| buffer.lost() + buffer.overwritten()).sum(),
+            interrupts: self.buffers.iter().map(|buffer| buffer.events().len() as u64).sum(),
+            ..Encoded::default()
+        })
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), SinkError> {
         let path = self.directory.join(name);
         fs::write(&path, bytes).map_err(|error| at(&path, &error))?;
         Ok(())
+    }
+}
+
+/// Trace goes into a file, or into a buffer that is written at the end.
+fn collect(file: &mut File, buffer: Option<&mut TraceBuffer>, bytes: &[u8]) -> io::Result<()> {
+    match buffer {
+        Some(buffer) => {
+            buffer.push(bytes);
+            Ok(())
+        }
+        None => file.write_all(bytes),
     }
 }
 
@@ -117,13 +139,16 @@ fn snapshot_text(cores: usize) -> String {
     text
 }
 
-fn trace_text(cores: usize, is_shared: bool) -> String {
+fn trace_text(cores: usize, is_shared: bool, memories: &[TraceBuffer]) -> String {
     let buffers = if is_shared { 1 } else { cores };
     let names: Vec<String> = (0..buffers).map(|buffer| format!("buffer{buffer}")).collect();
     let mut text = format!("[trace_buffers]\nbuffers={}\n", names.join(","));
     let format = if is_shared { "coresight" } else { "source_data" };
     for (index, name) in names.iter().enumerate() {
         line!(text, "\n[{name}]\nname=BUFFER_{index}\nfile={}\nformat={format}", buffer_file(index));
+        if let Some(oldest) = memories.get(index).and_then(TraceBuffer::oldest).filter(|oldest| *oldest > 0) {
+            line!(text, "wrapped=1\nwrite_pointer={oldest:#x}");
+        }
     }
     text.push_str("\n[source_buffers]\n");
     (0..cores).for_each(|core| line!(text, "UNIT_{core}=BUFFER_{}", if is_shared { 0 } else { core }));

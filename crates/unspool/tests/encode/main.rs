@@ -18,6 +18,7 @@ use unspool::CaptureSteps;
 use unspool::capture::Capture;
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::unit::Settings;
+use unspool::coresight::trace_buffer::{BufferSettings, FillMode};
 use unspool::encode::{EncodeOptions, Encoded, Encoder};
 use unspool::model::{Event, ExceptionKind, Isa, Step, StepSource, TimeUnit};
 
@@ -86,7 +87,7 @@ impl Told {
 }
 
 fn encode(steps: &[Step], directory: &Path, settings: &Settings, formatted: bool) -> Encoded {
-    let options = EncodeOptions { settings: settings.clone(), formatted, time_unit: TimeUnit::Unknown };
+    let options = EncodeOptions { settings: settings.clone(), formatted, buffer: None, time_unit: TimeUnit::Unknown };
     let mut encoder = Encoder::new(directory, options).unwrap();
     steps.iter().for_each(|step| encoder.take(step).unwrap());
     encoder.finish().unwrap()
@@ -277,8 +278,12 @@ fn breaks_and_what_is_refused() {
         instruction.opcode = Some(0xd503_205f);
     }
     let folder = tempfile::tempdir().unwrap();
-    let options =
-        EncodeOptions { settings: Settings::new(Protocol::Ete), formatted: false, time_unit: TimeUnit::Unknown };
+    let options = EncodeOptions {
+        settings: Settings::new(Protocol::Ete),
+        formatted: false,
+        buffer: None,
+        time_unit: TimeUnit::Unknown,
+    };
     let mut encoder = Encoder::new(folder.path(), options.clone()).unwrap();
     encoder.take(&steps[1]).unwrap();
     let error = encoder.take(&changed).unwrap_err().to_string();
@@ -286,27 +291,30 @@ fn breaks_and_what_is_refused() {
     assert!(Encoder::new(folder.path(), options).unwrap_err().to_string().contains("not empty"));
 }
 
-/// Run with `--ignored --nocapture`: says how fast encoding is.
+/// A buffer that went round has the last of the trace: everything from its first synchronisation on.
 #[test]
-#[ignore = "a measurement"]
-fn speed() {
+fn buffers_that_are_too_small() {
     let program = Program::new(Isa::A64, BASE, 3);
-    // Few enough to stay near the processor: this is about encoding, and not about memory.
-    let steps = program.run(2_000, 3);
-    for options in [0, 1, 0x13] {
+    let steps = program.run(40_000, 3);
+    for (fill, formatted) in
+        [FillMode::Fill, FillMode::Wrap, FillMode::Circular].map(|fill| [(fill, false), (fill, true)]).concat()
+    {
         let folder = tempfile::tempdir().unwrap();
-        let options = EncodeOptions {
-            settings: settings(Protocol::Ete, options, &program),
-            formatted: false,
-            time_unit: TimeUnit::Unknown,
-        };
+        let mut settings = settings(Protocol::Ete, 0x11, &program);
+        settings.set("TRCSYNCPR", 8);
+        let buffer = Some(BufferSettings { size: 4096, fill, ..BufferSettings::default() });
+        let options = EncodeOptions { settings, formatted, buffer, time_unit: TimeUnit::Unknown };
         let mut encoder = Encoder::new(folder.path(), options).unwrap();
-        let start = std::time::Instant::now();
-        for _ in 0..15_000 {
-            steps.iter().for_each(|step| encoder.take(step).unwrap());
-        }
+        steps.iter().for_each(|step| encoder.take(step).unwrap());
         let encoded = encoder.finish().unwrap();
-        let seconds = start.elapsed().as_secs_f64();
-        println!("{:.1} million instructions a second, {encoded:?}", encoded.instructions as f64 / seconds / 1e6);
+        assert!(encoded.lost_bytes > 4096, "{encoded:?}");
+        let (found, all) = (Told::read(folder.path(), "0x10"), Told::of(&steps));
+        let (some, all) = (&found.instructions, &all.instructions);
+        assert!(some.len() > 1000 && some.len() < all.len() / 2, "{fill:?}: {} of {}", some.len(), all.len());
+        let is_there = match fill {
+            FillMode::Fill => all.starts_with(some),
+            FillMode::Wrap | FillMode::Circular => all.ends_with(some),
+        };
+        assert!(is_there, "{fill:?} {formatted}");
     }
 }

@@ -125,13 +125,8 @@ fn functions(args: &Args) -> anyhow::Result<Vec<Range<u64>>> {
     let program = Program::new(args.images.load()?);
     let mut found = Vec::new();
     for name in &args.function {
-        let symbols = program.codes().iter().flat_map(|code| code.symbols.iter());
         let before = found.len();
-        found.extend(
-            symbols
-                .filter(|symbol| symbol.name == name && symbol.size > 0)
-                .map(|symbol| symbol.address..symbol.address.saturating_add(symbol.size)),
-        );
+        found.extend(program.functions(name));
         if found.len() == before {
             bail!("no function '{name}' with a size in the symbols of --image");
         }

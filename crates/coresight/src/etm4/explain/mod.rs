@@ -22,8 +22,8 @@ use rules::Rule;
 /// What one register value means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
-    /// The architectural name, upper case.
-    pub register: &'static str,
+    /// The architectural name, upper case, with its number if there are several.
+    pub register: String,
     /// What the register is for.
     pub title: &'static str,
     /// Its fields in the order that reads best, then the reserved bits that are set.
@@ -42,7 +42,7 @@ pub struct ExplainedField {
     /// The lowest bit.
     pub low: u8,
     /// The value, shifted down to bit 0.
-    pub value: u32,
+    pub value: u64,
     /// The value in words that stand on their own.
     pub meaning: String,
     /// Worth a place on a one-page overview.
@@ -58,11 +58,11 @@ pub struct ExplainedField {
 /// assert_eq!(explanation.summary(), "cycle counts, timestamps, return stack");
 /// assert_eq!(explain("TRCNOSUCHR", 0, Protocol::Ete), None);
 /// ```
-pub fn explain(register: &str, value: u32, protocol: Protocol) -> Option<Explanation> {
+pub fn explain(register: &str, value: u64, protocol: Protocol) -> Option<Explanation> {
     if !matches!(protocol, Protocol::Ete | Protocol::Etm4) {
         return None;
     }
-    let register = registers::ALL.iter().find(|known| known.name.eq_ignore_ascii_case(register))?;
+    let (register, number) = registers::ALL.iter().find_map(|known| Some((known, known.number(register)?)))?;
     let mut unexplained = value;
     let mut fields = Vec::new();
     for field in register.fields.iter().filter(|field| field.is_on(protocol)) {
@@ -71,7 +71,7 @@ pub fn explain(register: &str, value: u32, protocol: Protocol) -> Option<Explana
     }
     fields.extend(reserved(unexplained));
     let Register { name, title, otherwise, .. } = *register;
-    Some(Explanation { register: name, title, fields, otherwise })
+    Some(Explanation { register: format!("{name}{number}"), title, fields, otherwise })
 }
 
 impl Explanation {
@@ -87,7 +87,21 @@ struct Register {
     name: &'static str,
     title: &'static str,
     otherwise: &'static str,
+    /// How many there are, numbered from 0; 0: there is one, without a number.
+    count: u8,
     fields: &'static [Field],
+}
+
+impl Register {
+    /// Is it called this? Then its number, as it is written.
+    fn number<'n>(&self, name: &'n str) -> Option<&'n str> {
+        let (head, number) = name.split_at_checked(self.name.len())?;
+        let is_right = match number {
+            "" => self.count == 0,
+            digits => digits.parse::<u8>().is_ok_and(|number| number < self.count) && !digits.starts_with('+'),
+        };
+        (is_right && head.eq_ignore_ascii_case(self.name)).then_some(number)
+    }
 }
 
 struct Field {
@@ -104,16 +118,16 @@ impl Field {
         self.only.is_none_or(|only| only == protocol)
     }
 
-    fn explain(&self, register: u32) -> ExplainedField {
+    fn explain(&self, register: u64) -> ExplainedField {
         let &Field { name, high, low, .. } = self;
         let value = bits(register, high, low);
-        let (meaning, notable) = self.rule.say(value, register, bits(u32::MAX, high, low));
+        let (meaning, notable) = self.rule.say(value, register, bits(u64::MAX, high, low));
         ExplainedField { name, high, low, value, meaning, notable }
     }
 }
 
 /// One field for each run of set bits, lowest first.
-fn reserved(mut unexplained: u32) -> impl Iterator<Item = ExplainedField> {
+fn reserved(mut unexplained: u64) -> impl Iterator<Item = ExplainedField> {
     core::iter::from_fn(move || {
         let low = unexplained.trailing_zeros();
         let width = unexplained.checked_shr(low)?.trailing_ones();
@@ -126,11 +140,11 @@ fn reserved(mut unexplained: u32) -> impl Iterator<Item = ExplainedField> {
     })
 }
 
-const fn mask(high: u8, low: u8) -> u32 {
-    u32::MAX >> (31 - high) & u32::MAX << low
+const fn mask(high: u8, low: u8) -> u64 {
+    u64::MAX >> (63 - high) & u64::MAX << low
 }
 
-const fn bits(value: u32, high: u8, low: u8) -> u32 {
+const fn bits(value: u64, high: u8, low: u8) -> u64 {
     (value & mask(high, low)) >> low
 }
 

@@ -6,13 +6,14 @@
 use alloc::format;
 
 use super::rules::Rule::{
-    self, Bytes, Choice, Count, Debug, Event, Excluded, Flag, Levels, Numbered, Odd, Ones, Unless,
+    self, Address, Bytes, Choice, Count, Debug, Event, Excluded, Flag, Levels, Number, Numbered, Odd, Ones, Unless,
 };
 use super::rules::{
-    architect, architecture, designer, external_inputs, least_threshold, major_version, minor_version, part, period,
-    processing_elements, range_mode, realm_excluded, selector_pairs, threshold, trace_id,
+    architect, architecture, context_comparator, designer, external_inputs, ignored_bytes, least_threshold,
+    major_version, minor_version, not_at, part, period, processing_elements, range_mode, realm_excluded, selected,
+    selector_pairs, threshold, trace_id,
 };
-use super::{Field, Register};
+use super::{Field, Register, bits};
 use crate::Protocol::{self, Ete, Etm4};
 
 const fn field(name: &'static str, high: u8, low: u8, rule: Rule) -> Field {
@@ -28,6 +29,7 @@ pub(super) const ALL: &[Register] = &[
         name: "TRCIDR0",
         title: "what can be traced",
         otherwise: "program flow only",
+        count: 0,
         fields: &[
             field("reserved", 0, 0, Ones),
             field("INSTP0", 2, 1, Choice(&[(0, "loads and stores are not P0"), (3, "loads and stores can be P0")])),
@@ -73,6 +75,7 @@ pub(super) const ALL: &[Register] = &[
         name: "TRCIDR1",
         title: "who made the trace unit, and its version",
         otherwise: "unknown",
+        count: 0,
         fields: &[
             field("DESIGNER", 31, 24, Odd(designer)),
             field("reserved", 15, 12, Ones),
@@ -85,6 +88,7 @@ pub(super) const ALL: &[Register] = &[
         name: "TRCIDR2",
         title: "sizes of addresses, identifiers and counts",
         otherwise: "no sizes",
+        count: 0,
         fields: &[
             field("IASIZE", 4, 0, Choice(&[(4, "32-bit addresses"), (8, "64-bit addresses")])),
             field("CIDSIZE", 9, 5, Bytes("context identifiers")),
@@ -109,6 +113,7 @@ pub(super) const ALL: &[Register] = &[
         name: "TRCIDR3",
         title: "what the trace unit can do about levels, stalls and overflows",
         otherwise: "nothing special",
+        count: 0,
         fields: &[
             field("CCITMIN", 11, 0, Odd(least_threshold)),
             field("NUMPROC", 13, 12, Odd(|_, _| ("high bits of NUMPROC".into(), false))),
@@ -131,6 +136,7 @@ pub(super) const ALL: &[Register] = &[
         name: "TRCIDR4",
         title: "how many comparators and selectors there are",
         otherwise: "none",
+        count: 0,
         fields: &[
             field("NUMACPAIRS", 3, 0, Count("address comparator pair")),
             field("NUMDVC", 7, 4, Count("data value comparator")),
@@ -146,6 +152,7 @@ pub(super) const ALL: &[Register] = &[
         name: "TRCIDR5",
         title: "how many inputs, counters and states there are",
         otherwise: "none",
+        count: 0,
         fields: &[
             field("NUMEXTIN", 8, 0, Odd(external_inputs)),
             field("NUMEXTINSEL", 11, 9, Count("external input selector")),
@@ -162,49 +169,57 @@ pub(super) const ALL: &[Register] = &[
         name: "TRCIDR6",
         title: "Realm levels",
         otherwise: "no Realm level",
+        count: 0,
         fields: &[only(Ete, "EXLEVEL_RL", 2, 0, Levels("Realm"))],
     },
-    Register { name: "TRCIDR7", title: "reserved", otherwise: "nothing", fields: &[] },
+    Register { name: "TRCIDR7", title: "reserved", otherwise: "nothing", count: 0, fields: &[] },
     Register {
         name: "TRCIDR8",
         title: "depth of speculation",
         otherwise: "no speculation in the trace",
+        count: 0,
         fields: &[field("MAXSPEC", 31, 0, Count("speculative P0 element"))],
     },
     Register {
         name: "TRCIDR9",
         title: "P0 keys of data trace",
         otherwise: "none",
+        count: 0,
         fields: &[field("NUMP0KEY", 31, 0, Count("P0 right-hand key"))],
     },
     Register {
         name: "TRCIDR10",
         title: "P1 keys of data trace",
         otherwise: "none",
+        count: 0,
         fields: &[field("NUMP1KEY", 31, 0, Count("P1 right-hand key"))],
     },
     Register {
         name: "TRCIDR11",
         title: "special P1 keys of data trace",
         otherwise: "none",
+        count: 0,
         fields: &[field("NUMP1SPC", 31, 0, Count("special P1 right-hand key"))],
     },
     Register {
         name: "TRCIDR12",
         title: "keys of conditional instructions",
         otherwise: "none",
+        count: 0,
         fields: &[field("NUMCONDKEY", 31, 0, Count("conditional right-hand key"))],
     },
     Register {
         name: "TRCIDR13",
         title: "special keys of conditional instructions",
         otherwise: "none",
+        count: 0,
         fields: &[field("NUMCONDSPC", 31, 0, Count("special conditional right-hand key"))],
     },
     Register {
         name: "TRCCONFIGR",
         title: "what is traced",
         otherwise: "plain program flow",
+        count: 0,
         fields: &[
             field("reserved", 0, 0, Ones),
             only(
@@ -263,6 +278,7 @@ pub(super) const ALL: &[Register] = &[
         name: "TRCDEVARCH",
         title: "which architecture this is",
         otherwise: "unknown architecture",
+        count: 0,
         fields: &[
             field("ARCHPART", 11, 0, Odd(part)),
             field("ARCHVER", 15, 12, Odd(architecture)),
@@ -275,18 +291,21 @@ pub(super) const ALL: &[Register] = &[
         name: "TRCTRACEIDR",
         title: "which stream the trace is in",
         otherwise: "none",
+        count: 0,
         fields: &[field("TRACEID", 6, 0, Odd(trace_id))],
     },
     Register {
         name: "TRCPRGCTLR",
         title: "main switch",
         otherwise: "trace unit off",
+        count: 0,
         fields: &[field("EN", 0, 0, Flag("trace unit on", "trace unit off"))],
     },
     Register {
         name: "TRCEVENTCTL0R",
         title: "what makes the events",
         otherwise: "no events",
+        count: 0,
         fields: &[
             field("EVENT0", 7, 0, Event("event 0", 0)),
             field("EVENT1", 15, 8, Event("event 1", 0)),
@@ -298,6 +317,7 @@ pub(super) const ALL: &[Register] = &[
         name: "TRCEVENTCTL1R",
         title: "what the events do",
         otherwise: "events leave no mark",
+        count: 0,
         fields: &[
             field("INSTEN", 3, 0, Numbered("event element")),
             only(Etm4, "DATAEN", 4, 4, Flag("event 0 in data trace", "no events in data trace")),
@@ -310,6 +330,7 @@ pub(super) const ALL: &[Register] = &[
         name: "TRCSTALLCTLR",
         title: "what may be slowed down or lost against overflows",
         otherwise: "no stalls",
+        count: 0,
         fields: &[
             field("LEVEL", 3, 0, Odd(|value, _| (format!("stall level {value} of 15"), value != 0))),
             field("ISTALL", 8, 8, Flag("instruction trace may stall the PE", "instruction trace stalls nothing")),
@@ -334,30 +355,35 @@ pub(super) const ALL: &[Register] = &[
         name: "TRCTSCTLR",
         title: "when a timestamp is asked for",
         otherwise: "no event asks for timestamps",
+        count: 0,
         fields: &[field("EVENT", 7, 0, Event("timestamp", 0))],
     },
     Register {
         name: "TRCSYNCPR",
         title: "how often the trace synchronizes",
         otherwise: "no periodic synchronization",
+        count: 0,
         fields: &[field("PERIOD", 4, 0, Odd(period))],
     },
     Register {
         name: "TRCCCCTLR",
         title: "when cycles are reported",
         otherwise: "no threshold",
+        count: 0,
         fields: &[field("THRESHOLD", 11, 0, Odd(threshold))],
     },
     Register {
         name: "TRCBBCTLR",
         title: "where branches are broadcast",
         otherwise: "everywhere",
+        count: 0,
         fields: &[field("RANGE", 7, 0, Numbered("address range")), field("MODE", 8, 8, Odd(range_mode))],
     },
     Register {
         name: "TRCQCTLR",
         title: "where Q elements may be",
         otherwise: "everywhere",
+        count: 0,
         fields: &[field("RANGE", 7, 0, Numbered("address range")), field("MODE", 8, 8, Odd(range_mode))],
     },
     // In the M profile, EL0 is Thread mode and EL3 is Handler mode.
@@ -365,6 +391,7 @@ pub(super) const ALL: &[Register] = &[
         name: "TRCVICTLR",
         title: "which instructions are traced",
         otherwise: "no filter",
+        count: 0,
         fields: &[
             field("EVENT", 7, 0, Event("tracing", 1)),
             field("SSSTATUS", 9, 9, Unless("start/stop logic is started", "start/stop logic is stopped")),
@@ -379,6 +406,7 @@ pub(super) const ALL: &[Register] = &[
         name: "TRCAUTHSTATUS",
         title: "which debug is permitted",
         otherwise: "no debug",
+        count: 0,
         fields: &[
             field("NSID", 1, 0, Debug("Non-secure invasive")),
             field("NSNID", 3, 2, Debug("Non-secure non-invasive")),
@@ -391,5 +419,283 @@ pub(super) const ALL: &[Register] = &[
             only(Ete, "RTID", 25, 24, Debug("Root invasive")),
             only(Ete, "RTNID", 27, 26, Debug("Root non-invasive")),
         ],
+    },
+    Register {
+        name: "TRCVIIECTLR",
+        title: "which address ranges are traced",
+        otherwise: "no address range",
+        count: 0,
+        fields: &[
+            field("INCLUDE", 7, 0, Numbered("only in range")),
+            field("EXCLUDE", 23, 16, Numbered("not in range")),
+        ],
+    },
+    Register {
+        name: "TRCVISSCTLR",
+        title: "where tracing starts and stops",
+        otherwise: "neither starts nor stops",
+        count: 0,
+        fields: &[
+            field("START", 15, 0, Numbered("starts at comparator")),
+            field("STOP", 31, 16, Numbered("stops at comparator")),
+        ],
+    },
+    Register {
+        name: "TRCVIPCSSCTLR",
+        title: "which PE comparator inputs start and stop tracing",
+        otherwise: "none",
+        count: 0,
+        fields: &[
+            field("START", 7, 0, Numbered("starts at PE comparator input")),
+            field("STOP", 23, 16, Numbered("stops at PE comparator input")),
+        ],
+    },
+    Register {
+        name: "TRCACVR",
+        title: "what an address comparator compares with",
+        otherwise: "address 0",
+        count: 16,
+        fields: &[field("ADDRESS", 63, 0, Address)],
+    },
+    Register {
+        name: "TRCACATR",
+        title: "what an address comparator matches",
+        otherwise: "any instruction at the address",
+        count: 16,
+        fields: &[
+            only(
+                Etm4,
+                "TYPE",
+                1,
+                0,
+                Choice(&[(0, "instructions"), (1, "loads"), (2, "stores"), (3, "loads and stores")]),
+            ),
+            field(
+                "CONTEXTTYPE",
+                3,
+                2,
+                Choice(&[
+                    (0, "in any context"),
+                    (1, "if the context identifier matches"),
+                    (2, "if the virtual context identifier matches"),
+                    (3, "if both context identifiers match"),
+                ]),
+            ),
+            field("CONTEXT", 6, 4, Odd(context_comparator)),
+            field("EXLEVEL_S", 11, 8, Odd(|levels, _| not_at("Secure", levels))),
+            field("EXLEVEL_NS", 14, 12, Odd(|levels, _| not_at("Non-secure", levels))),
+            // A set bit turns round what the Non-secure level does.
+            only(Ete, "EXLEVEL_RL", 18, 16, Odd(|turned, register| not_at("Realm", turned ^ bits(register, 14, 12)))),
+            only(
+                Etm4,
+                "DATAMATCH",
+                17,
+                16,
+                Choice(&[(0, "no data"), (1, "if the data matches"), (3, "if the data does not match")]),
+            ),
+            only(Etm4, "DATASIZE", 19, 18, Choice(&[(0, "bytes"), (1, "halfwords"), (2, "words"), (3, "doublewords")])),
+            only(Etm4, "DATARANGE", 20, 20, Flag("data of a range", "data of an address")),
+            only(Etm4, "DTBM", 21, 21, Flag("data address tags are not compared", "data address tags are compared")),
+        ],
+    },
+    Register {
+        name: "TRCCIDCVR",
+        title: "the context identifier that is compared with",
+        otherwise: "context identifier 0",
+        count: 8,
+        fields: &[field("VALUE", 63, 0, Number("context identifier"))],
+    },
+    Register {
+        name: "TRCVMIDCVR",
+        title: "the virtual context identifier that is compared with",
+        otherwise: "virtual context identifier 0",
+        count: 8,
+        fields: &[field("VALUE", 63, 0, Number("virtual context identifier"))],
+    },
+    Register {
+        name: "TRCCIDCCTLR",
+        title: "which bytes of context identifiers are compared",
+        otherwise: "all bytes",
+        count: 2,
+        fields: &[field("COMP", 31, 0, Odd(ignored_bytes))],
+    },
+    Register {
+        name: "TRCVMIDCCTLR",
+        title: "which bytes of virtual context identifiers are compared",
+        otherwise: "all bytes",
+        count: 2,
+        fields: &[field("COMP", 31, 0, Odd(ignored_bytes))],
+    },
+    Register {
+        name: "TRCRSCTLR",
+        title: "what a resource selector selects",
+        otherwise: "nothing",
+        count: 32,
+        fields: &[
+            field("SELECT", 15, 0, Odd(selected)),
+            field("GROUP", 19, 16, Odd(|group, _| (format!("group {group}"), false))),
+            field("INV", 20, 20, Flag("turned round", "as it is")),
+            field("PAIRINV", 21, 21, Flag("the pair is turned round", "the pair as it is")),
+        ],
+    },
+    Register {
+        name: "TRCSEQEVR",
+        title: "when the sequencer goes on and back",
+        otherwise: "never",
+        count: 3,
+        fields: &[field("F", 7, 0, Event("goes on", 0)), field("B", 15, 8, Event("goes back", 0))],
+    },
+    Register {
+        name: "TRCSEQRSTEVR",
+        title: "when the sequencer starts anew",
+        otherwise: "never",
+        count: 0,
+        fields: &[field("RST", 7, 0, Event("starts anew", 0))],
+    },
+    Register {
+        name: "TRCSEQSTR",
+        title: "where the sequencer is",
+        otherwise: "state 0",
+        count: 0,
+        fields: &[field("STATE", 1, 0, Number("state"))],
+    },
+    Register {
+        name: "TRCCNTRLDVR",
+        title: "what a counter starts from",
+        otherwise: "0",
+        count: 4,
+        fields: &[field("VALUE", 15, 0, Number("from"))],
+    },
+    Register {
+        name: "TRCCNTCTLR",
+        title: "when a counter counts",
+        otherwise: "never",
+        count: 4,
+        fields: &[
+            field("CNTEVENT", 7, 0, Event("counts", 0)),
+            field("RLDEVENT", 15, 8, Event("starts anew", 0)),
+            field("RLDSELF", 16, 16, Flag("starts anew at zero", "stays at zero")),
+            field("CNTCHAIN", 17, 17, Flag("counts when the one before starts anew", "counts by itself")),
+        ],
+    },
+    Register {
+        name: "TRCCNTVR",
+        title: "where a counter is",
+        otherwise: "at zero",
+        count: 4,
+        fields: &[field("VALUE", 15, 0, Number("at"))],
+    },
+    Register {
+        name: "TRCSSCCR",
+        title: "what a single-shot comparator looks for",
+        otherwise: "nothing",
+        count: 8,
+        fields: &[
+            field("SAC", 15, 0, Numbered("address comparator")),
+            field("ARC", 23, 16, Numbered("address range")),
+            field("RST", 24, 24, Flag("again and again", "once")),
+        ],
+    },
+    Register {
+        name: "TRCSSCSR",
+        title: "what a single-shot comparator found",
+        otherwise: "nothing yet",
+        count: 8,
+        fields: &[
+            field("INST", 0, 0, Flag("compares instruction addresses", "no instruction addresses")),
+            field("DA", 1, 1, Flag("compares data addresses", "no data addresses")),
+            field("DV", 2, 2, Flag("compares data", "no data")),
+            field("PC", 3, 3, Flag("takes PE comparator inputs", "no PE comparator inputs")),
+            field("PENDING", 30, 30, Flag("about to match", "nothing pending")),
+            field("STATUS", 31, 31, Flag("has matched", "has not matched")),
+        ],
+    },
+    Register {
+        name: "TRCSTATR",
+        title: "what the trace unit is doing",
+        otherwise: "busy",
+        count: 0,
+        fields: &[
+            field("IDLE", 0, 0, Flag("idle", "not idle")),
+            field("PMSTABLE", 1, 1, Flag("registers are stable", "registers may change")),
+        ],
+    },
+    Register {
+        name: "TRFCR_EL1",
+        title: "where the PE permits trace",
+        otherwise: "nowhere below EL2",
+        count: 0,
+        fields: &[
+            field("E0TRE", 0, 0, Flag("EL0", "not EL0")),
+            field("E1TRE", 1, 1, Flag("EL1", "not EL1")),
+            field(
+                "TS",
+                6,
+                5,
+                Choice(&[
+                    (0, "timestamps as EL2 says"),
+                    (1, "virtual timestamps"),
+                    (2, "guest physical timestamps"),
+                    (3, "physical timestamps"),
+                ]),
+            ),
+        ],
+    },
+    Register {
+        name: "TRBLIMITR_EL1",
+        title: "where the trace buffer ends, and what happens there",
+        otherwise: "trace buffer off",
+        count: 0,
+        fields: &[
+            field("E", 0, 0, Flag("trace buffer on", "trace buffer off")),
+            field("FM", 2, 1, Choice(&[(0, "stops when full"), (1, "wraps and tells"), (3, "wraps without a word")])),
+            field(
+                "TM",
+                4,
+                3,
+                Choice(&[(0, "stops on trigger"), (1, "interrupt on trigger"), (3, "triggers are ignored")]),
+            ),
+            field("nVM", 5, 5, Flag("physical addresses", "virtual addresses")),
+            field("XE", 6, 6, Flag("takes trace of others", "takes no trace of others")),
+            field("LIMIT", 63, 12, Odd(|_, register| (format!("ends at {:#x}", register & !0xfff), true))),
+        ],
+    },
+    Register {
+        name: "TRBPTR_EL1",
+        title: "where the next byte of trace goes",
+        otherwise: "address 0",
+        count: 0,
+        fields: &[field("PTR", 63, 0, Address)],
+    },
+    Register {
+        name: "TRBBASER_EL1",
+        title: "where the trace buffer starts",
+        otherwise: "address 0",
+        count: 0,
+        fields: &[field("BASE", 63, 12, Odd(|_, register| (format!("{:#x}", register & !0xfff), true)))],
+    },
+    Register {
+        name: "TRBSR_EL1",
+        title: "what the trace buffer did",
+        otherwise: "nothing to tell",
+        count: 0,
+        fields: &[
+            field("MSS", 15, 0, Odd(|value, _| (format!("status {value:#x}"), value != 0))),
+            field("S", 17, 17, Flag("collection has stopped", "collection goes on")),
+            field("EA", 18, 18, Flag("external abort", "no external abort")),
+            field("WRAP", 20, 20, Flag("has wrapped", "has not wrapped")),
+            field("TRG", 21, 21, Flag("has seen a trigger", "no trigger")),
+            field("IRQ", 22, 22, Flag("interrupt asked for", "no interrupt")),
+            field("DAT", 23, 23, Flag("has data", "no data")),
+            field("EC", 31, 26, Odd(|value, _| (format!("event class {value:#x}"), value != 0))),
+            field("MSS2", 55, 32, Odd(|value, _| (format!("more status {value:#x}"), value != 0))),
+        ],
+    },
+    Register {
+        name: "TRBTRG_EL1",
+        title: "how much is collected behind a trigger",
+        otherwise: "nothing",
+        count: 0,
+        fields: &[field("TRG", 31, 0, Odd(|bytes, _| (format!("{bytes} bytes behind a trigger"), bytes != 0)))],
     },
 ];

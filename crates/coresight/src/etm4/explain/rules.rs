@@ -18,7 +18,7 @@ pub(super) enum Rule {
     /// Words for set and for clear, which is notable.
     Unless(&'static str, &'static str),
     /// Words for each defined value; all but zero are notable.
-    Choice(&'static [(u32, &'static str)]),
+    Choice(&'static [(u64, &'static str)]),
     /// A number of these things, in the singular.
     Count(&'static str),
     /// The size in bytes of these things, in the plural.
@@ -30,20 +30,24 @@ pub(super) enum Rule {
     /// The same, but a set bit keeps the level out of the trace.
     Excluded(&'static str),
     /// What happens, depending on a resource event. All but the second value are notable.
-    Event(&'static str, u32),
+    Event(&'static str, u64),
     /// Whether this kind of debug is there and permitted.
     Debug(&'static str),
     /// Reserved bits that read as one.
     Ones,
+    /// An address, of which the field has the high bits.
+    Address,
+    /// A plain number of this, which is always worth telling.
+    Number(&'static str),
     /// Anything else: of the field value and the register value.
-    Odd(fn(u32, u32) -> Meaning),
+    Odd(fn(u64, u64) -> Meaning),
 }
 
 /// The words, and whether they are notable.
 pub(super) type Meaning = (String, bool);
 
 impl Rule {
-    pub(super) fn say(&self, value: u32, register: u32, ones: u32) -> Meaning {
+    pub(super) fn say(&self, value: u64, register: u64, ones: u64) -> Meaning {
         let any = value != 0;
         match *self {
             Rule::Flag(set, clear) => (if any { set } else { clear }.to_string(), any),
@@ -60,17 +64,19 @@ impl Rule {
             Rule::Event(what, usual) => (format!("{what}: {}", event(value)), value != usual),
             Rule::Debug(kind) => (format!("{kind} debug {}", permission(value)), any),
             Rule::Ones => (if value == ones { "reads as one" } else { "should read as one" }.to_string(), false),
+            Rule::Address => (format!("{register:#x}"), true),
+            Rule::Number(what) => (format!("{what} {value:#x}"), any),
             Rule::Odd(say) => say(value, register),
         }
     }
 }
 
-fn choice(choices: &[(u32, &str)], value: u32) -> String {
+fn choice(choices: &[(u64, &str)], value: u64) -> String {
     let known = choices.iter().find(|&&(choice, _)| choice == value);
     known.map_or_else(|| format!("reserved value {value:#x}"), |(_, meaning)| meaning.to_string())
 }
 
-fn count(number: u32, thing: &str) -> String {
+fn count(number: u64, thing: &str) -> String {
     match number {
         0 => format!("no {thing}s"),
         1 => format!("1 {thing}"),
@@ -78,7 +84,7 @@ fn count(number: u32, thing: &str) -> String {
     }
 }
 
-fn excluded(state: &str, levels: u32) -> String {
+fn excluded(state: &str, levels: u64) -> String {
     if levels == 0 {
         format!("no {state} level excluded")
     } else {
@@ -87,7 +93,7 @@ fn excluded(state: &str, levels: u32) -> String {
 }
 
 /// The first two resource selectors are the constants; a pair is combined before it is looked at.
-fn event(value: u32) -> String {
+fn event(value: u64) -> String {
     let words = match (value, value & 0x80) {
         (0, _) => "never".to_string(),
         (1, _) => "always".to_string(),
@@ -98,7 +104,7 @@ fn event(value: u32) -> String {
     if value & reserved == 0 { words } else { format!("{words} (reserved bits {:#x} set)", value & reserved) }
 }
 
-fn permission(value: u32) -> &'static str {
+fn permission(value: u64) -> &'static str {
     match value {
         0 => "not implemented",
         2 => "disabled",
@@ -108,13 +114,13 @@ fn permission(value: u32) -> &'static str {
 }
 
 /// The numbers of the set bits, each behind `prefix`: `EL0/EL2`.
-fn set_bits(value: u32, prefix: &str) -> String {
+fn set_bits(value: u64, prefix: &str) -> String {
     let numbers: Vec<String> =
         (0..32).filter(|bit| value >> bit & 1 == 1).map(|bit| format!("{prefix}{bit}")).collect();
     numbers.join("/")
 }
 
-pub(super) fn designer(code: u32, _: u32) -> Meaning {
+pub(super) fn designer(code: u64, _: u64) -> Meaning {
     let name = match code {
         0x41 => "Arm",
         0x42 => "Broadcom",
@@ -137,9 +143,9 @@ pub(super) fn designer(code: u32, _: u32) -> Meaning {
 }
 
 /// ETE answers 15 here: its version is in another register.
-const SEE_DEVARCH: u32 = 0xf;
+const SEE_DEVARCH: u64 = 0xf;
 
-pub(super) fn major_version(major: u32, register: u32) -> Meaning {
+pub(super) fn major_version(major: u64, register: u64) -> Meaning {
     let minor = bits(register, 7, 4);
     let words = match major {
         4 => Version::Etm4(minor as u8).to_string(),
@@ -149,47 +155,47 @@ pub(super) fn major_version(major: u32, register: u32) -> Meaning {
     (words, true)
 }
 
-pub(super) fn minor_version(minor: u32, register: u32) -> Meaning {
+pub(super) fn minor_version(minor: u64, register: u64) -> Meaning {
     let elsewhere = bits(register, 11, 8) == SEE_DEVARCH;
     (if elsewhere { "see TRCDEVARCH".to_string() } else { format!("minor version {minor}") }, false)
 }
 
-pub(super) fn least_threshold(cycles: u32, _: u32) -> Meaning {
+pub(super) fn least_threshold(cycles: u64, _: u64) -> Meaning {
     let words =
         if cycles == 0 { "no least cycle threshold".to_string() } else { format!("cycle threshold from {cycles} on") };
     (words, cycles != 0)
 }
 
 /// The number is in two fields, and counts from one.
-pub(super) fn processing_elements(low: u32, register: u32) -> Meaning {
+pub(super) fn processing_elements(low: u64, register: u64) -> Meaning {
     let number = (bits(register, 13, 12) << 3 | low) + 1;
     (if number == 1 { "traces one PE".to_string() } else { format!("can trace any of {number} PEs") }, number != 1)
 }
 
-pub(super) fn selector_pairs(value: u32, _: u32) -> Meaning {
+pub(super) fn selector_pairs(value: u64, _: u64) -> Meaning {
     match value {
         0 => ("no resource selectors (before ETMv4.3: 1 pair)".to_string(), false),
         _ => (count(value + 1, "resource selector pair"), true),
     }
 }
 
-pub(super) fn external_inputs(value: u32, _: u32) -> Meaning {
+pub(super) fn external_inputs(value: u64, _: u64) -> Meaning {
     let any_event = value == 0x1ff;
     (if any_event { "PMU events as external inputs".to_string() } else { count(value, "external input") }, value != 0)
 }
 
-const PART_OF_TRACE_UNITS: u32 = 0xa13;
-const ARM: u32 = 0x23b;
+const PART_OF_TRACE_UNITS: u64 = 0xa13;
+const ARM: u64 = 0x23b;
 
-pub(super) fn part(part: u32, _: u32) -> Meaning {
+pub(super) fn part(part: u64, _: u64) -> Meaning {
     if part == PART_OF_TRACE_UNITS { ("PE trace unit".to_string(), false) } else { (format!("part {part:#05x}"), true) }
 }
 
-pub(super) fn architect(code: u32, _: u32) -> Meaning {
+pub(super) fn architect(code: u64, _: u64) -> Meaning {
     if code == ARM { ("Arm".to_string(), false) } else { (format!("architect {code:#05x}"), true) }
 }
 
-pub(super) fn architecture(version: u32, register: u32) -> Meaning {
+pub(super) fn architecture(version: u64, register: u64) -> Meaning {
     let is_trace_unit = bits(register, 11, 0) == PART_OF_TRACE_UNITS && bits(register, 31, 20) == ARM << 1 | 1;
     let minor = bits(register, 19, 16) as u8;
     match version {
@@ -199,12 +205,12 @@ pub(super) fn architecture(version: u32, register: u32) -> Meaning {
     }
 }
 
-pub(super) fn trace_id(id: u32, _: u32) -> Meaning {
+pub(super) fn trace_id(id: u64, _: u64) -> Meaning {
     let reserved = if matches!(id, 0 | 0x70..) { ", which is reserved" } else { "" };
     (format!("trace id {id:#04x}{reserved}"), true)
 }
 
-pub(super) fn period(exponent: u32, _: u32) -> Meaning {
+pub(super) fn period(exponent: u64, _: u64) -> Meaning {
     let words: String = match exponent {
         0 => "no periodic synchronization".to_string(),
         _ => format!("synchronizes every {} bytes", 1_u32 << exponent),
@@ -212,20 +218,62 @@ pub(super) fn period(exponent: u32, _: u32) -> Meaning {
     (words, exponent != 0)
 }
 
-pub(super) fn threshold(cycles: u32, _: u32) -> Meaning {
+pub(super) fn threshold(cycles: u64, _: u64) -> Meaning {
     (if cycles == 0 { "no threshold".to_string() } else { format!("counts of {cycles} cycles and more") }, cycles != 0)
 }
 
-pub(super) fn range_mode(only_inside: u32, register: u32) -> Meaning {
+pub(super) fn range_mode(only_inside: u64, register: u64) -> Meaning {
     let has_ranges = bits(register, 7, 0) != 0;
     let words = if only_inside == 1 { "only inside the ranges" } else { "everywhere but in the ranges" };
     (words.to_string(), has_ranges || only_inside == 1)
 }
 
 /// A set bit turns round what the Non-secure level does.
-pub(super) fn realm_excluded(turned: u32, register: u32) -> Meaning {
+pub(super) fn realm_excluded(turned: u64, register: u64) -> Meaning {
     match turned {
         0 => ("Realm levels as Non-secure".to_string(), false),
         _ => (excluded("Realm", turned ^ bits(register, 22, 20)), true),
+    }
+}
+
+/// Registers of address comparators turn levels off as TRCVICTLR does, and say so of themselves.
+pub(super) fn not_at(state: &str, levels: u64) -> Meaning {
+    match levels {
+        0 => (format!("matches at all {state} levels"), false),
+        _ => (format!("does not match at {state} {}", set_bits(levels, "EL")), true),
+    }
+}
+
+/// Which comparator of contexts is meant, if one is.
+pub(super) fn context_comparator(number: u64, register: u64) -> Meaning {
+    let is_used = bits(register, 3, 2) != 0;
+    (if is_used { format!("context comparator {number}") } else { "no context comparator".to_string() }, is_used)
+}
+
+/// What a resource selector selects.
+pub(super) fn selected(select: u64, register: u64) -> Meaning {
+    let thing = match bits(register, 19, 16) {
+        0 => "external input selector",
+        1 => "PE comparator input",
+        // Counters are the low four, states of the sequencer the high four.
+        2 => "counter at zero or sequencer state",
+        3 => "single-shot comparator",
+        4 => "address comparator",
+        5 => "address range comparator",
+        6 => "context identifier comparator",
+        7 => "virtual context identifier comparator",
+        _ => "nothing that is defined:",
+    };
+    match select {
+        0 => ("nothing selected".to_string(), true),
+        _ => (format!("{thing} {}", set_bits(select, "")), true),
+    }
+}
+
+/// Bytes that comparators do not look at: one bit a byte, eight bits a comparator.
+pub(super) fn ignored_bytes(masks: u64, _: u64) -> Meaning {
+    match masks {
+        0 => ("all bytes are compared".to_string(), false),
+        _ => (format!("bytes not compared: {}", set_bits(masks, "")), true),
     }
 }

@@ -9,7 +9,7 @@ use crate::Protocol::{self, Ete, Etm4};
 
 #[test]
 fn summaries() {
-    let rows: &[(Protocol, &str, u32, &str)] = &[
+    let rows: &[(Protocol, &str, u64, &str)] = &[
         (Ete, "TRCCONFIGR", 0x18c1, "context identifiers, virtual context identifiers, timestamps, return stack"),
         (Ete, "TRCCONFIGR", 0x1, "plain program flow"),
         (Ete, "TRCCONFIGR", 0x4_0009, "branch broadcast, instrumentation override"),
@@ -38,6 +38,27 @@ fn summaries() {
         (Etm4, "TRCIDR1", 0x4100_f403, "Arm, ETMv4.0, revision 3"),
         (Etm4, "TRCIDR1", 0x5100_f422, "Qualcomm, ETMv4.2, revision 2"),
         (Ete, "TRCIDR1", 0x4100_fff1, "Arm, version in TRCDEVARCH, revision 1"),
+        (Ete, "TRCVIIECTLR", 0x5_0003, "only in range 0/1, not in range 0/2"),
+        (Ete, "TRCVISSCTLR", 0x4_0001, "starts at comparator 0, stops at comparator 2"),
+        (Ete, "TRCACVR3", 0xffff_8000_1234_5678, "0xffff800012345678"),
+        (Ete, "TRCACATR0", 0, "any instruction at the address"),
+        (
+            Ete,
+            "TRCACATR1",
+            0x4_6214,
+            "if the context identifier matches, context comparator 1, does not match at Secure EL1, \
+             does not match at Non-secure EL1/EL2, does not match at Realm EL1",
+        ),
+        (Etm4, "TRCACATR2", 0x3, "loads and stores"),
+        (Ete, "TRCRSCTLR2", 0x15_0005, "address range comparator 0/2, turned round"),
+        (Ete, "TRCCNTCTLR1", 0x1_0001, "counts: always, starts anew at zero"),
+        (
+            Ete,
+            "TRBLIMITR_EL1",
+            0x8000_100b,
+            "trace buffer on, wraps and tells, interrupt on trigger, ends at 0x80001000",
+        ),
+        (Ete, "TRBSR_EL1", 0x30_0000, "has wrapped, has seen a trigger"),
         (Etm4, "TRCIDR1", 0x1200_0350, "designer 0x12, version 3.5, revision 0"),
         (Etm4, "TRCIDR2", 0x488, "64-bit addresses, 4-byte context identifiers, 1-byte virtual context identifiers"),
         (
@@ -80,7 +101,7 @@ fn summaries() {
         (Etm4, "TRCIDR10", 2, "2 P1 right-hand keys"),
         (Etm4, "TRCIDR11", 0, "none"),
         (Etm4, "TRCIDR12", 3, "3 conditional right-hand keys"),
-        (Etm4, "TRCIDR13", u32::MAX, "4294967295 special conditional right-hand keys"),
+        (Etm4, "TRCIDR13", 0xffff_ffff, "4294967295 special conditional right-hand keys"),
         (Ete, "TRCDEVARCH", 0x4770_5a13, "ETE v1.0"),
         (Ete, "TRCDEVARCH", 0x4773_5a13, "ETE v1.3"),
         (Etm4, "TRCDEVARCH", 0x4770_4a13, "ETMv4.0"),
@@ -142,9 +163,9 @@ fn summaries() {
     }
 }
 
-type Row = (&'static str, u8, u8, u32, &'static str, bool);
+type Row = (&'static str, u8, u8, u64, &'static str, bool);
 
-fn assert_explained(protocol: Protocol, register: &str, value: u32, expected: &[Row]) {
+fn assert_explained(protocol: Protocol, register: &str, value: u64, expected: &[Row]) {
     let explanation = explain(register, value, protocol).unwrap();
     let fields: Vec<_> = explanation
         .fields
@@ -219,8 +240,9 @@ fn sizes_and_architecture() {
 
 #[test]
 fn names_and_protocols() {
-    assert_eq!(explain("trcidr8", 0, Ete).map(|explanation| explanation.register), Some("TRCIDR8"));
-    for name in ["", "TRCIDR", "TRCIDR14", "TRCCONFIGR ", "configr"] {
+    assert_eq!(explain("trcidr8", 0, Ete).map(|explanation| explanation.register).as_deref(), Some("TRCIDR8"));
+    assert_eq!(explain("trcacatr15", 0, Ete).map(|explanation| explanation.register).as_deref(), Some("TRCACATR15"));
+    for name in ["", "TRCIDR", "TRCIDR14", "TRCCONFIGR ", "configr", "TRCACVR", "TRCACVR16", "TRCACVR+1"] {
         assert_eq!(explain(name, 0, Ete), None, "{name}");
     }
     assert_eq!(explain("TRCIDR8", 0, Protocol::Etm3), None);
@@ -233,7 +255,7 @@ fn each_register_is_there_once_and_its_fields_do_not_overlap() {
         for protocol in [Ete, Etm4] {
             let mut taken = 0;
             for field in register.fields.iter().filter(|field| field.is_on(protocol)) {
-                assert!(field.low <= field.high && field.high < 32, "{}.{}", register.name, field.name);
+                assert!(field.low <= field.high && field.high < 64, "{}.{}", register.name, field.name);
                 assert_eq!(taken & mask(field.high, field.low), 0, "{}.{}", register.name, field.name);
                 taken |= mask(field.high, field.low);
             }
@@ -243,10 +265,11 @@ fn each_register_is_there_once_and_its_fields_do_not_overlap() {
 
 proptest! {
     #[test]
-    fn no_set_bit_is_hidden(value: u32) {
+    fn no_set_bit_is_hidden(value: u64) {
         for register in registers::ALL {
             for protocol in [Ete, Etm4] {
-                let explanation = explain(register.name, value, protocol).unwrap();
+                let number = if register.count == 0 { "" } else { "0" };
+                let explanation = explain(&alloc::format!("{}{number}", register.name), value, protocol).unwrap();
                 let mut told = 0;
                 for field in &explanation.fields {
                     prop_assert_eq!(told & mask(field.high, field.low), 0);

@@ -100,7 +100,12 @@ impl View {
 
     /// Does a comparator match at this Exception level?
     fn is_at(&self, comparator: usize, context: &Context) -> bool {
-        let low = if context.security == Security::Secure || context.security == Security::Root { 8 } else { 12 };
-        self.comparators[comparator].1 >> (low + u32::from(context.el & 3)) & 1 == 0
+        let bit = |low: u32| self.comparators[comparator].1 >> (low + u32::from(context.el & 3)) & 1 == 1;
+        let is_masked = match context.security {
+            Security::Secure | Security::Root => bit(8),
+            Security::NonSecure => bit(12),
+            Security::Realm => bit(12) != bit(16),
+        };
+        !is_masked
     }
 }

@@ -1,0 +1,282 @@
+//! What a set of registers will trace, and what not.
+
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+
+use crate::Protocol;
+use crate::etm4::explain;
+
+/// Something that follows from the registers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    /// Is it traced?
+    pub verdict: Verdict,
+    /// The register that says so.
+    pub register: String,
+    /// What, in words.
+    pub text: String,
+}
+
+/// What becomes of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// It is in the trace.
+    Traced,
+    /// It is not.
+    NotTraced,
+    /// The registers are wrong, or not what anybody can want.
+    Problem,
+    /// Nobody can say without a register that is not there.
+    Unknown,
+}
+
+/// Says what a trace unit with these registers traces. Registers that are not given are only missed where it matters.
+pub fn outlook<'r>(protocol: Protocol, registers: impl IntoIterator<Item = (&'r str, u64)>) -> Vec<Remark> {
+    let registers = registers.into_iter().map(|(name, value)| (name.to_ascii_uppercase(), value)).collect();
+    let mut look = Look { protocol, registers, remarks: Vec::new() };
+    look.switch();
+    look.levels();
+    look.start_and_stop();
+    look.ranges();
+    look.elements();
+    look.stream();
+    look.remarks
+}
+
+struct Look {
+    protocol: Protocol,
+    registers: Vec<(String, u64)>,
+    remarks: Vec<Remark>,
+}
+
+/// Lowest bit in TRCVICTLR, the same in TRCIDR3, Security state, how many levels.
+const STATES: [(u32, u32, &str, u32); 2] = [(16, 16, "Secure", 4), (20, 20, "Non-secure", 3)];
+
+/// Elements that TRCCONFIGR asks for, with the field of an identification register that says whether they can be had.
+const ELEMENTS: [(u32, &str, &str, u32, u32); 5] = [
+    (3, "targets of all taken branches", "TRCIDR0", 5, 1),
+    (4, "cycle counts", "TRCIDR0", 7, 1),
+    (6, "context identifiers", "TRCIDR2", 5, 5),
+    (7, "virtual context identifiers", "TRCIDR2", 10, 5),
+    (11, "timestamps", "TRCIDR0", 24, 5),
+];
+
+impl Look {
+    fn get(&self, register: &str) -> Option<u64> {
+        self.registers.iter().find(|(name, _)| name == register).map(|(_, value)| *value)
+    }
+
+    fn say(&mut self, verdict: Verdict, register: impl Into<String>, text: impl Into<String>) {
+        self.remarks.push(Remark { verdict, register: register.into(), text: text.into() });
+    }
+
+    fn switch(&mut self) {
+        if self.get("TRCPRGCTLR").is_some_and(|value| value & 1 == 0) {
+            self.say(Verdict::NotTraced, "TRCPRGCTLR", "anything: the trace unit is off");
+        }
+        if let Some(permitted) = self.get("TRFCR_EL1") {
+            for level in (0..2).filter(|level| permitted >> level & 1 == 0) {
+                self.say(Verdict::NotTraced, "TRFCR_EL1", format!("EL{level}: the PE prohibits it"));
+            }
+        }
+    }
+
+    fn levels(&mut self) {
+        let Some(view) = self.get("TRCVICTLR") else {
+            return self.say(Verdict::Unknown, "TRCVICTLR", "which instructions are traced");
+        };
+        let (mut traced, mut left_out) = (Vec::new(), Vec::new());
+        for (low, identified, state, count) in STATES {
+            for level in 0..count {
+                let exists = self.get("TRCIDR3").is_none_or(|value| value >> (identified + level) & 1 == 1);
+                let list = if view >> (low + level) & 1 == 1 { &mut left_out } else { &mut traced };
+                if exists {
+                    list.push(if level == 3 { "EL3".to_string() } else { format!("{state} EL{level}") });
+                }
+            }
+        }
+        for level in (0..3).filter(|_| self.protocol == Protocol::Ete) {
+            let exists = self.get("TRCIDR6").is_none_or(|value| value >> level & 1 == 1);
+            let is_left_out = (view >> (20 + level) ^ view >> (24 + level)) & 1 == 1;
+            let list = if is_left_out { &mut left_out } else { &mut traced };
+            if exists {
+                list.push(format!("Realm EL{level}"));
+            }
+        }
+        match view & 0xff {
+            0 => self.say(Verdict::NotTraced, "TRCVICTLR", "anything: its event never happens"),
+            1 => {}
+            _ => {
+                let explained = explain("TRCVICTLR", view & 0xff | 1 << 9, self.protocol);
+                let words = explained.map_or_else(String::new, |explained| explained.summary());
+                self.say(Verdict::Traced, "TRCVICTLR", format!("only while its event holds ({words})"));
+            }
+        }
+        if traced.is_empty() {
+            self.say(Verdict::Problem, "TRCVICTLR", "every Exception level is left out");
+        } else {
+            self.say(Verdict::Traced, "TRCVICTLR", format!("instructions at {}", traced.join(", ")));
+        }
+        if !left_out.is_empty() {
+            self.say(Verdict::NotTraced, "TRCVICTLR", format!("instructions at {}", left_out.join(", ")));
+        }
+    }
+
+    fn start_and_stop(&mut self) {
+        let Some(view) = self.get("TRCVICTLR") else { return };
+        let points = self.get("TRCVISSCTLR").unwrap_or(0);
+        let is_started = view >> 9 & 1 == 1;
+        let starts = self.addresses(points & 0xffff, "TRCVISSCTLR");
+        let stops = self.addresses(points >> 16 & 0xffff, "TRCVISSCTLR");
+        match (is_started, starts.is_empty()) {
+            (false, true) => {
+                self.say(Verdict::Problem, "TRCVICTLR", "start/stop logic is stopped, and nothing starts it");
+            }
+            (false, false) => {
+                self.say(Verdict::NotTraced, "TRCVISSCTLR", format!("anything before {}", starts.join(" or ")));
+            }
+            (true, _) => {}
+        }
+        if !starts.is_empty() {
+            self.say(Verdict::Traced, "TRCVISSCTLR", format!("from {} on", starts.join(" or ")));
+        }
+        if !stops.is_empty() {
+            self.say(Verdict::NotTraced, "TRCVISSCTLR", format!("what comes behind {}", stops.join(" or ")));
+        }
+    }
+
+    fn ranges(&mut self) {
+        let control = self.get("TRCVIIECTLR").unwrap_or(0);
+        let (include, exclude) = (self.pairs(control & 0xff), self.pairs(control >> 16 & 0xff));
+        if !include.is_empty() {
+            self.say(Verdict::Traced, "TRCVIIECTLR", format!("only instructions in {}", include.join(", ")));
+        }
+        if !exclude.is_empty() {
+            self.say(Verdict::NotTraced, "TRCVIIECTLR", format!("instructions in {}", exclude.join(", ")));
+        }
+    }
+
+    /// What the ranges of these pairs are.
+    fn pairs(&mut self, pairs: u64) -> Vec<String> {
+        (0..8_u32)
+            .filter(|pair| pairs >> pair & 1 == 1)
+            .map(|pair| {
+                self.is_there(2 * pair + 1, "TRCVIIECTLR");
+                let [low, high] = [2 * pair, 2 * pair + 1].map(|number| self.get(&format!("TRCACVR{number}")));
+                let [first, last] = [low, high].map(|end| end.map_or("?".to_string(), |end| format!("{end:#x}")));
+                if low.zip(high).is_some_and(|(low, high)| low > high) {
+                    let text = format!("the range {first}..{last} ends before it starts");
+                    self.say(Verdict::Problem, format!("TRCACVR{}", 2 * pair), text);
+                }
+                format!("{first} to {last}{}", self.attributes(2 * pair))
+            })
+            .collect()
+    }
+
+    /// What single comparators look for.
+    fn addresses(&mut self, comparators: u64, user: &str) -> Vec<String> {
+        (0..16_u32)
+            .filter(|number| comparators >> number & 1 == 1)
+            .map(|number| {
+                self.is_there(number, user);
+                let address = self.get(&format!("TRCACVR{number}"));
+                let address = address.map_or("?".to_string(), |address| format!("{address:#x}"));
+                format!("{address}{}", self.attributes(number))
+            })
+            .collect()
+    }
+
+    /// A comparator that is used has to exist, and has to have an address.
+    fn is_there(&mut self, number: u32, user: &str) {
+        let pairs = self.get("TRCIDR4").map(|value| value & 0xf);
+        if let Some(pairs) = pairs.filter(|pairs| u64::from(number / 2) >= *pairs) {
+            let text = format!("address comparator {number} is used, and there are {}", 2 * pairs);
+            self.say(Verdict::Problem, user, text);
+        } else if self.get(&format!("TRCACVR{number}")).is_none() {
+            self.say(Verdict::Unknown, format!("TRCACVR{number}"), "an address that is compared with");
+        }
+    }
+
+    /// What else a comparator asks for.
+    fn attributes(&self, number: u32) -> String {
+        let name = format!("TRCACATR{number}");
+        let value = self.get(&name).unwrap_or(0);
+        match explain(&name, value, self.protocol) {
+            Some(explained) if value != 0 => format!(" ({})", explained.summary()),
+            _ => String::new(),
+        }
+    }
+
+    fn elements(&mut self) {
+        let Some(configuration) = self.get("TRCCONFIGR") else {
+            return self.say(Verdict::Unknown, "TRCCONFIGR", "which elements there are");
+        };
+        if configuration & 1 == 0 {
+            self.say(Verdict::Problem, "TRCCONFIGR", "bit 0 is reserved and has to be one");
+        }
+        for (bit, what, identified, low, width) in ELEMENTS {
+            let can = self.get(identified).is_none_or(|value| value >> low & ((1 << width) - 1) != 0);
+            match configuration >> bit & 1 == 1 {
+                true if can => self.say(Verdict::Traced, "TRCCONFIGR", what),
+                true => {
+                    self.say(Verdict::Problem, "TRCCONFIGR", format!("{what}: {identified} says that there are none"));
+                }
+                false => self.say(Verdict::NotTraced, "TRCCONFIGR", what),
+            }
+        }
+        let has_stack = self.get("TRCIDR0").is_none_or(|value| value >> 9 & 1 == 1);
+        match configuration >> 12 & 1 == 1 {
+            true if has_stack => self.say(Verdict::NotTraced, "TRCCONFIGR", "targets that the return stack knows"),
+            true => self.say(Verdict::Problem, "TRCCONFIGR", "return stack: TRCIDR0 says that there is none"),
+            false => {}
+        }
+        self.thresholds(configuration);
+        let events = self.get("TRCEVENTCTL1R").unwrap_or(0) & 0xf;
+        let sources = self.get("TRCEVENTCTL0R").unwrap_or(0);
+        for event in (0..4).filter(|event| events >> event & 1 == 1) {
+            let verdict = if sources >> (8 * event) & 0xff == 0 { Verdict::NotTraced } else { Verdict::Traced };
+            let never = if verdict == Verdict::NotTraced { ", which never happens" } else { "" };
+            self.say(verdict, "TRCEVENTCTL1R", format!("event {event}{never}"));
+        }
+    }
+
+    /// Cycle counts need a threshold, and broadcast a range or none.
+    fn thresholds(&mut self, configuration: u64) {
+        let counts = configuration >> 4 & 1 == 1;
+        let least = self.get("TRCIDR3").map_or(1, |value| (value & 0xfff).max(1));
+        if let Some(threshold) = self.get("TRCCCCTLR").map(|value| value & 0xfff).filter(|_| counts) {
+            if threshold < least {
+                let text = format!("a threshold of {threshold} cycles, and the least is {least}");
+                self.say(Verdict::Problem, "TRCCCCTLR", text);
+            } else {
+                self.say(Verdict::NotTraced, "TRCCCCTLR", format!("counts of fewer than {threshold} cycles"));
+            }
+        }
+        let broadcasts = configuration >> 3 & 1 == 1;
+        let ranges = self.get("TRCBBCTLR").filter(|_| broadcasts).unwrap_or(0);
+        if ranges & 0x1ff == 0x100 {
+            self.say(Verdict::Problem, "TRCBBCTLR", "branches are broadcast in ranges only, and no range is chosen");
+        } else if ranges & 0xff != 0 {
+            let where_to = if ranges & 0x100 == 0 { "outside of" } else { "in" };
+            let pairs = self.pairs(ranges & 0xff).join(", ");
+            self.say(Verdict::Traced, "TRCBBCTLR", format!("targets of all taken branches only {where_to} {pairs}"));
+        }
+    }
+
+    fn stream(&mut self) {
+        match self.get("TRCSYNCPR").map(|value| value & 0x1f) {
+            Some(0) => {
+                let text = "no periodic synchronisation: of a buffer that wrapped, nothing can be read";
+                self.say(Verdict::Problem, "TRCSYNCPR", text);
+            }
+            Some(period @ (1..8 | 21..)) => {
+                self.say(Verdict::Problem, "TRCSYNCPR", format!("period {period} is reserved: 8 to 20 are not"));
+            }
+            _ => {}
+        }
+        if let Some(id) = self.get("TRCTRACEIDR").map(|value| value & 0x7f).filter(|id| matches!(id, 0 | 0x70..)) {
+            self.say(Verdict::Problem, "TRCTRACEIDR", format!("trace id {id:#x} is reserved"));
+        }
+    }
+}

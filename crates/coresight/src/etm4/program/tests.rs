@@ -1,0 +1,259 @@
+//! Values as the tables of the specification have them, and what follows from registers, one by one.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::*;
+use crate::Protocol::{Ete, Etm4};
+use crate::trace_buffer::FillMode;
+
+fn value(values: &[Value], register: &str) -> Option<u64> {
+    values.iter().find(|value| value.register == register).map(|value| value.value)
+}
+
+/// The tables for minimal, exclude and include programming.
+#[test]
+fn tables_of_the_specification() {
+    let minimal = Plan::new(Ete);
+    let mut exclude = minimal.clone();
+    exclude.exclude = vec![0x8000..=0x8ffc];
+    let mut include = minimal.clone();
+    include.include = vec![0x8000..=0x8ffc];
+    for (plan, ranges, comparators) in [(minimal, 0, false), (exclude, 0x1_0000, true), (include, 1, true)] {
+        let values = plan.values().unwrap();
+        let rows = [
+            ("TRCCONFIGR", 0x18c1),
+            ("TRCEVENTCTL0R", 0),
+            ("TRCEVENTCTL1R", 0),
+            ("TRCSTALLCTLR", 0),
+            ("TRCSYNCPR", 0xc),
+            ("TRCTSCTLR", 0),
+            ("TRCVICTLR", 0x6f_0201),
+            ("TRCVIIECTLR", ranges),
+            ("TRCVISSCTLR", 0),
+        ];
+        for (register, wanted) in rows {
+            assert_eq!(value(&values, register), Some(wanted), "{register}");
+        }
+        assert_ne!(value(&values, "TRCTRACEIDR"), Some(0));
+        let of_comparators = ["TRCACATR0", "TRCACVR0", "TRCACATR1", "TRCACVR1"].map(|name| value(&values, name));
+        let wanted = [Some(0), Some(0x8000), Some(0), Some(0x8ffc)];
+        assert_eq!(of_comparators, if comparators { wanted } else { [None; 4] });
+    }
+}
+
+#[test]
+fn options_have_their_bits() {
+    let base = Plan { return_stack: false, timestamps: false, context_ids: false, ..Plan::new(Ete) };
+    let all = Plan { levels: Levels::ALL, ..base.clone() };
+    let secure = Plan { levels: Levels { secure: 0b1010, non_secure: 0, realm: 0b1 }, ..base.clone() };
+    let rows: [(Plan, &str, u64); 10] = [
+        (base.clone(), "TRCCONFIGR", 0x1),
+        (Plan { return_stack: true, ..base.clone() }, "TRCCONFIGR", 0x1001),
+        (Plan { timestamps: true, ..base.clone() }, "TRCCONFIGR", 0x801),
+        (Plan { context_ids: true, ..base.clone() }, "TRCCONFIGR", 0xc1),
+        (Plan { cycle_threshold: Some(0x100), ..base.clone() }, "TRCCCCTLR", 0x100),
+        (Plan { branch_broadcast: true, ..base.clone() }, "TRCCONFIGR", 0x9),
+        (Plan { sync_bytes: 1 << 20, ..base.clone() }, "TRCSYNCPR", 20),
+        (all, "TRCVICTLR", 0x201),
+        // Non-secure EL0 to EL2 are left out, of the Realm EL1 and EL2.
+        (secure, "TRCVICTLR", 0x0175_0201),
+        (
+            Plan { include: vec![0..=3], start: vec![8], stop: vec![16, 32], ..base },
+            "TRCVISSCTLR",
+            1 << 2 | 0b11000 << 16,
+        ),
+    ];
+    for (plan, register, wanted) in rows {
+        assert_eq!(value(&plan.values().unwrap(), register), Some(wanted), "{register}");
+    }
+}
+
+#[test]
+fn a_start_point_waits() {
+    let plan = Plan { start: vec![0x1000], ..Plan::new(Etm4) };
+    let values = plan.values().unwrap();
+    assert_eq!(value(&values, "TRCVICTLR"), Some(0x6f_0001));
+    assert_eq!(value(&values, "TRCACVR0"), Some(0x1000));
+}
+
+#[test]
+fn buffers() {
+    let buffer = Buffer { base: 0x10_0000, limit: 0x14_0000, mode: FillMode::Fill, watermark: None };
+    let rows = [
+        (buffer, 0x10_0000, 0, 0, 0x14_0019),
+        (Buffer { mode: FillMode::Circular, ..buffer }, 0x10_0000, 0, 0, 0x14_001f),
+        (Buffer { mode: FillMode::Wrap, watermark: Some(0x3000), ..buffer }, 0x13_d000, 0, 0, 0x14_001b),
+        (Buffer { watermark: Some(0x3000), ..buffer }, 0x10_0000, 0x3000, 1 << 21, 0x14_0009),
+    ];
+    for (buffer, pointer, trigger, status, limit) in rows {
+        let values = Plan { buffer: Some(buffer), ..Plan::new(Ete) }.values().unwrap();
+        let of = |name| value(&values, name);
+        assert_eq!(of("TRBBASER_EL1"), Some(0x10_0000));
+        let got = [of("TRBPTR_EL1"), of("TRBTRG_EL1"), of("TRBSR_EL1"), of("TRBLIMITR_EL1")];
+        assert_eq!(got, [Some(pointer), Some(trigger), Some(status), Some(limit)]);
+    }
+}
+
+#[test]
+fn what_cannot_be() {
+    let plan = Plan::new(Ete);
+    let buffer = Buffer { base: 0x1000, limit: 0x3000, mode: FillMode::Fill, watermark: None };
+    let range = |low: u64, high: u64| low..=high;
+    let rows = [
+        (Plan { trace_id: 0, ..plan.clone() }, Unprogrammable::TraceId(0)),
+        (Plan { trace_id: 0x70, ..plan.clone() }, Unprogrammable::TraceId(0x70)),
+        (Plan { include: vec![range(8, 4)], ..plan.clone() }, Unprogrammable::Range(8, 4)),
+        (Plan { exclude: vec![range(0, 4); 8], stop: vec![0], ..plan.clone() }, Unprogrammable::Comparators(17)),
+        (Plan { sync_bytes: 128, ..plan.clone() }, Unprogrammable::SyncBytes(128)),
+        (Plan { sync_bytes: 5000, ..plan.clone() }, Unprogrammable::SyncBytes(5000)),
+        (Plan { cycle_threshold: Some(0), ..plan.clone() }, Unprogrammable::CycleThreshold(0)),
+        (Plan { cycle_threshold: Some(4096), ..plan.clone() }, Unprogrammable::CycleThreshold(4096)),
+        (
+            Plan { buffer: Some(Buffer { limit: 0x3800, ..buffer }), ..plan.clone() },
+            Unprogrammable::Buffer(0x1000, 0x3800),
+        ),
+        (
+            Plan { buffer: Some(Buffer { watermark: Some(0x2001), ..buffer }), ..plan.clone() },
+            Unprogrammable::Watermark(0x2001),
+        ),
+        (Plan { buffer: Some(buffer), ..Plan::new(Etm4) }, Unprogrammable::NotInEtm4("trace buffer")),
+        (Plan { levels: Levels::ALL, ..Plan::new(Etm4) }, Unprogrammable::NotInEtm4("Realm")),
+    ];
+    for (plan, wanted) in rows {
+        assert_eq!(plan.values().unwrap_err(), wanted);
+    }
+}
+
+/// Eight ranges are all that fits.
+#[test]
+fn as_much_as_fits() {
+    let ranges: Vec<_> = (0..8_u64).map(|number| number << 12..=(number << 12) + 0xffc).collect();
+    let values = Plan { include: ranges, ..Plan::new(Ete) }.values().unwrap();
+    assert_eq!(value(&values, "TRCVIIECTLR"), Some(0xff));
+    assert_eq!(value(&values, "TRCACVR15"), Some(0x7ffc));
+}
+
+fn remarks(registers: &[(&str, u64)]) -> Vec<String> {
+    let remarks = outlook(Ete, registers.iter().copied());
+    remarks.iter().map(|remark| format!("{:?} {}: {}", remark.verdict, remark.register, remark.text)).collect()
+}
+
+#[test]
+fn a_plan_has_no_problems() {
+    let plan = Plan { include: vec![0x8000..=0x8ffc], exclude: vec![0x8100..=0x81fc], ..Plan::new(Ete) };
+    let values = plan.values().unwrap();
+    let remarks = outlook(Ete, values.iter().map(|value| (&*value.register, value.value)));
+    assert!(remarks.iter().all(|remark| matches!(remark.verdict, Verdict::Traced | Verdict::NotTraced)), "{remarks:?}");
+    let texts: Vec<&str> = remarks.iter().map(|remark| &*remark.text).collect();
+    assert!(texts.contains(&"instructions at Non-secure EL0, Realm EL0"));
+    assert!(texts.contains(&"only instructions in 0x8000 to 0x8ffc"));
+    assert!(texts.contains(&"instructions in 0x8100 to 0x81fc"));
+}
+
+#[test]
+fn remarks_one_by_one() {
+    let rows: &[(&[(&str, u64)], &str)] = &[
+        (&[("TRCPRGCTLR", 0)], "NotTraced TRCPRGCTLR: anything: the trace unit is off"),
+        (&[("trfcr_el1", 1)], "NotTraced TRFCR_EL1: EL1: the PE prohibits it"),
+        (&[], "Unknown TRCVICTLR: which instructions are traced"),
+        (&[], "Unknown TRCCONFIGR: which elements there are"),
+        (&[("TRCVICTLR", 0x200)], "NotTraced TRCVICTLR: anything: its event never happens"),
+        (&[("TRCVICTLR", 0x203)], "Traced TRCVICTLR: only while its event holds (tracing: selector 3)"),
+        (&[("TRCVICTLR", 0x7f_0201)], "Problem TRCVICTLR: every Exception level is left out"),
+        (
+            &[("TRCVICTLR", 0x6f_0201), ("TRCIDR3", 0x30_0000), ("TRCIDR6", 0)],
+            "Traced TRCVICTLR: instructions at Non-secure EL0",
+        ),
+        (&[("TRCVICTLR", 0x1)], "Problem TRCVICTLR: start/stop logic is stopped, and nothing starts it"),
+        (
+            &[("TRCVICTLR", 0x1), ("TRCVISSCTLR", 1), ("TRCACVR0", 0x1000)],
+            "NotTraced TRCVISSCTLR: anything before 0x1000",
+        ),
+        (
+            &[("TRCVICTLR", 0x201), ("TRCVISSCTLR", 0x2_0000), ("TRCACVR1", 0x1000)],
+            "NotTraced TRCVISSCTLR: what comes behind 0x1000",
+        ),
+        (&[("TRCVIIECTLR", 2)], "Unknown TRCACVR3: an address that is compared with"),
+        (&[("TRCVIIECTLR", 2), ("TRCIDR4", 1)], "Problem TRCVIIECTLR: address comparator 3 is used, and there are 2"),
+        (
+            &[("TRCVIIECTLR", 1), ("TRCACVR0", 8), ("TRCACVR1", 4)],
+            "Problem TRCACVR0: the range 0x8..0x4 ends before it starts",
+        ),
+        (
+            &[("TRCVIIECTLR", 1), ("TRCACVR0", 4), ("TRCACVR1", 8), ("TRCACATR0", 0x1000)],
+            "Traced TRCVIIECTLR: only instructions in 0x4 to 0x8 (does not match at Non-secure EL0, does not match at Realm EL0)",
+        ),
+        (&[("TRCCONFIGR", 0)], "Problem TRCCONFIGR: bit 0 is reserved and has to be one"),
+        (&[("TRCCONFIGR", 0x11), ("TRCIDR0", 1)], "Problem TRCCONFIGR: cycle counts: TRCIDR0 says that there are none"),
+        (
+            &[("TRCCONFIGR", 0x11), ("TRCCCCTLR", 3), ("TRCIDR3", 4)],
+            "Problem TRCCCCTLR: a threshold of 3 cycles, and the least is 4",
+        ),
+        (
+            &[("TRCCONFIGR", 9), ("TRCBBCTLR", 0x100)],
+            "Problem TRCBBCTLR: branches are broadcast in ranges only, and no range is chosen",
+        ),
+        (&[("TRCEVENTCTL1R", 2)], "Unknown TRCCONFIGR: which elements there are"),
+        (&[("TRCCONFIGR", 1), ("TRCEVENTCTL1R", 2)], "NotTraced TRCEVENTCTL1R: event 1, which never happens"),
+        (&[("TRCSYNCPR", 4)], "Problem TRCSYNCPR: period 4 is reserved: 8 to 20 are not"),
+        (&[("TRCTRACEIDR", 0)], "Problem TRCTRACEIDR: trace id 0x0 is reserved"),
+    ];
+    for (registers, wanted) in rows {
+        let remarks = remarks(registers);
+        assert!(remarks.iter().any(|remark| remark == wanted), "{wanted}: {remarks:#?}");
+    }
+}
+
+#[test]
+fn listings_have_their_order() {
+    let buffer = Buffer { base: 0x10_0000, limit: 0x14_0000, mode: FillMode::Wrap, watermark: None };
+    let values = Plan { buffer: Some(buffer), ..Plan::new(Ete) }.values().unwrap();
+    let rows: [(Listing, &[&str]); 4] = [
+        (
+            Listing::Enable,
+            &["msr trbbaser_el1", "isb", "msr trblimitr_el1", "msr trcconfigr", "isb", "msr trcprgctlr", "trcstatr"],
+        ),
+        (
+            Listing::Disable,
+            &[
+                "msr trfcr_el1, x1",
+                "isb",
+                "tsb csync",
+                "msr trcprgctlr, xzr",
+                "trcstatr",
+                "trblimitr_el1",
+                "dsb",
+                "isb",
+            ],
+        ),
+        (Listing::Save, &["tsb csync", "msr oslar_el1, x1", "trcstatr", "mrs x1, trcconfigr", "trcstatr"]),
+        (Listing::Restore, &["msr trcconfigr", "msr trcprgctlr", "msr trblimitr_el1", "isb", "msr oslar_el1, xzr"]),
+    ];
+    for (which, order) in rows {
+        let text = listing(which, &values, true);
+        let mut rest = &*text;
+        for part in order {
+            let at = rest.find(part).unwrap_or_else(|| panic!("{part} is not in {rest}"));
+            rest = &rest[at + part.len()..];
+        }
+    }
+}
+
+/// A trace unit says how many registers it has.
+#[test]
+fn only_what_there_is_is_saved() {
+    let of = |register: &'static str, value| Value { register: register.into(), value, why: String::new() };
+    let values = [of("TRCIDR4", 0x0012_0001), of("TRCIDR5", 0)];
+    let text = listing(Listing::Save, &values, false);
+    let has = |register: &str| text.contains(&format!("mrs x1, {register}\n"));
+    let rows =
+        [("trcacvr1", true), ("trcacvr2", false), ("trcrsctlr1", false), ("trcrsctlr5", true), ("trcrsctlr6", false)];
+    for (register, is_saved) in rows {
+        assert_eq!(has(register), is_saved, "{register}");
+    }
+    assert!(!has("trccntvr0") && !has("trcseqevr0") && !has("trblimitr_el1"));
+    assert!(has("trcssccr0") && !has("trcssccr1"));
+}
