@@ -25,6 +25,8 @@ pub struct Formatter {
     frames: Vec<u8>,
     full_sync_every: Option<usize>,
     since_sync: usize,
+    id_every: Option<usize>,
+    since_id: usize,
 }
 
 impl Formatter {
@@ -36,6 +38,12 @@ impl Formatter {
     /// A formatter that puts a full synchronisation before every `frames` frames, as a trace port does.
     pub fn with_full_sync(frames: usize) -> Self {
         Self { full_sync_every: Some(frames.max(1)), ..Self::default() }
+    }
+
+    /// A formatter that tells the id again at the start of every so many frames: of a buffer that went round, the first
+    /// ids are gone.
+    pub fn with_ids_every(frames: usize) -> Self {
+        Self { id_every: Some(frames.max(1)), ..Self::default() }
     }
 
     /// Adds bytes of one source.
@@ -71,6 +79,7 @@ impl Formatter {
 
     fn write_frame(&mut self) {
         self.write_full_sync();
+        self.forget_id();
         let mut frame = [0; FRAME_LENGTH];
         for pair in 0..FRAME_LENGTH / 2 {
             let (even, odd, flag) = self.next_pair(pair == FRAME_LENGTH / 2 - 1);
@@ -89,6 +98,14 @@ impl Formatter {
             self.frames.extend_from_slice(&FSYNC);
         }
         self.since_sync += 1;
+    }
+
+    fn forget_id(&mut self) {
+        let Some(every) = self.id_every else { return };
+        if self.since_id.is_multiple_of(every) {
+            self.id = ID_NULL;
+        }
+        self.since_id += 1;
     }
 
     /// What an even byte, the odd byte after it and its flag are. The last pair of a frame has no odd byte.

@@ -12,6 +12,9 @@ use unspool_model::SinkError;
 
 use super::{Core, Encoded};
 
+/// Frames after which the id is told again: of a buffer that went round, so many cannot be read.
+const IDS_EVERY: usize = 16;
+
 /// Bytes of trace that are kept before they are written.
 pub(super) const PIECE: usize = 64 << 10;
 
@@ -35,7 +38,7 @@ impl Output {
             let reason = format!("{}: the directory is not empty", directory.display());
             return Err(SinkError::Refused { place: None, reason });
         }
-        let formatter = formatted.then(Formatter::new);
+        let formatter = formatted.then(|| Formatter::with_ids_every(IDS_EVERY));
         let directory = directory.to_path_buf();
         Ok(Self { directory, formatter, files: Vec::new(), settings, buffers: Vec::new(), trace_bytes: 0 })
     }
