@@ -17,7 +17,7 @@ use unspool::model::{Step, StepSource};
 use unspool::{OpenSteps, open_steps};
 
 /// Steps that are kept.
-const KEPT: usize = 20_000;
+const KEPT: usize = 5_000;
 
 /// Steps that are encoded.
 const ALL: usize = 40_000_000;
