@@ -160,7 +160,8 @@ fn lines_of_tarmac(file: &[u8], dialect: tarmac::dialect::Dialect) -> (Vec<Strin
         let line = parser.parse(raw);
         checker.push(Place { line: number, offset: offset as u64 }, &line, &mut keep);
         if matches!(line.record, Record::Instruction(_)) {
-            instructions.push(String::from_utf8_lossy(raw).into_owned());
+            // A first line without a time gets the one that holds.
+            instructions.push(format!("{:?}", line.record));
         }
     }
     checker.finish(&mut keep);
