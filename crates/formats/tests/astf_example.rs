@@ -1,4 +1,4 @@
-//! The example of the specification: every record that the writer makes has the field values that the document's tables
+//! The example of tof several kinds: every record that the writer makes has the field values that the document's tables
 //! give, as corrected where the tables contradict the figure. Fields that a table leaves out are zero.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -20,9 +20,9 @@ fn instruction(pc: u64, iword: u32) -> Instruction {
 /// The tables, record by record.
 fn expected() -> Vec<Record> {
     let mut start = [0; 28];
-    start.copy_from_slice(b"Example ASTF tracefile for t");
+    start.copy_from_slice(b"An example that has records ");
     let mut rest = [0; 31];
-    rest[..16].copy_from_slice(b"he specification");
+    rest[..16].copy_from_slice(b"of several kinds");
     let kernel = Context { evl: 1, mte_tcf: 3, el: 1, handler: true, ..Default::default() };
     let range = |pc, iword, ea, xattr, ea_tagged| Instruction {
         xattr_mode: 1,
@@ -146,7 +146,7 @@ fn lifted_instructions_have_what_belongs_to_them() {
     example::records().iter().for_each(|record| lifter.push(record, &mut tell));
     lifter.finish(&mut tell);
     let expected = [
-        "2 Example ASTF tracefile for the specification",
+        "2 An example that has records of several kinds",
         "4 time 100",
         "5 context el0",
         "6 el0 t100 [] None",

@@ -1,4 +1,4 @@
-//! How records read: the example of the specification line by line, and what it does not show.
+//! How records read: the example of tof several kinds line by line, and what it does not show.
 #![allow(clippy::unwrap_used)]
 
 use unspool_formats::astf::Bytes;
@@ -72,8 +72,8 @@ fn example() -> Vec<Bytes> {
     let target_pc = 0xffff_7dff_fe7f_c400;
     vec![
         Header::new(Level::BasicPlus, true, Storage::Lzma).to_bytes(),
-        string(b"Example ASTF tracefile for t", 44),
-        more(b"he specification"),
+        string(b"An example that has records ", 44),
+        more(b"of several kinds"),
         time(100),
         user.to_bytes(),
         instruction(0x836_e128, 0x6b00_007f).to_bytes(),

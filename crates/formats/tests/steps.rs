@@ -139,7 +139,7 @@ fn astf_tells_accesses_without_data() {
     let told = "instructions, opcodes, branches, accesses, exceptions, levels, security, processes, times";
     assert_eq!(source.coverage().to_string(), told);
     let expected = [
-        "@2 note Example ASTF tracefile for the specification",
+        "@2 note An example that has records of several kinds",
         "@5 t100 level 0 NonSecure process 29192",
         "@6 t100 a64 836e128 6b00007f",
         "@7 t100 a64 836e12c 54fffde1 not taken",

@@ -269,10 +269,11 @@ struct Unit {
 
 /// The trace units of a capture, or the one of a file.
 fn read(path: &Path, protocol: Protocol) -> anyhow::Result<Vec<Unit>> {
-    if !is_standard(path) && matches!(What::at(path), Ok(What::Capture)) {
-        if let Ok(capture) = unspool::capture::Capture::open(path) {
-            return of_capture(&capture);
-        }
+    if !is_standard(path)
+        && matches!(What::at(path), Ok(What::Capture))
+        && let Ok(capture) = unspool::capture::Capture::open(path)
+    {
+        return of_capture(&capture);
     }
     let mut text = String::new();
     let name = path.display().to_string();

@@ -38,7 +38,7 @@ impl Folder {
         path
     }
 
-    /// The example of the specification.
+    /// The example of tof several kinds.
     fn example(&self, storage: Storage) -> PathBuf {
         self.file(&format!("example-{storage:?}"), &example::header().stored(storage), &example::records()[1..])
     }
@@ -142,9 +142,9 @@ fn dump_as_json() {
         "ec": 0x24, "syscall_index": 0, "target_pc": "0xffff7dfffe7fc400",
     });
     let string = json!({
-        "record": 2, "offset": 32, "type": "string", "size": 44, "string": "Example ASTF tracefile for t",
+        "record": 2, "offset": 32, "type": "string", "size": 44, "string": "An example that has records ",
     });
-    let rest = json!({"record": 3, "offset": 64, "type": "string_continuation", "string": "he specification"});
+    let rest = json!({"record": 3, "offset": 64, "type": "string_continuation", "string": "of several kinds"});
     let time = json!({"record": 4, "offset": 96, "type": "timestamp", "unit": 1, "value": 100});
     for expected in [header, context, branch, extra, trap, string, rest, time] {
         let number = expected["record"].as_u64().unwrap() as usize;
@@ -352,7 +352,7 @@ fn info_is_a_page() {
         "contexts     1 x EL0 non-secure, 1 x EL1 non-secure, 1 x EL1 non-secure streaming",
         "processes    PID 29192 (1 thread)",
         "time         100 to 102 us, 2 us",
-        "string       Example ASTF tracefile for the specification",
+        "string       An example that has records of several kinds",
     ];
     lines.iter().for_each(|line| assert!(page.contains(line), "no {line:?} in {page}"));
     let piped = unspool_with(&["info", "-"], &fs::read(&path).unwrap()).clean().out;
@@ -380,7 +380,7 @@ fn info_as_json() {
         ("writes", json!({"count": 3, "bytes": 112})),
         ("pids", json!([29192])),
         ("time", json!([100, 102])),
-        ("strings", json!(["Example ASTF tracefile for the specification"])),
+        ("strings", json!(["An example that has records of several kinds"])),
         ("warnings", json!([])),
         ("damage", Value::Null),
     ];

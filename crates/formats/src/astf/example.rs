@@ -10,7 +10,7 @@ use super::layout::Bytes;
 use super::record::{Header, Level, Storage};
 
 /// The string at its start.
-const TITLE: &[u8] = b"Example ASTF tracefile for the specification";
+const TITLE: &[u8] = b"An example that has records of several kinds";
 
 /// What kind of trace it is, stored with LZMA.
 pub fn header() -> Header {

@@ -31,8 +31,8 @@ fn example() -> Vec<Record> {
     let index = |instruction| Instruction { xattr_mode: xattr_mode::SME, xattr: 5, ..instruction };
     records![
         Header::new(Level::BasicPlus, true, Storage::Lzma),
-        text(44, b"Example ASTF tracefile for t"),
-        more_text(b"he specification"),
+        text(44, b"An example that has records "),
+        more_text(b"of several kinds"),
         time(100),
         user,
         op(base, 0x6b00_007f),

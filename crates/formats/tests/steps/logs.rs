@@ -301,7 +301,7 @@ fn what_steps_have_no_room_for_is_counted() {
         (with("MR8X 00009000:000000089000_NS 00000000_00000001"), vec![("physical-addresses", 1, 2), ("attributes", 1, 2)]),
         (with("MR8T 00009000 00000000_00000001"), vec![("attributes", 1, 2)]),
         (with("MR8 00009000 00000000_00000001"), vec![]),
-        (with("R SCTLR (AARCH32) 00c50878"), vec![("attributes", 1, 2)]),
+        (with("R SCTLR (AARCH32) 00c51a79"), vec![("attributes", 1, 2)]),
         (with("R r13_mn 20038000 IntInvoke:0 BE8:1"), vec![("attributes", 1, 2)]),
         (with("E 00001000 00000084 CoreEvent_CURRENT_SPx_SYNC"), vec![("attributes", 1, 2)]),
         (

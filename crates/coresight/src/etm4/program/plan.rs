@@ -144,7 +144,7 @@ impl Plan {
     /// The registers and their values, in the order of writing.
     pub fn values(&self) -> Result<Vec<Value>, Unprogrammable> {
         self.judge()?;
-        let mut values = self.buffer.map_or_else(Vec::new, |buffer| buffer.values());
+        let mut values = self.buffer.map_or_else(Vec::new, Buffer::values);
         let mut set = |register: &'static str, value| values.push(self.value(register.into(), value));
         set("TRCCONFIGR", self.configuration());
         set("TRCEVENTCTL0R", 0);
