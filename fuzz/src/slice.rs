@@ -147,7 +147,18 @@ fn of_tarmac(file: &[u8], split: bool, mut mask: Mask) {
     compared(&pieces, &mask.chosen, read(file), read);
 }
 
-fn lines_of_tarmac(file: &[u8], dialect: tarmac::dialect::Dialect) -> (Vec<String>, Vec<String>) {
+/// A line of a log. The first of a piece gets the time and the core that hold, if it has none.
+#[derive(Debug)]
+struct Text(String);
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        let [one, other] = [self, other].map(|line| line.0.trim_start());
+        one.ends_with(other) || other.ends_with(one)
+    }
+}
+
+fn lines_of_tarmac(file: &[u8], dialect: tarmac::dialect::Dialect) -> (Vec<Text>, Vec<String>) {
     let (mut checker, mut errors, mut instructions) = (tarmac::check::Checker::new(dialect), Vec::new(), Vec::new());
     let mut keep = |finding: tarmac::check::Finding| {
         if finding.rule.severity == tarmac::check::Severity::Error {
@@ -160,8 +171,7 @@ fn lines_of_tarmac(file: &[u8], dialect: tarmac::dialect::Dialect) -> (Vec<Strin
         let line = parser.parse(raw);
         checker.push(Place { line: number, offset: offset as u64 }, &line, &mut keep);
         if matches!(line.record, Record::Instruction(_)) {
-            // A first line without a time gets the one that holds.
-            instructions.push(format!("{:?}", line.record));
+            instructions.push(Text(String::from_utf8_lossy(raw).into_owned()));
         }
     }
     checker.finish(&mut keep);

@@ -45,6 +45,8 @@ pub struct Encoded {
     pub instructions: u64,
     /// How often the steps did not continue.
     pub breaks: u64,
+    /// Contexts of which nobody said the Exception level or the Security state: EL0 and Non-secure were taken.
+    pub assumed_contexts: u64,
     /// Bytes of trace, without frames.
     pub trace_bytes: u64,
     /// Bytes that the buffers had no room for, or that were overwritten.
@@ -116,6 +118,7 @@ impl Encoder {
         encoded.cores = self.cores.len();
         encoded.instructions = self.cores.iter().map(|core| core.instructions).sum();
         encoded.breaks = self.cores.iter().map(|core| core.breaks).sum();
+        encoded.assumed_contexts = self.cores.iter().map(|core| core.assumed_contexts).sum();
         Ok(encoded)
     }
 }
@@ -141,6 +144,7 @@ struct Core {
     time: Option<u64>,
     instructions: u64,
     breaks: u64,
+    assumed_contexts: u64,
 }
 
 /// An instruction that waits for what follows it.
@@ -191,6 +195,7 @@ impl Core {
             time: None,
             instructions: 0,
             breaks: 0,
+            assumed_contexts: 0,
         }
     }
 
@@ -442,6 +447,8 @@ impl Core {
     #[inline(never)]
     fn change_context(&mut self, is_aarch64: bool) {
         (self.context_is_new, self.is_aarch64) = (false, is_aarch64);
+        let is_told = self.context.level.is_some() && self.context.security.is_some();
+        self.assumed_contexts += u64::from(!is_told);
         let security = match self.context.security {
             Some(Security::Secure) => PacketSecurity::Secure,
             Some(Security::Root) => PacketSecurity::Root,

@@ -223,7 +223,7 @@ impl<'r> Run<'r> {
 
     /// Sources start together, or one starts within the other: whatever leaves fewer instructions unmatched.
     fn start(&mut self) {
-        let together = self.follow([0; 2], self.options.window.clamp(REACH, REACH_OF_START << 2));
+        let together = self.follow([0; 2], self.options.window.clamp(REACH, REACH_OF_START));
         if together.length >= CERTAIN && together.is_open {
             return self.jump([0; 2]);
         }

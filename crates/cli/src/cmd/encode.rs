@@ -177,6 +177,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         many(encoded.trace_bytes, "byte"),
         many(encoded.breaks, "break"),
     ));
+    if encoded.assumed_contexts > 0 {
+        let contexts = many(encoded.assumed_contexts, "context");
+        tell(format_args!("{contexts} without Exception level or Security state: EL0 and Non-secure were taken"));
+    }
     if encoded.lost_bytes > 0 || encoded.interrupts > 0 {
         let (lost, asked) = (many(encoded.lost_bytes, "byte"), many(encoded.interrupts, "interrupt"));
         tell(format_args!("the buffer lost {lost} of trace; it asked for {asked}"));

@@ -29,10 +29,14 @@ pub(super) struct Output {
     settings: Option<BufferSettings>,
     buffers: Vec<TraceBuffer>,
     trace_bytes: u64,
+    /// What there is goes away unless all of it is there: the directory too, if it was not there before.
+    made: Vec<PathBuf>,
+    made_directory: bool,
 }
 
 impl Output {
     pub(super) fn new(directory: &Path, formatted: bool, settings: Option<BufferSettings>) -> Result<Self, SinkError> {
+        let made_directory = !directory.exists();
         fs::create_dir_all(directory).map_err(|error| at(directory, &error))?;
         if fs::read_dir(directory).map_err(|error| at(directory, &error))?.next().is_some() {
             let reason = format!("{}: the directory is not empty", directory.display());
@@ -40,7 +44,8 @@ impl Output {
         }
         let formatter = formatted.then(|| Formatter::with_ids_every(IDS_EVERY));
         let directory = directory.to_path_buf();
-        Ok(Self { directory, formatter, files: Vec::new(), settings, buffers: Vec::new(), trace_bytes: 0 })
+        let (files, buffers, made) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { directory, formatter, files, settings, buffers, trace_bytes: 0, made, made_directory })
     }
 
     /// Another core.
@@ -48,6 +53,7 @@ impl Output {
         if self.formatter.is_none() || core == 0 {
             let path = self.directory.join(buffer_file(core));
             self.files.push(File::create_new(&path).map_err(|error| at(&path, &error))?);
+            self.made.push(path);
             self.buffers.extend(self.settings.map(TraceBuffer::new));
         }
         Ok(())
@@ -92,6 +98,7 @@ impl Output {
                 image_bytes += bytes.len() as u64;
             }
         }
+        (self.made, self.made_directory) = (Vec::new(), false);
         Ok(Encoded {
             trace_bytes: self.trace_bytes,
             image_bytes,
@@ -101,10 +108,21 @@ impl Output {
         })
     }
 
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), SinkError> {
+    fn put(&mut self, name: &str, bytes: &[u8]) -> Result<(), SinkError> {
         let path = self.directory.join(name);
+        self.made.push(path.clone());
         fs::write(&path, bytes).map_err(|error| at(&path, &error))?;
         Ok(())
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        // What cannot be removed stays: there is nobody to tell.
+        self.made.iter().for_each(|path| drop(fs::remove_file(path)));
+        if self.made_directory {
+            let _ = fs::remove_dir(&self.directory);
+        }
     }
 }
 

@@ -291,6 +291,23 @@ fn breaks_and_what_is_refused() {
     assert!(Encoder::new(folder.path(), options).unwrap_err().to_string().contains("not empty"));
 }
 
+/// A capture that cannot be finished leaves nothing behind.
+#[test]
+fn what_is_refused_goes_away() {
+    let steps = Program::new(Isa::A64, BASE, 3).run(100, 3);
+    let folder = tempfile::tempdir().unwrap();
+    let (there, new) = (folder.path(), folder.path().join("new"));
+    for directory in [&new, there] {
+        let settings = Settings::new(Protocol::Ete);
+        let options = EncodeOptions { settings, formatted: false, buffer: None, time_unit: TimeUnit::Unknown };
+        let mut encoder = Encoder::new(directory, options).unwrap();
+        steps.iter().for_each(|step| encoder.take(step).unwrap());
+        drop(encoder);
+        assert_eq!(std::fs::read_dir(there).unwrap().count(), 0);
+    }
+    assert!(there.exists());
+}
+
 /// A buffer that went round has the last of the trace: everything from its first synchronisation on.
 #[test]
 fn buffers_that_are_too_small() {

@@ -197,6 +197,9 @@ impl Report {
     }
 
     fn verdict(&self, summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
+        if summary.differences > 0 && summary.before.iter().any(|before| *before > 0) {
+            writeln!(out, "if one starts later in the other than was looked, a larger --window finds it")?;
+        }
         match (summary.differences, summary.ending) {
             (0, _) if summary.common == 0 => writeln!(out, "nothing could be compared"),
             (0, _) => writeln!(out, "equal in what both tell"),
