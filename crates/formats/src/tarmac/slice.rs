@@ -427,7 +427,8 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         match kept {
             Kept::Heading => self.heading.extend_from_slice(line.raw),
             Kept::Waiting => {
-                if !self.waits_line && !matches!(line.record, Record::Comment(_)) {
+                // What cannot be read stays as it is.
+                if !self.waits_line && !matches!(line.record, Record::Comment(_) | Record::Unknown(_)) {
                     self.waits_line = true;
                     self.timeless = Some(self.waiting.len()).filter(|_| line.stamp == Stamp::Absent);
                 }
