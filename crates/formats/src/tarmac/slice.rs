@@ -427,8 +427,9 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         match kept {
             Kept::Heading => self.heading.extend_from_slice(line.raw),
             Kept::Waiting => {
-                // What cannot be read stays as it is.
-                if !self.waits_line && !matches!(line.record, Record::Comment(_) | Record::Unknown(_)) {
+                // What has no time, or cannot be read, stays as it is.
+                let has_time = !matches!(line.record, Record::Comment(_) | Record::Unknown(_) | Record::Blank);
+                if !self.waits_line && has_time {
                     self.waits_line = true;
                     self.timeless = Some(self.waiting.len()).filter(|_| line.stamp == Stamp::Absent);
                 }
