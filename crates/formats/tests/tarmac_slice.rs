@@ -145,6 +145,12 @@ fn a_first_line_without_a_time_gets_it() {
             true,
         ),
         (cores, 1, "10 clk cpu1 IT (2) 00001004 d503201f O EL1h_s : NOP\n".into(), true),
+        (
+            "10 clk cpu1 IT (1) 00001000 d503201f O EL1h_s : NOP\ncpu1 IT (2) 00001004 d503201f O EL1h_s : NOP\n",
+            1,
+            "10 clk cpu1 IT (2) 00001004 d503201f O EL1h_s : NOP\n".into(),
+            true,
+        ),
         // Nobody ever said when.
         (
             "IT (1) 00001000 d503201f O EL1h_s : NOP\nIT (2) 00001004 d503201f O EL1h_s : NOP\n",

@@ -166,8 +166,8 @@ struct Cut<'c, C, S> {
     is_apart: bool,
     /// There is more than comments among those.
     waits_line: bool,
-    /// Where among those the first that is no comment is, if it has no time.
-    timeless: Option<usize>,
+    /// Where among those the first that is no comment is, if it has no time; and whether it names its core.
+    timeless: Option<(usize, bool)>,
     /// The next line of this core starts a piece and has no time.
     lacks_time: Option<usize>,
     /// How lines end.
@@ -361,9 +361,9 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
     fn give_time(&mut self, core: usize, line: &Line<'_>) {
         let is_missing = self.stamp != Stamp::Absent;
         match self.timeless.filter(|_| is_missing) {
-            Some(at) => {
+            Some((at, names_core)) => {
                 let rest = self.waiting.split_off(at);
-                let start = self.start(core);
+                let start = self.start(core, names_core);
                 self.waiting.extend_from_slice(&start);
                 self.waiting.extend_from_slice(rest.trim_ascii_start());
             }
@@ -372,10 +372,11 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         }
     }
 
-    /// What a line of a core starts with that has no time and no core of its own.
-    fn start(&mut self, core: usize) -> Vec<u8> {
+    /// What a line of a core starts with that has no time and perhaps no core of its own.
+    fn start(&mut self, core: usize, names_core: bool) -> Vec<u8> {
         self.sliced.has_new_time = true;
-        let name = self.machine.cores().get(core).map(|core| core.name.as_slice()).filter(|name| !name.is_empty());
+        let name = self.machine.cores().get(core).map(|core| core.name.as_slice());
+        let name = name.filter(|name| !name.is_empty() && !names_core);
         let mut start = Vec::new();
         push_start(self.style, self.stamp, name, &mut start);
         start
@@ -431,7 +432,8 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
                 let has_time = !matches!(line.record, Record::Comment(_) | Record::Unknown(_) | Record::Blank);
                 if !self.waits_line && has_time {
                     self.waits_line = true;
-                    self.timeless = Some(self.waiting.len()).filter(|_| line.stamp == Stamp::Absent);
+                    let here = (self.waiting.len(), line.core.is_some());
+                    self.timeless = Some(here).filter(|_| line.stamp == Stamp::Absent);
                 }
                 self.waiting.extend_from_slice(line.raw);
             }
@@ -440,7 +442,7 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
                 match self.lacks_time.take() {
                     None => self.put(line.raw),
                     Some(core) => {
-                        let start = self.start(core);
+                        let start = self.start(core, line.core.is_some());
                         self.put(&start);
                         self.put(line.raw.trim_ascii_start());
                     }
