@@ -22,7 +22,10 @@ impl TimeUnit {
             (Self::Seconds(from), Self::Seconds(to)) => {
                 let powers = i32::from(from) - i32::from(to);
                 let factor = 10_u64.checked_pow(powers.unsigned_abs());
-                if powers < 0 {
+                if time == 0 {
+                    // It is the same in every unit.
+                    Some(0)
+                } else if powers < 0 {
                     Some(factor.map_or(0, |factor| time / factor))
                 } else {
                     factor.and_then(|factor| time.checked_mul(factor))
@@ -44,6 +47,9 @@ mod tests {
             (Seconds(-6), 3, Seconds(-9), Some(3000)),
             (Seconds(0), u64::MAX, Seconds(-9), None),
             (Seconds(-120), 5, Seconds(0), Some(0)),
+            (Seconds(99), 5, Seconds(0), None),
+            (Seconds(99), 0, Seconds(0), Some(0)),
+            (Cycles, 0, Seconds(0), None),
             (Cycles, 7, Cycles, Some(7)),
             (Cycles, 7, Seconds(-6), None),
             (Unknown, 7, Cycles, None),

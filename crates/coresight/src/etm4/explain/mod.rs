@@ -3,7 +3,7 @@
 //! Comes in: a register name, its value, the protocol. Goes out: an [`Explanation`], field by field, with every set
 //! bit accounted for: those that nobody defined are fields named `reserved`.
 //! This room decides nothing: what reading trace needs of the registers is in `config.rs`.
-//! `registers.rs` is the table, `rules.rs` has the words that depend on a value, this file puts them together.
+//! `registers.rs` and the rooms in it are the table, `rules.rs` has the words that depend on a value, this file puts them together.
 //! Specification: Arm IHI 0064 (ETMv4) and DDI 0487 (ETE), register descriptions.
 
 use alloc::{
@@ -62,7 +62,7 @@ pub fn explain(register: &str, value: u64, protocol: Protocol) -> Option<Explana
     if !matches!(protocol, Protocol::Ete | Protocol::Etm4) {
         return None;
     }
-    let (register, number) = registers::ALL.iter().find_map(|known| Some((known, known.number(register)?)))?;
+    let (register, number) = registers::all().find_map(|known| Some((known, known.number(register)?)))?;
     let mut unexplained = value;
     let mut fields = Vec::new();
     for field in register.fields.iter().filter(|field| field.is_on(protocol)) {

@@ -6,14 +6,13 @@
 use alloc::format;
 
 use super::rules::Rule::{
-    self, Address, Bytes, Choice, Count, Debug, Event, Excluded, Flag, Levels, Number, Numbered, Odd, Ones, Unless,
+    self, Bytes, Choice, Count, Debug, Event, Excluded, Flag, Levels, Numbered, Odd, Ones, Unless,
 };
 use super::rules::{
-    architect, architecture, context_comparator, designer, external_inputs, ignored_bytes, least_threshold,
-    major_version, minor_version, not_at, part, period, processing_elements, range_mode, realm_excluded, selected,
-    selector_pairs, threshold, trace_id,
+    architect, architecture, designer, external_inputs, least_threshold, major_version, minor_version, part, period,
+    processing_elements, range_mode, realm_excluded, selector_pairs, threshold, trace_id,
 };
-use super::{Field, Register, bits};
+use super::{Field, Register};
 use crate::Protocol::{self, Ete, Etm4};
 
 const fn field(name: &'static str, high: u8, low: u8, rule: Rule) -> Field {
@@ -24,7 +23,16 @@ const fn only(protocol: Protocol, name: &'static str, high: u8, low: u8, rule: R
     Field { name, high, low, rule, only: Some(protocol) }
 }
 
-pub(super) const ALL: &[Register] = &[
+mod buffer;
+mod resources;
+
+/// All of them.
+pub(super) fn all() -> impl Iterator<Item = &'static Register> {
+    UNIT.iter().chain(resources::ALL).chain(buffer::ALL)
+}
+
+/// What a trace unit is and what it traces.
+const UNIT: &[Register] = &[
     Register {
         name: "TRCIDR0",
         title: "what can be traced",
@@ -419,283 +427,5 @@ pub(super) const ALL: &[Register] = &[
             only(Ete, "RTID", 25, 24, Debug("Root invasive")),
             only(Ete, "RTNID", 27, 26, Debug("Root non-invasive")),
         ],
-    },
-    Register {
-        name: "TRCVIIECTLR",
-        title: "which address ranges are traced",
-        otherwise: "no address range",
-        count: 0,
-        fields: &[
-            field("INCLUDE", 7, 0, Numbered("only in range")),
-            field("EXCLUDE", 23, 16, Numbered("not in range")),
-        ],
-    },
-    Register {
-        name: "TRCVISSCTLR",
-        title: "where tracing starts and stops",
-        otherwise: "neither starts nor stops",
-        count: 0,
-        fields: &[
-            field("START", 15, 0, Numbered("starts at comparator")),
-            field("STOP", 31, 16, Numbered("stops at comparator")),
-        ],
-    },
-    Register {
-        name: "TRCVIPCSSCTLR",
-        title: "which PE comparator inputs start and stop tracing",
-        otherwise: "none",
-        count: 0,
-        fields: &[
-            field("START", 7, 0, Numbered("starts at PE comparator input")),
-            field("STOP", 23, 16, Numbered("stops at PE comparator input")),
-        ],
-    },
-    Register {
-        name: "TRCACVR",
-        title: "what an address comparator compares with",
-        otherwise: "address 0",
-        count: 16,
-        fields: &[field("ADDRESS", 63, 0, Address)],
-    },
-    Register {
-        name: "TRCACATR",
-        title: "what an address comparator matches",
-        otherwise: "any instruction at the address",
-        count: 16,
-        fields: &[
-            only(
-                Etm4,
-                "TYPE",
-                1,
-                0,
-                Choice(&[(0, "instructions"), (1, "loads"), (2, "stores"), (3, "loads and stores")]),
-            ),
-            field(
-                "CONTEXTTYPE",
-                3,
-                2,
-                Choice(&[
-                    (0, "in any context"),
-                    (1, "if the context identifier matches"),
-                    (2, "if the virtual context identifier matches"),
-                    (3, "if both context identifiers match"),
-                ]),
-            ),
-            field("CONTEXT", 6, 4, Odd(context_comparator)),
-            field("EXLEVEL_S", 11, 8, Odd(|levels, _| not_at("Secure", levels))),
-            field("EXLEVEL_NS", 14, 12, Odd(|levels, _| not_at("Non-secure", levels))),
-            // A set bit turns round what the Non-secure level does.
-            only(Ete, "EXLEVEL_RL", 18, 16, Odd(|turned, register| not_at("Realm", turned ^ bits(register, 14, 12)))),
-            only(
-                Etm4,
-                "DATAMATCH",
-                17,
-                16,
-                Choice(&[(0, "no data"), (1, "if the data matches"), (3, "if the data does not match")]),
-            ),
-            only(Etm4, "DATASIZE", 19, 18, Choice(&[(0, "bytes"), (1, "halfwords"), (2, "words"), (3, "doublewords")])),
-            only(Etm4, "DATARANGE", 20, 20, Flag("data of a range", "data of an address")),
-            only(Etm4, "DTBM", 21, 21, Flag("data address tags are not compared", "data address tags are compared")),
-        ],
-    },
-    Register {
-        name: "TRCCIDCVR",
-        title: "the context identifier that is compared with",
-        otherwise: "context identifier 0",
-        count: 8,
-        fields: &[field("VALUE", 63, 0, Number("context identifier"))],
-    },
-    Register {
-        name: "TRCVMIDCVR",
-        title: "the virtual context identifier that is compared with",
-        otherwise: "virtual context identifier 0",
-        count: 8,
-        fields: &[field("VALUE", 63, 0, Number("virtual context identifier"))],
-    },
-    Register {
-        name: "TRCCIDCCTLR",
-        title: "which bytes of context identifiers are compared",
-        otherwise: "all bytes",
-        count: 2,
-        fields: &[field("COMP", 31, 0, Odd(ignored_bytes))],
-    },
-    Register {
-        name: "TRCVMIDCCTLR",
-        title: "which bytes of virtual context identifiers are compared",
-        otherwise: "all bytes",
-        count: 2,
-        fields: &[field("COMP", 31, 0, Odd(ignored_bytes))],
-    },
-    Register {
-        name: "TRCRSCTLR",
-        title: "what a resource selector selects",
-        otherwise: "nothing",
-        count: 32,
-        fields: &[
-            field("SELECT", 15, 0, Odd(selected)),
-            field("GROUP", 19, 16, Odd(|group, _| (format!("group {group}"), false))),
-            field("INV", 20, 20, Flag("turned round", "as it is")),
-            field("PAIRINV", 21, 21, Flag("the pair is turned round", "the pair as it is")),
-        ],
-    },
-    Register {
-        name: "TRCSEQEVR",
-        title: "when the sequencer goes on and back",
-        otherwise: "never",
-        count: 3,
-        fields: &[field("F", 7, 0, Event("goes on", 0)), field("B", 15, 8, Event("goes back", 0))],
-    },
-    Register {
-        name: "TRCSEQRSTEVR",
-        title: "when the sequencer starts anew",
-        otherwise: "never",
-        count: 0,
-        fields: &[field("RST", 7, 0, Event("starts anew", 0))],
-    },
-    Register {
-        name: "TRCSEQSTR",
-        title: "where the sequencer is",
-        otherwise: "state 0",
-        count: 0,
-        fields: &[field("STATE", 1, 0, Number("state"))],
-    },
-    Register {
-        name: "TRCCNTRLDVR",
-        title: "what a counter starts from",
-        otherwise: "0",
-        count: 4,
-        fields: &[field("VALUE", 15, 0, Number("from"))],
-    },
-    Register {
-        name: "TRCCNTCTLR",
-        title: "when a counter counts",
-        otherwise: "never",
-        count: 4,
-        fields: &[
-            field("CNTEVENT", 7, 0, Event("counts", 0)),
-            field("RLDEVENT", 15, 8, Event("starts anew", 0)),
-            field("RLDSELF", 16, 16, Flag("starts anew at zero", "stays at zero")),
-            field("CNTCHAIN", 17, 17, Flag("counts when the one before starts anew", "counts by itself")),
-        ],
-    },
-    Register {
-        name: "TRCCNTVR",
-        title: "where a counter is",
-        otherwise: "at zero",
-        count: 4,
-        fields: &[field("VALUE", 15, 0, Number("at"))],
-    },
-    Register {
-        name: "TRCSSCCR",
-        title: "what a single-shot comparator looks for",
-        otherwise: "nothing",
-        count: 8,
-        fields: &[
-            field("SAC", 15, 0, Numbered("address comparator")),
-            field("ARC", 23, 16, Numbered("address range")),
-            field("RST", 24, 24, Flag("again and again", "once")),
-        ],
-    },
-    Register {
-        name: "TRCSSCSR",
-        title: "what a single-shot comparator found",
-        otherwise: "nothing yet",
-        count: 8,
-        fields: &[
-            field("INST", 0, 0, Flag("compares instruction addresses", "no instruction addresses")),
-            field("DA", 1, 1, Flag("compares data addresses", "no data addresses")),
-            field("DV", 2, 2, Flag("compares data", "no data")),
-            field("PC", 3, 3, Flag("takes PE comparator inputs", "no PE comparator inputs")),
-            field("PENDING", 30, 30, Flag("about to match", "nothing pending")),
-            field("STATUS", 31, 31, Flag("has matched", "has not matched")),
-        ],
-    },
-    Register {
-        name: "TRCSTATR",
-        title: "what the trace unit is doing",
-        otherwise: "busy",
-        count: 0,
-        fields: &[
-            field("IDLE", 0, 0, Flag("idle", "not idle")),
-            field("PMSTABLE", 1, 1, Flag("registers are stable", "registers may change")),
-        ],
-    },
-    Register {
-        name: "TRFCR_EL1",
-        title: "where the PE permits trace",
-        otherwise: "nowhere below EL2",
-        count: 0,
-        fields: &[
-            field("E0TRE", 0, 0, Flag("EL0", "not EL0")),
-            field("E1TRE", 1, 1, Flag("EL1", "not EL1")),
-            field(
-                "TS",
-                6,
-                5,
-                Choice(&[
-                    (0, "timestamps as EL2 says"),
-                    (1, "virtual timestamps"),
-                    (2, "guest physical timestamps"),
-                    (3, "physical timestamps"),
-                ]),
-            ),
-        ],
-    },
-    Register {
-        name: "TRBLIMITR_EL1",
-        title: "where the trace buffer ends, and what happens there",
-        otherwise: "trace buffer off",
-        count: 0,
-        fields: &[
-            field("E", 0, 0, Flag("trace buffer on", "trace buffer off")),
-            field("FM", 2, 1, Choice(&[(0, "stops when full"), (1, "wraps and tells"), (3, "wraps without a word")])),
-            field(
-                "TM",
-                4,
-                3,
-                Choice(&[(0, "stops on trigger"), (1, "interrupt on trigger"), (3, "triggers are ignored")]),
-            ),
-            field("nVM", 5, 5, Flag("physical addresses", "virtual addresses")),
-            field("XE", 6, 6, Flag("takes trace of others", "takes no trace of others")),
-            field("LIMIT", 63, 12, Odd(|_, register| (format!("ends at {:#x}", register & !0xfff), true))),
-        ],
-    },
-    Register {
-        name: "TRBPTR_EL1",
-        title: "where the next byte of trace goes",
-        otherwise: "address 0",
-        count: 0,
-        fields: &[field("PTR", 63, 0, Address)],
-    },
-    Register {
-        name: "TRBBASER_EL1",
-        title: "where the trace buffer starts",
-        otherwise: "address 0",
-        count: 0,
-        fields: &[field("BASE", 63, 12, Odd(|_, register| (format!("{:#x}", register & !0xfff), true)))],
-    },
-    Register {
-        name: "TRBSR_EL1",
-        title: "what the trace buffer did",
-        otherwise: "nothing to tell",
-        count: 0,
-        fields: &[
-            field("MSS", 15, 0, Odd(|value, _| (format!("status {value:#x}"), value != 0))),
-            field("S", 17, 17, Flag("collection has stopped", "collection goes on")),
-            field("EA", 18, 18, Flag("external abort", "no external abort")),
-            field("WRAP", 20, 20, Flag("has wrapped", "has not wrapped")),
-            field("TRG", 21, 21, Flag("has seen a trigger", "no trigger")),
-            field("IRQ", 22, 22, Flag("interrupt asked for", "no interrupt")),
-            field("DAT", 23, 23, Flag("has data", "no data")),
-            field("EC", 31, 26, Odd(|value, _| (format!("event class {value:#x}"), value != 0))),
-            field("MSS2", 55, 32, Odd(|value, _| (format!("more status {value:#x}"), value != 0))),
-        ],
-    },
-    Register {
-        name: "TRBTRG_EL1",
-        title: "how much is collected behind a trigger",
-        otherwise: "nothing",
-        count: 0,
-        fields: &[field("TRG", 31, 0, Odd(|bytes, _| (format!("{bytes} bytes behind a trigger"), bytes != 0)))],
     },
 ];

@@ -250,8 +250,8 @@ fn names_and_protocols() {
 
 #[test]
 fn each_register_is_there_once_and_its_fields_do_not_overlap() {
-    for (index, register) in registers::ALL.iter().enumerate() {
-        assert!(registers::ALL[..index].iter().all(|other| other.name != register.name), "{}", register.name);
+    for (index, register) in registers::all().enumerate() {
+        assert!(registers::all().take(index).all(|other| other.name != register.name), "{}", register.name);
         for protocol in [Ete, Etm4] {
             let mut taken = 0;
             for field in register.fields.iter().filter(|field| field.is_on(protocol)) {
@@ -266,7 +266,7 @@ fn each_register_is_there_once_and_its_fields_do_not_overlap() {
 proptest! {
     #[test]
     fn no_set_bit_is_hidden(value: u64) {
-        for register in registers::ALL {
+        for register in registers::all() {
             for protocol in [Ete, Etm4] {
                 let number = if register.count == 0 { "" } else { "0" };
                 let explanation = explain(&alloc::format!("{}{number}", register.name), value, protocol).unwrap();

@@ -32,14 +32,11 @@ pub struct Settings {
     pub guess_seed: Option<u64>,
 }
 
-/// Registers of an ETE that just traces.
-const ETE: &[(&str, u64)] = &[
+/// Registers of a trace unit that just traces.
+const USUAL: &[(&str, u64)] = &[
     ("TRCCONFIGR", 0x1),
     ("TRCTRACEIDR", 0x10),
-    ("TRCDEVARCH", 0x4770_5a13),
     ("TRCIDR0", 0x2800_0ea1),
-    ("TRCIDR1", 0x4100_fff0),
-    ("TRCIDR2", 0xc000_1088),
     ("TRCIDR8", 0),
     ("TRCSYNCPR", 12),
     ("TRCCCCTLR", 4),
@@ -49,23 +46,9 @@ const ETE: &[(&str, u64)] = &[
     ("TRCVIIECTLR", 0),
     ("TRCVISSCTLR", 0),
 ];
-/// Registers of an ETMv4 that just traces.
-const ETM4: &[(&str, u64)] = &[
-    ("TRCCONFIGR", 0x1),
-    ("TRCTRACEIDR", 0x10),
-    ("TRCDEVARCH", 0x4770_4a13),
-    ("TRCIDR0", 0x2800_0ea1),
-    ("TRCIDR1", 0x4100_f424),
-    ("TRCIDR2", 0x0000_1088),
-    ("TRCIDR8", 0),
-    ("TRCSYNCPR", 12),
-    ("TRCCCCTLR", 4),
-    ("TRCBBCTLR", 0),
-    ("TRCTSCTLR", 0),
-    ("TRCVICTLR", 0x201),
-    ("TRCVIIECTLR", 0),
-    ("TRCVISSCTLR", 0),
-];
+/// By these an ETE is known, and an ETMv4.
+const ETE: [(&str, u64); 3] = [("TRCDEVARCH", 0x4770_5a13), ("TRCIDR1", 0x4100_fff0), ("TRCIDR2", 0xc000_1088)];
+const ETM4: [(&str, u64); 3] = [("TRCDEVARCH", 0x4770_4a13), ("TRCIDR1", 0x4100_f424), ("TRCIDR2", 0x0000_1088)];
 /// Names of the comparators' registers.
 const ACVR: [&str; COMPARATORS] = [
     "TRCACVR0",
@@ -123,14 +106,14 @@ impl Settings {
             source_addresses: false,
             guess_seed: None,
         };
-        let defaults = if protocol == Protocol::Ete { ETE } else { ETM4 };
-        defaults.iter().for_each(|(name, value)| settings.keep(name, *value));
+        let own = if protocol == Protocol::Ete { ETE } else { ETM4 };
+        USUAL.iter().chain(&own).for_each(|(name, value)| settings.keep(name, *value));
         settings
     }
 
     /// Sets a register by its architectural name. False: the name is none that the model knows.
     pub fn set(&mut self, name: &str, value: u64) -> bool {
-        let known = ETE.iter().map(|(name, _)| *name).chain(ACVR).chain(ACATR).chain(IDRS);
+        let known = USUAL.iter().chain(&ETE).map(|(name, _)| *name).chain(ACVR).chain(ACATR).chain(IDRS);
         let Some(name) = known.into_iter().find(|known| known.eq_ignore_ascii_case(name)) else { return false };
         self.keep(name, value);
         true
