@@ -52,6 +52,7 @@ Examples:
   unspool convert run.tarmac run.astf.xz   a trace in another format; what is lost is told
   unspool diff snapshot/ run.tarmac        what two traces of one run tell differently
   unspool program --include 0x1000..0x1ffc register values that trace this
+  unspool record -o run.astf -- ./program  what a program does, recorded under QEMU
 
 Exit codes: 0 all is well, 1 the trace has problems, 2 unspool could not do it.";
 
@@ -74,6 +75,8 @@ enum Verb {
     Diff(cmd::diff::Args),
     Encode(cmd::encode::Args),
     Program(cmd::program::Args),
+    #[cfg(unix)]
+    Record(cmd::record::Args),
 }
 
 fn main() -> ExitCode {
@@ -95,6 +98,8 @@ fn main() -> ExitCode {
         Verb::Diff(args) => cmd::diff::run(&args),
         Verb::Encode(args) => cmd::encode::run(&args),
         Verb::Program(args) => cmd::program::run(&args),
+        #[cfg(unix)]
+        Verb::Record(args) => cmd::record::run(&args),
     };
     match done {
         Ok(Verdict::Clean) => ExitCode::SUCCESS,

@@ -32,6 +32,8 @@ mod error;
 mod overview;
 mod parallel;
 mod program;
+#[cfg(unix)]
+pub mod record;
 mod sniff;
 mod steps;
 pub mod tarmac;

@@ -7,6 +7,7 @@
 
 mod argument;
 mod elf;
+mod function;
 mod load;
 mod spaces;
 mod symbols;
@@ -16,6 +17,7 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 pub use argument::ImageArgument;
+pub use function::function_in_code;
 pub use load::Loaded;
 pub use spaces::Spaces;
 pub use symbols::{Symbol, Symbols};

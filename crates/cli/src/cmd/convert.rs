@@ -24,6 +24,8 @@ use unspool::formats::stf::read::Container;
 use unspool::formats::tarmac::dialect::Dialect;
 
 use self::assume::assumed;
+#[cfg(unix)]
+pub(super) use self::steps::Lines;
 use self::steps::Source;
 pub(super) use self::stf::open_writer;
 use self::tarmac::ToStyle;

@@ -14,6 +14,8 @@ pub(crate) mod info;
 pub(crate) mod packets;
 pub(crate) mod profile;
 pub(crate) mod program;
+#[cfg(unix)]
+pub(crate) mod record;
 pub(crate) mod slice;
 pub(crate) mod state;
 pub(crate) mod stats;

@@ -43,6 +43,9 @@ pub struct LowerOptions {
     pub storage: Storage,
     /// What holds where the source does not say: the user vouches for it.
     pub assumed: Context,
+    /// Of a Basic trace, instructions are left out whose accesses the source does not tell, and counted; else they are
+    /// refused.
+    pub leave_out: bool,
 }
 
 /// What may be told and is not in the trace.
@@ -134,6 +137,8 @@ pub fn header(coverage: Coverage, unit: TimeUnit, options: &LowerOptions) -> Res
 pub struct Lowerer<S> {
     builder: Builder<S>,
     is_basic: bool,
+    /// Instructions without the accesses that they have to have are left out.
+    leaves_out: bool,
     has_times: bool,
     coverage: Coverage,
     unit: TimeUnit,
@@ -187,6 +192,7 @@ impl<S: RecordSink> Lowerer<S> {
         Ok(Self {
             builder: Builder::behind_header(sink, level, header.timestamps),
             is_basic: level == Level::Basic,
+            leaves_out: options.leave_out && level == Level::Basic,
             has_times: header.timestamps,
             coverage,
             unit,

@@ -167,6 +167,7 @@ pub(super) fn run(args: &Args, source: Source, to: Format) -> anyhow::Result<Ver
                 level: args.astf_level.map(Into::into),
                 storage: super::storage(args)?,
                 assumed: args.assume.unwrap_or_default(),
+                leave_out: false,
             };
             let header = astf::lower::header(coverage, unit, &options).map_err(refused)?;
             let writer = super::astf_writer(args, &header)?;
@@ -269,7 +270,7 @@ fn refusal(about: &About, error: SinkError) -> anyhow::Error {
 }
 
 /// Lines go into a container.
-struct Lines(stf::write::Writer<Target>);
+pub(in crate::cmd) struct Lines(pub(in crate::cmd) stf::write::Writer<Target>);
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -224,7 +224,10 @@ impl<S: RecordSink> Lowerer<S> {
         let Some(effect) = self.effect(open) else { return self.leave_out(open) };
         let effect = if effect == Effect::None { Effect::Accesses(&self.accesses) } else { effect };
         let step = build::Step { effect, sme_index: open.za_index, ..build::Step::plain(open.address, open.opcode) };
-        self.builder.instruction(&step)?;
+        match self.builder.instruction(&step) {
+            Err(BuildError::Rule { .. }) if self.leaves_out => return self.leave_out(open),
+            written => written?,
+        }
         self.go_on();
         if open.word.sets {
             self.known.set(open.opcode);

@@ -1,0 +1,146 @@
+//! `record`: runs a program under QEMU, and writes what it did as a trace.
+//!
+//! PROGRAM ─▶ steps of its threads ─▶ a sink for each ─▶ OUT, OUT.1 ...
+//!
+//! The program keeps the standard streams; what we have to say goes to the error stream. Files appear when they are
+//! complete, or not at all.
+
+mod sinks;
+
+use std::ffi::OsString;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+use anyhow::{Context, anyhow};
+use unspool::convert::Format;
+use unspool::model::StepSource;
+use unspool::record::{Machine, Options, Recording};
+
+use self::sinks::Sinks;
+use super::convert::is_named;
+use super::grouped;
+use crate::Verdict;
+use crate::args::{number_u64, tell};
+
+/// Run a program under QEMU, and write a trace of what it does
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Where the trace goes; the name tells the format (if not said, the name of the program with .astf for AArch64,
+    /// .tarmac for AArch32, .stf for RISC-V)
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<PathBuf>,
+
+    /// Start when a thread first comes to this address, or to this function
+    #[arg(long, value_name = "ADDR|SYMBOL")]
+    from: Option<String>,
+
+    /// Then leave out so many instructions of each thread
+    #[arg(long, value_name = "N", value_parser = number_u64, default_value = "0")]
+    skip: u64,
+
+    /// Record at most so many instructions of each thread; the program goes on to its end
+    #[arg(long, value_name = "N", value_parser = number_u64)]
+    limit: Option<u64>,
+
+    /// The plugin (found beside unspool, if not said)
+    #[arg(long, value_name = "PATH")]
+    plugin: Option<PathBuf>,
+
+    /// The emulator (qemu-aarch64, qemu-arm or qemu-riscv64, if not said)
+    #[arg(long, value_name = "PATH")]
+    emulator: Option<PathBuf>,
+
+    /// The program, and what it is given
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    program: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  unspool record -o sort.astf -- ./sort 1000
+  unspool record -o main.astf.xz --from main --limit 1000000 -- ./program
+  unspool record -o run.zstf -- ./riscv-program
+
+The emulator is QEMU in user mode: the package qemu-user of Debian 12 (QEMU 7.2) has it with plugins. It tells
+instructions, their opcodes, and where memory is accessed; not what is in memory or in registers.
+Each thread is a trace of its own, OUT, OUT with .1 before its extension and so on; a Tarmac log has them all, as cores.
+A program that forks is recorded without its children.";
+
+/// Records.
+pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    let (program, arguments) = args.program.split_first().context("say which program to record")?;
+    let options = Options {
+        program: program.into(),
+        arguments: arguments.to_vec(),
+        from: args.from.clone(),
+        skip: args.skip,
+        limit: args.limit,
+        emulator: args.emulator.clone(),
+        plugin: args.plugin.clone(),
+    };
+    let mut recording = Recording::start(&options)?;
+    let usual = usual_format(recording.machine());
+    let output = args.output.clone().unwrap_or_else(|| usual_name(&options, usual));
+    let mut sinks = Sinks::new(&output, format_of(&output).unwrap_or(usual), recording.coverage());
+    let mut failed = None;
+    recording.each(&mut |step| match sinks.take(step) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            failed = Some(error);
+            ControlFlow::Break(())
+        }
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let status = recording.wait().context("waiting for the emulator")?;
+    tell(format_args!("{}: {}", options.program.display(), ended(status)));
+    let written = sinks.finish()?;
+    if written.is_empty() {
+        return Err(anyhow!("nothing was recorded: the program did not come to where recording starts"));
+    }
+    for trace in written {
+        let name = trace.path.display();
+        tell(format_args!("{name}: {} instructions", grouped(trace.instructions)));
+        if !trace.losses.is_empty() {
+            tell(format_args!("{name}: lost, since the format cannot say it: {}", trace.losses));
+        }
+    }
+    Ok(Verdict::Clean)
+}
+
+fn ended(status: ExitStatus) -> String {
+    match status.code() {
+        Some(code) => format!("the program ended with exit code {code}"),
+        None => format!("the program was ended by a signal ({status})"),
+    }
+}
+
+/// The format that is written if nothing is said.
+fn usual_format(machine: Machine) -> Format {
+    match machine {
+        Machine::Aarch64 => Format::Astf,
+        Machine::Arm => Format::Tarmac,
+        Machine::Riscv64 | Machine::Riscv32 => Format::Stf,
+    }
+}
+
+/// The name of the program, here.
+fn usual_name(options: &Options, format: Format) -> PathBuf {
+    let mut name = options.program.file_name().unwrap_or_default().to_os_string();
+    name.push(match format {
+        Format::Astf => ".astf",
+        Format::Stf => ".stf",
+        Format::Tarmac => ".tarmac",
+    });
+    name.into()
+}
+
+/// The format that a name tells.
+fn format_of(path: &std::path::Path) -> Option<Format> {
+    let rows: [(&[&str], Format); 3] =
+        [(&["astf"], Format::Astf), (&["stf", "zstf"], Format::Stf), (&["tarmac", "log"], Format::Tarmac)];
+    rows.iter().find(|(names, _)| is_named(path, names)).map(|(_, format)| *format)
+}

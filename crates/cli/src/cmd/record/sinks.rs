@@ -1,0 +1,206 @@
+//! Where the steps of each thread go.
+//!
+//! steps of all threads ─▶ **a sink for each** ─▶ files; of a Tarmac log, one sink for all
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use unspool::convert::Format;
+use unspool::formats::astf::{self, record::Level, record::Storage};
+use unspool::formats::tarmac::convert::Style;
+use unspool::formats::{stf, tarmac};
+use unspool::model::{Coverage, Losses, SinkError, Step, StepSink, TimeUnit};
+
+use super::super::convert::{Lines, by_name, container_by_name, open_writer};
+use crate::target::Target;
+
+/// Sinks of threads, made when a thread tells its first step.
+pub(super) struct Sinks {
+    path: PathBuf,
+    format: Format,
+    coverage: Coverage,
+    sinks: Vec<Option<One>>,
+}
+
+/// What was written.
+pub(super) struct Written {
+    pub(super) path: PathBuf,
+    pub(super) instructions: u64,
+    pub(super) losses: Losses,
+}
+
+struct One {
+    path: PathBuf,
+    instructions: u64,
+    sink: Sink,
+}
+
+enum Sink {
+    Astf(Box<astf::lower::Lowerer<astf::write::Writer<Target>>>),
+    Stf(Box<stf::lower::Lowerer<stf::write::Writer<Target>>>),
+    Tarmac(Box<tarmac::lower::Lowerer<Lines>>),
+}
+
+impl Sinks {
+    pub(super) fn new(path: &Path, format: Format, coverage: Coverage) -> Self {
+        Self { path: path.to_path_buf(), format, coverage, sinks: Vec::new() }
+    }
+
+    /// Takes a step of any thread.
+    #[inline]
+    pub(super) fn take(&mut self, step: &Step) -> anyhow::Result<()> {
+        // A log has cores; other formats have one in a file.
+        let at = if self.format == Format::Tarmac { 0 } else { step.core as usize };
+        if let Some(Some(one)) = self.sinks.get_mut(at) {
+            one.instructions += u64::from(step.event.instruction().is_some());
+            return one.sink.take(step).map_err(|error| told(&one.path, error));
+        }
+        self.open(at)?;
+        self.take(step)
+    }
+
+    #[cold]
+    fn open(&mut self, at: usize) -> anyhow::Result<()> {
+        let path = numbered(&self.path, at);
+        let sink = Sink::open(&path, self.format, self.coverage)?;
+        if self.sinks.len() <= at {
+            self.sinks.resize_with(at + 1, || None);
+        }
+        if let Some(place) = self.sinks.get_mut(at) {
+            *place = Some(One { path, instructions: 0, sink });
+        }
+        Ok(())
+    }
+
+    /// Completes all files.
+    pub(super) fn finish(self) -> anyhow::Result<Vec<Written>> {
+        let all = self.sinks.into_iter().flatten().map(|one| {
+            let One { path, instructions, mut sink } = one;
+            sink.finish().map_err(|error| told(&path, error))?;
+            let losses = sink.losses().clone();
+            sink.close().with_context(|| format!("cannot write {}", path.display()))?;
+            Ok(Written { path, instructions, losses })
+        });
+        all.collect()
+    }
+}
+
+fn told(path: &Path, error: SinkError) -> anyhow::Error {
+    match error {
+        SinkError::Io(error) => anyhow!(error).context(format!("cannot write {}", path.display())),
+        SinkError::Refused { place: Some(place), reason } => {
+            anyhow!("{}: instruction {place}: {reason}", path.display())
+        }
+        SinkError::Refused { place: None, reason } => anyhow!("{}: {reason}", path.display()),
+    }
+}
+
+impl Sink {
+    fn open(path: &Path, format: Format, coverage: Coverage) -> anyhow::Result<Self> {
+        let unit = TimeUnit::Unknown;
+        let refused = |error| told(path, error);
+        Ok(match format {
+            Format::Astf => {
+                let options = astf::lower::LowerOptions {
+                    level: Some(Level::Basic),
+                    storage: by_name(path).unwrap_or(Storage::Raw),
+                    leave_out: true,
+                    ..astf::lower::LowerOptions::default()
+                };
+                let header = astf::lower::header(coverage, unit, &options).map_err(refused)?;
+                let target = Target::open(path)?;
+                let writer = astf::write::Writer::new(target, &header, astf::write::WriteOptions::default())
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+                let lowerer = astf::lower::Lowerer::new(writer, &header, coverage, unit, &options).map_err(refused)?;
+                Self::Astf(Box::new(lowerer))
+            }
+            Format::Stf => {
+                let container = container_by_name(path).unwrap_or(stf::read::Container::Plain);
+                let writer = open_writer(path, container, stf::write::WriteOptions::default())?;
+                let options = stf::lower::LowerOptions::default();
+                let lowerer = stf::lower::Lowerer::new(writer, coverage, unit, &options).map_err(refused)?;
+                Self::Stf(Box::new(lowerer))
+            }
+            Format::Tarmac => {
+                use stf::read::Container::{Plain, Zstf};
+                let container = container_by_name(path).filter(|container| *container != Zstf).unwrap_or(Plain);
+                let writer = open_writer(path, container, stf::write::WriteOptions::default())?;
+                let options = tarmac::lower::LowerOptions { style: Style::Rev3, disassemble: true };
+                let lowerer =
+                    tarmac::lower::Lowerer::new(Lines(writer), coverage, unit, &options).map_err(refused)?;
+                Self::Tarmac(Box::new(lowerer))
+            }
+        })
+    }
+
+    #[inline]
+    fn take(&mut self, step: &Step) -> Result<(), SinkError> {
+        match self {
+            Self::Astf(sink) => sink.take(step),
+            Self::Stf(sink) => sink.take(step),
+            Self::Tarmac(sink) => sink.take(step),
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
+        match self {
+            Self::Astf(sink) => sink.finish(),
+            Self::Stf(sink) => sink.finish(),
+            Self::Tarmac(sink) => sink.finish(),
+        }
+    }
+
+    fn losses(&self) -> &Losses {
+        match self {
+            Self::Astf(sink) => sink.losses(),
+            Self::Stf(sink) => sink.losses(),
+            Self::Tarmac(sink) => sink.losses(),
+        }
+    }
+
+    fn close(self) -> std::io::Result<()> {
+        let target = match self {
+            Self::Astf(sink) => sink.into_sink().finish(),
+            Self::Stf(sink) => sink.into_sink().finish(),
+            Self::Tarmac(sink) => sink.into_inner().0.finish(),
+        };
+        target?.keep()
+    }
+}
+
+/// The file of a thread: the first has the name as it is, others a number before the extensions.
+fn numbered(path: &Path, number: usize) -> PathBuf {
+    if number == 0 {
+        return path.to_path_buf();
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let is_format = |part: &&str| ["astf", "stf", "zstf", "tarmac", "log"].contains(part);
+    let parts: Vec<&str> = name.split('.').collect();
+    let extensions = parts.iter().rposition(|part| is_format(&part)).unwrap_or(parts.len() - 1).max(1);
+    let (stem, rest) = parts.split_at(extensions.min(parts.len()));
+    let mut numbered = OsString::from(format!("{}.{number}", stem.join(".")));
+    if !rest.is_empty() {
+        numbered.push(format!(".{}", rest.join(".")));
+    }
+    path.with_file_name(numbered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_have_names() {
+        let rows = [
+            ("out.astf", 0, "out.astf"),
+            ("out.astf", 1, "out.1.astf"),
+            ("a/b.c.astf.xz", 12, "a/b.c.12.astf.xz"),
+            ("out", 2, "out.2"),
+            ("out.bin", 2, "out.2.bin"),
+        ];
+        for (name, number, expected) in rows {
+            assert_eq!(numbered(Path::new(name), number), Path::new(expected), "{name}");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The arguments that the emulator hands over: `out=PATH`, `from=ADDRESS`, `from-code=OFFSET`, `skip=N`, `limit=N`.
+
+/// What to record, and where it goes.
+#[derive(Debug, Default)]
+pub(crate) struct Options {
+    /// A socket that somebody listens at, or a file.
+    pub(crate) out: String,
+    /// Recording starts when the instruction there is executed for the first time.
+    pub(crate) from: Option<From>,
+    /// So many instructions of each thread are left out.
+    pub(crate) skip: u64,
+    /// So many instructions of each thread are recorded.
+    pub(crate) limit: Option<u64>,
+}
+
+/// An address.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum From {
+    /// As the program sees it.
+    Address(u64),
+    /// Counted from where the code of the program starts, wherever it was loaded.
+    Code(u64),
+}
+
+impl Options {
+    /// Reads them; what is wrong is told.
+    pub(crate) fn read<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Self, String> {
+        let mut options = Self::default();
+        for argument in arguments {
+            let (name, value) = argument.split_once('=').unwrap_or((argument, ""));
+            let number = || number(value).ok_or_else(|| format!("'{argument}': this is no number"));
+            match name {
+                "out" => options.out = value.to_string(),
+                "from" => options.from = Some(From::Address(number()?)),
+                "from-code" => options.from = Some(From::Code(number()?)),
+                "skip" => options.skip = number()?,
+                "limit" => options.limit = Some(number()?),
+                _ => return Err(format!("'{argument}': there is no such argument")),
+            }
+        }
+        if options.out.is_empty() {
+            return Err("out=PATH is missing".into());
+        }
+        Ok(options)
+    }
+}
+
+/// Decimal, or hexadecimal behind 0x.
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}

@@ -1,0 +1,285 @@
+//! The border to the emulator: what it calls, and what it is asked.
+//!
+//! This is the only file of the project with `unsafe` code, and there is no way around it: the emulator is written in C
+//! and loads us by name. Its functions are declared here by hand, as version 1 of its interface has them (QEMU 4.2 to
+//! 8.x); who loads us has them. Everything behind the border is safe code.
+//!
+//! The emulator hands back a word with each callback, and that word is all that a callback needs: there is no pointer in
+//! it. Threads are found by their number. The emulator calls back for a thread on that thread alone, or, when the program
+//! ends, while no other runs: so there is never a second reference to one.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr;
+use std::slice;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use crate::memory::Target;
+use crate::options::{From, Options};
+use crate::thread::{Block, Recorder, Thread};
+
+type Id = u64;
+type Callback = extern "C" fn(c_uint, *mut c_void);
+type AccessCallback = extern "C" fn(c_uint, u32, u64, *mut c_void);
+
+/// A block of code while it is translated.
+#[repr(C)]
+struct QemuBlock([u8; 0]);
+
+/// An instruction of it.
+#[repr(C)]
+struct QemuInstruction([u8; 0]);
+
+/// What the emulator says of itself.
+#[repr(C)]
+struct Info {
+    target_name: *const c_char,
+    oldest_version: c_int,
+    version: c_int,
+    is_system: bool,
+    cpus: c_int,
+    most_cpus: c_int,
+}
+
+/// Callbacks do not look at registers.
+const NO_REGISTERS: c_uint = 0;
+/// Reads and writes.
+const BOTH: c_uint = 3;
+/// The lowest free number from a given one on, closed in programs that are started.
+const F_DUPFD_CLOEXEC: c_int = 1030;
+
+unsafe extern "C" {
+    fn qemu_plugin_register_vcpu_init_cb(id: Id, call: extern "C" fn(Id, c_uint));
+    fn qemu_plugin_register_vcpu_exit_cb(id: Id, call: extern "C" fn(Id, c_uint));
+    fn qemu_plugin_register_vcpu_tb_trans_cb(id: Id, call: extern "C" fn(Id, *mut QemuBlock));
+    fn qemu_plugin_register_atexit_cb(id: Id, call: extern "C" fn(Id, *mut c_void), data: *mut c_void);
+    #[allow(clippy::type_complexity)]
+    fn qemu_plugin_register_vcpu_syscall_cb(
+        id: Id,
+        call: extern "C" fn(Id, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64),
+    );
+    fn qemu_plugin_register_vcpu_syscall_ret_cb(id: Id, call: extern "C" fn(Id, c_uint, i64, i64));
+    fn qemu_plugin_register_vcpu_tb_exec_cb(block: *mut QemuBlock, call: Callback, flags: c_uint, data: *mut c_void);
+    fn qemu_plugin_register_vcpu_insn_exec_cb(
+        instruction: *mut QemuInstruction,
+        call: Callback,
+        flags: c_uint,
+        data: *mut c_void,
+    );
+    fn qemu_plugin_register_vcpu_mem_cb(
+        instruction: *mut QemuInstruction,
+        call: AccessCallback,
+        flags: c_uint,
+        which: c_uint,
+        data: *mut c_void,
+    );
+    fn qemu_plugin_tb_n_insns(block: *const QemuBlock) -> usize;
+    fn qemu_plugin_tb_get_insn(block: *const QemuBlock, index: usize) -> *mut QemuInstruction;
+    fn qemu_plugin_tb_vaddr(block: *const QemuBlock) -> u64;
+    fn qemu_plugin_insn_data(instruction: *const QemuInstruction) -> *const c_void;
+    fn qemu_plugin_insn_size(instruction: *const QemuInstruction) -> usize;
+    fn qemu_plugin_insn_vaddr(instruction: *const QemuInstruction) -> u64;
+    fn qemu_plugin_mem_size_shift(info: u32) -> c_uint;
+    fn qemu_plugin_mem_is_store(info: u32) -> bool;
+    fn qemu_plugin_start_code() -> u64;
+    fn qemu_plugin_outs(text: *const c_char);
+    fn fcntl(descriptor: c_int, command: c_int, argument: c_int) -> c_int;
+}
+
+/// The version of the interface that this is made for; the emulator reads it.
+#[unsafe(no_mangle)]
+pub(crate) static qemu_plugin_version: c_int = 1;
+
+/// More threads at a time are not recorded.
+const MOST_THREADS: usize = 4096;
+
+static THREADS: [AtomicPtr<Thread>; MOST_THREADS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_THREADS];
+static SESSION: OnceLock<Session> = OnceLock::new();
+
+struct Session {
+    recorder: Recorder,
+    options: Options,
+    target: Target,
+    next_block: AtomicU32,
+}
+
+/// The emulator starts.
+///
+/// # Safety
+/// Only the emulator may call it, with the arguments that its interface has.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn qemu_plugin_install(
+    id: Id,
+    info: *const c_void,
+    count: c_int,
+    arguments: *const *const c_char,
+) -> c_int {
+    let count = usize::try_from(count).unwrap_or(0);
+    // SAFETY: the emulator hands over what its interface says: information, and so many strings that end with a zero.
+    let (info, target, words) = unsafe {
+        let info = &*info.cast::<Info>();
+        let target = CStr::from_ptr(info.target_name).to_str().unwrap_or_default();
+        let words: Vec<&str> =
+            (0..count).map(|index| CStr::from_ptr(*arguments.add(index)).to_str().unwrap_or_default()).collect();
+        (info, target, words)
+    };
+    if info.is_system {
+        return refuse("only programs of users are recorded, not systems");
+    }
+    match start(target, &words) {
+        Ok(session) => match SESSION.set(session) {
+            Ok(()) => register(id),
+            Err(_) => refuse("it is loaded twice"),
+        },
+        Err(reason) => refuse(&reason),
+    }
+}
+
+fn start(target: &str, words: &[&str]) -> Result<Session, String> {
+    let options = Options::read(words.iter().copied())?;
+    let recorder = Recorder::new(&options, target, move_up).map_err(|error| format!("{}: {error}", options.out))?;
+    Ok(Session { recorder, options, target: Target::of(target), next_block: AtomicU32::new(0) })
+}
+
+/// The program shares the numbers of open files with us: ours is one that it does not see come or go.
+fn move_up(descriptor: OwnedFd) -> OwnedFd {
+    // SAFETY: the descriptor is open, and what is given back is one of our own, or negative.
+    unsafe {
+        match fcntl(descriptor.as_raw_fd(), F_DUPFD_CLOEXEC, 1000) {
+            moved if moved >= 0 => OwnedFd::from_raw_fd(moved),
+            _ => descriptor,
+        }
+    }
+}
+
+fn register(id: Id) -> c_int {
+    // SAFETY: callbacks have the types that the interface has for them, and are there as long as the emulator.
+    unsafe {
+        qemu_plugin_register_vcpu_init_cb(id, thread_starts);
+        qemu_plugin_register_vcpu_exit_cb(id, thread_ends);
+        qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+        qemu_plugin_register_vcpu_syscall_cb(id, called);
+        qemu_plugin_register_vcpu_syscall_ret_cb(id, returned);
+        qemu_plugin_register_atexit_cb(id, program_ends, ptr::null_mut());
+    }
+    0
+}
+
+/// Tells why nothing is recorded, and lets the emulator end.
+fn refuse(reason: &str) -> c_int {
+    let text = format!("unspool: {}\n\0", reason.replace('\0', ""));
+    // SAFETY: the text ends with a zero.
+    unsafe { qemu_plugin_outs(text.as_ptr().cast()) };
+    1
+}
+
+/// The thread and the session, if both are there.
+#[inline(always)]
+fn thread(number: c_uint) -> Option<(&'static mut Thread, &'static Recorder)> {
+    let session = SESSION.get()?;
+    let place = THREADS.get(number as usize)?;
+    // SAFETY: what is there was made from a box and is never freed; who else may use it is said at the top.
+    let thread = unsafe { place.load(Ordering::Relaxed).as_mut() }?;
+    Some((thread, &session.recorder))
+}
+
+extern "C" fn thread_starts(_: Id, number: c_uint) {
+    if let Some(place) = THREADS.get(number as usize) {
+        let thread = Box::into_raw(Box::new(Thread::new(number)));
+        // The thread that had the number before has ended; it may be in use still, so that it is not freed.
+        place.store(thread, Ordering::Relaxed);
+    }
+}
+
+extern "C" fn thread_ends(_: Id, number: c_uint) {
+    end(number as usize);
+}
+
+extern "C" fn program_ends(_: Id, _: *mut c_void) {
+    (0..MOST_THREADS).for_each(end);
+}
+
+fn end(number: usize) {
+    let (Some(session), Some(place)) = (SESSION.get(), THREADS.get(number)) else { return };
+    // SAFETY: as in `thread`; nobody finds it any more, so that it ends once.
+    if let Some(thread) = unsafe { place.swap(ptr::null_mut(), Ordering::Relaxed).as_mut() } {
+        thread.end(&session.recorder);
+    }
+}
+
+extern "C" fn called(_: Id, number: c_uint, call: i64, a: u64, b: u64, c: u64, _: u64, _: u64, _: u64, _: u64, _: u64) {
+    if let Some((thread, recorder)) = thread(number) {
+        thread.call(recorder, call, [a, b, c]);
+    }
+}
+
+extern "C" fn returned(_: Id, number: c_uint, call: i64, result: i64) {
+    if let Some((thread, recorder)) = thread(number) {
+        thread.call_return(recorder, call, result);
+    }
+}
+
+extern "C" fn executed(number: c_uint, word: *mut c_void) {
+    if let Some((thread, recorder)) = thread(number) {
+        thread.block(recorder, Block::unpack(word.addr() as u64));
+    }
+}
+
+extern "C" fn marked(number: c_uint, index: *mut c_void) {
+    if let Some((thread, _)) = thread(number) {
+        thread.mark(index.addr() as u16);
+    }
+}
+
+extern "C" fn accessed(number: c_uint, info: u32, address: u64, index: *mut c_void) {
+    if let Some((thread, recorder)) = thread(number) {
+        // SAFETY: the emulator made what it is asked about.
+        let (size, is_store) = unsafe { (qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info)) };
+        thread.access(recorder, (size & 7) as u8 | u8::from(is_store) << 3, index.addr() as u16, address);
+    }
+}
+
+/// A block of code was translated: it is told, and callbacks are made for it.
+extern "C" fn translated(_: Id, block: *mut QemuBlock) {
+    let Some(session) = SESSION.get() else { return };
+    // SAFETY: the emulator hands over a block, and answers about it and its instructions until we return.
+    unsafe {
+        let instructions: Vec<*mut QemuInstruction> =
+            (0..qemu_plugin_tb_n_insns(block)).map(|index| qemu_plugin_tb_get_insn(block, index)).collect();
+        let bytes = |instruction: &*mut QemuInstruction| {
+            slice::from_raw_parts(qemu_plugin_insn_data(*instruction).cast::<u8>(), qemu_plugin_insn_size(*instruction))
+        };
+        let id = session.next_block.fetch_add(1, Ordering::Relaxed);
+        session.recorder.tell_block(id, qemu_plugin_tb_vaddr(block), instructions.iter().map(bytes));
+        let (mut is_marked, mut last_mark) = (false, 0);
+        for (index, instruction) in (0_u16..).zip(&instructions) {
+            let data = ptr::without_provenance_mut(usize::from(index));
+            if is_marked {
+                qemu_plugin_register_vcpu_insn_exec_cb(*instruction, marked, NO_REGISTERS, data);
+                last_mark = index;
+            }
+            is_marked = session.target.may_access(bytes(instruction));
+            if is_marked {
+                qemu_plugin_register_vcpu_mem_cb(*instruction, accessed, NO_REGISTERS, BOTH, data);
+            }
+        }
+        let from = start_address(&session.options).and_then(|from| {
+            instructions.iter().position(|instruction| qemu_plugin_insn_vaddr(*instruction) == from)
+        });
+        let from = from.and_then(|index| u16::try_from(index + 1).ok()).unwrap_or(0);
+        let count = u16::try_from(instructions.len()).unwrap_or(u16::MAX);
+        let word = Block { id, count, last_mark, from }.pack();
+        let data = ptr::without_provenance_mut(word as usize);
+        qemu_plugin_register_vcpu_tb_exec_cb(block, executed, NO_REGISTERS, data);
+    }
+}
+
+fn start_address(options: &Options) -> Option<u64> {
+    match options.from? {
+        From::Address(address) => Some(address),
+        // SAFETY: a program is loaded before its code is translated.
+        From::Code(offset) => Some(unsafe { qemu_plugin_start_code() }.wrapping_add(offset)),
+    }
+}

@@ -1,0 +1,258 @@
+//! What a thread does, as records; and the way that records of all threads go.
+//!
+//! blocks, marks, accesses, calls ─▶ **threads** ─▶ chunks ─▶ a socket or a file
+//!
+//! A block is told when it starts. What is marked behind each access shows how far it came: a block whose last mark was
+//! not reached was left, by a fault.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::options::Options;
+use crate::stream::{self, Records};
+
+/// What is known of a block wherever it is executed, in the word that the emulator hands back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Block {
+    pub(crate) id: u32,
+    /// Instructions.
+    pub(crate) count: u16,
+    /// The last instruction that is marked; 0: none is.
+    pub(crate) last_mark: u16,
+    /// The instruction that recording starts with, counted from 1; 0: it is not in here.
+    pub(crate) from: u16,
+}
+
+/// Bits of the numbers of instructions: the emulator has at most 512 in a block.
+const INDEX: u32 = 10;
+const MASK: u64 = (1 << INDEX) - 1;
+
+impl Block {
+    /// As one word.
+    pub(crate) fn pack(self) -> u64 {
+        let [count, last_mark, from] = [self.count, self.last_mark, self.from].map(|number| u64::from(number) & MASK);
+        u64::from(self.id) | (count | last_mark << INDEX | from << (2 * INDEX)) << 32
+    }
+
+    #[inline(always)]
+    pub(crate) fn unpack(word: u64) -> Self {
+        let number = |place: u32| (word >> (32 + place * INDEX) & MASK) as u16;
+        Self { id: word as u32, count: number(0), last_mark: number(1), from: number(2) }
+    }
+}
+
+/// Where records go, and what of them is wanted.
+pub(crate) struct Recorder {
+    out: Mutex<Out>,
+    skip: u64,
+    limit: u64,
+    /// Some thread has come to where recording starts.
+    is_started: AtomicBool,
+    process: u32,
+}
+
+struct Out {
+    to: Box<dyn Write + Send>,
+    blocks: Vec<u8>,
+    has_failed: bool,
+}
+
+impl Recorder {
+    /// Opens what records go to.
+    pub(crate) fn new(options: &Options, target: &str, move_up: impl Fn(OwnedFd) -> OwnedFd) -> io::Result<Self> {
+        let is_socket = std::fs::metadata(&options.out).is_ok_and(|about| about.file_type().is_socket());
+        let descriptor =
+            if is_socket { UnixStream::connect(&options.out)?.into() } else { File::create(&options.out)?.into() };
+        let mut to = File::from(move_up(descriptor));
+        to.write_all(stream::MAGIC)?;
+        to.write_all(format!("{target}\n").as_bytes())?;
+        let out = Out { to: Box::new(to), blocks: Vec::new(), has_failed: false };
+        Ok(Self {
+            out: Mutex::new(out),
+            skip: options.skip,
+            limit: options.limit.unwrap_or(u64::MAX),
+            is_started: AtomicBool::new(options.from.is_none()),
+            process: std::process::id(),
+        })
+    }
+
+    /// Code is told before any thread executes it.
+    pub(crate) fn tell_block<'a>(&self, id: u32, address: u64, instructions: impl ExactSizeIterator<Item = &'a [u8]>) {
+        if self.is_child() {
+            return;
+        }
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        stream::put_block(&mut out.blocks, id, address, instructions);
+    }
+
+    /// A process that was forked is not recorded: its records would be among ours.
+    fn is_child(&self) -> bool {
+        std::process::id() != self.process
+    }
+
+    #[cold]
+    fn send(&self, thread: u32, records: &mut Records) {
+        if !self.is_child() {
+            let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+            let blocks = std::mem::take(&mut out.blocks);
+            out.chunk(stream::BLOCKS, &blocks);
+            out.chunk(thread, records.bytes());
+        }
+        records.clear();
+    }
+}
+
+impl Out {
+    /// If nobody listens any more, the program goes on all the same.
+    fn chunk(&mut self, thread: u32, bytes: &[u8]) {
+        let Ok(length) = u32::try_from(bytes.len()) else { return };
+        if length == 0 || self.has_failed {
+            return;
+        }
+        let [a, b, c, d] = thread.to_le_bytes();
+        let [e, f, g, h] = length.to_le_bytes();
+        let head = [a, b, c, d, e, f, g, h];
+        self.has_failed = self.to.write_all(&head).and_then(|()| self.to.write_all(bytes)).is_err();
+    }
+}
+
+/// A thread.
+pub(crate) struct Thread {
+    number: u32,
+    records: Records,
+    phase: Phase,
+    /// The last instruction of the block that was marked, and the one that will be the last.
+    mark: u16,
+    last_mark: u16,
+    /// Instructions that are still to be left out, or to be told.
+    left: u64,
+}
+
+/// How much of a thread was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Nothing: no thread came to where recording starts.
+    Waits,
+    /// Instructions are left out.
+    Skips,
+    Records,
+    /// All that is wanted.
+    Done,
+}
+
+impl Thread {
+    pub(crate) fn new(number: u32) -> Self {
+        let mut records = Records::new();
+        records.start();
+        Self { number, records, phase: Phase::Waits, mark: 0, last_mark: 0, left: 0 }
+    }
+
+    /// A block starts.
+    #[inline(always)]
+    pub(crate) fn block(&mut self, recorder: &Recorder, block: Block) {
+        if self.mark != self.last_mark {
+            self.leave(recorder);
+        }
+        (self.mark, self.last_mark) = (0, block.last_mark);
+        if self.phase != Phase::Records || self.left == 0 {
+            return self.out_of_turn(recorder, block);
+        }
+        self.left = self.left.saturating_sub(u64::from(block.count));
+        self.records.block(block.id);
+        if self.records.is_full() {
+            recorder.send(self.number, &mut self.records);
+        }
+    }
+
+    /// Instructions before this one are complete.
+    #[inline(always)]
+    pub(crate) fn mark(&mut self, index: u16) {
+        self.mark = index;
+    }
+
+    #[inline(always)]
+    pub(crate) fn access(&mut self, recorder: &Recorder, kind: u8, index: u16, address: u64) {
+        if self.phase == Phase::Records {
+            self.records.access(kind, index, address);
+            if self.records.is_full() {
+                recorder.send(self.number, &mut self.records);
+            }
+        }
+    }
+
+    pub(crate) fn call(&mut self, recorder: &Recorder, number: i64, arguments: [u64; 3]) {
+        if self.phase == Phase::Records {
+            self.records.call(number, arguments);
+            self.make_room(recorder);
+        }
+    }
+
+    pub(crate) fn call_return(&mut self, recorder: &Recorder, number: i64, result: i64) {
+        if self.phase == Phase::Records {
+            self.records.call_return(number, result);
+            self.make_room(recorder);
+        }
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn end(&mut self, recorder: &Recorder) {
+        if self.mark != self.last_mark {
+            self.leave(recorder);
+        }
+        self.last_mark = self.mark;
+        self.records.end();
+        recorder.send(self.number, &mut self.records);
+    }
+
+    /// The block before was left by a fault.
+    #[cold]
+    fn leave(&mut self, recorder: &Recorder) {
+        if matches!(self.phase, Phase::Records | Phase::Done) {
+            self.records.left(self.mark);
+            self.make_room(recorder);
+        }
+    }
+
+    fn make_room(&mut self, recorder: &Recorder) {
+        if self.records.is_full() {
+            recorder.send(self.number, &mut self.records);
+        }
+    }
+
+    /// A block that is not wanted, or the first that is.
+    #[cold]
+    fn out_of_turn(&mut self, recorder: &Recorder, block: Block) {
+        let mut ahead = 0;
+        if self.phase == Phase::Waits {
+            if block.from != 0 && !recorder.is_started.swap(true, Ordering::Relaxed) {
+                ahead = block.from - 1;
+            }
+            if !recorder.is_started.load(Ordering::Relaxed) {
+                return;
+            }
+            (self.phase, self.left) = (Phase::Skips, recorder.skip);
+        }
+        if self.phase == Phase::Skips {
+            let wanted = u64::from(block.count - ahead);
+            if self.left >= wanted && self.left > 0 {
+                self.left -= wanted;
+                return;
+            }
+            let left_out = ahead + u16::try_from(self.left).unwrap_or(u16::MAX);
+            (self.phase, self.left) = (Phase::Records, recorder.limit);
+            if left_out > 0 {
+                self.records.part(left_out);
+            }
+            self.left = self.left.saturating_sub(u64::from(block.count - left_out));
+            self.records.block(block.id);
+        } else {
+            self.phase = Phase::Done;
+        }
+        self.make_room(recorder);
+    }
+}

@@ -1,0 +1,169 @@
+//! Real programs, recorded while they run under an emulator.
+//!
+//! PROGRAM ─▶ QEMU with our plugin ─▶ its stream (`stream`) ─▶ **steps**, one core for each thread
+//!
+//! Comes in: a program for Linux on AArch64, AArch32 or RISC-V. Goes out: its instructions with opcodes, accesses and
+//! outcomes of branches, calls of the system, and where a signal sent it elsewhere. QEMU 7.2 tells neither what is in
+//! memory nor what is in registers, so that steps have neither. What the kernel does is not executed by the emulator:
+//! behind a call execution goes on where the kernel returned to.
+
+mod launch;
+mod machine;
+mod stream;
+mod told;
+
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::process::{Child, ExitStatus};
+
+use unspool_model::{Coverage, Facet, SourceError, Step, StepSource};
+
+pub use self::machine::Machine;
+use self::launch::Launched;
+use self::told::Teller;
+
+/// What to record.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The program.
+    pub program: PathBuf,
+    /// What it is given.
+    pub arguments: Vec<std::ffi::OsString>,
+    /// Recording starts when a thread first comes to this address or function.
+    pub from: Option<String>,
+    /// So many instructions of each thread are left out then.
+    pub skip: u64,
+    /// So many instructions of each thread are recorded.
+    pub limit: Option<u64>,
+    /// The emulator; `None`: that of the machine, found in the usual places.
+    pub emulator: Option<PathBuf>,
+    /// The plugin; `None`: found beside the executable.
+    pub plugin: Option<PathBuf>,
+}
+
+/// Why a program cannot be recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The program cannot be read.
+    #[error("{}: {source}", path.display())]
+    Program {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It is none that we know an emulator for.
+    #[error("{}: {what}", path.display())]
+    NotSupported {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        what: String,
+    },
+    /// There is no such function in the program.
+    #[error("{}: there is no function '{name}'; say an address, or record from the start", path.display())]
+    NoSymbol {
+        /// The file.
+        path: PathBuf,
+        /// What was asked for.
+        name: String,
+    },
+    /// The emulator is missing.
+    #[error(
+        "'{name}' is not there: install the package qemu-user (Debian, Ubuntu: apt install qemu-user), or name another \
+         one with --emulator"
+    )]
+    NoEmulator {
+        /// Its name.
+        name: String,
+    },
+    /// The plugin is missing.
+    #[error(
+        "the plugin {name} is not beside {}: build it (cargo build -p unspool-plugin), or name it with --plugin",
+        beside.display()
+    )]
+    NoPlugin {
+        /// Its name.
+        name: String,
+        /// Where it was looked for.
+        beside: PathBuf,
+    },
+    /// The emulator ended before it said anything.
+    #[error("{name} did not start recording ({status}); does it take plugins? {name} 7.2 does, static ones do not")]
+    Silent {
+        /// The emulator.
+        name: String,
+        /// How it ended.
+        status: ExitStatus,
+    },
+    /// Something else of the system failed.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// A program that runs and is recorded. Who drops it before its end ends it.
+pub struct Recording {
+    machine: Machine,
+    child: Child,
+    teller: Option<Teller<Box<dyn Read + Send>>>,
+    /// Keeps the place of the socket.
+    _place: tempfile::TempDir,
+}
+
+impl Recording {
+    /// Starts a program.
+    pub fn start(options: &Options) -> Result<Self, RecordError> {
+        let Launched { machine, child, stream, place } = launch::launch(options)?;
+        let teller = Some(Teller::new(stream, machine, options.limit));
+        Ok(Self { machine, child, teller, _place: place })
+    }
+
+    /// What it is made for.
+    pub fn machine(&self) -> Machine {
+        self.machine
+    }
+
+    /// Waits for its end.
+    pub fn wait(mut self) -> std::io::Result<ExitStatus> {
+        self.teller = None;
+        self.child.wait()
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        // One that has ended cannot be ended again, and needs not.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl StepSource for Recording {
+    fn coverage(&self) -> Coverage {
+        coverage()
+    }
+
+    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+        self.teller.as_mut().map_or(Ok(()), |teller| teller.each(take))
+    }
+}
+
+/// What steps of a recording tell.
+pub fn coverage() -> Coverage {
+    Coverage::of(&[
+        Facet::Instructions,
+        Facet::Opcodes,
+        Facet::Branches,
+        Facet::Accesses,
+        Facet::Exceptions,
+        Facet::Levels,
+        Facet::Security,
+    ])
+}

@@ -1,0 +1,142 @@
+//! Starting the emulator: which one, with which plugin, and how the stream comes back.
+//!
+//! The plugin connects to a socket in a folder of our own, so that the program's files and pipes stay as they are.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::thread;
+use std::time::Duration;
+
+use super::{Machine, Options, RecordError};
+
+/// A program that runs.
+pub(super) struct Launched {
+    pub(super) machine: Machine,
+    pub(super) child: Child,
+    pub(super) stream: Box<dyn Read + Send>,
+    pub(super) place: tempfile::TempDir,
+}
+
+/// What the plugin is called.
+const PLUGIN: &str = "libunspool_plugin.so";
+
+/// How long to wait before looking again whether the plugin is there.
+const PATIENCE: Duration = Duration::from_millis(2);
+
+pub(super) fn launch(options: &Options) -> Result<Launched, RecordError> {
+    let path = in_path(&options.program);
+    let program = |source| RecordError::Program { path: path.clone(), source };
+    let mut image = Vec::new();
+    File::open(&path).and_then(|mut file| file.read_to_end(&mut image)).map_err(program)?;
+    let machine = Machine::of(&path, &image)?;
+    let from = options.from.as_deref().map(|from| start_of(&path, &image, from)).transpose()?;
+    let plugin = plugin(options)?;
+    let place = tempfile::tempdir().map_err(|source| system("a folder for the socket", source))?;
+    let socket = place.path().join("stream");
+    let listener = UnixListener::bind(&socket).map_err(|source| system("the socket of the plugin", source))?;
+
+    let name = options.emulator.clone().unwrap_or_else(|| machine.emulator().into());
+    let mut command = Command::new(&name);
+    let mut argument = escaped(&plugin);
+    argument.push(",out=");
+    argument.push(escaped(&socket));
+    from.iter().for_each(|from| argument.push(format!(",{from}")));
+    argument.push(format!(",skip={}", options.skip));
+    options.limit.iter().for_each(|limit| argument.push(format!(",limit={limit}")));
+    if env::var_os("QEMU_CPU").is_none() {
+        command.args(machine.settings());
+    }
+    if env::var_os("QEMU_LD_PREFIX").is_none() && Path::new(machine.libraries()).is_dir() {
+        command.args(["-L", machine.libraries()]);
+    }
+    command.arg("-plugin").arg(argument).arg(&path).args(&options.arguments);
+    let mut child = command.spawn().map_err(|source| match source.kind() {
+        ErrorKind::NotFound => RecordError::NoEmulator { name: name.display().to_string() },
+        _ => system(&name.display().to_string(), source),
+    })?;
+    match accept(&listener, &mut child, &name) {
+        Ok(stream) => Ok(Launched { machine, child, stream: Box::new(stream), place }),
+        Err(error) => {
+            // It has ended, or is of no use.
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(error)
+        }
+    }
+}
+
+/// Waits until the plugin is there, or the emulator is not.
+fn accept(listener: &UnixListener, child: &mut Child, name: &Path) -> Result<UnixStream, RecordError> {
+    let failed = |source| system("the socket of the plugin", source);
+    listener.set_nonblocking(true).map_err(failed)?;
+    let mut ended = None;
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false).map_err(failed)?;
+                return Ok(stream);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(failed(error)),
+        }
+        // One that ends may have connected just before.
+        if let Some(status) = ended {
+            return Err(RecordError::Silent { name: name.display().to_string(), status });
+        }
+        ended = child.try_wait().map_err(failed)?;
+        thread::sleep(PATIENCE);
+    }
+}
+
+fn system(what: &str, source: std::io::Error) -> RecordError {
+    RecordError::System { what: what.into(), source }
+}
+
+/// A name without a folder is looked for as the shell would do.
+fn in_path(program: &Path) -> PathBuf {
+    if program.components().count() != 1 || program.is_file() {
+        return program.to_path_buf();
+    }
+    let paths = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&paths).map(|folder| folder.join(program)).find(|path| path.is_file());
+    found.unwrap_or_else(|| program.to_path_buf())
+}
+
+/// The emulator splits at commas, and takes two of them for one.
+fn escaped(path: &Path) -> OsString {
+    match path.to_str() {
+        Some(text) => text.replace(',', ",,").into(),
+        None => path.into(),
+    }
+}
+
+/// The plugin: where it was said to be, or beside the executable.
+fn plugin(options: &Options) -> Result<PathBuf, RecordError> {
+    if let Some(plugin) = &options.plugin {
+        let absolute = plugin.canonicalize();
+        return absolute.map_err(|source| RecordError::Program { path: plugin.clone(), source });
+    }
+    let executable = env::current_exe().unwrap_or_default();
+    let beside = executable.parent().unwrap_or(Path::new(".")).to_path_buf();
+    // Installed, libraries are in a folder of their own; tests are in one below the plugin.
+    let places = [beside.clone(), beside.join("deps"), beside.join("../lib/unspool"), beside.join("..")];
+    let found = places.iter().map(|place| place.join(PLUGIN)).find(|path| path.is_file());
+    found.ok_or(RecordError::NoPlugin { name: PLUGIN.into(), beside })
+}
+
+/// What the plugin is told of where recording starts.
+fn start_of(path: &Path, image: &[u8], from: &str) -> Result<String, RecordError> {
+    let digits = from.strip_prefix("0x").or(from.strip_prefix("0X"));
+    let number = digits.map_or_else(|| from.parse().ok(), |digits| u64::from_str_radix(digits, 16).ok());
+    if let Some(address) = number {
+        return Ok(format!("from={address:#x}"));
+    }
+    let missing = || RecordError::NoSymbol { path: path.to_path_buf(), name: from.into() };
+    let offset = unspool_capture::function_in_code(image, from).ok_or_else(missing)?;
+    Ok(format!("from-code={offset:#x}"))
+}

@@ -1,0 +1,439 @@
+//! Steps from the records of the plugin.
+//!
+//! records ─▶ blocks, each held until it is known where execution goes on ─▶ **steps**
+//!
+//! A block is told when the next one of its thread starts: then it is known whether its last branch was taken, how far
+//! it came, and whether a signal is between them. An instruction that did not complete is not told: the kernel repeats it,
+//! or the program never comes back.
+
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+
+use unspool_isa::{Kind, RiscvFlow, Xlen, facts, riscv_facts, t32_length};
+use unspool_model::{
+    Branch, Direction, Event, Exception, ExceptionKind, Instruction, Isa, SourceError, Step,
+};
+
+use super::Machine;
+use super::stream::{self, Record, damage, read_chunk, read_magic, take_code, take_record};
+
+/// Tells the steps of a stream.
+pub(super) struct Teller<R> {
+    input: R,
+    machine: Machine,
+    limit: u64,
+    blocks: Vec<Block>,
+    /// Those that run, by the numbers of the emulator.
+    threads: HashMap<u32, Thread>,
+    /// All that were.
+    count: u32,
+    step: Step,
+}
+
+/// A block of code.
+#[derive(Debug, Default)]
+struct Block {
+    instructions: Vec<Instruction>,
+    last: Last,
+}
+
+/// How a block goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Last {
+    /// Behind its last instruction.
+    #[default]
+    Behind,
+    /// There, or behind its last instruction.
+    Conditional(u64),
+    /// There.
+    Direct(u64),
+    /// Anywhere; a condition may keep it from that.
+    Indirect { is_conditional: bool },
+    /// Where the kernel wants.
+    Call,
+    /// It raises an exception that is no call.
+    Trap,
+}
+
+/// A thread of the program.
+#[derive(Debug, Default)]
+struct Thread {
+    core: u32,
+    /// Instructions that were told.
+    told: u64,
+    address: u64,
+    block: u64,
+    held: Option<Held>,
+    accesses: Vec<Touch>,
+    /// So many instructions of the next block are not told.
+    left_out: u16,
+    /// AArch32: Thumb.
+    is_thumb: bool,
+}
+
+/// A block that was started.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    id: usize,
+    left_out: usize,
+    /// It was left: instructions before this one are complete.
+    left: Option<u16>,
+    call: Option<Call>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Call {
+    number: i64,
+    result: Option<i64>,
+}
+
+/// An access.
+#[derive(Debug, Clone, Copy)]
+struct Touch {
+    index: u16,
+    size: u8,
+    is_write: bool,
+    address: u64,
+}
+
+type Take<'t> = &'t mut dyn FnMut(&Step) -> ControlFlow<()>;
+
+impl<R: Read> Teller<R> {
+    pub(super) fn new(input: R, machine: Machine, limit: Option<u64>) -> Self {
+        Self {
+            input,
+            machine,
+            limit: limit.unwrap_or(u64::MAX),
+            blocks: Vec::new(),
+            threads: HashMap::new(),
+            count: 0,
+            step: Step::default(),
+        }
+    }
+
+    /// Tells all steps.
+    pub(super) fn each(&mut self, take: Take<'_>) -> Result<(), SourceError> {
+        self.go_through(take).map_err(|error| SourceError {
+            text: format!("the stream of the emulator: {error}"),
+            is_damage: error.kind() == io::ErrorKind::InvalidData,
+        })
+    }
+
+    fn go_through(&mut self, take: Take<'_>) -> io::Result<()> {
+        read_magic(&mut self.input)?;
+        let mut bytes = Vec::new();
+        while let Some(number) = read_chunk(&mut self.input, &mut bytes)? {
+            if number == stream::BLOCKS {
+                self.learn(&bytes)?;
+            } else if self.records(number, &bytes, take)?.is_break() {
+                return Ok(());
+            }
+        }
+        // One that was killed said nothing of its end.
+        let mut rest: Vec<Thread> = self.threads.drain().map(|(_, thread)| thread).collect();
+        rest.sort_by_key(|thread| thread.core);
+        for mut thread in rest {
+            if self.finish(&mut thread, None, take).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Blocks of code.
+    fn learn(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let code = take_code(&mut bytes).ok_or_else(|| damage("a block of code is damaged"))?;
+            let id = code.id as usize;
+            if id > self.blocks.len() + (1 << 16) {
+                return Err(damage("a block of code has an odd number"));
+            }
+            if id >= self.blocks.len() {
+                self.blocks.resize_with(id + 1, Block::default);
+            }
+            if let Some(place) = self.blocks.get_mut(id) {
+                *place = Block::new(self.machine, code.address, &code.instructions);
+            }
+        }
+        Ok(())
+    }
+
+    fn records(&mut self, number: u32, mut bytes: &[u8], take: Take<'_>) -> io::Result<ControlFlow<()>> {
+        let mut thread = self.threads.remove(&number).unwrap_or_default();
+        while !bytes.is_empty() {
+            let record = take_record(&mut bytes).ok_or_else(|| damage("a record is damaged"))?;
+            let flow = match record {
+                Record::Access { is_write, size, index, change } => {
+                    thread.address = thread.address.wrapping_add(change);
+                    thread.accesses.push(Touch { index, size, is_write, address: thread.address });
+                    continue;
+                }
+                Record::Block { change } => {
+                    thread.block = thread.block.wrapping_add(change);
+                    self.start_block(&mut thread, take)?
+                }
+                Record::Left { index } => {
+                    thread.held = thread.held.map(|held| Held { left: Some(index), ..held });
+                    continue;
+                }
+                Record::Call { number } => {
+                    let call = Some(Call { number, result: None });
+                    thread.held = thread.held.map(|held| Held { call, ..held });
+                    continue;
+                }
+                Record::Return { result, .. } => {
+                    if let Some(call) = thread.held.as_mut().and_then(|held| held.call.as_mut()) {
+                        call.result = Some(result);
+                    }
+                    continue;
+                }
+                Record::Start => {
+                    thread = Thread { core: self.count, ..Thread::default() };
+                    self.count += 1;
+                    continue;
+                }
+                Record::End => self.finish(&mut thread, None, take),
+                Record::Part { left_out } => {
+                    thread.left_out = left_out;
+                    continue;
+                }
+            };
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        self.threads.insert(number, thread);
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// A block starts, and the one before is complete.
+    #[inline]
+    fn start_block(&mut self, thread: &mut Thread, take: Take<'_>) -> io::Result<ControlFlow<()>> {
+        let unknown = || damage("a block is executed that was not told");
+        let id = usize::try_from(thread.block).map_err(|_| unknown())?;
+        let left_out = usize::from(std::mem::take(&mut thread.left_out));
+        let first = self.blocks.get(id).and_then(|block| block.instructions.get(left_out)).ok_or_else(unknown)?;
+        let next = first.address;
+        if self.finish(thread, Some(next), take).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        thread.held = Some(Held { id, left_out, left: None, call: None });
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Tells the block that is held; execution goes on at `next`.
+    #[inline]
+    fn finish(&mut self, thread: &mut Thread, next: Option<u64>, take: Take<'_>) -> ControlFlow<()> {
+        let Some(held) = thread.held.take() else { return ControlFlow::Continue(()) };
+        let Some(block) = self.blocks.get(held.id) else { return ControlFlow::Continue(()) };
+        let step = &mut self.step;
+        step.clear();
+        step.core = thread.core;
+        if thread.told == 0 {
+            step.event = Event::Context(self.machine.context());
+            take(step)?;
+        }
+        let ended = block.ended(&held, next, &thread.accesses);
+        let mut touches = thread.accesses.iter().peekable();
+        let wanted = usize::try_from(self.limit.saturating_sub(thread.told)).unwrap_or(usize::MAX);
+        let count = ended.count.min(held.left_out.saturating_add(wanted));
+        let is_cut = count < ended.count || wanted == 0;
+        for (index, instruction) in block.instructions.iter().enumerate().take(count) {
+            step.clear();
+            while let Some(touch) = touches.next_if(|touch| usize::from(touch.index) <= index) {
+                let direction = if touch.is_write { Direction::Write } else { Direction::Read };
+                step.access(direction, touch.address, 1 << touch.size);
+            }
+            if index < held.left_out {
+                continue;
+            }
+            (step.core, step.place) = (thread.core, thread.told);
+            step.event = Event::Instruction(*instruction);
+            if index + 1 == block.instructions.len()
+                && let Event::Instruction(last) = &mut step.event
+            {
+                last.branch = ended.branch;
+            }
+            thread.told += 1;
+            take(step)?;
+        }
+        thread.accesses.clear();
+        if is_cut || (held.call.is_none() && ended.is_straight) {
+            return ControlFlow::Continue(());
+        }
+        self.kernel(thread, held.call, next, take)
+    }
+
+    /// The kernel was called, or it sent the program elsewhere.
+    #[cold]
+    fn kernel(&mut self, thread: &Thread, call: Option<Call>, next: Option<u64>, take: Take<'_>) -> ControlFlow<()> {
+        let step = &mut self.step;
+        let mut tell = |event: Event, note: &str| {
+            step.clear();
+            (step.core, step.place, step.event) = (thread.core, thread.told, event);
+            if !note.is_empty() {
+                step.set_note(note);
+            }
+            take(step)
+        };
+        let note = match (call, next) {
+            (Some(Call { number, result: Some(result) }), _) => format!("system call {number}: {result}"),
+            (Some(Call { number, result: None }), _) => format!("system call {number}"),
+            (None, Some(next)) => format!("signal: execution goes on at {next:#x}"),
+            (None, None) => return ControlFlow::Continue(()),
+        };
+        let kind = if call.is_some() { ExceptionKind::Synchronous } else { ExceptionKind::Unknown };
+        tell(Event::Exception(Exception { kind, ..Exception::default() }), "")?;
+        tell(Event::Note, &note)?;
+        if next.is_some() { tell(Event::Context(self.machine.context()), "") } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// How a block ended.
+struct Ended {
+    /// So many instructions are complete.
+    count: usize,
+    /// What became of the last, if that is a branch.
+    branch: Option<Branch>,
+    /// Execution goes on as the program has it.
+    is_straight: bool,
+}
+
+impl Block {
+    fn new(machine: Machine, address: u64, bytes: &[&[u8]]) -> Self {
+        let isa = match machine {
+            Machine::Arm if is_thumb(bytes) => Isa::T32,
+            machine => machine.isa(),
+        };
+        let mut address = address;
+        let mut instructions = Vec::with_capacity(bytes.len());
+        for bytes in bytes {
+            let length = bytes.len() as u8;
+            instructions.push(Instruction { address, opcode: opcode(isa, bytes), length, isa, ..Instruction::default() });
+            address = address.wrapping_add(bytes.len() as u64);
+        }
+        let last = instructions.last().map_or(Last::Behind, last);
+        Self { instructions, last }
+    }
+
+    /// How it ended, if execution goes on at `next`.
+    fn ended(&self, held: &Held, next: Option<u64>, touches: &[Touch]) -> Ended {
+        let whole = self.instructions.len();
+        if let Some(mark) = held.left {
+            // The first that may have failed is the one that was not marked as complete; what follows was not executed.
+            let failed = self.failed_behind(usize::from(mark), touches);
+            return Ended { count: failed, branch: None, is_straight: false };
+        }
+        let Some(last) = self.instructions.last() else {
+            return Ended { count: 0, branch: None, is_straight: true };
+        };
+        let behind = last.address.wrapping_add(u64::from(last.length));
+        let goes_behind = next.is_none_or(|next| next == behind);
+        let not_taken = Some(Branch { taken: false, target: None });
+        let taken = |target| Some(Branch { taken: true, target });
+        let (count, branch, is_straight) = match (self.last, next) {
+            (Last::Behind, Some(next)) if next != behind => {
+                let has_failed = next == last.address || !touches.iter().any(|touch| usize::from(touch.index) + 1 == whole);
+                (whole - usize::from(has_failed && may_fail(last)), None, next == last.address)
+            }
+            (Last::Trap, _) => (whole - 1, None, false),
+            (Last::Behind | Last::Call, _) => (whole, None, goes_behind),
+            (Last::Conditional(target), Some(next)) if next == target && next != behind => (whole, taken(Some(next)), true),
+            (Last::Conditional(_), Some(_)) if goes_behind => (whole, not_taken, true),
+            // A signal came right behind it, and nobody knows which way it would have gone.
+            (Last::Conditional(_), next) => (whole, None, next.is_none()),
+            (Last::Direct(target), next) => (whole, taken(Some(target)), next.is_none_or(|next| next == target)),
+            (Last::Indirect { is_conditional: true }, Some(_)) if goes_behind => (whole, not_taken, true),
+            (Last::Indirect { .. }, next) => (whole, taken(next), true),
+        };
+        Ended { count, branch, is_straight }
+    }
+
+    /// The instruction that was not complete, if those before `mark` were.
+    fn failed_behind(&self, mark: usize, touches: &[Touch]) -> usize {
+        let seen = touches.iter().map(|touch| usize::from(touch.index)).max().unwrap_or(0).max(mark);
+        let rest = self.instructions.iter().enumerate().skip(seen);
+        rest.filter(|(_, instruction)| may_fail(instruction)).map(|(index, _)| index).next().unwrap_or(seen)
+    }
+}
+
+/// Blocks of Thumb have halfwords, or all of their words start as its long ones do.
+fn is_thumb(bytes: &[&[u8]]) -> bool {
+    bytes.iter().all(|bytes| match bytes {
+        [_, _] => true,
+        [low, high, ..] => t32_length(u16::from_le_bytes([*low, *high])) == 4,
+        _ => false,
+    })
+}
+
+fn opcode(isa: Isa, bytes: &[u8]) -> Option<u32> {
+    match (isa, bytes) {
+        (_, &[a, b]) => Some(u32::from_le_bytes([a, b, 0, 0])),
+        // The first halfword is the high one.
+        (Isa::T32, &[a, b, c, d]) => Some(u32::from_le_bytes([c, d, a, b])),
+        (_, &[a, b, c, d]) => Some(u32::from_le_bytes([a, b, c, d])),
+        _ => None,
+    }
+}
+
+/// May it access memory?
+fn may_fail(instruction: &Instruction) -> bool {
+    match (instruction.isa, instruction.opcode) {
+        (Isa::A64, Some(opcode)) => unspool_isa::a64_access(opcode).operation.is_memory_access(),
+        (Isa::Rv32 | Isa::Rv64, Some(opcode)) => {
+            let facts = riscv_facts(xlen(instruction.isa), instruction.address, opcode);
+            facts.access.reads() || facts.access.writes()
+        }
+        _ => true,
+    }
+}
+
+fn xlen(isa: Isa) -> Xlen {
+    if isa == Isa::Rv32 { Xlen::Rv32 } else { Xlen::Rv64 }
+}
+
+/// How a block goes on that ends with this instruction.
+fn last(instruction: &Instruction) -> Last {
+    let (address, Some(opcode)) = (instruction.address, instruction.opcode) else { return Last::Behind };
+    let set = match instruction.isa {
+        Isa::A64 => unspool_isa::Isa::A64,
+        Isa::A32 => unspool_isa::Isa::A32,
+        Isa::T32 => unspool_isa::Isa::T32,
+        Isa::Rv32 | Isa::Rv64 => return last_of_riscv(instruction, opcode),
+    };
+    let found = facts(set, address, opcode);
+    match (found.kind, found.target) {
+        (Kind::Direct, Some(target)) if found.conditional => Last::Conditional(target.address),
+        (Kind::Direct, Some(target)) => Last::Direct(target.address),
+        // What an IT block makes conditional does not show in the opcode.
+        (Kind::Indirect, _) => Last::Indirect { is_conditional: found.conditional || set == unspool_isa::Isa::T32 },
+        _ => last_of_arm(set, opcode),
+    }
+}
+
+fn last_of_arm(set: unspool_isa::Isa, opcode: u32) -> Last {
+    use unspool_isa::Operation::{Breakpoint, Halt, SupervisorCall, Undefined};
+    match set {
+        unspool_isa::Isa::A64 => match unspool_isa::a64_access(opcode).operation {
+            SupervisorCall => Last::Call,
+            Breakpoint | Halt | Undefined => Last::Trap,
+            _ => Last::Behind,
+        },
+        unspool_isa::Isa::A32 if opcode >> 24 & 0xf == 0xf => Last::Call,
+        unspool_isa::Isa::T32 if opcode >> 8 == 0xdf => Last::Call,
+        _ => Last::Behind,
+    }
+}
+
+fn last_of_riscv(instruction: &Instruction, opcode: u32) -> Last {
+    let found = riscv_facts(xlen(instruction.isa), instruction.address, opcode);
+    match (found.flow, found.target) {
+        (RiscvFlow::Branch, Some(target)) => Last::Conditional(target),
+        (RiscvFlow::Jump, Some(target)) => Last::Direct(target),
+        (RiscvFlow::IndirectJump | RiscvFlow::TrapReturn, _) => Last::Indirect { is_conditional: false },
+        (RiscvFlow::Ecall, _) => Last::Call,
+        (RiscvFlow::Ebreak, _) => Last::Trap,
+        _ => Last::Behind,
+    }
+}
