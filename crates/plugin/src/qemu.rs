@@ -186,8 +186,8 @@ fn thread(number: c_uint) -> Option<(&'static mut Thread, &'static Recorder)> {
 }
 
 extern "C" fn thread_starts(_: Id, number: c_uint) {
-    if let Some(place) = THREADS.get(number as usize) {
-        let thread = Box::into_raw(Box::new(Thread::new(number)));
+    if let (Some(session), Some(place)) = (SESSION.get(), THREADS.get(number as usize)) {
+        let thread = Box::into_raw(Box::new(Thread::new(&session.recorder, number)));
         // The thread that had the number before has ended; it may be in use still, so that it is not freed.
         place.store(thread, Ordering::Relaxed);
     }
@@ -265,9 +265,8 @@ extern "C" fn translated(_: Id, block: *mut QemuBlock) {
                 qemu_plugin_register_vcpu_mem_cb(*instruction, accessed, NO_REGISTERS, BOTH, data);
             }
         }
-        let from = start_address(&session.options).and_then(|from| {
-            instructions.iter().position(|instruction| qemu_plugin_insn_vaddr(*instruction) == from)
-        });
+        let from = start_address(&session.options)
+            .and_then(|from| instructions.iter().position(|instruction| qemu_plugin_insn_vaddr(*instruction) == from));
         let from = from.and_then(|index| u16::try_from(index + 1).ok()).unwrap_or(0);
         let count = u16::try_from(instructions.len()).unwrap_or(u16::MAX);
         let word = Block { id, count, last_mark, from }.pack();

@@ -146,9 +146,11 @@ enum Phase {
 }
 
 impl Thread {
-    pub(crate) fn new(number: u32) -> Self {
+    /// It is told at once: threads are counted in the order in which they start.
+    pub(crate) fn new(recorder: &Recorder, number: u32) -> Self {
         let mut records = Records::new();
         records.start();
+        recorder.send(number, &mut records);
         Self { number, records, phase: Phase::Waits, mark: 0, last_mark: 0, left: 0 }
     }
 

@@ -19,8 +19,8 @@ use std::process::{Child, ExitStatus};
 
 use unspool_model::{Coverage, Facet, SourceError, Step, StepSource};
 
-pub use self::machine::Machine;
 use self::launch::Launched;
+pub use self::machine::Machine;
 use self::told::Teller;
 
 /// What to record.

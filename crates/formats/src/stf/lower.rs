@@ -1,4 +1,4 @@
-//! Steps of Arm as an STF file.
+//! Steps of Arm and of RISC-V as an STF file.
 //!
 //! steps ─▶ **groups**: records for what the format has words for, comments for the rest ─▶ records
 //!
@@ -46,6 +46,10 @@ const MOST: usize = 32 << 20;
 
 /// So many times are told by what was added before one is told in full, for who starts to read in the middle.
 const RELATIVE_TIMES: u8 = 200;
+
+/// The call of the system of RISC-V, and the exception that it raises in a program of a user.
+const ECALL: u32 = 0x73;
+const USER_CALL: u64 = 8;
 
 /// Writes steps of one core as records.
 ///
@@ -169,7 +173,7 @@ impl<S: RecordSink> Lowerer<S> {
             Record::Version { major: 1, minor: self.version.minor() },
             Record::Comment(announcement.as_bytes()),
             Record::Comment(MAKER.as_bytes()),
-            Record::Isa(2),
+            Record::Isa(if is_riscv(first.isa) { 1 } else { 2 }),
             Record::InstIem(encoding_mode(first.isa)),
             Record::TraceInfo(our_trace_info()),
             Record::TraceInfoFeature(features.0),
@@ -306,7 +310,8 @@ impl<S: RecordSink> Lowerer<S> {
     fn exception(&mut self, exception: &Exception, part: &mut Part) {
         say::exception(&mut self.out, part, exception);
         let is_wide = self.is_wide();
-        let (is_interrupt, code) = event_number(exception.kind);
+        let is_ecall = is_riscv(self.isa) && self.held.is_some_and(|held| held.opcode == ECALL);
+        let (is_interrupt, code) = if is_ecall { (false, USER_CALL) } else { event_number(exception.kind) };
         let raw = code | if is_interrupt { 1 << if is_wide { 63 } else { 31 } } else { 0 };
         put(&mut self.out, &Record::Event(record::Event { raw, is_wide, data: &[] }));
         self.features = self.features | Features::EVENT;
@@ -349,12 +354,6 @@ impl<S: RecordSink> StepSink for Lowerer<S> {
             self.check_core(step)?;
         }
         match (&step.event, self.held) {
-            (Event::Instruction(Instruction { isa: Isa::Rv32 | Isa::Rv64, .. }), _) => {
-                return refused(
-                    step,
-                    "steps of RISC-V are not written as STF: a trace of RISC-V stays in its own records",
-                );
-            }
             (Event::Instruction(instruction), _) => match whole_opcode(instruction) {
                 Some(opcode) => self.instruction(step, instruction, opcode)?,
                 None => self.between(step),
@@ -448,9 +447,13 @@ fn unit_text(unit: TimeUnit) -> String {
     }
 }
 
-/// The text leaves the encoding modes of Arm open: the numbers are those of the widths.
+/// The text leaves the encoding modes of Arm open: the numbers are those of the widths, as with RISC-V.
 fn encoding_mode(isa: Isa) -> u16 {
-    if isa == Isa::A64 { 2 } else { 1 }
+    if matches!(isa, Isa::A64 | Isa::Rv64) { 2 } else { 1 }
+}
+
+fn is_riscv(isa: Isa) -> bool {
+    matches!(isa, Isa::Rv32 | Isa::Rv64)
 }
 
 /// Codes for what the architecture does not number, among those that are left to whoever builds a processor.

@@ -43,7 +43,6 @@ impl<R: Read> Steps<R> {
     pub fn new(reader: Reader<R>) -> Self {
         let comments = reader.comments();
         let announced = comments.iter().find_map(|(_, comment)| words::announced(comment));
-        let announced = announced.filter(|_| reader.isa() == Some(ARM));
         Self { reader, comments, announced, untold: Losses::default() }
     }
 }

@@ -83,12 +83,9 @@ impl Machine {
                 modes: Some(Modes { vector_length: VECTOR_LENGTH, ..Modes::default() }),
                 ..Context::default()
             },
-            Self::Arm => Context {
-                level,
-                security: Some(Security::NonSecure),
-                is_aarch64: Some(false),
-                ..Context::default()
-            },
+            Self::Arm => {
+                Context { level, security: Some(Security::NonSecure), is_aarch64: Some(false), ..Context::default() }
+            }
             Self::Riscv64 | Self::Riscv32 => Context { level, ..Context::default() },
         }
     }

@@ -11,9 +11,7 @@ use std::io::{self, Read};
 use std::ops::ControlFlow;
 
 use unspool_isa::{Kind, RiscvFlow, Xlen, facts, riscv_facts, t32_length};
-use unspool_model::{
-    Branch, Direction, Event, Exception, ExceptionKind, Instruction, Isa, SourceError, Step,
-};
+use unspool_model::{Branch, Direction, Event, Exception, ExceptionKind, Instruction, Isa, SourceError, Step};
 
 use super::Machine;
 use super::stream::{self, Record, damage, read_chunk, read_magic, take_code, take_record};
@@ -68,8 +66,6 @@ struct Thread {
     accesses: Vec<Touch>,
     /// So many instructions of the next block are not told.
     left_out: u16,
-    /// AArch32: Thumb.
-    is_thumb: bool,
 }
 
 /// A block that was started.
@@ -310,7 +306,13 @@ impl Block {
         let mut instructions = Vec::with_capacity(bytes.len());
         for bytes in bytes {
             let length = bytes.len() as u8;
-            instructions.push(Instruction { address, opcode: opcode(isa, bytes), length, isa, ..Instruction::default() });
+            instructions.push(Instruction {
+                address,
+                opcode: opcode(isa, bytes),
+                length,
+                isa,
+                ..Instruction::default()
+            });
             address = address.wrapping_add(bytes.len() as u64);
         }
         let last = instructions.last().map_or(Last::Behind, last);
@@ -334,12 +336,15 @@ impl Block {
         let taken = |target| Some(Branch { taken: true, target });
         let (count, branch, is_straight) = match (self.last, next) {
             (Last::Behind, Some(next)) if next != behind => {
-                let has_failed = next == last.address || !touches.iter().any(|touch| usize::from(touch.index) + 1 == whole);
+                let has_failed =
+                    next == last.address || !touches.iter().any(|touch| usize::from(touch.index) + 1 == whole);
                 (whole - usize::from(has_failed && may_fail(last)), None, next == last.address)
             }
             (Last::Trap, _) => (whole - 1, None, false),
             (Last::Behind | Last::Call, _) => (whole, None, goes_behind),
-            (Last::Conditional(target), Some(next)) if next == target && next != behind => (whole, taken(Some(next)), true),
+            (Last::Conditional(target), Some(next)) if next == target && next != behind => {
+                (whole, taken(Some(next)), true)
+            }
             (Last::Conditional(_), Some(_)) if goes_behind => (whole, not_taken, true),
             // A signal came right behind it, and nobody knows which way it would have gone.
             (Last::Conditional(_), next) => (whole, None, next.is_none()),

@@ -127,8 +127,7 @@ impl Sink {
                 let container = container_by_name(path).filter(|container| *container != Zstf).unwrap_or(Plain);
                 let writer = open_writer(path, container, stf::write::WriteOptions::default())?;
                 let options = tarmac::lower::LowerOptions { style: Style::Rev3, disassemble: true };
-                let lowerer =
-                    tarmac::lower::Lowerer::new(Lines(writer), coverage, unit, &options).map_err(refused)?;
+                let lowerer = tarmac::lower::Lowerer::new(Lines(writer), coverage, unit, &options).map_err(refused)?;
                 Self::Tarmac(Box::new(lowerer))
             }
         })
