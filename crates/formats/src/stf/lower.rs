@@ -166,7 +166,10 @@ impl<S: RecordSink> Lowerer<S> {
 
     /// The header, and where execution starts.
     fn start(&mut self, first: &Instruction) {
-        let features = if self.is_wide() { Features::EVENT64 } else { Features::NONE };
+        let mut features = if self.is_wide() { Features::EVENT64 } else { Features::NONE };
+        if first.isa == Isa::Rv64 {
+            features = features | Features::RV64;
+        }
         let announcement = format!("{ANNOUNCES}{}; time {}", self.coverage, unit_text(self.unit));
         let records = [
             Record::Identifier(*b"STF"),
@@ -311,9 +314,11 @@ impl<S: RecordSink> Lowerer<S> {
         say::exception(&mut self.out, part, exception);
         let is_wide = self.is_wide();
         let is_ecall = is_riscv(self.isa) && self.held.is_some_and(|held| held.opcode == ECALL);
-        let (is_interrupt, code) = if is_ecall { (false, USER_CALL) } else { event_number(exception.kind) };
+        let number = exception.call.filter(|_| is_ecall).map(|number| u64::from(number).to_le_bytes());
+        let (is_interrupt, code) = if number.is_some() { (false, USER_CALL) } else { event_number(exception.kind) };
         let raw = code | if is_interrupt { 1 << if is_wide { 63 } else { 31 } } else { 0 };
-        put(&mut self.out, &Record::Event(record::Event { raw, is_wide, data: &[] }));
+        let data = number.as_ref().map_or(&[][..], |number| number);
+        put(&mut self.out, &Record::Event(record::Event { raw, is_wide, data }));
         self.features = self.features | Features::EVENT;
         if let Some(target) = exception.target {
             put(&mut self.out, &Record::EventPcTarget(target));

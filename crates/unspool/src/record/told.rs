@@ -33,6 +33,8 @@ pub(super) struct Teller<R> {
 #[derive(Debug, Default)]
 struct Block {
     instructions: Vec<Instruction>,
+    /// Those that store if they have memory for themselves. The emulator compares there first, and tells that as a read.
+    exclusive: Vec<u16>,
     last: Last,
 }
 
@@ -238,6 +240,9 @@ impl<R: Read> Teller<R> {
         for (index, instruction) in block.instructions.iter().enumerate().take(count) {
             step.clear();
             while let Some(touch) = touches.next_if(|touch| usize::from(touch.index) <= index) {
+                if !touch.is_write && block.exclusive.contains(&touch.index) {
+                    continue;
+                }
                 let direction = if touch.is_write { Direction::Write } else { Direction::Read };
                 step.access(direction, touch.address, 1 << touch.size);
             }
@@ -280,7 +285,10 @@ impl<R: Read> Teller<R> {
             (None, None) => return ControlFlow::Continue(()),
         };
         let kind = if call.is_some() { ExceptionKind::Synchronous } else { ExceptionKind::Unknown };
-        tell(Event::Exception(Exception { kind, ..Exception::default() }), "")?;
+        // With Arm, the number is that in the opcode.
+        let is_told = matches!(self.machine, Machine::Riscv32 | Machine::Riscv64);
+        let call = call.filter(|_| is_told).and_then(|call| u16::try_from(call.number).ok());
+        tell(Event::Exception(Exception { kind, call, ..Exception::default() }), "")?;
         tell(Event::Note, &note)?;
         if next.is_some() { tell(Event::Context(self.machine.context()), "") } else { ControlFlow::Continue(()) }
     }
@@ -316,7 +324,9 @@ impl Block {
             address = address.wrapping_add(bytes.len() as u64);
         }
         let last = instructions.last().map_or(Last::Behind, last);
-        Self { instructions, last }
+        let exclusive = (0..).zip(&instructions).filter(|(_, one)| is_exclusive_store(one)).map(|(index, _)| index);
+        let exclusive = exclusive.collect();
+        Self { instructions, exclusive, last }
     }
 
     /// How it ended, if execution goes on at `next`.
@@ -379,6 +389,19 @@ fn opcode(isa: Isa, bytes: &[u8]) -> Option<u32> {
         (Isa::T32, &[a, b, c, d]) => Some(u32::from_le_bytes([c, d, a, b])),
         (_, &[a, b, c, d]) => Some(u32::from_le_bytes([a, b, c, d])),
         _ => None,
+    }
+}
+
+/// Does it store if it has memory for itself: STXR and its like, STREX, SC?
+fn is_exclusive_store(instruction: &Instruction) -> bool {
+    let Some(opcode) = instruction.opcode else { return false };
+    let is = |mask: u32, bits: u32| opcode & mask == bits;
+    match instruction.isa {
+        // Where a pair would have 32 bits less, it is a CASP.
+        Isa::A64 => is(0x3fe0_0000, 0x0800_0000) || is(0xbfe0_0000, 0x8820_0000),
+        Isa::A32 => is(0x0f90_0cf0, 0x0180_0c90),
+        Isa::T32 => is(0xfff0_0000, 0xe840_0000) || is(0xfff0_0040, 0xe8c0_0040),
+        Isa::Rv32 | Isa::Rv64 => is(0xf800_007f, 0x1800_002f),
     }
 }
 
