@@ -359,6 +359,9 @@ impl<S: RecordSink> StepSink for Lowerer<S> {
             self.check_core(step)?;
         }
         match (&step.event, self.held) {
+            (Event::Instruction(instruction), Some(_)) if is_riscv(instruction.isa) != is_riscv(self.isa) => {
+                return refused(step, "an STF file has instructions of Arm or of RISC-V, and not of both");
+            }
             (Event::Instruction(instruction), _) => match whole_opcode(instruction) {
                 Some(opcode) => self.instruction(step, instruction, opcode)?,
                 None => self.between(step),

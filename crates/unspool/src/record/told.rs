@@ -22,6 +22,8 @@ pub(super) struct Teller<R> {
     machine: Machine,
     limit: u64,
     blocks: Vec<Block>,
+    /// The other reading of blocks of AArch32 that may be A32 or T32.
+    others: HashMap<usize, Block>,
     /// Those that run, by the numbers of the emulator.
     threads: HashMap<u32, Thread>,
     /// All that were.
@@ -68,12 +70,16 @@ struct Thread {
     accesses: Vec<Touch>,
     /// So many instructions of the next block are not told.
     left_out: u16,
+    /// The instruction set that the last block leads to, if that does not depend on a register.
+    leads: Option<Isa>,
 }
 
 /// A block that was started.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     id: usize,
+    /// It is meant in its other reading.
+    is_other: bool,
     left_out: usize,
     /// It was left: instructions before this one are complete.
     left: Option<u16>,
@@ -104,6 +110,7 @@ impl<R: Read> Teller<R> {
             machine,
             limit: limit.unwrap_or(u64::MAX),
             blocks: Vec::new(),
+            others: HashMap::new(),
             threads: HashMap::new(),
             count: 0,
             step: Step::default(),
@@ -150,8 +157,15 @@ impl<R: Read> Teller<R> {
             if id >= self.blocks.len() {
                 self.blocks.resize_with(id + 1, Block::default);
             }
+            let isa = match self.machine {
+                Machine::Arm if is_thumb(code.address, &code.instructions) => Isa::T32,
+                machine => machine.isa(),
+            };
             if let Some(place) = self.blocks.get_mut(id) {
-                *place = Block::new(self.machine, code.address, &code.instructions);
+                *place = Block::new(isa, code.address, &code.instructions);
+            }
+            if isa == Isa::T32 && code.address & 2 == 0 && code.instructions.iter().all(|bytes| bytes.len() == 4) {
+                self.others.insert(id, Block::new(Isa::A32, code.address, &code.instructions));
             }
         }
         Ok(())
@@ -216,15 +230,24 @@ impl<R: Read> Teller<R> {
         if self.finish(thread, Some(next), take).is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        thread.held = Some(Held { id, left_out, left: None, call: None });
+        let is_other = !self.others.is_empty() && self.is_other(thread, id);
+        thread.held = Some(Held { id, is_other, left_out, left: None, call: None });
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Does the block before lead to the other reading? Where a register decides, words are those of Thumb: few of A32
+    /// could be taken for such.
+    fn is_other(&self, thread: &Thread, id: usize) -> bool {
+        thread.leads == Some(Isa::A32) && self.others.contains_key(&id)
     }
 
     /// Tells the block that is held; execution goes on at `next`.
     #[inline]
     fn finish(&mut self, thread: &mut Thread, next: Option<u64>, take: Take<'_>) -> ControlFlow<()> {
         let Some(held) = thread.held.take() else { return ControlFlow::Continue(()) };
-        let Some(block) = self.blocks.get(held.id) else { return ControlFlow::Continue(()) };
+        let block = if held.is_other { self.others.get(&held.id) } else { self.blocks.get(held.id) };
+        let Some(block) = block else { return ControlFlow::Continue(()) };
+        thread.leads = block.leads();
         let step = &mut self.step;
         step.clear();
         step.core = thread.core;
@@ -305,11 +328,7 @@ struct Ended {
 }
 
 impl Block {
-    fn new(machine: Machine, address: u64, bytes: &[&[u8]]) -> Self {
-        let isa = match machine {
-            Machine::Arm if is_thumb(bytes) => Isa::T32,
-            machine => machine.isa(),
-        };
+    fn new(isa: Isa, address: u64, bytes: &[&[u8]]) -> Self {
         let mut address = address;
         let mut instructions = Vec::with_capacity(bytes.len());
         for bytes in bytes {
@@ -365,6 +384,18 @@ impl Block {
         Ended { count, branch, is_straight }
     }
 
+    /// The instruction set of what follows, unless a register decides.
+    fn leads(&self) -> Option<Isa> {
+        let last = self.instructions.last()?;
+        match (self.last, last.isa, last.opcode?) {
+            (Last::Indirect { .. }, ..) => None,
+            // BLX to an address changes it.
+            (Last::Direct(_), Isa::A32, opcode) if opcode >> 25 == 0b111_1101 => Some(Isa::T32),
+            (Last::Direct(_), Isa::T32, opcode) if opcode & 0xf800_d001 == 0xf000_c000 => Some(Isa::A32),
+            (_, isa, _) => Some(isa),
+        }
+    }
+
     /// The instruction that was not complete, if those before `mark` were.
     fn failed_behind(&self, mark: usize, touches: &[Touch]) -> usize {
         let seen = touches.iter().map(|touch| usize::from(touch.index)).max().unwrap_or(0).max(mark);
@@ -373,13 +404,13 @@ impl Block {
     }
 }
 
-/// Blocks of Thumb have halfwords, or all of their words start as its long ones do.
-fn is_thumb(bytes: &[&[u8]]) -> bool {
-    bytes.iter().all(|bytes| match bytes {
-        [_, _] => true,
+/// Blocks of Thumb are at an odd halfword, or have halfwords, or all of their words start as its long ones do.
+fn is_thumb(address: u64, bytes: &[&[u8]]) -> bool {
+    let is_long = |bytes: &&[u8]| match bytes {
         [low, high, ..] => t32_length(u16::from_le_bytes([*low, *high])) == 4,
         _ => false,
-    })
+    };
+    address & 2 != 0 || bytes.iter().any(|bytes| bytes.len() == 2) || bytes.iter().all(is_long)
 }
 
 fn opcode(isa: Isa, bytes: &[u8]) -> Option<u32> {
