@@ -176,7 +176,7 @@ fn numbered(path: &Path, number: usize) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let is_format = |part: &&str| ["astf", "stf", "zstf", "tarmac", "log"].contains(part);
     let parts: Vec<&str> = name.split('.').collect();
-    let extensions = parts.iter().rposition(|part| is_format(part)).unwrap_or(parts.len() - 1).max(1);
+    let extensions = parts.iter().rposition(is_format).unwrap_or(parts.len() - 1).max(1);
     let (stem, rest) = parts.split_at(extensions.min(parts.len()));
     let mut numbered = OsString::from(format!("{}.{number}", stem.join(".")));
     if !rest.is_empty() {
