@@ -420,7 +420,7 @@ fn extension(path: &Path) -> Option<String> {
 }
 
 /// The format that the last extension names, or the one before it if that is a compressor's or anything else.
-fn format_by_name(path: &Path) -> Option<Format> {
+pub(super) fn format_by_name(path: &Path) -> Option<Format> {
     let named = |path: &Path| match extension(path)?.as_str() {
         "astf" => Some(Format::Astf),
         "stf" | "zstf" => Some(Format::Stf),

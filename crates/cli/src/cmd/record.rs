@@ -18,7 +18,7 @@ use unspool::model::StepSource;
 use unspool::record::{Machine, Options, Recording};
 
 use self::sinks::Sinks;
-use super::convert::is_named;
+use super::convert::format_by_name;
 use super::grouped;
 use crate::Verdict;
 use crate::args::{number_u64, tell};
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let mut recording = Recording::start(&options)?;
     let usual = usual_format(recording.machine());
     let output = args.output.clone().unwrap_or_else(|| usual_name(&options, usual));
-    let mut sinks = Sinks::new(&output, format_of(&output).unwrap_or(usual), recording.coverage());
+    let mut sinks = Sinks::new(&output, format_by_name(&output).unwrap_or(usual), recording.coverage());
     let mut failed = None;
     recording.each(&mut |step| match sinks.take(step) {
         Ok(()) => ControlFlow::Continue(()),
@@ -136,11 +136,4 @@ fn usual_name(options: &Options, format: Format) -> PathBuf {
         Format::Tarmac => ".tarmac",
     });
     name.into()
-}
-
-/// The format that a name tells.
-fn format_of(path: &std::path::Path) -> Option<Format> {
-    let rows: [(&[&str], Format); 3] =
-        [(&["astf"], Format::Astf), (&["stf", "zstf"], Format::Stf), (&["tarmac", "log"], Format::Tarmac)];
-    rows.iter().find(|(names, _)| is_named(path, names)).map(|(_, format)| *format)
 }
