@@ -22,6 +22,7 @@ use unspool_model::{Coverage, Facet, SourceError, Step, StepSource};
 use self::launch::Launched;
 pub use self::machine::Machine;
 use self::told::Teller;
+pub use self::told::Unsure;
 
 /// What to record.
 #[derive(Debug, Clone, Default)]
@@ -128,6 +129,11 @@ impl Recording {
     /// What it is made for.
     pub fn machine(&self) -> Machine {
         self.machine
+    }
+
+    /// Blocks of AArch32 that were told as T32 and may be A32: nothing said which.
+    pub fn unsure(&self) -> Option<Unsure> {
+        self.teller.as_ref().and_then(Teller::unsure)
     }
 
     /// Waits for its end.

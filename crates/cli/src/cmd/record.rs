@@ -19,7 +19,7 @@ use unspool::record::{Machine, Options, Recording};
 
 use self::sinks::Sinks;
 use super::convert::format_by_name;
-use super::grouped;
+use super::{grouped, many};
 use crate::Verdict;
 use crate::args::{number_u64, tell};
 
@@ -94,6 +94,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     })?;
     if let Some(error) = failed {
         return Err(error);
+    }
+    if let Some(unsure) = recording.unsure() {
+        let blocks = many(unsure.blocks as u64, "block");
+        tell(format_args!("{blocks} of code, taken for T32, may be A32: the first is at {:#x}", unsure.first));
     }
     let status = recording.wait().context("waiting for the emulator")?;
     tell(format_args!("{}: {}", options.program.display(), ended(status)));

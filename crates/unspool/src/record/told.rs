@@ -6,13 +6,17 @@
 //! it came, and whether a signal is between them. An instruction that did not complete is not told: the kernel repeats it,
 //! or the program never comes back.
 
+mod readings;
+
 use std::collections::HashMap;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 
-use unspool_isa::{Kind, RiscvFlow, Xlen, facts, riscv_facts, t32_length};
+use unspool_isa::{Kind, RiscvFlow, Xlen, facts, riscv_facts};
 use unspool_model::{Branch, Direction, Event, Exception, ExceptionKind, Instruction, Isa, SourceError, Step};
 
+use self::readings::{Around, Readings};
+pub use self::readings::Unsure;
 use super::Machine;
 use super::stream::{self, Record, damage, read_chunk, read_magic, take_code, take_record};
 
@@ -22,8 +26,8 @@ pub(super) struct Teller<R> {
     machine: Machine,
     limit: u64,
     blocks: Vec<Block>,
-    /// The other reading of blocks of AArch32 that may be A32 or T32.
-    others: HashMap<usize, Block>,
+    /// What of AArch32 may be A32 or T32.
+    readings: Readings,
     /// Those that run, by the numbers of the emulator.
     threads: HashMap<u32, Thread>,
     /// All that were.
@@ -78,8 +82,6 @@ struct Thread {
 #[derive(Debug, Clone, Copy)]
 struct Held {
     id: usize,
-    /// It is meant in its other reading.
-    is_other: bool,
     left_out: usize,
     /// It was left: instructions before this one are complete.
     left: Option<u16>,
@@ -110,11 +112,16 @@ impl<R: Read> Teller<R> {
             machine,
             limit: limit.unwrap_or(u64::MAX),
             blocks: Vec::new(),
-            others: HashMap::new(),
+            readings: Readings::default(),
             threads: HashMap::new(),
             count: 0,
             step: Step::default(),
         }
+    }
+
+    /// What may have been told in the wrong instruction set.
+    pub(super) fn unsure(&self) -> Option<Unsure> {
+        self.readings.unsure()
     }
 
     /// Tells all steps.
@@ -157,15 +164,12 @@ impl<R: Read> Teller<R> {
             if id >= self.blocks.len() {
                 self.blocks.resize_with(id + 1, Block::default);
             }
-            let isa = match self.machine {
-                Machine::Arm if is_thumb(code.address, &code.instructions) => Isa::T32,
-                machine => machine.isa(),
+            let block = match self.machine {
+                Machine::Arm => self.readings.block(id, code.address, &code.instructions),
+                machine => Block::new(machine.isa(), code.address, &code.instructions),
             };
             if let Some(place) = self.blocks.get_mut(id) {
-                *place = Block::new(isa, code.address, &code.instructions);
-            }
-            if isa == Isa::T32 && code.address & 2 == 0 && code.instructions.iter().all(|bytes| bytes.len() == 4) {
-                self.others.insert(id, Block::new(Isa::A32, code.address, &code.instructions));
+                *place = block;
             }
         }
         Ok(())
@@ -230,24 +234,18 @@ impl<R: Read> Teller<R> {
         if self.finish(thread, Some(next), take).is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        let is_other = !self.others.is_empty() && self.is_other(thread, id);
-        thread.held = Some(Held { id, is_other, left_out, left: None, call: None });
+        thread.held = Some(Held { id, left_out, left: None, call: None });
         Ok(ControlFlow::Continue(()))
-    }
-
-    /// Does the block before lead to the other reading? Where a register decides, words are those of Thumb: few of A32
-    /// could be taken for such.
-    fn is_other(&self, thread: &Thread, id: usize) -> bool {
-        thread.leads == Some(Isa::A32) && self.others.contains_key(&id)
     }
 
     /// Tells the block that is held; execution goes on at `next`.
     #[inline]
     fn finish(&mut self, thread: &mut Thread, next: Option<u64>, take: Take<'_>) -> ControlFlow<()> {
         let Some(held) = thread.held.take() else { return ControlFlow::Continue(()) };
-        let block = if held.is_other { self.others.get(&held.id) } else { self.blocks.get(held.id) };
-        let Some(block) = block else { return ControlFlow::Continue(()) };
-        thread.leads = block.leads();
+        if !self.readings.is_empty() {
+            self.readings.settle(&mut self.blocks, &Around { thread, held: &held, next });
+        }
+        let Some(block) = self.blocks.get(held.id) else { return ControlFlow::Continue(()) };
         let step = &mut self.step;
         step.clear();
         step.core = thread.core;
@@ -256,6 +254,9 @@ impl<R: Read> Teller<R> {
             take(step)?;
         }
         let ended = block.ended(&held, next, &thread.accesses);
+        if self.machine == Machine::Arm {
+            thread.leads = block.leads().filter(|_| ended.is_straight && self.readings.is_settled(held.id));
+        }
         let mut touches = thread.accesses.iter().peekable();
         let wanted = usize::try_from(self.limit.saturating_sub(thread.told)).unwrap_or(usize::MAX);
         let count = ended.count.min(held.left_out.saturating_add(wanted));
@@ -384,33 +385,12 @@ impl Block {
         Ended { count, branch, is_straight }
     }
 
-    /// The instruction set of what follows, unless a register decides.
-    fn leads(&self) -> Option<Isa> {
-        let last = self.instructions.last()?;
-        match (self.last, last.isa, last.opcode?) {
-            (Last::Indirect { .. }, ..) => None,
-            // BLX to an address changes it.
-            (Last::Direct(_), Isa::A32, opcode) if opcode >> 25 == 0b111_1101 => Some(Isa::T32),
-            (Last::Direct(_), Isa::T32, opcode) if opcode & 0xf800_d001 == 0xf000_c000 => Some(Isa::A32),
-            (_, isa, _) => Some(isa),
-        }
-    }
-
     /// The instruction that was not complete, if those before `mark` were.
     fn failed_behind(&self, mark: usize, touches: &[Touch]) -> usize {
         let seen = touches.iter().map(|touch| usize::from(touch.index)).max().unwrap_or(0).max(mark);
         let rest = self.instructions.iter().enumerate().skip(seen);
         rest.filter(|(_, instruction)| may_fail(instruction)).map(|(index, _)| index).next().unwrap_or(seen)
     }
-}
-
-/// Blocks of Thumb are at an odd halfword, or have halfwords, or all of their words start as its long ones do.
-fn is_thumb(address: u64, bytes: &[&[u8]]) -> bool {
-    let is_long = |bytes: &&[u8]| match bytes {
-        [low, high, ..] => t32_length(u16::from_le_bytes([*low, *high])) == 4,
-        _ => false,
-    };
-    address & 2 != 0 || bytes.iter().any(|bytes| bytes.len() == 2) || bytes.iter().all(is_long)
 }
 
 fn opcode(isa: Isa, bytes: &[u8]) -> Option<u32> {

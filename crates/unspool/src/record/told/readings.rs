@@ -1,0 +1,197 @@
+//! A32 or T32: which reading of a block is meant, where its bytes alone do not say.
+//!
+//! a block in both readings, where execution came from and where it went on ─▶ **the reading that fits**
+//!
+//! The emulator tells bytes, and not the state that they are executed in. Most blocks say it themselves: Thumb has
+//! halfwords, and few words of A32 start as its long instructions do. Of the rest only one reading agrees with the path:
+//! the state is another one only where a branch made it so, and each reading leads elsewhere. A block has one reading
+//! wherever it is executed, since the emulator translates it for one state. Where both agree, that is counted.
+
+use std::collections::{BTreeMap, HashMap};
+
+use unspool_isa::t32_length;
+use unspool_model::Isa;
+
+use super::{Block, Held, Last, Thread};
+
+/// Blocks whose reading is open. Until it is found they are taken for T32.
+#[derive(Debug, Default)]
+pub(super) struct Readings {
+    /// How they read as A32, by number.
+    open: HashMap<usize, Block>,
+    /// Those that were told while nothing said how to read them: where they are.
+    unsure: BTreeMap<usize, u64>,
+}
+
+/// How many blocks were told in a reading that may be wrong, and where the first of them is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unsure {
+    /// Blocks of code.
+    pub blocks: usize,
+    /// Where the first one starts.
+    pub first: u64,
+}
+
+/// What stands around a block that was executed.
+pub(super) struct Around<'a> {
+    pub(super) thread: &'a Thread,
+    pub(super) held: &'a Held,
+    /// Where execution goes on.
+    pub(super) next: Option<u64>,
+}
+
+impl Readings {
+    /// The block as it reads, or as it may read.
+    pub(super) fn block(&mut self, id: usize, address: u64, instructions: &[&[u8]]) -> Block {
+        let set = set_of(address, instructions);
+        if set == Some(Isa::A32) {
+            return Block::new(Isa::A32, address, instructions);
+        }
+        if set.is_none() {
+            self.open.insert(id, Block::new(Isa::A32, address, instructions));
+        }
+        let halfwords: Vec<&[u8]> = instructions.iter().map(|bytes| of_its_length(bytes)).collect();
+        Block::new(Isa::T32, address, &halfwords)
+    }
+
+    /// Is there a block whose reading is open?
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Is it known how this block reads?
+    pub(super) fn is_settled(&self, id: usize) -> bool {
+        !self.open.contains_key(&id)
+    }
+
+    /// What may have been told wrongly.
+    pub(super) fn unsure(&self) -> Option<Unsure> {
+        let (_, first) = self.unsure.first_key_value()?;
+        Some(Unsure { blocks: self.unsure.len(), first: *first })
+    }
+
+    /// Finds the reading of the block that is held, if it is open and the path tells it.
+    #[cold]
+    pub(super) fn settle(&mut self, blocks: &mut [Block], around: &Around<'_>) {
+        let id = around.held.id;
+        let (Some(t32), Some(a32)) = (blocks.get(id), self.open.get(&id)) else { return };
+        let set = match (self.fits(t32, blocks, around), self.fits(a32, blocks, around)) {
+            (true, false) => Some(Isa::T32),
+            (false, true) => Some(Isa::A32),
+            (true, true) => None,
+            // Somebody came between it and what follows: the way that led here holds all the same.
+            (false, false) => around.thread.leads,
+        };
+        match set {
+            None => {
+                self.unsure.insert(id, t32.address());
+            }
+            Some(set) => self.decide(blocks, id, set),
+        }
+    }
+
+    fn decide(&mut self, blocks: &mut [Block], id: usize, set: Isa) {
+        let (Some(a32), Some(block)) = (self.open.remove(&id), blocks.get_mut(id)) else { return };
+        if set == Isa::A32 {
+            *block = a32;
+        } else {
+            self.unsure.remove(&id);
+        }
+    }
+
+    /// Does a reading agree with where execution came from and with where it went on?
+    fn fits(&self, reading: &Block, blocks: &[Block], around: &Around<'_>) -> bool {
+        let Around { thread, held, next } = around;
+        let isa = reading.isa();
+        let leads = reading.leads();
+        let follows = self.set(blocks, thread.block).filter(|_| next.is_some());
+        (thread.leads.is_none() || thread.leads == isa)
+            && next.is_none_or(|next| reading.ended(held, Some(next), &thread.accesses).is_straight)
+            && (leads.is_none() || follows.is_none() || leads == follows)
+    }
+
+    /// The instruction set of a block, if it is known.
+    fn set(&self, blocks: &[Block], id: u64) -> Option<Isa> {
+        let id = usize::try_from(id).ok().filter(|id| self.is_settled(*id))?;
+        blocks.get(id)?.isa()
+    }
+}
+
+impl Block {
+    fn isa(&self) -> Option<Isa> {
+        self.instructions.first().map(|first| first.isa)
+    }
+
+    fn address(&self) -> u64 {
+        self.instructions.first().map_or(0, |first| first.address)
+    }
+
+    /// The instruction set of what follows, unless a register decides.
+    pub(super) fn leads(&self) -> Option<Isa> {
+        let last = self.instructions.last()?;
+        match (self.last, last.isa, last.opcode?) {
+            (Last::Indirect { .. }, ..) => None,
+            // BLX to an address changes it.
+            (Last::Direct(_), Isa::A32, opcode) if opcode >> 25 == 0b111_1101 => Some(Isa::T32),
+            (Last::Direct(_), Isa::T32, opcode) if opcode & 0xf800_d001 == 0xf000_c000 => Some(Isa::A32),
+            (_, isa, _) => Some(isa),
+        }
+    }
+}
+
+/// The smallest page of memory.
+const PAGE: u64 = 4096;
+
+/// What the bytes of a block say of its instruction set.
+fn set_of(address: u64, instructions: &[&[u8]]) -> Option<Isa> {
+    let (last, before) = instructions.split_last()?;
+    if address & 2 != 0 || instructions.iter().any(|bytes| bytes.len() != 4) {
+        return Some(Isa::T32);
+    }
+    let end = address.wrapping_add(4 * instructions.len() as u64);
+    // Before the end of a page the emulator looks at the halfword that comes next, and tells it as part of the last.
+    let is_last_whole = !end.is_multiple_of(PAGE);
+    let is_a32 = before.iter().any(|bytes| !is_long(bytes)) || (is_last_whole && !is_long(last));
+    is_a32.then_some(Isa::A32)
+}
+
+fn is_long(bytes: &[u8]) -> bool {
+    matches!(bytes, [low, high, ..] if t32_length(u16::from_le_bytes([*low, *high])) == 4)
+}
+
+/// An instruction of T32 without what does not belong to it.
+fn of_its_length(bytes: &[u8]) -> &[u8] {
+    bytes.get(..if is_long(bytes) { 4 } else { 2 }).unwrap_or(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_tell_the_instruction_set() {
+        let rows: &[(&str, u64, &[&[u8]], Option<Isa>)] = &[
+            ("an odd halfword", 0x8002, &[&[0, 0xf0, 0, 0xf8]], Some(Isa::T32)),
+            ("a halfword", 0x8000, &[&[0, 0xf0, 0, 0xf8], &[0x70, 0x47]], Some(Isa::T32)),
+            ("a word that is not long", 0x8000, &[&[0, 0, 0xa0, 0xe1]], Some(Isa::A32)),
+            ("one before a long one", 0x8000, &[&[0, 0, 0xa0, 0xe1], &[0x1e, 0xff, 0x2f, 0xe1]], Some(Isa::A32)),
+            ("bx lr of A32", 0x8000, &[&[0x1e, 0xff, 0x2f, 0xe1]], None),
+            ("bl of T32", 0x8000, &[&[0, 0xf0, 0, 0xf8]], None),
+            ("before the end of a page", 0x8ffc, &[&[0, 0, 0xa0, 0xe1]], None),
+            ("a long one, and a halfword more", 0x8ff8, &[&[0, 0xf0, 0, 0xf8, 0, 0xf0]], Some(Isa::T32)),
+        ];
+        for (name, address, instructions, expected) in rows {
+            assert_eq!(set_of(*address, instructions), *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_halfword_more_is_no_part_of_an_instruction() {
+        let mut readings = Readings::default();
+        let block = readings.block(0, 0x8ffa, &[&[0, 0xf0, 0, 0xf8], &[0x70, 0x47, 0, 0xf0]]);
+        let found: Vec<_> = block.instructions.iter().map(|one| (one.length, one.opcode)).collect();
+        assert_eq!(found, [(4, Some(0xf000_f800)), (2, Some(0x4770))]);
+        assert!(readings.is_empty());
+    }
+}
