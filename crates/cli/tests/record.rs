@@ -6,69 +6,19 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod programs;
+
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::process::Command;
 
 use tempfile::TempDir;
 
-const UNSPOOL: &str = env!("CARGO_BIN_EXE_unspool");
-
-/// The plugin, built once.
-fn plugin() -> &'static Path {
-    static PLUGIN: OnceLock<PathBuf> = OnceLock::new();
-    PLUGIN.get_or_init(|| {
-        let target = Path::new(UNSPOOL).parent().and_then(Path::parent).unwrap();
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut build = Command::new(cargo);
-        build.args(["build", "-q", "-p", "unspool-plugin", "--target-dir"]).arg(target);
-        assert!(build.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success());
-        target.join("debug/libunspool_plugin.so")
-    })
-}
-
-/// A program for this machine; `None`: it cannot be built or run here.
-fn built(dir: &TempDir, name: &str, triple: &str, emulator: &str) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
-    let program = dir.path().join(name);
-    let compiler = format!("{triple}-gcc");
-    let done = Command::new(&compiler).args(["-O1", "-static", "-pthread", "-o"]).arg(&program).arg(source).output();
-    let has_emulator = Command::new(emulator).arg("--version").output().is_ok();
-    match done {
-        Ok(done) if has_emulator => {
-            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-            Some(program)
-        }
-        _ => {
-            eprintln!("skipped: {compiler} or {emulator} is not installed");
-            None
-        }
-    }
-}
+use self::programs::{Target, UNSPOOL, built, plugin, record, text, unspool};
 
 fn a64(dir: &TempDir, name: &str) -> Option<PathBuf> {
-    built(dir, name, "aarch64-linux-gnu", "qemu-aarch64")
-}
-
-fn unspool(words: &[&str]) -> Output {
-    // Whoever compares two runs wants both to see the same.
-    Command::new(UNSPOOL).args(words).env("QEMU_RAND_SEED", "1").output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Records, and gives back what the program said and what we said.
-fn record(options: &[&str], program: &Path, arguments: &[&str]) -> (String, String) {
-    let mut words = vec!["record", "--plugin", plugin().to_str().unwrap()];
-    words.extend_from_slice(options);
-    words.extend_from_slice(&["--", program.to_str().unwrap()]);
-    words.extend_from_slice(arguments);
-    let done = unspool(&words);
-    assert!(done.status.success(), "{words:?}: {}", text(&done.stderr));
-    (text(&done.stdout), text(&done.stderr))
+    built(dir.path(), name, Target::A64)
 }
 
 fn assert_clean(trace: &Path) {
@@ -99,7 +49,7 @@ fn addresses_are_those_of_the_log_of_the_emulator() {
     let Some(program) = a64(&dir, "sort") else { return };
     let (out, log) = (dir.path().join("out.tarmac"), dir.path().join("log"));
     record(&["-o", out.to_str().unwrap()], &program, &["20"]);
-    let settings = ["-L", "/usr/aarch64-linux-gnu", "-cpu", "max,sve-default-vector-length=64", "-singlestep"];
+    let settings = ["-L", "/usr/aarch64-linux-gnu", "-cpu", "max,sve=off,sme=off", "-singlestep"];
     let mut alone = Command::new("qemu-aarch64");
     alone.args(settings).args(["-d", "exec,nochain", "-D"]).arg(&log).arg(&program).arg("20");
     alone.env("QEMU_RAND_SEED", "1").output().unwrap();
@@ -121,6 +71,64 @@ fn address_of_log(line: &str) -> u64 {
 fn address_of_line(line: &str) -> Option<u64> {
     let (address, _) = line.trim_start().strip_prefix("ES  (")?.split_once(':')?;
     u64::from_str_radix(address, 16).ok()
+}
+
+/// The emulator disassembles each block as it translates it: words of A32, halfwords of T32.
+#[test]
+fn instructions_of_aarch32_are_those_that_the_emulator_translates() {
+    for (name, target) in
+        ["sort", "json", "indirect", "signals"].map(|name| [(name, Target::A32), (name, Target::T32)]).concat()
+    {
+        let dir = TempDir::new().unwrap();
+        let Some(program) = built(dir.path(), name, target) else { return };
+        let (out, log) = (dir.path().join("out.tarmac"), dir.path().join("log"));
+        record(&["-o", out.to_str().unwrap()], &program, &[]);
+        let mut alone = Command::new("qemu-arm");
+        alone.args(["-L", "/usr/arm-linux-gnueabihf", "-d", "in_asm", "-D"]).arg(&log).arg(&program);
+        alone.env("QEMU_RAND_SEED", "1").output().unwrap();
+        let mut translated: HashMap<u64, HashSet<(char, u32, usize)>> = HashMap::new();
+        let log = text(&fs::read(log).unwrap());
+        for (address, one) in log.lines().filter_map(translated_line) {
+            translated.entry(address).or_default().insert(one);
+        }
+        let trace = fs::read_to_string(out).unwrap();
+        let found: Vec<_> = trace.lines().filter_map(executed_line).collect();
+        assert!(found.len() > 5000 && found.iter().any(|(_, one)| one.0 == 'A'), "{name} {target:?}");
+        for (address, one) in found {
+            let expected = translated.get(&address);
+            let is_right = expected.is_some_and(|expected| expected.contains(&one));
+            assert!(is_right, "{name} {target:?}: {address:#x} is {one:x?}, and not {expected:x?}");
+        }
+    }
+}
+
+/// `0x00010444:  e59f000c  ldr      r0, [pc, #0xc]`, `0x00010340:  f04f 0b00  mov.w    fp, #0`
+fn translated_line(line: &str) -> Option<(u64, (char, u32, usize))> {
+    let (address, rest) = line.strip_prefix("0x")?.split_once(":  ")?;
+    let (units, _) = rest.split_once("  ")?;
+    let digits = units.replace(' ', "");
+    let set = if units.starts_with(&digits) && digits.len() == 8 { 'A' } else { 'T' };
+    Some((u64::from_str_radix(address, 16).ok()?, (set, u32::from_str_radix(&digits, 16).ok()?, digits.len() / 2)))
+}
+
+/// `ES  (00010348:bc02)     T usr_ns:         pop {r1}`
+fn executed_line(line: &str) -> Option<(u64, (char, u32, usize))> {
+    let (address, rest) = line.trim_start().strip_prefix("ES  (")?.split_once(':')?;
+    let (digits, rest) = rest.split_once(')')?;
+    let set = rest.trim_start().chars().next()?;
+    Some((u64::from_str_radix(address, 16).ok()?, (set, u32::from_str_radix(digits, 16).ok()?, digits.len() / 2)))
+}
+
+#[test]
+fn what_the_emulator_does_not_tell_is_left_out_by_kind() {
+    let dir = TempDir::new().unwrap();
+    let Some(program) = a64(&dir, "untold") else { return };
+    let out = dir.path().join("out.astf");
+    let (_, told) = record(&["-o", out.to_str().unwrap(), "--from", "main"], &program, &[]);
+    for kind in ["2 prefetches, the first at 0x", "2 operations on caches (DC, IC)", "1 blocks zeroed (DC ZVA)"] {
+        assert!(told.contains(kind), "{told}");
+    }
+    assert_clean(&out);
 }
 
 #[test]
@@ -158,7 +166,7 @@ fn threads_are_traces_of_their_own() {
 #[test]
 fn programs_of_riscv_become_stf() {
     let dir = TempDir::new().unwrap();
-    let Some(program) = built(&dir, "calls", "riscv64-linux-gnu", "qemu-riscv64") else { return };
+    let Some(program) = built(dir.path(), "calls", Target::Riscv64) else { return };
     let out = dir.path().join("out.stf");
     record(&["-o", out.to_str().unwrap()], &program, &[]);
     assert_clean(&out);

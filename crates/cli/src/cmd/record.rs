@@ -14,6 +14,7 @@ use std::process::ExitStatus;
 
 use anyhow::{Context, anyhow};
 use unspool::convert::Format;
+use unspool::formats::astf::lower::LeftOut;
 use unspool::model::StepSource;
 use unspool::record::{Machine, Options, Recording};
 
@@ -107,6 +108,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     }
     for trace in written {
         let name = trace.path.display();
+        for LeftOut { kind, count, first } in trace.left_out {
+            let (count, kind) = (grouped(count), kind.words());
+            tell(format_args!(
+                "{name}: left out, since the emulator does not tell where they go: {count} {kind}, the first at {first:#x}"
+            ));
+        }
         tell(format_args!("{name}: {} instructions", grouped(trace.instructions)));
         if !trace.losses.is_empty() {
             tell(format_args!("{name}: lost, since the format cannot say it: {}", trace.losses));

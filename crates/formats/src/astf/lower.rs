@@ -16,6 +16,7 @@ mod registers;
 mod state;
 mod tell;
 mod time;
+mod untold;
 mod word;
 
 use std::ops::ControlFlow;
@@ -28,6 +29,8 @@ use self::raised::Syndrome;
 use self::registers::{Missing, Registers};
 use self::state::Known;
 use self::tell::Open;
+use self::untold::Tally;
+pub use self::untold::{LeftOut, Untold};
 use self::word::{Flow, Word, Words};
 use super::access::Access;
 use super::build::{Builder, RecordSink, State};
@@ -43,8 +46,8 @@ pub struct LowerOptions {
     pub storage: Storage,
     /// What holds where the source does not say: the user vouches for it.
     pub assumed: Context,
-    /// Of a Basic trace, instructions are left out whose accesses the source does not tell, and counted; else they are
-    /// refused.
+    /// Of a Basic trace, instructions of the kinds of [`Untold`] are left out if no access of theirs is told, and counted
+    /// ([`Lowerer::left_out`]). Else they are refused, as all others are.
     pub leave_out: bool,
 }
 
@@ -137,8 +140,9 @@ pub fn header(coverage: Coverage, unit: TimeUnit, options: &LowerOptions) -> Res
 pub struct Lowerer<S> {
     builder: Builder<S>,
     is_basic: bool,
-    /// Instructions without the accesses that they have to have are left out.
+    /// Instructions of some kinds are left out without the accesses that they have to have.
     leaves_out: bool,
+    left_out: Tally,
     has_times: bool,
     coverage: Coverage,
     unit: TimeUnit,
@@ -193,6 +197,7 @@ impl<S: RecordSink> Lowerer<S> {
             builder: Builder::behind_header(sink, level, header.timestamps),
             is_basic: level == Level::Basic,
             leaves_out: options.leave_out && level == Level::Basic,
+            left_out: Tally::default(),
             has_times: header.timestamps,
             coverage,
             unit,
@@ -217,6 +222,11 @@ impl<S: RecordSink> Lowerer<S> {
             coming: None,
             is_ending: false,
         })
+    }
+
+    /// What was left out since the source does not tell where it goes, by kind.
+    pub fn left_out(&self) -> impl Iterator<Item = LeftOut> {
+        self.left_out.iter()
     }
 
     /// Gives back what took the records.

@@ -12,6 +12,7 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::Duration;
 
+use super::machine::is_usual;
 use super::{Machine, Options, RecordError};
 
 /// A program that runs.
@@ -48,7 +49,7 @@ pub(super) fn launch(options: &Options) -> Result<Launched, RecordError> {
     from.iter().for_each(|from| argument.push(format!(",{from}")));
     argument.push(format!(",skip={}", options.skip));
     options.limit.iter().for_each(|limit| argument.push(format!(",limit={limit}")));
-    if env::var_os("QEMU_CPU").is_none() {
+    if is_usual() {
         command.args(machine.settings());
     }
     if env::var_os("QEMU_LD_PREFIX").is_none() && Path::new(machine.libraries()).is_dir() {

@@ -19,8 +19,10 @@ pub enum Machine {
     Riscv32,
 }
 
-/// The vectors of SVE have so many times 128 bits, less one: 512 bits, as the emulator is told.
-const VECTOR_LENGTH: u8 = 3;
+/// Nobody chose another processor than the one that we choose.
+pub(super) fn is_usual() -> bool {
+    std::env::var_os("QEMU_CPU").is_none()
+}
 
 impl Machine {
     /// That of the program at this path.
@@ -55,8 +57,8 @@ impl Machine {
     /// What the emulator is told besides the plugin.
     pub(super) fn settings(self) -> &'static [&'static str] {
         match self {
-            // Steps tell how long vectors are, so that it has to be known.
-            Self::Aarch64 => &["-cpu", "max,sve-default-vector-length=64"],
+            // What SVE and SME do with memory is not told, so that programs are not offered them.
+            Self::Aarch64 => &["-cpu", "max,sve=off,sme=off"],
             _ => &[],
         }
     }
@@ -80,7 +82,8 @@ impl Machine {
                 security: Some(Security::NonSecure),
                 is_aarch64: Some(true),
                 is_handler: Some(false),
-                modes: Some(Modes { vector_length: VECTOR_LENGTH, ..Modes::default() }),
+                // Who chose another processor may have chosen one with vectors of any length.
+                modes: is_usual().then(Modes::default),
                 ..Context::default()
             },
             Self::Arm => {

@@ -12,11 +12,11 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 
-use unspool_isa::{Kind, RiscvFlow, Xlen, facts, riscv_facts};
+use unspool_isa::{Kind, Operation, RiscvFlow, Xlen, facts, riscv_facts};
 use unspool_model::{Branch, Direction, Event, Exception, ExceptionKind, Instruction, Isa, SourceError, Step};
 
-use self::readings::{Around, Readings};
 pub use self::readings::Unsure;
+use self::readings::{Around, Readings};
 use super::Machine;
 use super::stream::{self, Record, damage, read_chunk, read_magic, take_code, take_record};
 
@@ -41,6 +41,8 @@ struct Block {
     instructions: Vec<Instruction>,
     /// Those that store if they have memory for themselves. The emulator compares there first, and tells that as a read.
     exclusive: Vec<u16>,
+    /// Those that read and write as one. With several threads the emulator tells that as a write.
+    modifying: Vec<u16>,
     last: Last,
 }
 
@@ -267,6 +269,9 @@ impl<R: Read> Teller<R> {
                 if !touch.is_write && block.exclusive.contains(&touch.index) {
                     continue;
                 }
+                if touch.is_write && block.modifying.contains(&touch.index) && step.accesses().len() == 0 {
+                    step.access(Direction::Read, touch.address, 1 << touch.size);
+                }
                 let direction = if touch.is_write { Direction::Write } else { Direction::Read };
                 step.access(direction, touch.address, 1 << touch.size);
             }
@@ -344,9 +349,11 @@ impl Block {
             address = address.wrapping_add(bytes.len() as u64);
         }
         let last = instructions.last().map_or(Last::Behind, last);
-        let exclusive = (0..).zip(&instructions).filter(|(_, one)| is_exclusive_store(one)).map(|(index, _)| index);
-        let exclusive = exclusive.collect();
-        Self { instructions, exclusive, last }
+        let those = |is: fn(&Instruction) -> bool| {
+            (0..).zip(&instructions).filter(|(_, one)| is(one)).map(|(index, _)| index).collect()
+        };
+        let (exclusive, modifying) = (those(is_exclusive_store), those(is_modifying));
+        Self { instructions, exclusive, modifying, last }
     }
 
     /// How it ended, if execution goes on at `next`.
@@ -413,6 +420,17 @@ fn is_exclusive_store(instruction: &Instruction) -> bool {
         Isa::A32 => is(0x0f90_0cf0, 0x0180_0c90),
         Isa::T32 => is(0xfff0_0000, 0xe840_0000) || is(0xfff0_0040, 0xe8c0_0040),
         Isa::Rv32 | Isa::Rv64 => is(0xf800_007f, 0x1800_002f),
+    }
+}
+
+/// Does it read and write as one: LDADD, SWP, CAS and their like, SWP of A32, AMO?
+fn is_modifying(instruction: &Instruction) -> bool {
+    let Some(opcode) = instruction.opcode else { return false };
+    match instruction.isa {
+        Isa::A64 => unspool_isa::a64_access(opcode).operation == Operation::LoadStore,
+        Isa::A32 => opcode & 0x0fb0_0ff0 == 0x0100_0090,
+        Isa::T32 => false,
+        Isa::Rv32 | Isa::Rv64 => opcode & 0x7f == 0x2f && opcode >> 28 != 1,
     }
 }
 

@@ -28,6 +28,8 @@ pub(super) struct Written {
     pub(super) path: PathBuf,
     pub(super) instructions: u64,
     pub(super) losses: Losses,
+    /// What the emulator does not tell enough of, by kind.
+    pub(super) left_out: Vec<astf::lower::LeftOut>,
 }
 
 struct One {
@@ -78,9 +80,9 @@ impl Sinks {
         let all = self.sinks.into_iter().flatten().map(|one| {
             let One { path, instructions, mut sink } = one;
             sink.finish().map_err(|error| told(&path, error))?;
-            let losses = sink.losses().clone();
+            let (losses, left_out) = (sink.losses().clone(), sink.left_out());
             sink.close().with_context(|| format!("cannot write {}", path.display()))?;
-            Ok(Written { path, instructions, losses })
+            Ok(Written { path, instructions, losses, left_out })
         });
         all.collect()
     }
@@ -155,6 +157,13 @@ impl Sink {
             Self::Astf(sink) => sink.losses(),
             Self::Stf(sink) => sink.losses(),
             Self::Tarmac(sink) => sink.losses(),
+        }
+    }
+
+    fn left_out(&self) -> Vec<astf::lower::LeftOut> {
+        match self {
+            Self::Astf(sink) => sink.left_out().collect(),
+            Self::Stf(_) | Self::Tarmac(_) => Vec::new(),
         }
     }
 

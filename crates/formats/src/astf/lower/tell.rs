@@ -9,6 +9,7 @@ use super::operand::Operands;
 use super::raised::Syndrome;
 use super::registers::Course;
 use super::state::{Due, is_whole};
+use super::untold::Untold;
 use super::word::{Flow, Word};
 use super::{Lowerer, access, resolve};
 
@@ -220,14 +221,18 @@ impl<S: RecordSink> Lowerer<S> {
         if open.word.has_address && self.accesses.is_empty() {
             self.accesses.append(&mut self.derived);
         }
+        if self.leaves_out
+            && self.accesses.is_empty()
+            && let Some(kind) = Untold::of(&open.word.access)
+        {
+            self.left_out.add(kind, open.address);
+            return self.leave_out(open);
+        }
         access::shape(&mut self.accesses, &open.word);
         let Some(effect) = self.effect(open) else { return self.leave_out(open) };
         let effect = if effect == Effect::None { Effect::Accesses(&self.accesses) } else { effect };
         let step = build::Step { effect, sme_index: open.za_index, ..build::Step::plain(open.address, open.opcode) };
-        match self.builder.instruction(&step) {
-            Err(BuildError::Rule { .. }) if self.leaves_out => return self.leave_out(open),
-            written => written?,
-        }
+        self.builder.instruction(&step)?;
         self.go_on();
         if open.word.sets {
             self.known.set(open.opcode);

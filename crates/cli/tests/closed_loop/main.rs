@@ -1,0 +1,101 @@
+//! The closed loop: programs are recorded, encoded with every option in turn, decoded, and every instruction is there.
+//!
+//! Comes in: small programs in C, built with the cross compilers of Debian. Where a compiler or the emulator is missing,
+//! a test says so and does nothing.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+mod judge;
+mod loops;
+#[path = "../programs/mod.rs"]
+mod programs;
+
+use std::path::{Path, PathBuf};
+
+use self::loops::{Places, setups, turn};
+use self::programs::{Target, built, record, unspool};
+
+/// Records a part of a program.
+fn recorded(dir: &Path, name: &str, target: Target, out: &str) -> Option<PathBuf> {
+    let program = built(dir, name, target)?;
+    let out = dir.join(out);
+    record(&["-o", out.to_str().unwrap(), "--from", "main", "--limit", "25000"], &program, &[]);
+    Some(out)
+}
+
+fn assert_closed(trace: &Path, what: &str) {
+    let places = Places::of(trace).unwrap();
+    let mut shown = Vec::new();
+    for setup in setups(&places) {
+        let dir = tempfile::tempdir().unwrap();
+        let outcome = turn(trace, &setup, &places, dir.path());
+        let outcome = outcome.unwrap_or_else(|error| panic!("{what}: {error}"));
+        shown.push((setup.name, outcome.same));
+    }
+    let all = shown[0].1;
+    assert!(all > 1000 && all == places.instructions, "{what}: {all} of {}", places.instructions);
+    for (name, same) in shown {
+        let is_filtered = ["include", "exclude", "start and stop"].contains(&name);
+        assert!(!is_filtered || (same > 0 && same < all), "{what}, {name}: {same} of {all}");
+    }
+}
+
+#[test]
+fn programs_of_aarch64() {
+    for name in ["sort", "json", "indirect", "calls", "signals"] {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(trace) = recorded(dir.path(), name, Target::A64, "out.astf") else { return };
+        assert_closed(&trace, name);
+    }
+}
+
+#[test]
+fn threads_each_have_a_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(trace) = recorded(dir.path(), "threads", Target::A64, "out.astf") else { return };
+    for name in ["out.astf", "out.1.astf", "out.2.astf", "out.3.astf"] {
+        assert_closed(&trace.with_file_name(name), name);
+    }
+}
+
+#[test]
+fn threads_share_a_log_as_cores() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(trace) = recorded(dir.path(), "threads", Target::A64, "out.tarmac") else { return };
+    assert_eq!(Places::of(&trace).unwrap().cores, 4);
+    assert_closed(&trace, "threads as cores");
+}
+
+#[test]
+fn programs_of_aarch32() {
+    for (name, target) in
+        [("sort", Target::A32), ("json", Target::T32), ("indirect", Target::A32), ("calls", Target::T32)]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(trace) = recorded(dir.path(), name, target, "out.tarmac") else { return };
+        assert_closed(&trace, name);
+    }
+}
+
+#[test]
+fn the_commands_close_it_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(trace) = recorded(dir.path(), "json", Target::A64, "out.astf") else { return };
+    let trace = trace.to_str().unwrap();
+    let rows: &[&[&str]] = &[
+        &[],
+        &["--return-stack", "--timestamps", "--cycle-counts", "--context-ids"],
+        &["--protocol", "etm4", "--formatted", "--branch-broadcast"],
+        &["--source-addresses", "--register", "TRCSYNCPR=8"],
+        &["--register", "TRCIDR8=5", "--register", "TRCIDR0=0x280000ea1", "--guess", "3"],
+    ];
+    for (at, options) in rows.iter().enumerate() {
+        let capture = dir.path().join(format!("capture{at}"));
+        let capture = capture.to_str().unwrap();
+        let done = unspool(&[&["encode", trace, "-o", capture], *options].concat());
+        assert!(done.status.success(), "{options:?}: {done:?}");
+        let done = unspool(&["diff", capture, trace]);
+        assert!(done.status.success(), "{options:?}: {done:?}");
+    }
+}
