@@ -39,6 +39,7 @@ fn main() -> io::Result<()> {
         ("tarmac", tarmacs()),
         ("steps", steps()),
         ("slice", slices()),
+        ("record", records()),
     ];
     for (room, seeds) in rooms {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(room);
@@ -49,6 +50,47 @@ fn main() -> io::Result<()> {
         println!("{room}: {} seeds", seeds.len());
     }
     Ok(())
+}
+
+/// Streams of the plugin: code, and threads that execute it.
+fn records() -> Vec<Seed> {
+    let chunk = |thread: u32, bytes: &[u8]| {
+        joined(&[&thread.to_le_bytes(), &(bytes.len() as u32).to_le_bytes(), bytes])
+    };
+    let block = |id: u32, address: u64, instructions: &[&[u8]]| {
+        let count = (instructions.len() as u16).to_le_bytes();
+        let mut bytes = joined(&[&id.to_le_bytes(), &address.to_le_bytes(), &count]);
+        for instruction in instructions {
+            bytes.push(instruction.len() as u8);
+            bytes.extend_from_slice(instruction);
+        }
+        bytes
+    };
+    let word = |word: u32| word.to_le_bytes();
+    let start: &[u8] = &[0x0d];
+    let a64 = [
+        block(0, 0x40_0000, &[&word(0xf940_0020), &word(0xf900_0020), &word(0x54ff_ffc1)]),
+        block(1, 0x40_000c, &[&word(0xc805_7c41), &word(0xd400_0001)]),
+        block(2, 0x40_0014, &[&word(0xd65f_03c0)]),
+    ];
+    let call = joined(&[&[0x0b], &[64; 32], &[0x0c], &[1; 16]]);
+    let run = joined(&[start, &[0x09, 0x31, 0, 0x10, 0xb1, 1, 0x08, 0x09, 0x19, 2, 0x31, 0, 0], &call, &[0x19, 2, 0x0e]]);
+    let fault = joined(&[start, &[0x0f, 1, 0, 0x09, 0x1a, 0x31, 0, 0x10, 0x0a, 1, 0, 0x19, 4, 0x0e]]);
+    // BX LR of A32, BL of T32, and an instruction with a halfword too many before the end of a page.
+    let arm = [
+        block(0, 0x8000, &[&[0x1e, 0xff, 0x2f, 0xe1]]),
+        block(1, 0x9000, &[&[0x00, 0xf0, 0x00, 0xf8]]),
+        block(2, 0x9ff8, &[&[0x70, 0x47, 0x00, 0xf0]]),
+        block(3, 0x9004, &[&[0x70, 0x47]]),
+    ];
+    let around = joined(&[start, &[0x09, 0x19, 2, 0x19, 4, 0x19, 3, 0x19, 2, 0x19, 3, 0x0e]]);
+    let riscv = [block(0, 0x1_0000, &[&word(0x0000_b503), &word(0x1005_a52f), &[0x82, 0x80]])];
+    let turns = joined(&[start, &[0x09, 0x31, 0, 8, 0x21, 1, 8, 0x09, 0x0e]]);
+    vec![
+        ("a64", joined(&[&[0], &chunk(u32::MAX, &a64.concat()), &chunk(0, &run), &chunk(1, &fault)])),
+        ("arm", joined(&[&[1], &chunk(u32::MAX, &arm.concat()), &chunk(0, &around)])),
+        ("riscv", joined(&[&[2], &chunk(u32::MAX, &riscv.concat()), &chunk(0, &turns)])),
+    ]
 }
 
 fn joined(parts: &[&[u8]]) -> Vec<u8> {

@@ -11,6 +11,7 @@ pub mod flow;
 pub mod frames;
 pub mod ini;
 pub mod packets;
+pub mod record;
 pub mod setup;
 pub mod slice;
 pub mod steps;
@@ -23,7 +24,7 @@ pub mod zip;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them, in the order of the house.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     ("frames", frames::check),
     ("packets", packets::check),
     ("elements", elements::check),
@@ -36,4 +37,5 @@ pub const TARGETS: [Target; 12] = [
     ("tarmac", tarmac::check),
     ("steps", steps::check),
     ("slice", slice::check),
+    ("record", record::check),
 ];

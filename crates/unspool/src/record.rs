@@ -161,6 +161,42 @@ impl StepSource for Recording {
     }
 }
 
+/// The stream of the plugin, wherever it was kept (`out=FILE` says where, to the emulator), as steps.
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use unspool::model::StepSource;
+/// use unspool::record::{Machine, Stream};
+///
+/// // A thread starts and ends.
+/// let bytes = b"unspool record 1\naarch64\n\x00\x00\x00\x00\x02\x00\x00\x00\x0d\x0e";
+/// let mut steps = 0;
+/// Stream::new(&bytes[..], Machine::Aarch64).each(&mut |_| {
+///     steps += 1;
+///     ControlFlow::Continue(())
+/// })?;
+/// assert_eq!(steps, 0);
+/// # Ok::<(), unspool::model::SourceError>(())
+/// ```
+pub struct Stream<R>(Teller<R>);
+
+impl<R: Read> Stream<R> {
+    /// Reads what a program for this machine did.
+    pub fn new(input: R, machine: Machine) -> Self {
+        Self(Teller::new(input, machine, None))
+    }
+}
+
+impl<R: Read> StepSource for Stream<R> {
+    fn coverage(&self) -> Coverage {
+        coverage()
+    }
+
+    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+        self.0.each(take)
+    }
+}
+
 /// What steps of a recording tell.
 pub fn coverage() -> Coverage {
     Coverage::of(&[

@@ -79,8 +79,11 @@ pub(super) fn read_chunk(input: &mut impl Read, bytes: &mut Vec<u8>) -> io::Resu
     if length > MOST {
         return Err(damage("a chunk is too long"));
     }
-    bytes.resize(length as usize, 0);
-    input.read_exact(bytes)?;
+    // It takes no more memory than there are bytes.
+    bytes.clear();
+    if input.take(u64::from(length)).read_to_end(bytes)? < length as usize {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     Ok(Some(u32::from_le_bytes([a, b, c, d])))
 }
 
@@ -94,18 +97,13 @@ pub(super) fn take_record(bytes: &mut &[u8]) -> Option<Record> {
     let first = take_byte(bytes)?;
     let high = first >> 4;
     Some(match first & 0xf {
-        length @ 0..=8 => {
-            let index = u16::from(take_byte(bytes)?);
-            Record::Access { is_write: high & 8 != 0, size: high & 7, index, change: take_change(bytes, length)? }
-        }
+        0..=8 => take_access(bytes, first, 0)?,
         9 => Record::Block { change: take_change(bytes, high)? },
         10 if high == 0 => Record::Left { index: take_u16(bytes)? },
-        10 => match take_record(bytes)? {
-            Record::Access { is_write, size, index, change } => {
-                Record::Access { is_write, size, index: index + 256, change }
-            }
-            _ => return None,
-        },
+        10 => {
+            let first = take_byte(bytes).filter(|first| first & 0xf <= 8)?;
+            take_access(bytes, first, 256)?
+        }
         11 => {
             let number = take_word(bytes)?.cast_signed();
             *bytes = bytes.get(24..)?;
@@ -116,6 +114,14 @@ pub(super) fn take_record(bytes: &mut &[u8]) -> Option<Record> {
         14 => Record::End,
         _ => Record::Part { left_out: take_u16(bytes)? },
     })
+}
+
+/// Takes what follows the first byte of an access, of an instruction so far into the block.
+#[inline]
+fn take_access(bytes: &mut &[u8], first: u8, ahead: u16) -> Option<Record> {
+    let index = ahead + u16::from(take_byte(bytes)?);
+    let change = take_change(bytes, first & 0xf)?;
+    Some(Record::Access { is_write: first & 0x80 != 0, size: first >> 4 & 7, index, change })
 }
 
 /// Takes one block of code off the front; `None`: it is damaged.
@@ -189,6 +195,7 @@ mod tests {
             ("far away", &[0x08, 0, 2, 0, 0, 0, 0, 0, 0, 0x80], Some(access(false, 0, 0, 1 << 62 | 1))),
             ("of a late instruction", &[0x1a, 0x31, 5, 0x10], Some(access(false, 3, 261, 8))),
             ("late, and no access", &[0x1a, 0x0d], None),
+            ("late, and late again", &[0x1a, 0x1a, 0x31, 5, 0x10], None),
             ("a block", &[0x29, 0x02, 0x04], Some(Record::Block { change: 0x201 })),
             ("the same block", &[0x09], Some(Record::Block { change: 0 })),
             ("left", &[0x0a, 1, 1], Some(Record::Left { index: 257 })),

@@ -26,6 +26,8 @@ pub(super) struct Teller<R> {
     machine: Machine,
     limit: u64,
     blocks: Vec<Block>,
+    /// How many blocks of code were told.
+    known: usize,
     /// What of AArch32 may be A32 or T32.
     readings: Readings,
     /// Those that run, by the numbers of the emulator.
@@ -105,6 +107,12 @@ struct Touch {
     address: u64,
 }
 
+/// Threads translate blocks at the same time: so many may have numbers that are ahead.
+const MOST_AHEAD: usize = 4096;
+
+/// No block accesses memory more often.
+const MOST_ACCESSES: usize = 1 << 20;
+
 type Take<'t> = &'t mut dyn FnMut(&Step) -> ControlFlow<()>;
 
 impl<R: Read> Teller<R> {
@@ -114,6 +122,7 @@ impl<R: Read> Teller<R> {
             machine,
             limit: limit.unwrap_or(u64::MAX),
             blocks: Vec::new(),
+            known: 0,
             readings: Readings::default(),
             threads: HashMap::new(),
             count: 0,
@@ -160,7 +169,8 @@ impl<R: Read> Teller<R> {
         while !bytes.is_empty() {
             let code = take_code(&mut bytes).ok_or_else(|| damage("a block of code is damaged"))?;
             let id = code.id as usize;
-            if id > self.blocks.len() + (1 << 16) {
+            self.known += 1;
+            if id > self.known + MOST_AHEAD {
                 return Err(damage("a block of code has an odd number"));
             }
             if id >= self.blocks.len() {
@@ -220,6 +230,9 @@ impl<R: Read> Teller<R> {
             if flow.is_break() {
                 return Ok(flow);
             }
+        }
+        if thread.accesses.len() > MOST_ACCESSES {
+            return Err(damage("a block has more accesses than it can have"));
         }
         self.threads.insert(number, thread);
         Ok(ControlFlow::Continue(()))
