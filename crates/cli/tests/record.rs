@@ -149,6 +149,29 @@ fn a_part_is_recorded() {
     assert_eq!(recorded("address.tarmac", &["--from", &address, "--limit", "5"]), from[..5]);
 }
 
+/// The capture that the README shows is what its program does, here and now.
+#[test]
+fn the_example_is_what_its_program_does() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hello-qemu");
+    let example = example.to_str().unwrap();
+    if Command::new("qemu-aarch64").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: qemu-aarch64 is not installed, so the example was not recorded again");
+        return;
+    }
+    let dir = TempDir::new().unwrap();
+    let out = dir.path().join("out.astf");
+    let out = out.to_str().unwrap();
+    let (said, _) = record(&["-o", out], &Path::new(example).join("hello"), &[]);
+    assert_eq!(said, "hello, 5 ways\nhello, 1 ways\n");
+    let done = unspool(&["diff", example, out]);
+    assert!(done.status.success(), "{}", text(&done.stdout));
+    let told = text(&done.stdout);
+    assert!(
+        told.contains("instructions             133            133            0            0            0"),
+        "{told}"
+    );
+}
+
 #[test]
 fn threads_are_traces_of_their_own() {
     let dir = TempDir::new().unwrap();

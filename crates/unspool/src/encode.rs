@@ -422,9 +422,23 @@ impl Core {
             self.renew_context();
             return self.unit.exception(number(exception), at);
         }
+        let is_call = exception.class.is_none() && self.is_call(&pending);
         self.resolve(&pending, return_address);
         self.renew_context();
-        self.unit.exception(number(exception), return_address);
+        self.unit.exception(if is_call { CALL } else { number(exception) }, return_address);
+    }
+
+    /// Is it an instruction that calls a higher Exception level? Many sources say no more of the exception than that.
+    fn is_call(&self, pending: &Pending) -> bool {
+        let known = &self.known[(pending.executed.address >> 1) as usize % KNOWN];
+        let opcode = known.opcode;
+        known.executed.address == pending.executed.address
+            && match known.isa {
+                Isa::A64 => isa::a64_access(opcode).operation == isa::Operation::SupervisorCall,
+                Isa::A32 => opcode >> 24 & 0xf == 0xf && opcode >> 28 != 0xf,
+                Isa::T32 => opcode >> 8 == 0xdf,
+                Isa::Rv32 | Isa::Rv64 => false,
+            }
     }
 
     /// Where the instruction leads, as far as it says so itself.
@@ -503,6 +517,9 @@ fn sub_isa(isa: isa::Isa) -> SubIsa {
     }
 }
 
+/// The exception type of a call.
+const CALL: u16 = 2;
+
 /// The exception type of A-profile.
 fn number(exception: &Exception) -> u16 {
     match (exception.kind, exception.class) {
@@ -511,14 +528,14 @@ fn number(exception: &Exception) -> u16 {
         (ExceptionKind::SError, _) => 4,
         (ExceptionKind::Irq, _) => 14,
         (ExceptionKind::Fiq, _) => 15,
-        (_, Some(0x11..=0x13 | 0x15..=0x17)) => 2,
+        (_, Some(0x11..=0x13 | 0x15..=0x17)) => CALL,
         (_, Some(0x20 | 0x21)) => 11,
         (_, Some(0x24 | 0x25)) => 12,
         (_, Some(0x22 | 0x26)) => 10,
         (_, Some(0x30..=0x33 | 0x38 | 0x3c)) => 6,
         (_, Some(0x34 | 0x35)) => 7,
         (_, Some(_)) => 3,
-        (_, None) if exception.call.is_some() => 2,
+        (_, None) if exception.call.is_some() => CALL,
         (_, None) => 3,
     }
 }
