@@ -9,7 +9,7 @@ use unspool_formats::astf::build::{
     Builder, Call, CallKind, Effect, Exception as Raised, Process, Redirection, State, Step as BuildStep,
 };
 use unspool_formats::astf::check::{Checker, Severity};
-use unspool_formats::astf::lower::{LOSSES, LowerOptions, Lowerer, coverage, header};
+use unspool_formats::astf::lower::{LOSSES, LowerOptions, Lowerer, Untold, coverage, header};
 use unspool_formats::astf::record::{Header, Level, Record, Storage};
 use unspool_formats::astf::{Access, Bytes, Extent, example, read, steps};
 use unspool_model::{
@@ -466,6 +466,45 @@ fn lower(steps: &[Step], level: Level, unit: TimeUnit, assumed: Context) -> Resu
     let records = lowerer.into_sink();
     assert_eq!(errors(&records), [""; 0]);
     Ok((records, losses))
+}
+
+/// What an emulator tells no address of is left out, by kind; all else is refused as ever.
+#[test]
+fn what_is_untold_is_left_out_by_kind() {
+    let options = LowerOptions { level: Some(Level::Basic), leave_out: true, ..LowerOptions::default() };
+    let facets = Coverage::of(&[Facet::Instructions, Facet::Opcodes, Facet::Accesses, Facet::Levels, Facet::Security]);
+    let lowered = |opcode: u32| {
+        let header = header(facets, TimeUnit::Unknown, &options).unwrap();
+        let sink = vec![header.to_bytes()];
+        let mut lowerer = Lowerer::new(sink, &header, facets, TimeUnit::Unknown, &options).unwrap();
+        let modes = Some(Modes { vector_length: 3, ..Modes::default() });
+        let context = Context { level: Some(0), security: Some(Security::NonSecure), modes, ..Context::default() };
+        lowerer.take(&step(Event::Context(context)))?;
+        for (address, opcode) in [(0x1000, NOP), (0x1004, opcode), (0x1008, opcode), (0x100c, NOP)] {
+            lowerer.take(&executed(address, opcode))?;
+        }
+        lowerer.finish()?;
+        let left_out: Vec<_> = lowerer.left_out().map(|one| (one.kind, one.count, one.first)).collect();
+        let lost = lowerer.losses().of(Loss::Instructions).count;
+        assert_eq!(errors(&lowerer.into_sink()), [""; 0]);
+        Ok::<_, SinkError>((left_out, lost))
+    };
+    let rows: &[(&str, u32, Option<Untold>)] = &[
+        ("a prefetch", PRFM, Some(Untold::Prefetches)),
+        ("an operation on caches", DC, Some(Untold::CacheMaintenance)),
+        ("a block", ZVA, Some(Untold::Zeroing)),
+        ("a vector, perhaps kept from memory by its predicate", LD1B, Some(Untold::Vectors)),
+        ("an exclusive store that failed", STXR, None),
+        ("no access at all", ADD, None),
+    ];
+    for (name, opcode, kind) in rows {
+        let expected: Vec<_> = kind.iter().map(|kind| (*kind, 2, 0x1004)).collect();
+        let count = 2 * expected.len() as u64;
+        assert_eq!(lowered(*opcode).unwrap(), (expected, count), "{name}");
+    }
+    for opcode in [LDR, STR, LDADD, CAS] {
+        assert!(lowered(opcode).unwrap_err().to_string().contains("has no address"), "{opcode:#x}");
+    }
 }
 
 /// A record in a few words.
