@@ -228,7 +228,7 @@ const RUN: usize = 1 << 14;
 fn compare(trace: &Path, setup: &Setup, core: u32, capture: &Path) -> Result<u64, String> {
     let (send, receive) = sync_channel::<Vec<Told>>(8);
     thread::scope(|scope| {
-        let expected = scope.spawn(|| expect(trace, setup.shows, core, send));
+        let expected = scope.spawn(move || expect(trace, setup.shows, core, &send));
         let compared = compare_with(capture, core, receive);
         let expected = expected.join().map_err(|_| "what reads the trace stopped".to_string())?;
         expected.and(compared)
@@ -284,7 +284,7 @@ fn compare_part(trace: &Path, setup: &Setup, core: u32, capture: &Path) -> Resul
 }
 
 /// Sends what is shown of a trace; who has seen enough hangs up.
-fn expect(trace: &Path, shows: Shows, core: u32, send: SyncSender<Vec<Told>>) -> Result<(), String> {
+fn expect(trace: &Path, shows: Shows, core: u32, send: &SyncSender<Vec<Told>>) -> Result<(), String> {
     let mut run = Vec::with_capacity(RUN);
     each_shown(trace, shows, core, &mut |one| {
         run.push(one);

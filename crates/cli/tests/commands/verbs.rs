@@ -448,7 +448,7 @@ fn help_is_at_hand() {
 /// A program that was recorded and encoded by unspool itself; its image is the program, with its symbols.
 #[test]
 fn the_recorded_example_has_the_names_of_its_program() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hello-qemu");
+    let path = example().with_file_name("hello-qemu");
     let told = unspool(&["decode", path.to_str().unwrap()]).expect(0, &["133 instructions in 36 ranges, 3 exceptions"]);
     for line in ["; taken -> 0x400120 <ways>", "-- exception 2 (call), return 0x00000000004001a8", "_start+0x30:"] {
         assert!(told.out.contains(line), "no {line:?} in {}", told.out);

@@ -12,6 +12,9 @@ const MAGIC: &[u8] = b"unspool record 1\n";
 /// The thread that blocks of code are told under.
 pub(super) const BLOCKS: u32 = u32::MAX;
 
+/// How the record of a thread that starts is known.
+pub(super) const START: u8 = 13;
+
 /// No chunk has more bytes.
 const MOST: u32 = 1 << 28;
 
@@ -110,7 +113,7 @@ pub(super) fn take_record(bytes: &mut &[u8]) -> Option<Record> {
             Record::Call { number }
         }
         12 => Record::Return { number: take_word(bytes)?.cast_signed(), result: take_word(bytes)?.cast_signed() },
-        13 => Record::Start,
+        START => Record::Start,
         14 => Record::End,
         _ => Record::Part { left_out: take_u16(bytes)? },
     })

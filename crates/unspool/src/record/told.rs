@@ -18,7 +18,7 @@ use unspool_model::{Branch, Direction, Event, Exception, ExceptionKind, Instruct
 pub use self::readings::Unsure;
 use self::readings::{Around, Readings};
 use super::Machine;
-use super::stream::{self, Record, damage, read_chunk, read_magic, take_code, take_record};
+use super::stream::{self, Record, START, damage, read_chunk, read_magic, take_code, take_record};
 
 /// Tells the steps of a stream.
 pub(super) struct Teller<R> {
@@ -188,7 +188,11 @@ impl<R: Read> Teller<R> {
     }
 
     fn records(&mut self, number: u32, mut bytes: &[u8], take: Take<'_>) -> io::Result<ControlFlow<()>> {
-        let mut thread = self.threads.remove(&number).unwrap_or_default();
+        let known = self.threads.remove(&number);
+        if known.is_none() && bytes.first().is_some_and(|first| first & 0xf != START) {
+            return Err(damage("a thread does something before it starts"));
+        }
+        let mut thread = known.unwrap_or_default();
         while !bytes.is_empty() {
             let record = take_record(&mut bytes).ok_or_else(|| damage("a record is damaged"))?;
             let flow = match record {

@@ -169,9 +169,12 @@ fn of_its_length(bytes: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
+    /// A name, an address, the bytes of instructions, and what they say.
+    type Row<'r> = (&'r str, u64, &'r [&'r [u8]], Option<Isa>);
+
     #[test]
     fn bytes_tell_the_instruction_set() {
-        let rows: &[(&str, u64, &[&[u8]], Option<Isa>)] = &[
+        let rows: &[Row<'_>] = &[
             ("an odd halfword", 0x8002, &[&[0, 0xf0, 0, 0xf8]], Some(Isa::T32)),
             ("a halfword", 0x8000, &[&[0, 0xf0, 0, 0xf8], &[0x70, 0x47]], Some(Isa::T32)),
             ("a word that is not long", 0x8000, &[&[0, 0, 0xa0, 0xe1]], Some(Isa::A32)),
