@@ -65,7 +65,9 @@ Examples:
   unspool record -o run.zstf -- ./riscv-program
 
 The emulator is QEMU in user mode: the package qemu-user of Debian 12 (QEMU 7.2) has it with plugins. It tells
-instructions, their opcodes, and where memory is accessed; not what is in memory or in registers.
+instructions, their opcodes, and where memory is accessed; not what is in memory or in registers, and not where prefetches,
+operations on caches and DC ZVA go: ASTF is written without those, and says how many. SVE and SME are switched off, since
+their accesses are not told; QEMU_CPU chooses another processor.
 Each thread is a trace of its own, OUT, OUT with .1 before its extension and so on; a Tarmac log has them all, as cores.
 A program that forks is recorded without its children.";
 

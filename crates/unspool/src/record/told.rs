@@ -189,7 +189,7 @@ impl<R: Read> Teller<R> {
 
     fn records(&mut self, number: u32, mut bytes: &[u8], take: Take<'_>) -> io::Result<ControlFlow<()>> {
         let known = self.threads.remove(&number);
-        if known.is_none() && bytes.first().is_some_and(|first| first & 0xf != START) {
+        if known.is_none() && bytes.first().is_none_or(|first| first & 0xf != START) {
             return Err(damage("a thread does something before it starts"));
         }
         let mut thread = known.unwrap_or_default();
