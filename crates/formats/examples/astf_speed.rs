@@ -102,7 +102,7 @@ fn levels() -> Outcome {
     for (storage, name, levels) in [(Storage::Lzma, "xz", [0, 1, 2, 3, 4]), (Storage::Zlib, "zlib", [1, 2, 3, 4, 6])] {
         for level in levels {
             for block_bytes in [1 << 20, 4 << 20, 16 << 20] {
-                let options = WriteOptions { threads: 2, level, block_bytes };
+                let options = WriteOptions { threads: 2, level, block_bytes, in_patterns: false };
                 let before = processor_seconds()?;
                 let path = save(name, storage, &trace, options)?;
                 let write = bytes / 1e6 / (processor_seconds()? - before);

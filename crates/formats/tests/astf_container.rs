@@ -49,7 +49,7 @@ impl Made {
 
 /// Blocks are small, so that a few records fill several.
 fn options(threads: usize) -> WriteOptions {
-    WriteOptions { threads, level: 1, block_bytes: 1 << 10 }
+    WriteOptions { threads, level: 1, block_bytes: 1 << 10, in_patterns: false }
 }
 
 fn written(header: &Header, records: &[Bytes], options: WriteOptions) -> Vec<u8> {
@@ -233,7 +233,9 @@ fn any_number_of_threads_writes_the_same() {
     let trace = trace(70_000);
     for made in [Made::Raw, Made::Xz, Made::Zlib] {
         for (level, block_bytes) in [(0, 1 << 16), (1, 1 << 20)] {
-            let file = |threads| written(&made.header(), &trace, WriteOptions { threads, level, block_bytes });
+            let file = |threads| {
+                written(&made.header(), &trace, WriteOptions { threads, level, block_bytes, in_patterns: false })
+            };
             let expected = file(1);
             for threads in [0, 2, 3, 8] {
                 assert!(file(threads) == expected, "{made:?} with {threads} threads, level {level}");

@@ -22,6 +22,7 @@ mod pull;
 mod sink;
 mod source;
 mod step;
+mod stretch;
 mod time;
 
 pub use coverage::{Coverage, Facet};
@@ -33,4 +34,5 @@ pub use step::{
     Access, Branch, Context, Direction, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Modes, RegisterWrite,
     Security, Step,
 };
+pub use stretch::{Stretch, StretchAccess};
 pub use time::TimeUnit;

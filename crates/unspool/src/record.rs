@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 
-use unspool_model::{Coverage, Facet, SourceError, Step, StepSource};
+use unspool_model::{Coverage, Facet, SourceError, Step, StepSource, Stretch};
 
 use self::launch::Launched;
 pub use self::machine::Machine;
@@ -109,6 +109,26 @@ pub enum RecordError {
     },
 }
 
+/// Takes what a program does.
+pub trait Listener {
+    /// The next step, of any thread.
+    fn step(&mut self, step: &Step) -> ControlFlow<()>;
+
+    /// A thread, by the number of its core, executed a stretch of code. False: its steps are wanted.
+    fn stretch(&mut self, _core: u32, _stretch: &Stretch<'_>) -> ControlFlow<(), bool> {
+        ControlFlow::Continue(false)
+    }
+}
+
+/// Who takes steps only.
+struct Steps<'t>(&'t mut dyn FnMut(&Step) -> ControlFlow<()>);
+
+impl Listener for Steps<'_> {
+    fn step(&mut self, step: &Step) -> ControlFlow<()> {
+        (self.0)(step)
+    }
+}
+
 /// A program that runs and is recorded. Who drops it before its end ends it.
 pub struct Recording {
     machine: Machine,
@@ -136,6 +156,12 @@ impl Recording {
         self.teller.as_ref().and_then(Teller::unsure)
     }
 
+    /// Tells all that it does, at once where it is what it did before. Is called once, in place of
+    /// [`each`](StepSource::each).
+    pub fn tell(&mut self, listener: &mut dyn Listener) -> Result<(), SourceError> {
+        self.teller.as_mut().map_or(Ok(()), |teller| teller.each(listener))
+    }
+
     /// Waits for its end.
     pub fn wait(mut self) -> std::io::Result<ExitStatus> {
         self.teller = None;
@@ -157,7 +183,7 @@ impl StepSource for Recording {
     }
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
-        self.teller.as_mut().map_or(Ok(()), |teller| teller.each(take))
+        self.teller.as_mut().map_or(Ok(()), |teller| teller.each(&mut Steps(take)))
     }
 }
 
@@ -193,7 +219,7 @@ impl<R: Read> StepSource for Stream<R> {
     }
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
-        self.0.each(take)
+        self.0.each(&mut Steps(take))
     }
 }
 

@@ -8,7 +8,6 @@
 mod sinks;
 
 use std::ffi::OsString;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
@@ -87,17 +86,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let usual = usual_format(recording.machine());
     let output = args.output.clone().unwrap_or_else(|| usual_name(&options, usual));
     let mut sinks = Sinks::new(&output, format_by_name(&output).unwrap_or(usual), recording.coverage());
-    let mut failed = None;
-    recording.each(&mut |step| match sinks.take(step) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(error) => {
-            failed = Some(error);
-            ControlFlow::Break(())
-        }
-    })?;
-    if let Some(error) = failed {
-        return Err(error);
-    }
+    recording.tell(&mut sinks)?;
+    sinks.result()?;
     if let Some(unsure) = recording.unsure() {
         let blocks = many(unsure.blocks as u64, "block");
         tell(format_args!("{blocks} of code, taken for T32, may be A32: the first is at {:#x}", unsure.first));

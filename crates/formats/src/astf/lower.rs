@@ -14,6 +14,7 @@ mod operand;
 mod raised;
 mod registers;
 mod state;
+mod stretch;
 mod tell;
 mod time;
 mod untold;
@@ -28,6 +29,7 @@ use unspool_model::{
 use self::raised::Syndrome;
 use self::registers::{Missing, Registers};
 use self::state::Known;
+use self::stretch::Forms;
 use self::tell::Open;
 use self::untold::Tally;
 pub use self::untold::{LeftOut, Untold};
@@ -151,6 +153,8 @@ pub struct Lowerer<S> {
     core: Option<u32>,
     hold: Hold,
     words: Words,
+    /// Records of stretches that came before.
+    forms: Forms,
     known: Known,
     /// The last context that was written.
     written: Option<State>,
@@ -205,6 +209,7 @@ impl<S: RecordSink> Lowerer<S> {
             core: None,
             hold: Hold::default(),
             words: Words::new(),
+            forms: Forms::default(),
             known: Known::new(options.assumed),
             written: None,
             time: None,

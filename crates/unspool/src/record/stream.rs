@@ -98,33 +98,38 @@ pub(super) fn damage(what: &str) -> io::Error {
 #[inline]
 pub(super) fn take_record(bytes: &mut &[u8]) -> Option<Record> {
     let first = take_byte(bytes)?;
-    let high = first >> 4;
-    Some(match first & 0xf {
-        0..=8 => take_access(bytes, first, 0)?,
-        9 => Record::Block { change: take_change(bytes, high)? },
-        10 if high == 0 => Record::Left { index: take_u16(bytes)? },
-        10 => {
+    match first & 0xf {
+        0..=8 => take_access(first, 0, bytes),
+        9 => Some(Record::Block { change: take_change(bytes, first >> 4)? }),
+        _ => take_rare(first, bytes),
+    }
+}
+
+#[inline]
+fn take_access(first: u8, early: u16, bytes: &mut &[u8]) -> Option<Record> {
+    let (high, length) = (first >> 4, first & 0xf);
+    let index = early + u16::from(take_byte(bytes)?);
+    Some(Record::Access { is_write: high & 8 != 0, size: high & 7, index, change: take_change(bytes, length)? })
+}
+
+#[cold]
+fn take_rare(first: u8, bytes: &mut &[u8]) -> Option<Record> {
+    Some(match (first & 0xf, first >> 4) {
+        (10, 0) => Record::Left { index: take_u16(bytes)? },
+        (10, _) => {
             let first = take_byte(bytes).filter(|first| first & 0xf <= 8)?;
-            take_access(bytes, first, 256)?
+            return take_access(first, 256, bytes);
         }
-        11 => {
+        (11, _) => {
             let number = take_word(bytes)?.cast_signed();
             *bytes = bytes.get(24..)?;
             Record::Call { number }
         }
-        12 => Record::Return { number: take_word(bytes)?.cast_signed(), result: take_word(bytes)?.cast_signed() },
-        START => Record::Start,
-        14 => Record::End,
+        (12, _) => Record::Return { number: take_word(bytes)?.cast_signed(), result: take_word(bytes)?.cast_signed() },
+        (START, _) => Record::Start,
+        (14, _) => Record::End,
         _ => Record::Part { left_out: take_u16(bytes)? },
     })
-}
-
-/// Takes what follows the first byte of an access, of an instruction so far into the block.
-#[inline]
-fn take_access(bytes: &mut &[u8], first: u8, ahead: u16) -> Option<Record> {
-    let index = ahead + u16::from(take_byte(bytes)?);
-    let change = take_change(bytes, first & 0xf)?;
-    Some(Record::Access { is_write: first & 0x80 != 0, size: first >> 4 & 7, index, change })
 }
 
 /// Takes one block of code off the front; `None`: it is damaged.

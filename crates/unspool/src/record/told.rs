@@ -13,12 +13,14 @@ use std::io::{self, Read};
 use std::ops::ControlFlow;
 
 use unspool_isa::{Kind, Operation, RiscvFlow, Xlen, facts, riscv_facts};
-use unspool_model::{Branch, Direction, Event, Exception, ExceptionKind, Instruction, Isa, SourceError, Step};
+use unspool_model::{
+    Branch, Direction, Event, Exception, ExceptionKind, Instruction, Isa, SourceError, Step, Stretch, StretchAccess,
+};
 
 pub use self::readings::Unsure;
 use self::readings::{Around, Readings};
-use super::Machine;
 use super::stream::{self, Record, START, damage, read_chunk, read_magic, take_code, take_record};
+use super::{Listener, Machine};
 
 /// Tells the steps of a stream.
 pub(super) struct Teller<R> {
@@ -46,6 +48,8 @@ struct Block {
     /// Those that read and write as one. With several threads the emulator tells that as a write.
     modifying: Vec<u16>,
     last: Last,
+    /// The address behind it.
+    behind: u64,
 }
 
 /// How a block goes on.
@@ -74,8 +78,10 @@ struct Thread {
     told: u64,
     address: u64,
     block: u64,
-    held: Option<Held>,
-    accesses: Vec<Touch>,
+    /// The block that was started, and what is special about it.
+    held: Option<usize>,
+    special: Option<Special>,
+    accesses: Vec<StretchAccess>,
     /// So many instructions of the next block are not told.
     left_out: u16,
     /// The instruction set that the last block leads to, if that does not depend on a register.
@@ -86,6 +92,12 @@ struct Thread {
 #[derive(Debug, Clone, Copy)]
 struct Held {
     id: usize,
+    special: Special,
+}
+
+/// What is special about it. Of most, nothing is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Special {
     left_out: usize,
     /// It was left: instructions before this one are complete.
     left: Option<u16>,
@@ -98,22 +110,13 @@ struct Call {
     result: Option<i64>,
 }
 
-/// An access.
-#[derive(Debug, Clone, Copy)]
-struct Touch {
-    index: u16,
-    size: u8,
-    is_write: bool,
-    address: u64,
-}
-
 /// Threads translate blocks at the same time: so many may have numbers that are ahead.
 const MOST_AHEAD: usize = 4096;
 
 /// No block accesses memory more often.
 const MOST_ACCESSES: usize = 1 << 20;
 
-type Take<'t> = &'t mut dyn FnMut(&Step) -> ControlFlow<()>;
+type Take<'t> = &'t mut dyn Listener;
 
 impl<R: Read> Teller<R> {
     pub(super) fn new(input: R, machine: Machine, limit: Option<u64>) -> Self {
@@ -198,7 +201,8 @@ impl<R: Read> Teller<R> {
             let flow = match record {
                 Record::Access { is_write, size, index, change } => {
                     thread.address = thread.address.wrapping_add(change);
-                    thread.accesses.push(Touch { index, size, is_write, address: thread.address });
+                    let direction = if is_write { Direction::Write } else { Direction::Read };
+                    thread.accesses.push(StretchAccess { index, size: 1 << size, direction, address: thread.address });
                     continue;
                 }
                 Record::Block { change } => {
@@ -206,16 +210,16 @@ impl<R: Read> Teller<R> {
                     self.start_block(&mut thread, take)?
                 }
                 Record::Left { index } => {
-                    thread.held = thread.held.map(|held| Held { left: Some(index), ..held });
+                    thread.special.get_or_insert_default().left = Some(index);
                     continue;
                 }
                 Record::Call { number } => {
                     let call = Some(Call { number, result: None });
-                    thread.held = thread.held.map(|held| Held { call, ..held });
+                    thread.special.get_or_insert_default().call = call;
                     continue;
                 }
                 Record::Return { result, .. } => {
-                    if let Some(call) = thread.held.as_mut().and_then(|held| held.call.as_mut()) {
+                    if let Some(call) = thread.special.as_mut().and_then(|special| special.call.as_mut()) {
                         call.result = Some(result);
                     }
                     continue;
@@ -247,52 +251,75 @@ impl<R: Read> Teller<R> {
     fn start_block(&mut self, thread: &mut Thread, take: Take<'_>) -> io::Result<ControlFlow<()>> {
         let unknown = || damage("a block is executed that was not told");
         let id = usize::try_from(thread.block).map_err(|_| unknown())?;
-        let left_out = usize::from(std::mem::take(&mut thread.left_out));
+        let left_out = usize::from(thread.left_out);
         let first = self.blocks.get(id).and_then(|block| block.instructions.get(left_out)).ok_or_else(unknown)?;
-        let next = first.address;
-        if self.finish(thread, Some(next), take).is_break() {
+        if self.finish(thread, Some(first.address), take).is_break() {
             return Ok(ControlFlow::Break(()));
         }
-        thread.held = Some(Held { id, left_out, left: None, call: None });
+        thread.held = Some(id);
+        if left_out > 0 {
+            (thread.left_out, thread.special) = (0, Some(Special { left_out, ..Special::default() }));
+        }
         Ok(ControlFlow::Continue(()))
     }
 
     /// Tells the block that is held; execution goes on at `next`.
     #[inline]
     fn finish(&mut self, thread: &mut Thread, next: Option<u64>, take: Take<'_>) -> ControlFlow<()> {
-        let Some(held) = thread.held.take() else { return ControlFlow::Continue(()) };
+        let Some(id) = thread.held.take() else { return ControlFlow::Continue(()) };
+        if let (Some(next), Some(block)) = (next, self.blocks.get(id))
+            && thread.special.is_none()
+            && thread.told > 0
+            && self.machine != Machine::Arm
+            && self.limit.saturating_sub(thread.told) > block.instructions.len() as u64
+            && let Some(branch) = block.way(next)
+        {
+            let (number, instructions, accesses) = (id, &block.instructions, &thread.accesses);
+            if take.stretch(thread.core, &Stretch { number, instructions, branch, accesses })? {
+                thread.told += block.instructions.len() as u64;
+                thread.accesses.clear();
+                return ControlFlow::Continue(());
+            }
+        }
+        self.tell(thread, id, next, take)
+    }
+
+    /// Tells the steps of a block.
+    fn tell(&mut self, thread: &mut Thread, id: usize, next: Option<u64>, take: Take<'_>) -> ControlFlow<()> {
+        let held = Held { id, special: thread.special.take().unwrap_or_default() };
+        let Special { left_out, call, .. } = held.special;
         if !self.readings.is_empty() {
             self.readings.settle(&mut self.blocks, &Around { thread, held: &held, next });
         }
-        let Some(block) = self.blocks.get(held.id) else { return ControlFlow::Continue(()) };
+        let Some(block) = self.blocks.get(id) else { return ControlFlow::Continue(()) };
         let step = &mut self.step;
         step.clear();
         step.core = thread.core;
         if thread.told == 0 {
             step.event = Event::Context(self.machine.context());
-            take(step)?;
+            take.step(step)?;
         }
         let ended = block.ended(&held, next, &thread.accesses);
         if self.machine == Machine::Arm {
-            thread.leads = block.leads().filter(|_| ended.is_straight && self.readings.is_settled(held.id));
+            thread.leads = block.leads().filter(|_| ended.is_straight && self.readings.is_settled(id));
         }
         let mut touches = thread.accesses.iter().peekable();
         let wanted = usize::try_from(self.limit.saturating_sub(thread.told)).unwrap_or(usize::MAX);
-        let count = ended.count.min(held.left_out.saturating_add(wanted));
+        let count = ended.count.min(left_out.saturating_add(wanted));
         let is_cut = count < ended.count || wanted == 0;
         for (index, instruction) in block.instructions.iter().enumerate().take(count) {
             step.clear();
             while let Some(touch) = touches.next_if(|touch| usize::from(touch.index) <= index) {
-                if !touch.is_write && block.exclusive.contains(&touch.index) {
+                let (is_write, size) = (touch.direction == Direction::Write, touch.size.into());
+                if !is_write && block.exclusive.contains(&touch.index) {
                     continue;
                 }
-                if touch.is_write && block.modifying.contains(&touch.index) && step.accesses().len() == 0 {
-                    step.access(Direction::Read, touch.address, 1 << touch.size);
+                if is_write && block.modifying.contains(&touch.index) && step.accesses().len() == 0 {
+                    step.access(Direction::Read, touch.address, size);
                 }
-                let direction = if touch.is_write { Direction::Write } else { Direction::Read };
-                step.access(direction, touch.address, 1 << touch.size);
+                step.access(touch.direction, touch.address, size);
             }
-            if index < held.left_out {
+            if index < left_out {
                 continue;
             }
             (step.core, step.place) = (thread.core, thread.told);
@@ -303,13 +330,13 @@ impl<R: Read> Teller<R> {
                 last.branch = ended.branch;
             }
             thread.told += 1;
-            take(step)?;
+            take.step(step)?;
         }
         thread.accesses.clear();
-        if is_cut || (held.call.is_none() && ended.is_straight) {
+        if is_cut || (call.is_none() && ended.is_straight) {
             return ControlFlow::Continue(());
         }
-        self.kernel(thread, held.call, next, take)
+        self.kernel(thread, call, next, take)
     }
 
     /// The kernel was called, or it sent the program elsewhere.
@@ -322,7 +349,7 @@ impl<R: Read> Teller<R> {
             if !note.is_empty() {
                 step.set_note(note);
             }
-            take(step)
+            take.step(step)
         };
         let note = match (call, next) {
             (Some(Call { number, result: Some(result) }), _) => format!("system call {number}: {result}"),
@@ -370,13 +397,27 @@ impl Block {
             (0..).zip(&instructions).filter(|(_, one)| is(one)).map(|(index, _)| index).collect()
         };
         let (exclusive, modifying) = (those(is_exclusive_store), those(is_modifying));
-        Self { instructions, exclusive, modifying, last }
+        Self { instructions, exclusive, modifying, last, behind: address }
+    }
+
+    /// What became of the last instruction, if execution goes on at `next` as the code has it; `None`: it may be otherwise.
+    #[inline]
+    fn way(&self, next: u64) -> Option<Option<Branch>> {
+        let taken = Some(Branch { taken: true, target: Some(next) });
+        match self.last {
+            _ if !self.exclusive.is_empty() || !self.modifying.is_empty() => None,
+            Last::Behind => (next == self.behind).then_some(None),
+            Last::Conditional(_) if next == self.behind => Some(Some(Branch { taken: false, target: None })),
+            Last::Conditional(target) | Last::Direct(target) => (next == target).then_some(taken),
+            Last::Indirect { is_conditional } => (!is_conditional || next != self.behind).then_some(taken),
+            Last::Call | Last::Trap => None,
+        }
     }
 
     /// How it ended, if execution goes on at `next`.
-    fn ended(&self, held: &Held, next: Option<u64>, touches: &[Touch]) -> Ended {
+    fn ended(&self, held: &Held, next: Option<u64>, touches: &[StretchAccess]) -> Ended {
         let whole = self.instructions.len();
-        if let Some(mark) = held.left {
+        if let Some(mark) = held.special.left {
             // The first that may have failed is the one that was not marked as complete; what follows was not executed.
             let failed = self.failed_behind(usize::from(mark), touches);
             return Ended { count: failed, branch: None, is_straight: false };
@@ -410,7 +451,7 @@ impl Block {
     }
 
     /// The instruction that was not complete, if those before `mark` were.
-    fn failed_behind(&self, mark: usize, touches: &[Touch]) -> usize {
+    fn failed_behind(&self, mark: usize, touches: &[StretchAccess]) -> usize {
         let seen = touches.iter().map(|touch| usize::from(touch.index)).max().unwrap_or(0).max(mark);
         let rest = self.instructions.iter().enumerate().skip(seen);
         rest.filter(|(_, instruction)| may_fail(instruction)).map(|(index, _)| index).next().unwrap_or(seen)

@@ -3,6 +3,7 @@
 //! steps of all threads ─▶ **a sink for each** ─▶ files; of a Tarmac log, one sink for all
 
 use std::ffi::OsString;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -10,7 +11,8 @@ use unspool::convert::Format;
 use unspool::formats::astf::{self, record::Level, record::Storage};
 use unspool::formats::tarmac::convert::Style;
 use unspool::formats::{stf, tarmac};
-use unspool::model::{Coverage, Losses, SinkError, Step, StepSink, TimeUnit};
+use unspool::model::{Coverage, Losses, SinkError, Step, StepSink, Stretch, TimeUnit};
+use unspool::record::Listener;
 
 use super::super::convert::{Lines, by_name, container_by_name, open_writer};
 use crate::target::Target;
@@ -21,6 +23,8 @@ pub(super) struct Sinks {
     format: Format,
     coverage: Coverage,
     sinks: Vec<Option<One>>,
+    /// Why there is no going on.
+    failed: Option<anyhow::Error>,
 }
 
 /// What was written.
@@ -46,12 +50,12 @@ enum Sink {
 
 impl Sinks {
     pub(super) fn new(path: &Path, format: Format, coverage: Coverage) -> Self {
-        Self { path: path.to_path_buf(), format, coverage, sinks: Vec::new() }
+        Self { path: path.to_path_buf(), format, coverage, sinks: Vec::new(), failed: None }
     }
 
     /// Takes a step of any thread.
     #[inline]
-    pub(super) fn take(&mut self, step: &Step) -> anyhow::Result<()> {
+    fn take(&mut self, step: &Step) -> anyhow::Result<()> {
         // A log has cores; other formats have one in a file.
         let at = if self.format == Format::Tarmac { 0 } else { step.core as usize };
         if let Some(Some(one)) = self.sinks.get_mut(at) {
@@ -60,6 +64,31 @@ impl Sinks {
         }
         self.open(at)?;
         self.take(step)
+    }
+
+    /// Takes a stretch of code of a thread that was heard of before, if its format has a way for that.
+    #[inline]
+    fn take_stretch(&mut self, core: u32, stretch: &Stretch<'_>) -> anyhow::Result<bool> {
+        let Some(Some(one)) = self.sinks.get_mut(core as usize) else { return Ok(false) };
+        let Sink::Astf(sink) = &mut one.sink else { return Ok(false) };
+        let is_taken = sink.take_stretch(stretch).map_err(|error| told(&one.path, error))?;
+        one.instructions += if is_taken { stretch.instructions.len() as u64 } else { 0 };
+        Ok(is_taken)
+    }
+
+    /// What ended it, if something did.
+    pub(super) fn result(&mut self) -> anyhow::Result<()> {
+        self.failed.take().map_or(Ok(()), Err)
+    }
+
+    fn or_end<T>(&mut self, taken: anyhow::Result<T>) -> ControlFlow<(), T> {
+        match taken {
+            Ok(taken) => ControlFlow::Continue(taken),
+            Err(error) => {
+                self.failed = Some(error);
+                ControlFlow::Break(())
+            }
+        }
     }
 
     #[cold]
@@ -88,6 +117,20 @@ impl Sinks {
     }
 }
 
+impl Listener for Sinks {
+    #[inline]
+    fn step(&mut self, step: &Step) -> ControlFlow<()> {
+        let taken = self.take(step);
+        self.or_end(taken)
+    }
+
+    #[inline]
+    fn stretch(&mut self, core: u32, stretch: &Stretch<'_>) -> ControlFlow<(), bool> {
+        let taken = self.take_stretch(core, stretch);
+        self.or_end(taken)
+    }
+}
+
 fn told(path: &Path, error: SinkError) -> anyhow::Error {
     match error {
         SinkError::Io(error) => anyhow!(error).context(format!("cannot write {}", path.display())),
@@ -106,13 +149,14 @@ impl Sink {
             Format::Astf => {
                 let options = astf::lower::LowerOptions {
                     level: Some(Level::Basic),
-                    storage: by_name(path).unwrap_or(Storage::Raw),
+                    storage: storage(path),
                     leave_out: true,
                     ..astf::lower::LowerOptions::default()
                 };
                 let header = astf::lower::header(coverage, unit, &options).map_err(refused)?;
                 let target = Target::open(path)?;
-                let writer = astf::write::Writer::new(target, &header, astf::write::WriteOptions::default())
+                let write = astf::write::WriteOptions { in_patterns: true, ..Default::default() };
+                let writer = astf::write::Writer::new(target, &header, write)
                     .with_context(|| format!("cannot write {}", path.display()))?;
                 let lowerer = astf::lower::Lowerer::new(writer, &header, coverage, unit, &options).map_err(refused)?;
                 Self::Astf(Box::new(lowerer))
@@ -175,6 +219,12 @@ impl Sink {
         };
         target?.keep()
     }
+}
+
+/// How records are stored: compressed, unless the name says otherwise. A second of a program has gigabytes of them.
+fn storage(path: &Path) -> Storage {
+    let is_raw = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("raw"));
+    by_name(path).filter(|storage| *storage != Storage::Raw || is_raw).unwrap_or(Storage::Zlib)
 }
 
 /// The file of a thread: the first has the name as it is, others a number before the extensions.

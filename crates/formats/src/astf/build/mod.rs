@@ -25,7 +25,7 @@ use super::record::{
     Trap, trap_type, xattr_mode,
 };
 use super::sanitize::Regime;
-use super::write::{WriteOptions, Writer};
+use super::write::{Pattern, WriteOptions, Writer};
 
 /// The largest exception class.
 const MOST_CLASS: u8 = 0x3f;
@@ -37,6 +37,12 @@ const MOST_BYTES: u16 = 256;
 pub trait RecordSink {
     /// Takes these records, in order.
     fn take(&mut self, records: &[Bytes]) -> io::Result<()>;
+
+    /// Takes the records of a pattern, with these addresses filled in.
+    fn take_pattern(&mut self, pattern: &mut Pattern, addresses: &[u64]) -> io::Result<()> {
+        pattern.fill(addresses);
+        self.take(pattern.records())
+    }
 }
 
 impl RecordSink for Vec<Bytes> {
@@ -50,11 +56,19 @@ impl<W: Write> RecordSink for Writer<W> {
     fn take(&mut self, records: &[Bytes]) -> io::Result<()> {
         self.write(records)
     }
+
+    fn take_pattern(&mut self, pattern: &mut Pattern, addresses: &[u64]) -> io::Result<()> {
+        self.pattern(pattern, addresses)
+    }
 }
 
 impl<S: RecordSink + ?Sized> RecordSink for &mut S {
     fn take(&mut self, records: &[Bytes]) -> io::Result<()> {
         (**self).take(records)
+    }
+
+    fn take_pattern(&mut self, pattern: &mut Pattern, addresses: &[u64]) -> io::Result<()> {
+        (**self).take_pattern(pattern, addresses)
     }
 }
 
@@ -301,6 +315,29 @@ impl<S: RecordSink> Builder<S> {
         }
         self.course.next = if self.level == Level::Basic && self.course.left { None } else { Some(next) };
         self.write(before)
+    }
+
+    /// May [`stretch`](Self::stretch) go on at `pc`?
+    #[inline]
+    pub(super) fn leads_to(&self, pc: u64) -> bool {
+        let is_supported = self.course.state.is_some_and(|state| !state.unsupported);
+        let is_here = self.course.next == Some(pc) && !self.course.left && self.regime.is_none();
+        is_supported && is_here && self.checker.leads_to(pc)
+    }
+
+    /// Does this record of an instruction break no rule wherever it may stand?
+    pub(super) fn is_certain(&mut self, record: &Bytes) -> bool {
+        self.checker.is_certain(record)
+    }
+
+    /// Writes instructions that follow each other and break no rule; execution goes on at `next`.
+    #[inline]
+    pub(super) fn stretch(&mut self, pattern: &mut Pattern, addresses: &[u64], next: u64) -> io::Result<()> {
+        if let Some(last) = pattern.records().last() {
+            self.course.next = Some(next);
+            self.checker.pass(pattern.records().len() as u64, last, next);
+        }
+        self.sink.take_pattern(pattern, addresses)
     }
 
     /// Nearly all instructions do what they always do, are told by one record, and break no rule.

@@ -153,6 +153,29 @@ impl Checker {
         is_usual
     }
 
+    /// May instructions that do what they always do be taken from `pc` on? Then [`pass`](Self::pass) takes them.
+    #[inline]
+    pub(super) fn leads_to(&self, pc: u64) -> bool {
+        self.is_between() && self.flow.leads_to(pc)
+    }
+
+    /// Takes instructions that did what they always do, each where the one before leads to, by their last one.
+    pub(super) fn pass(&mut self, count: u64, last: &Bytes, next: u64) {
+        self.records += count;
+        if let View::Instruction(view) = View::new(last) {
+            self.go_on(view);
+            self.flow.leave(view.pc(), Next::At(next));
+        }
+    }
+
+    /// Is this record one of an instruction that did what it always does, wherever it is? So is a branch that was taken to
+    /// where it leads.
+    pub(super) fn is_certain(&mut self, record: &Bytes) -> bool {
+        let View::Instruction(view) = View::new(record) else { return false };
+        let opcode = self.opcodes.of(view.iword());
+        opcode.is_usual(view) || opcode.is_taken(view)
+    }
+
     /// What is remembered, behind the Header.
     pub(super) fn mark(&self) -> Mark {
         Mark {
@@ -189,9 +212,14 @@ impl Checker {
     /// Nearly all records of a trace are such, so they are told apart from the others by a few comparisons.
     #[inline]
     fn is_usual(&mut self, record: InstructionView<'_>) -> bool {
+        self.leads_to(record.pc()) && self.opcodes.of(record.iword()).is_usual(record)
+    }
+
+    /// Nothing is owed, and nothing is open.
+    #[inline]
+    fn is_between(&self) -> bool {
         let is_calm = self.state.is_calm() && self.time.is_started() && self.owed == Owed::Nothing;
-        let is_between = !self.chain.is_open() && !self.strings.is_open();
-        is_calm && is_between && self.flow.leads_to(record.pc()) && self.opcodes.of(record.iword()).is_usual(record)
+        is_calm && !self.chain.is_open() && !self.strings.is_open()
     }
 
     /// What remains to be done of a usual instruction.

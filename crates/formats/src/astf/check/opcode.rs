@@ -135,6 +135,21 @@ impl Opcode {
         is_usual && record.xattr() == 0
     }
 
+    /// Is it a branch that was taken, and its record says nothing but that?
+    pub(super) fn is_taken(&self, record: InstructionView<'_>) -> bool {
+        let taken = Instruction {
+            is_branch: true,
+            ea_valid: true,
+            iword: record.iword(),
+            pc: record.pc(),
+            ea: record.ea(),
+            ..Instruction::default()
+        };
+        let is_branch = matches!(self.course, Course::Conditional | Course::Direct | Course::Indirect);
+        let leads = self.target(record.pc()).is_none_or(|target| target == record.ea());
+        is_branch && leads && record.get() == taken && is_sanitized(record.ea())
+    }
+
     /// It is known what it does with memory.
     pub(super) fn is_known(&self) -> bool {
         self.is_memoryless || self.access.operation != Operation::None

@@ -10,7 +10,7 @@ use super::super::access::{Access, Extent};
 use super::word::{Word, is_range_prefetch};
 
 /// Accesses do not go on from one of the smallest pages to the next.
-const PAGE: u64 = 1 << 12;
+pub(super) const PAGE: u64 = 1 << 12;
 
 /// The most that an access of a record has.
 const MOST_BYTES: u64 = 256;

@@ -284,7 +284,7 @@ impl<S: RecordSink> Lowerer<S> {
 
     /// An instruction was written.
     #[inline]
-    fn go_on(&mut self) {
+    pub(super) fn go_on(&mut self) {
         self.has_instruction = true;
         self.known.is_redirected = false;
         self.is_explained = false;
