@@ -1,4 +1,5 @@
-//! The arguments that the emulator hands over: `out=PATH`, `from=ADDRESS`, `from-code=OFFSET`, `skip=N`, `limit=N`.
+//! The arguments that the emulator hands over: `out=PATH`, `from=ADDRESS`, `from-code=OFFSET`, `skip=N`, `limit=N`,
+//! or `idle=on`.
 
 /// What to record, and where it goes.
 #[derive(Debug, Default)]
@@ -11,6 +12,8 @@ pub(crate) struct Options {
     pub(crate) skip: u64,
     /// So many instructions of each thread are recorded.
     pub(crate) limit: Option<u64>,
+    /// Nothing is recorded: every instruction and every access is told to us, and we do nothing. To measure against.
+    pub(crate) is_idle: bool,
 }
 
 /// An address.
@@ -34,11 +37,12 @@ impl Options {
                 "from" => options.from = Some(From::Address(number()?)),
                 "from-code" => options.from = Some(From::Code(number()?)),
                 "skip" => options.skip = number()?,
+                "idle" => options.is_idle = value == "on",
                 "limit" => options.limit = Some(number()?),
                 _ => return Err(format!("'{argument}': there is no such argument")),
             }
         }
-        if options.out.is_empty() {
+        if options.out.is_empty() && !options.is_idle {
             return Err("out=PATH is missing".into());
         }
         Ok(options)

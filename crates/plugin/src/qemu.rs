@@ -129,7 +129,8 @@ pub(crate) unsafe extern "C" fn qemu_plugin_install(
         return refuse("only programs of users are recorded, not systems");
     }
     match start(target, &words) {
-        Ok(session) => match SESSION.set(session) {
+        Ok(None) => idle(id),
+        Ok(Some(session)) => match SESSION.set(session) {
             Ok(()) => register(id),
             Err(_) => refuse("it is loaded twice"),
         },
@@ -137,10 +138,34 @@ pub(crate) unsafe extern "C" fn qemu_plugin_install(
     }
 }
 
-fn start(target: &str, words: &[&str]) -> Result<Session, String> {
+/// What is recorded; `None`: nothing is.
+fn start(target: &str, words: &[&str]) -> Result<Option<Session>, String> {
     let options = Options::read(words.iter().copied())?;
+    if options.is_idle {
+        return Ok(None);
+    }
     let recorder = Recorder::new(&options, target, move_up).map_err(|error| format!("{}: {error}", options.out))?;
-    Ok(Session { recorder, options, target: Target::of(target), next_block: AtomicU32::new(0) })
+    Ok(Some(Session { recorder, options, target: Target::of(target), next_block: AtomicU32::new(0) }))
+}
+
+fn idle(id: Id) -> c_int {
+    // SAFETY: the callback has the type that the interface has for it, and is there as long as the emulator.
+    unsafe { qemu_plugin_register_vcpu_tb_trans_cb(id, translated_idle) };
+    0
+}
+
+/// A block of code was translated, of which nothing is recorded.
+extern "C" fn translated_idle(_: Id, block: *mut QemuBlock) {
+    extern "C" fn executed(_: c_uint, _: *mut c_void) {}
+    extern "C" fn accessed(_: c_uint, _: u32, _: u64, _: *mut c_void) {}
+    // SAFETY: the emulator hands over a block, and answers about it and its instructions until we return.
+    unsafe {
+        for index in 0..qemu_plugin_tb_n_insns(block) {
+            let instruction = qemu_plugin_tb_get_insn(block, index);
+            qemu_plugin_register_vcpu_insn_exec_cb(instruction, executed, NO_REGISTERS, ptr::null_mut());
+            qemu_plugin_register_vcpu_mem_cb(instruction, accessed, NO_REGISTERS, BOTH, ptr::null_mut());
+        }
+    }
 }
 
 /// The program shares the numbers of open files with us: ours is one that it does not see come or go.

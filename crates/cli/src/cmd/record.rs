@@ -67,6 +67,7 @@ The emulator is QEMU in user mode: the package qemu-user of Debian 12 (QEMU 7.2)
 instructions, their opcodes, and where memory is accessed; not what is in memory or in registers, and not where prefetches,
 operations on caches and DC ZVA go: ASTF is written without those, and says how many. SVE and SME are switched off, since
 their accesses are not told; QEMU_CPU chooses another processor.
+ASTF is stored with zlib, unless the name says otherwise (.astf.xz, .astf.raw): raw records have 32 bytes each.
 Each thread is a trace of its own, OUT, OUT with .1 before its extension and so on; a Tarmac log has them all, as cores.
 A program that forks is recorded without its children.";
 

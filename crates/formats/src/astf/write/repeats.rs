@@ -249,16 +249,28 @@ impl Bits {
 }
 
 /// The code of a distance, with the bits behind it.
+#[inline]
 fn distance_code(distance: usize) -> Code {
     let from_zero = distance as u32 - 1;
     if from_zero < 4 {
-        return Code { bits: reversed(from_zero, 5), count: 5 };
+        return Code { bits: DISTANCES[from_zero as usize], count: 5 };
     }
     let top = 31 - from_zero.leading_zeros();
     let symbol = 2 * top + (from_zero >> (top - 1) & 1);
     let extra = from_zero & ((1 << (top - 1)) - 1);
-    Code { bits: reversed(symbol, 5) | extra << 5, count: 5 + top - 1 }
+    Code { bits: DISTANCES[symbol as usize] | extra << 5, count: 5 + top - 1 }
 }
+
+/// The codes of distances, without the bits behind them.
+const DISTANCES: [u32; 30] = {
+    let mut codes = [0; 30];
+    let mut symbol = 0;
+    while symbol < codes.len() {
+        codes[symbol] = reversed(symbol as u32, 5);
+        symbol += 1;
+    }
+    codes
+};
 
 /// Huffman codes have their highest bit first.
 const fn reversed(code: u32, count: u32) -> u32 {
