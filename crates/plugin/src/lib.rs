@@ -1,6 +1,6 @@
 //! Tells what a program does under QEMU: a plugin that the emulator loads, and `unspool record` reads.
 //!
-//! QEMU ─▶ callbacks ([`qemu`]) ─▶ **threads** ─▶ records ([`stream`]) ─▶ a socket or a file
+//! QEMU ─▶ callbacks (`qemu`) ─▶ **threads** ─▶ records (`stream`) ─▶ a socket or a file
 //!
 //! Knows nothing of instruction sets but where an access to memory can be, nor of trace formats. It depends on nothing,
 //! since it lives in the process of somebody else. Only QEMU on Linux has what it needs; elsewhere it is empty.
