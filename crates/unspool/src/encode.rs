@@ -47,6 +47,8 @@ pub struct Encoded {
     pub breaks: u64,
     /// Contexts of which nobody said the Exception level or the Security state: EL0 and Non-secure were taken.
     pub assumed_contexts: u64,
+    /// Contexts of which nobody said an identifier that is traced or compared: zero was taken.
+    pub assumed_identifiers: u64,
     /// Bytes of trace, without frames.
     pub trace_bytes: u64,
     /// Bytes that the buffers had no room for, or that were overwritten.
@@ -68,6 +70,9 @@ pub struct Encoder {
 impl Encoder {
     /// Makes the capture in this directory, which has to be new or empty.
     pub fn new(directory: &Path, options: EncodeOptions) -> Result<Self, SinkError> {
+        if let Some(reason) = options.settings.refusal() {
+            return Err(SinkError::Refused { place: None, reason });
+        }
         let output = Output::new(directory, options.formatted, options.buffer)?;
         Ok(Self { options, output, cores: Vec::new() })
     }
@@ -119,6 +124,7 @@ impl Encoder {
         encoded.instructions = self.cores.iter().map(|core| core.instructions).sum();
         encoded.breaks = self.cores.iter().map(|core| core.breaks).sum();
         encoded.assumed_contexts = self.cores.iter().map(|core| core.assumed_contexts).sum();
+        encoded.assumed_identifiers = self.cores.iter().map(|core| core.assumed_identifiers).sum();
         Ok(encoded)
     }
 }
@@ -140,11 +146,14 @@ struct Core {
     /// Instructions that an IT instruction makes conditional.
     in_it: u8,
     wfx_is_p0: bool,
+    /// Which identifiers are traced or compared: of contexts, of virtual contexts.
+    asks_for: (bool, bool),
     counts_time: bool,
     time: Option<u64>,
     instructions: u64,
     breaks: u64,
     assumed_contexts: u64,
+    assumed_identifiers: u64,
 }
 
 /// An instruction that waits for what follows it.
@@ -181,6 +190,7 @@ impl Core {
         Self {
             unit: Unit::new(&settings),
             wfx_is_p0: settings.config().wfx_is_p0,
+            asks_for: (settings.asks_for_context_ids(), settings.asks_for_vmids()),
             settings,
             id,
             image: Image::default(),
@@ -196,6 +206,7 @@ impl Core {
             instructions: 0,
             breaks: 0,
             assumed_contexts: 0,
+            assumed_identifiers: 0,
         }
     }
 
@@ -463,6 +474,9 @@ impl Core {
         (self.context_is_new, self.is_aarch64) = (false, is_aarch64);
         let is_told = self.context.level.is_some() && self.context.security.is_some();
         self.assumed_contexts += u64::from(!is_told);
+        let is_missing =
+            (self.asks_for.0 && self.context.process.is_none()) || (self.asks_for.1 && self.context.vmid.is_none());
+        self.assumed_identifiers += u64::from(is_missing);
         let security = match self.context.security {
             Some(Security::Secure) => PacketSecurity::Secure,
             Some(Security::Root) => PacketSecurity::Root,

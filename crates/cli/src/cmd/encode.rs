@@ -31,7 +31,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "CAPTURE")]
     output: PathBuf,
 
-    /// How the trace unit is programmed: lines NAME=VALUE with names of registers, and protocol, source_addresses and seed
+    /// How the trace unit is programmed: lines NAME=VALUE with names of registers, and protocol, source_addresses, seed and
+    /// q_seed
     #[arg(long, value_name = "FILE")]
     unit: Option<PathBuf>,
 
@@ -70,6 +71,10 @@ pub(crate) struct Args {
     /// With TRCIDR8 other than zero: guess branches, from this seed
     #[arg(long, value_name = "SEED", value_parser = number_u64)]
     guess: Option<u64>,
+
+    /// Say of some stretches only how many instructions they had: Q elements (TRCCONFIGR.QE, TRCIDR0.QSUPP), from this seed
+    #[arg(long, value_name = "SEED", value_parser = number_u64)]
+    q_elements: Option<u64>,
 
     /// Put the trace into frames, all cores into one buffer
     #[arg(long)]
@@ -152,6 +157,9 @@ impl From<Architecture> for Protocol {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let settings = settings(args)?;
+    for (register, what) in settings.unmodelled() {
+        tell(format_args!("{register} asks for what the trace unit model does not do: {what}"));
+    }
     let options = OpenSteps { source: args.source.clone(), codes: args.images.load()?, ..OpenSteps::default() };
     let mut steps = open_steps(&args.input, &options)?;
     let (formatted, time_unit) = (args.formatted, steps.time_unit());
@@ -180,6 +188,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if encoded.assumed_contexts > 0 {
         let contexts = many(encoded.assumed_contexts, "context");
         tell(format_args!("{contexts} without Exception level or Security state: EL0 and Non-secure were taken"));
+    }
+    if encoded.assumed_identifiers > 0 {
+        let contexts = many(encoded.assumed_identifiers, "context");
+        tell(format_args!("{contexts} without an identifier that is traced or compared: zero was taken"));
     }
     if encoded.lost_bytes > 0 || encoded.interrupts > 0 {
         let (lost, asked) = (many(encoded.lost_bytes, "byte"), many(encoded.interrupts, "interrupt"));
@@ -225,10 +237,9 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
     };
     let mut settings = Settings::new(args.protocol.map_or(said, Protocol::from));
     settings.source_addresses = args.source_addresses || value("source_addresses").is_some_and(|value| value != "0");
-    settings.guess_seed = match value("seed") {
-        Some(seed) => Some(number_u64(seed).map_err(anyhow::Error::msg)?),
-        None => args.guess,
-    };
+    let seed = |key: &str| value(key).map(|seed| number_u64(seed).map_err(anyhow::Error::msg)).transpose();
+    settings.guess_seed = seed("seed")?.or(args.guess);
+    settings.q_seed = seed("q_seed")?.or(args.q_elements);
     for (name, text) in lines.iter().filter(|(name, _)| !is_option(name)) {
         let number = number_u64(text).map_err(anyhow::Error::msg).with_context(|| format!("register {name}"))?;
         set(&mut settings, name, number)?;
@@ -239,16 +250,21 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
         (args.cycle_counts, 1 << 4),
         (args.context_ids, 0b11 << 6),
         (args.branch_broadcast, 1 << 3),
+        (args.q_elements.is_some(), 0b11 << 13),
     ];
     let flags = flags.iter().filter(|(is_set, _)| *is_set).fold(0, |bits, (_, bit)| bits | bit);
     let configr = settings.get("TRCCONFIGR").unwrap_or(1) | flags;
     set(&mut settings, "TRCCONFIGR", configr)?;
+    if args.q_elements.is_some() {
+        let can = settings.get("TRCIDR0").unwrap_or(0) | 0b11 << 15;
+        set(&mut settings, "TRCIDR0", can)?;
+    }
     args.registers.iter().try_for_each(|(name, value)| set(&mut settings, name, *value))?;
     Ok(settings)
 }
 
 fn is_option(name: &str) -> bool {
-    ["protocol", "source_addresses", "seed"].iter().any(|option| name.eq_ignore_ascii_case(option))
+    ["protocol", "source_addresses", "seed", "q_seed"].iter().any(|option| name.eq_ignore_ascii_case(option))
 }
 
 fn set(settings: &mut Settings, name: &str, value: u64) -> anyhow::Result<()> {

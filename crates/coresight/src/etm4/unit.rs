@@ -8,8 +8,13 @@
 //! Specification: Arm IHI 0064 (ETMv4) and DDI 0487 (ETE).
 
 mod addresses;
+mod comparators;
+mod elements;
 mod guess;
+mod limits;
 mod pending;
+mod q;
+mod resources;
 mod settings;
 mod stack;
 #[cfg(test)]
@@ -21,18 +26,16 @@ use alloc::vec::Vec;
 use self::addresses::Addresses;
 use self::guess::Guesses;
 use self::pending::PendingAtoms;
+use self::q::Stretches;
 pub use self::settings::Settings;
 use self::stack::ReturnStack;
-use self::view::View;
+use self::view::{Seen, View};
 use super::element::Target;
-use super::packet::{Context, CycleCount, ExceptionAddress, FewAtoms, Packet, Security, SubIsa, TraceInfo};
+use super::packet::{Context, ExceptionAddress, Packet, Security, SubIsa, TraceInfo};
 use super::{Config, Version};
 
 /// The exception type of a PE that halts for a debugger.
 pub const DEBUG_HALT: u16 = 1;
-
-/// Cycles that a packet can count.
-const MOST_CYCLES: u64 = (1 << 20) - 1;
 
 /// What an instruction is to a trace unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,9 +75,13 @@ pub struct Executed {
 /// A trace unit at work. Its bytes are taken with [`take`](Self::take).
 #[derive(Debug, Clone)]
 pub struct Unit {
-    settings: Settings,
     config: Config,
     is_ete: bool,
+    sync_period: Option<u64>,
+    times_all: bool,
+    cycle_threshold: u32,
+    broadcasts: bool,
+    source_addresses: bool,
     out: Vec<u8>,
     /// Bytes that were taken already.
     taken: u64,
@@ -83,7 +90,11 @@ pub struct Unit {
     stack: ReturnStack,
     view: View,
     guesses: Guesses,
+    stretches: Stretches,
+    /// What is traced of the context.
     context: Context,
+    /// All of it: comparators may ask for what is not traced.
+    whole_context: Context,
     /// What the trace said last.
     told_context: Option<Context>,
     /// The next instruction wants a closer look.
@@ -110,10 +121,15 @@ impl Unit {
     /// A trace unit that starts.
     pub fn new(settings: &Settings) -> Self {
         let config = settings.config();
+        let context = Context { el: 0, aarch64: true, security: Security::NonSecure, vmid: None, context_id: None };
         Self {
-            settings: settings.clone(),
             config,
             is_ete: matches!(config.version, Version::Ete(_)),
+            sync_period: settings.sync_period(),
+            times_all: settings.times_all() && config.timestamps,
+            cycle_threshold: settings.cycle_threshold(),
+            broadcasts: settings.broadcasts(),
+            source_addresses: settings.source_addresses,
             out: Vec::new(),
             taken: 0,
             atoms: PendingAtoms::default(),
@@ -121,7 +137,9 @@ impl Unit {
             stack: ReturnStack::default(),
             view: View::new(settings),
             guesses: Guesses::new(settings.guess_seed, config.max_speculation),
-            context: Context { el: 0, aarch64: true, security: Security::NonSecure, vmid: None, context_id: None },
+            stretches: Stretches::new(settings),
+            context,
+            whole_context: context,
             told_context: None,
             attention: true,
             is_on: false,
@@ -159,6 +177,7 @@ impl Unit {
         let vmid = fits(context.vmid, self.config.vmids, self.config.vmid_bytes);
         let context_id = fits(context.context_id, self.config.context_ids, self.config.context_id_bytes);
         self.context = Context { vmid, context_id, ..context };
+        self.whole_context = context;
         self.attention = true;
     }
 
@@ -176,12 +195,14 @@ impl Unit {
 
     /// An exception was taken: execution ran up to the return address and goes on at the next instruction.
     pub fn exception(&mut self, number: u16, return_address: Target) {
-        if self.needs_address && self.is_on && !self.view.shows(return_address, &self.context) {
+        if self.needs_address && self.is_on && !self.view.shows(return_address, &self.whole_context) {
             self.turn_off();
         }
         if !self.is_on {
             return;
         }
+        self.stretches.arrive(return_address);
+        self.flush_q();
         if self.needs_address && self.config.return_stack {
             // One packet for target and return address would do, but the reference decoder pops its return stack then.
             self.address_is_forced = true;
@@ -189,7 +210,7 @@ impl Unit {
         }
         let is_target_too = self.needs_address;
         let address = if is_target_too { ExceptionAddress::TargetAndReturn } else { ExceptionAddress::Return };
-        self.flush_atoms();
+        self.flush();
         self.emit(&Packet::Exception { number, address, fault_pending: None });
         // An exception packet cannot be told apart from its address: nothing may come between them.
         self.address(return_address, is_target_too);
@@ -220,10 +241,15 @@ impl Unit {
 
     /// Events 0 to 3 happened, bits 0 to 3.
     pub fn event(&mut self, mask: u8) {
-        if mask & 15 != 0 {
-            self.flush_atoms();
-            self.emit(&Packet::Event { mask: mask & 15 });
+        if mask & 15 == 0 {
+            return;
         }
+        if !self.is_on {
+            // Readers pass over all that is before the first synchronisation.
+            self.synchronise();
+        }
+        self.flush();
+        self.emit(&Packet::Event { mask: mask & 15 });
     }
 
     /// It is this late.
@@ -247,16 +273,33 @@ impl Unit {
     #[inline(never)]
     fn attend(&mut self, at: Target) -> bool {
         let goes_on = self.is_on && self.in_block;
-        if self.view.filters() && !self.view.look(at, &self.context) && !goes_on {
+        let nothing = Seen { is_shown: true, events: 0, asks_for_time: false };
+        let seen = if self.view.watches() { self.view.look(at, &self.whole_context) } else { nothing };
+        if !seen.is_shown && !goes_on {
             self.turn_off();
+            self.event(seen.events);
             return false;
         }
-        if goes_on {
-            return true;
+        self.time_due |= seen.asks_for_time && self.time.is_some_and(|time| time != self.told_time);
+        if !goes_on {
+            self.start_block(at);
+        }
+        self.event(seen.events);
+        if self.stretches.is_open() {
+            self.go_on_untold(at);
+        }
+        self.attention = self.view.watches() || self.stretches.is_open();
+        true
+    }
+
+    /// Says where a block is, and what else there is to say there.
+    fn start_block(&mut self, at: Target) {
+        if self.stretches.arrive(at) {
+            self.flush_q();
         }
         self.synchronise();
         if !self.is_on {
-            self.flush_atoms();
+            self.flush();
             self.emit(&Packet::TraceOn);
             self.is_on = true;
             // Readers forget the context here.
@@ -264,8 +307,19 @@ impl Unit {
         }
         self.find(at);
         self.tell_time();
-        self.attention = self.view.filters();
-        true
+        if self.stretches.are_made() && self.stretches.starts() {
+            self.flush();
+            self.stretches.open();
+        }
+    }
+
+    /// An instruction that a Q element may stand for.
+    fn go_on_untold(&mut self, at: Target) {
+        if self.view.may_be_in_q(at, &self.whole_context) {
+            self.stretches.instruction();
+        } else {
+            self.flush_q();
+        }
     }
 
     /// Gives readers a place to start, if it is time for that.
@@ -283,7 +337,7 @@ impl Unit {
             info: Some(u32::from(counts)),
             key: None,
             speculation: speculates.then_some(self.guesses.outstanding()),
-            cycle_threshold: counts.then_some(self.settings.cycle_threshold()),
+            cycle_threshold: counts.then_some(self.cycle_threshold),
         }));
         self.addresses = Addresses::default();
         self.told_context = None;
@@ -296,20 +350,23 @@ impl Unit {
 
     /// Tells where execution is and in which context, as far as that does not follow from what was told.
     fn find(&mut self, at: Target) {
+        if self.stretches.is_open() && self.told_context != Some(self.context) {
+            self.flush_q();
+        }
         let moved = self.told_context != Some(self.context);
         if !self.needs_address {
             if moved {
-                self.flush_atoms();
+                self.flush();
                 self.emit(&Packet::Context(Some(self.context)));
                 self.told_context = Some(self.context);
             }
             return;
         }
         // The reference decoder does not ask its return stack before a source address.
-        let may_be_spared = !self.address_is_forced && !moved && !self.settings.source_addresses;
+        let may_be_spared = !self.address_is_forced && !moved && !self.source_addresses;
         let is_spared = may_be_spared && self.stack.pop_if(at);
         if !is_spared {
-            self.flush_atoms();
+            self.flush();
             self.address(at, true);
         }
         (self.needs_address, self.address_is_forced) = (false, false);
@@ -327,26 +384,18 @@ impl Unit {
         }
     }
 
-    fn tell_time(&mut self) {
-        if !core::mem::take(&mut self.time_due) || !self.config.timestamps {
-            return;
-        }
-        let Some(time) = self.time else { return };
-        self.flush_atoms();
-        let bits = u64::BITS - (time ^ self.told_time).leading_zeros();
-        let bits = if bits > 56 { 64 } else { bits.max(1).div_ceil(7) * 7 };
-        let value = if bits == 64 { time } else { time & ((1 << bits) - 1) };
-        let cycles = self.config.cycle_counting.then_some(self.cycles.min(MOST_CYCLES) as u32);
-        self.emit(&Packet::Timestamp { value, bits: bits as u8, cycles });
-        self.told_time = time;
-    }
-
     /// A P0 instruction.
     fn p0(&mut self, executed: &Executed) {
         self.in_block = false;
+        if self.stretches.are_made() {
+            self.attention = true;
+            if self.is_untold(executed) {
+                return;
+            }
+        }
         let is_branch = executed.class != Class::Barrier;
         let taken = executed.taken || !is_branch;
-        if self.settings.source_addresses && taken && is_branch && self.is_ete {
+        if self.source_addresses && taken && is_branch && self.is_ete {
             self.source_address(executed);
         } else if self.guesses.are_made() {
             // A call that is guessed wrong would be on the reader's return stack.
@@ -360,13 +409,21 @@ impl Unit {
         self.after_p0();
     }
 
+    /// Does a Q element stand for this P0 instruction? Returns from exceptions are always told.
+    fn is_untold(&mut self, executed: &Executed) -> bool {
+        if executed.class == Class::ExceptionReturn {
+            self.flush_q();
+        }
+        self.stretches.block();
+        self.stretches.is_open()
+    }
+
     fn after_p0(&mut self) {
-        if self.config.cycle_counting && self.cycles >= u64::from(self.settings.cycle_threshold()) {
+        if self.config.cycle_counting && self.cycles >= u64::from(self.cycle_threshold) {
             self.count_cycles();
         }
-        let is_late = self.settings.sync_period.is_some_and(|period| self.written() - self.synced_at >= period);
-        let time_passed =
-            self.settings.times_all && self.config.timestamps && self.time.is_some_and(|time| time != self.told_time);
+        let is_late = self.sync_period.is_some_and(|period| self.written() - self.synced_at >= period);
+        let time_passed = self.times_all && self.time.is_some_and(|time| time != self.told_time);
         if is_late || time_passed {
             self.sync_due |= is_late;
             self.time_due |= time_passed;
@@ -377,8 +434,8 @@ impl Unit {
     /// A branch was taken: what has to be told of its target?
     #[inline]
     fn branch(&mut self, executed: &Executed) {
-        if self.settings.broadcasts() {
-            self.broadcast(executed.address);
+        if self.broadcasts {
+            self.broadcast(Target { address: executed.address, isa: executed.isa });
         }
         if executed.link && self.config.return_stack && !self.in_broadcast {
             let address = executed.address.wrapping_add(u64::from(executed.length));
@@ -390,7 +447,7 @@ impl Unit {
             Class::Indirect => (self.needs_address, self.address_is_forced) = (true, executed.link),
             Class::ExceptionReturn => {
                 if !self.is_ete {
-                    self.flush_atoms();
+                    self.flush();
                     self.emit(&Packet::ExceptionReturn);
                 }
                 self.time_due = true;
@@ -403,9 +460,9 @@ impl Unit {
     }
 
     /// Does every taken branch here tell its target? The return stack is of no use then.
-    fn broadcast(&mut self, address: u64) {
+    fn broadcast(&mut self, at: Target) {
         let was_in = self.in_broadcast;
-        self.in_broadcast = self.view.broadcasts_at(address, &self.context);
+        self.in_broadcast = self.view.broadcasts_at(at, &self.whole_context);
         if self.in_broadcast && !was_in {
             self.stack.clear();
         }
@@ -414,67 +471,6 @@ impl Unit {
     /// Where execution goes on follows from nothing that was told.
     fn go_anywhere(&mut self) {
         (self.needs_address, self.address_is_forced, self.in_block, self.attention) = (true, true, false, true);
-    }
-
-    /// A taken branch by its own address: the branches before it, which were not taken, need no atoms.
-    fn source_address(&mut self, executed: &Executed) {
-        // A P0 element that was counted has to be told.
-        if !self.guesses.are_made() {
-            self.atoms.forget_not_taken();
-        }
-        self.flush_atoms();
-        let address = self.addresses.shortest(Target { address: executed.address, isa: executed.isa });
-        self.emit(&Packet::SourceAddress(address));
-        self.guesses.element(1);
-    }
-
-    /// An atom, perhaps guessed wrong at first.
-    #[inline(never)]
-    fn guess(&mut self, taken: bool, conditional: bool) {
-        let guess = self.guesses.next(conditional);
-        self.push_atom(taken != guess.is_wrong);
-        (0..guess.junk).for_each(|at| self.push_atom(guess.junk_atoms >> at & 1 == 1));
-        if guess.junk > 0 {
-            self.flush_atoms();
-            self.emit(&Packet::CancelFormat1 { count: guess.junk, mispredict: guess.is_wrong });
-            self.guesses.cancel(guess.junk);
-        } else if guess.is_wrong {
-            self.flush_atoms();
-            self.emit(&Packet::Mispredict(FewAtoms::None));
-        }
-        if guess.commits {
-            let some = self.guesses.some();
-            self.commit(some);
-        }
-    }
-
-    fn push_atom(&mut self, taken: bool) {
-        self.atoms.push(taken, &mut self.out);
-        self.guesses.element(1);
-    }
-
-    fn commit(&mut self, count: u32) {
-        self.flush_atoms();
-        if count > 0 {
-            self.emit(&Packet::Commit { count });
-            self.guesses.commit(count);
-        }
-    }
-
-    fn count_cycles(&mut self) {
-        // A packet of its own commits: not every reader takes the commit count of a cycle count.
-        self.commit(self.guesses.outstanding());
-        let above = self.cycles - u64::from(self.settings.cycle_threshold());
-        let count = match (above, self.config.commit_mode_1) {
-            (0..=3, true) => CycleCount::Format3 { commit: 0, cycles: above as u8 },
-            (4..=15, true) => CycleCount::Format2 { near_maximum: false, commit: 0, cycles: above as u8 },
-            (_, is_mode_1) => {
-                let cycles = (above <= MOST_CYCLES).then_some(above as u32);
-                CycleCount::Format1 { commit: (!is_mode_1).then_some(0), cycles }
-            }
-        };
-        self.emit(&Packet::CycleCount(count));
-        self.cycles = 0;
     }
 
     fn turn_off(&mut self) {
@@ -486,8 +482,10 @@ impl Unit {
         self.go_anywhere();
     }
 
-    fn flush_atoms(&mut self) {
+    /// What came before is told before what comes now. There are never both.
+    fn flush(&mut self) {
         self.atoms.flush(&mut self.out);
+        self.flush_q();
     }
 
     fn written(&self) -> u64 {

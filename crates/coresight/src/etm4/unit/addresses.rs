@@ -18,6 +18,11 @@ impl Addresses {
         address
     }
 
+    /// Does this need no more than 32 new bits?
+    pub(super) fn is_near(&self, at: Target) -> bool {
+        self.0.contains(&at) || (at.address ^ self.0[0].address) >> 32 == 0
+    }
+
     /// The shorter of the long forms.
     pub(super) fn long(&mut self, at: Target) -> Address {
         let address = long(at, self.0[0].address);

@@ -71,12 +71,15 @@ impl Guesses {
         Guess { is_wrong, junk, junk_atoms: random >> 16, commits: random >> 24 & 3 == 0 }
     }
 
-    /// xorshift64*.
     fn random(&mut self) -> u64 {
-        let Some(state) = &mut self.state else { return 0 };
-        *state ^= *state >> 12;
-        *state ^= *state << 25;
-        *state ^= *state >> 27;
-        state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 8
+        self.state.as_mut().map_or(0, random)
     }
+}
+
+/// xorshift64*. The state is never zero.
+pub(super) fn random(state: &mut u64) -> u64 {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 8
 }

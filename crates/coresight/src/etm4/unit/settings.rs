@@ -1,13 +1,12 @@
 //! How a trace unit is programmed: register values, and what no register says.
 
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::Protocol;
 use crate::etm4::config::field;
 use crate::etm4::{Config, Profile, Registers};
-
-/// How many address comparators there can be.
-pub(super) const COMPARATORS: usize = 16;
 
 /// The registers of a trace unit, and how it behaves where the architecture leaves that open.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,25 +14,18 @@ pub struct Settings {
     /// ETE or ETMv4.
     pub protocol: Protocol,
     registers: Registers,
-    /// The values as they were set, in order.
-    all: Vec<(&'static str, u64)>,
-    pub(super) sync_period: Option<u64>,
-    /// TRCTSCTLR selects an event that is always there: a timestamp as often as the time changes.
-    pub(super) times_all: bool,
-    cycle_threshold: u32,
-    pub(super) broadcast_control: u32,
-    pub(super) view_control: u32,
-    pub(super) include_exclude: u32,
-    pub(super) start_stop: u32,
-    pub(super) comparators: [(u64, u64); COMPARATORS],
+    /// The values in the order in which they were set first.
+    all: Vec<(String, u64)>,
     /// Taken branches are told by their own address (ETE).
     pub source_addresses: bool,
     /// With TRCIDR8 other than zero: guesses are made from this seed.
     pub guess_seed: Option<u64>,
+    /// With TRCCONFIGR.QE other than zero: Q elements are made from this seed.
+    pub q_seed: Option<u64>,
 }
 
 /// Registers of a trace unit that just traces.
-const USUAL: &[(&str, u64)] = &[
+const USUAL: [(&str, u64); 11] = [
     ("TRCCONFIGR", 0x1),
     ("TRCTRACEIDR", 0x10),
     ("TRCIDR0", 0x2800_0ea1),
@@ -49,101 +41,50 @@ const USUAL: &[(&str, u64)] = &[
 /// By these an ETE is known, and an ETMv4.
 const ETE: [(&str, u64); 3] = [("TRCDEVARCH", 0x4770_5a13), ("TRCIDR1", 0x4100_fff0), ("TRCIDR2", 0xc000_1088)];
 const ETM4: [(&str, u64); 3] = [("TRCDEVARCH", 0x4770_4a13), ("TRCIDR1", 0x4100_f424), ("TRCIDR2", 0x0000_1088)];
-/// Names of the comparators' registers.
-const ACVR: [&str; COMPARATORS] = [
-    "TRCACVR0",
-    "TRCACVR1",
-    "TRCACVR2",
-    "TRCACVR3",
-    "TRCACVR4",
-    "TRCACVR5",
-    "TRCACVR6",
-    "TRCACVR7",
-    "TRCACVR8",
-    "TRCACVR9",
-    "TRCACVR10",
-    "TRCACVR11",
-    "TRCACVR12",
-    "TRCACVR13",
-    "TRCACVR14",
-    "TRCACVR15",
-];
-const ACATR: [&str; COMPARATORS] = [
-    "TRCACATR0",
-    "TRCACATR1",
-    "TRCACATR2",
-    "TRCACATR3",
-    "TRCACATR4",
-    "TRCACATR5",
-    "TRCACATR6",
-    "TRCACATR7",
-    "TRCACATR8",
-    "TRCACATR9",
-    "TRCACATR10",
-    "TRCACATR11",
-    "TRCACATR12",
-    "TRCACATR13",
-    "TRCACATR14",
-    "TRCACATR15",
+/// Other registers that the model knows.
+const OTHERS: [&str; 4] = ["TRCDEVARCH", "TRCEVENTCTL0R", "TRCEVENTCTL1R", "TRCQCTLR"];
+/// Registers that there are several of: the first number and how many there can be.
+const NUMBERED: [(&str, usize, usize); 10] = [
+    ("TRCIDR", 0, 14),
+    ("TRCACVR", 0, 16),
+    ("TRCACATR", 0, 16),
+    ("TRCCIDCVR", 0, 8),
+    ("TRCCIDCCTLR", 0, 2),
+    ("TRCVMIDCVR", 0, 8),
+    ("TRCVMIDCCTLR", 0, 2),
+    ("TRCRSCTLR", 2, 32),
+    ("TRCSSCCR", 0, 8),
+    ("TRCSSCSR", 0, 8),
 ];
 
 impl Settings {
     /// A trace unit that traces everything, with nothing but what the program flow needs. Protocols other than ETE are
     /// taken for ETMv4.
     pub fn new(protocol: Protocol) -> Self {
-        let mut settings = Self {
-            protocol,
-            registers: Registers::default(),
-            all: Vec::new(),
-            sync_period: None,
-            times_all: false,
-            cycle_threshold: 0,
-            broadcast_control: 0,
-            view_control: 0,
-            include_exclude: 0,
-            start_stop: 0,
-            comparators: [(0, 0); COMPARATORS],
-            source_addresses: false,
-            guess_seed: None,
-        };
+        let (registers, all) = (Registers::default(), Vec::new());
+        let mut settings = Self { protocol, registers, all, source_addresses: false, guess_seed: None, q_seed: None };
         let own = if protocol == Protocol::Ete { ETE } else { ETM4 };
-        USUAL.iter().chain(&own).for_each(|(name, value)| settings.keep(name, *value));
+        USUAL.iter().chain(&own).for_each(|(name, value)| settings.keep((*name).into(), *value));
         settings
     }
 
-    /// Sets a register by its architectural name. False: the name is none that the model knows.
+    /// Sets a register by its architectural name. False: the name is none that the model knows. Counters (TRCCNT…) and the
+    /// sequencer (TRCSEQ…) are not modelled.
     pub fn set(&mut self, name: &str, value: u64) -> bool {
-        let known = USUAL.iter().chain(&ETE).map(|(name, _)| *name).chain(ACVR).chain(ACATR).chain(IDRS);
-        let Some(name) = known.into_iter().find(|known| known.eq_ignore_ascii_case(name)) else { return false };
-        self.keep(name, value);
-        true
+        let name = name.to_ascii_uppercase();
+        let is_known = is_known(&name);
+        if is_known {
+            self.keep(name, value);
+        }
+        is_known
     }
 
-    fn keep(&mut self, name: &'static str, value: u64) {
+    fn keep(&mut self, name: String, value: u64) {
+        // Those that a reader needs have 32 bits.
+        self.registers.set(&name, value as u32);
         match self.all.iter_mut().find(|(known, _)| *known == name) {
             Some((_, place)) => *place = value,
             None => self.all.push((name, value)),
-        }
-        // All but the comparators have 32 bits.
-        let low = value as u32;
-        self.registers.set(name, low);
-        match name {
-            "TRCSYNCPR" => self.sync_period = Some(low & 0x1f).filter(|power| *power > 0).map(|power| 1 << power),
-            "TRCCCCTLR" => self.cycle_threshold = low & 0xfff,
-            "TRCBBCTLR" => self.broadcast_control = low,
-            "TRCTSCTLR" => self.times_all = low & 0xff == 1,
-            "TRCVICTLR" => self.view_control = low,
-            "TRCVIIECTLR" => self.include_exclude = low,
-            "TRCVISSCTLR" => self.start_stop = low,
-            _ => {
-                for (at, place) in self.comparators.iter_mut().enumerate() {
-                    if name == ACVR[at] {
-                        place.0 = value;
-                    } else if name == ACATR[at] {
-                        place.1 = value;
-                    }
-                }
-            }
         }
     }
 
@@ -153,8 +94,8 @@ impl Settings {
     }
 
     /// All registers that have a value.
-    pub fn registers(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        self.all.iter().copied()
+    pub fn registers(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.all.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
     /// What a reader of the trace makes of the registers.
@@ -162,15 +103,65 @@ impl Settings {
         Config::new(self.protocol, Profile::Application, &self.registers).0
     }
 
+    /// Are context identifiers traced, or compared?
+    pub fn asks_for_context_ids(&self) -> bool {
+        self.asks_for(6, 0b01, 6)
+    }
+
+    /// Are virtual context identifiers traced, or compared?
+    pub fn asks_for_vmids(&self) -> bool {
+        self.asks_for(7, 0b10, 7)
+    }
+
+    /// A bit of TRCCONFIGR, a type of contexts of address comparators, a group of resources.
+    fn asks_for(&self, traced: u32, context: u64, group: u64) -> bool {
+        let is_asked = |(name, value): (&str, u64)| {
+            let compares = name.starts_with("TRCACATR") && value >> 2 & context != 0;
+            compares || (name.starts_with("TRCRSCTLR") && value >> 16 & 0xf == group)
+        };
+        field(self.low("TRCCONFIGR"), traced, 1) == 1 || self.registers().any(is_asked)
+    }
+
+    /// A register that has 32 bits; zero if nobody set it.
+    pub(super) fn low(&self, name: &str) -> u32 {
+        self.get(name).unwrap_or(0) as u32
+    }
+
+    /// One of several registers; zero if nobody set it.
+    pub(super) fn numbered(&self, name: &str, number: usize) -> u64 {
+        self.get(&format!("{name}{number}")).unwrap_or(0)
+    }
+
+    /// TRCSYNCPR: bytes between synchronisations.
+    pub(super) fn sync_period(&self) -> Option<u64> {
+        Some(self.low("TRCSYNCPR") & 0x1f).filter(|power| *power > 0).map(|power| 1 << power)
+    }
+
+    /// TRCTSCTLR selects an event that is always there: a timestamp as often as the time changes.
+    pub(super) fn times_all(&self) -> bool {
+        self.low("TRCTSCTLR") & 0xff == 1
+    }
+
     pub(super) fn cycle_threshold(&self) -> u32 {
-        self.cycle_threshold
+        self.low("TRCCCCTLR") & 0xfff
     }
 
     /// TRCCONFIGR.BB: are targets of direct branches told, at least somewhere?
     pub(super) fn broadcasts(&self) -> bool {
-        field(self.registers.configr.unwrap_or(0), 3, 1) == 1
+        field(self.low("TRCCONFIGR"), 3, 1) == 1
+    }
+
+    /// May there be Q elements with a count, and without? TRCCONFIGR.QE asks for them, TRCIDR0.QSUPP has to offer them.
+    pub(super) fn q_elements(&self) -> (bool, bool) {
+        let (asked, offered) = (field(self.low("TRCCONFIGR"), 13, 2), field(self.low("TRCIDR0"), 15, 2));
+        (asked & offered & 1 == 1, asked == 3 && offered >> 1 == 1)
     }
 }
 
-const IDRS: [&str; 9] =
-    ["TRCIDR3", "TRCIDR4", "TRCIDR5", "TRCIDR6", "TRCIDR9", "TRCIDR10", "TRCIDR11", "TRCIDR12", "TRCIDR13"];
+fn is_known(name: &str) -> bool {
+    let is_numbered = |(head, first, end): &(&str, usize, usize)| {
+        let number = name.strip_prefix(head).filter(|number| *number == "0" || !number.starts_with(['0', '+']));
+        number.and_then(|number| number.parse().ok()).is_some_and(|number: usize| (*first..*end).contains(&number))
+    };
+    OTHERS.contains(&name) || USUAL.iter().any(|(known, _)| *known == name) || NUMBERED.iter().any(is_numbered)
+}

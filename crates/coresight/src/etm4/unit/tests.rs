@@ -47,3 +47,188 @@ fn the_rest_of_a_block_is_told_by_a_halt() {
     unit.halt(Target { address: 0x1004, isa: SubIsa::Is0 });
     assert!(unit.bytes().ends_with(&[0x06, 0x03, 0x95, 0x01]), "{:?}", texts(&unit));
 }
+
+/// Two laps around 0x1000 to 0x100c. The context identifier is 5 in the first and 6 in the second, the virtual one is 9.
+/// Tells each packet of this kind with the number of instructions that were executed before.
+fn laps(protocol: Protocol, registers: &[(&str, u64)], kind: &str) -> Vec<(usize, String)> {
+    let mut settings = Settings::new(protocol);
+    registers.iter().for_each(|(name, value)| assert!(settings.set(name, *value), "{name}"));
+    let mut unit = Unit::new(&settings);
+    let mut found = Vec::new();
+    for lap in 0..2 {
+        let (vmid, context_id) = (Some(9), Some(5 + lap));
+        unit.context(Context { el: 0, aarch64: true, security: Security::NonSecure, vmid, context_id });
+        for (number, class) in [Class::Other, Class::Other, Class::Other, Class::Direct].into_iter().enumerate() {
+            let index = lap as usize * 4 + number;
+            let before = texts(&unit).len();
+            unit.time(100 + index as u64);
+            unit.instruction(&at(0x1000 + 4 * number as u64, class));
+            let new = texts(&unit).into_iter().skip(before);
+            found.extend(new.filter(|text| text.starts_with(kind)).map(|text| (index, text)));
+        }
+    }
+    unit.finish();
+    found
+}
+
+#[test]
+fn events_happen_where_their_resources_start_to_hold() {
+    // Addresses 0x1004 and 0x1008, context identifier 6, virtual context identifier 9.
+    let usual: &[(&str, u64)] = &[
+        ("TRCEVENTCTL0R", 2),
+        ("TRCEVENTCTL1R", 1),
+        ("TRCACVR0", 0x1004),
+        ("TRCACVR1", 0x1008),
+        ("TRCCIDCVR0", 6),
+        ("TRCVMIDCVR1", 9),
+    ];
+    let (address, range, context, virtual_context) = (0x4_0001, 0x5_0001, 0x6_0001, 0x7_0002);
+    let (shot, turned, pair_turned) = (0x3_0001, 1 << 20, 1 << 21);
+    type Row<'r> = (&'r str, &'r [(&'r str, u64)], &'r [(usize, u8)]);
+    let rows: &[Row<'_>] = &[
+        ("nothing selected", &[], &[]),
+        ("an address", &[("TRCRSCTLR2", address)], &[(1, 1), (5, 1)]),
+        ("either address", &[("TRCRSCTLR2", 0x4_0003)], &[(1, 1), (5, 1)]),
+        ("not enabled", &[("TRCRSCTLR2", address), ("TRCEVENTCTL1R", 0)], &[]),
+        ("never", &[("TRCEVENTCTL0R", 0)], &[]),
+        ("always", &[("TRCEVENTCTL0R", 1)], &[(0, 1)]),
+        ("a range, told once a lap", &[("TRCRSCTLR2", range)], &[(1, 1), (5, 1)]),
+        ("outside of a range", &[("TRCRSCTLR2", range | turned)], &[(0, 1), (3, 1), (7, 1)]),
+        ("a context identifier", &[("TRCRSCTLR2", context)], &[(4, 1)]),
+        ("any other", &[("TRCRSCTLR2", context | turned)], &[(0, 1)]),
+        ("no byte of it compared", &[("TRCRSCTLR2", context), ("TRCCIDCCTLR0", 0xff)], &[(0, 1)]),
+        ("all but one byte", &[("TRCRSCTLR2", context), ("TRCCIDCVR0", 0xa05), ("TRCCIDCCTLR0", 0x2)], &[(0, 1)]),
+        ("the other bytes", &[("TRCRSCTLR2", context), ("TRCCIDCVR0", 0xa05), ("TRCCIDCCTLR0", 0xd)], &[]),
+        ("the mask of another", &[("TRCRSCTLR2", context), ("TRCCIDCCTLR0", 0xff00)], &[(4, 1)]),
+        ("a virtual context identifier", &[("TRCRSCTLR2", virtual_context)], &[(0, 1)]),
+        ("a virtual one that never is", &[("TRCRSCTLR2", 0x7_0001)], &[]),
+        // TRCACATR.CONTEXTTYPE and CONTEXT.
+        ("an address in a context", &[("TRCRSCTLR2", address), ("TRCACATR0", 0x4)], &[(5, 1)]),
+        ("in another", &[("TRCRSCTLR2", address), ("TRCACATR0", 0x14)], &[]),
+        ("in a virtual context", &[("TRCRSCTLR2", address), ("TRCACATR0", 0x18)], &[(1, 1), (5, 1)]),
+        ("in both", &[("TRCRSCTLR2", address), ("TRCACATR0", 0xc), ("TRCVMIDCVR0", 9)], &[(5, 1)]),
+        ("not at EL0", &[("TRCRSCTLR2", address), ("TRCACATR0", 0x1000)], &[]),
+        // Both of a pair; what is turned round is turned round before, the pair behind.
+        ("A and B", &[("TRCEVENTCTL0R", 0x81), ("TRCRSCTLR2", address), ("TRCRSCTLR3", context)], &[(5, 1)]),
+        (
+            "not A and B",
+            &[("TRCEVENTCTL0R", 0x81), ("TRCRSCTLR2", range | turned), ("TRCRSCTLR3", context)],
+            &[(4, 1), (7, 1)],
+        ),
+        (
+            "neither",
+            &[("TRCEVENTCTL0R", 0x81), ("TRCRSCTLR2", range | turned), ("TRCRSCTLR3", context | turned)],
+            &[(0, 1), (3, 1)],
+        ),
+        (
+            "not both",
+            &[("TRCEVENTCTL0R", 0x81), ("TRCRSCTLR2", range | pair_turned), ("TRCRSCTLR3", context)],
+            &[(0, 1), (7, 1)],
+        ),
+        (
+            "either",
+            &[("TRCEVENTCTL0R", 0x81), ("TRCRSCTLR2", range | turned | pair_turned), ("TRCRSCTLR3", context | turned)],
+            &[(1, 1), (4, 1)],
+        ),
+        ("an address, once", &[("TRCRSCTLR2", shot), ("TRCSSCCR0", 1)], &[(1, 1)]),
+        ("a range, once", &[("TRCRSCTLR2", shot), ("TRCSSCCR0", 0x1_0000)], &[(1, 1)]),
+        ("an address, again and again", &[("TRCRSCTLR2", shot), ("TRCSSCCR0", 0x100_0001)], &[(1, 1), (5, 1)]),
+        ("once, which was before", &[("TRCRSCTLR2", shot), ("TRCSSCCR0", 1), ("TRCSSCSR0", 1 << 31)], &[]),
+        (
+            "several",
+            &[("TRCRSCTLR2", address), ("TRCEVENTCTL0R", 0x0200_0101), ("TRCEVENTCTL1R", 0xb)],
+            &[(0, 3), (1, 8), (5, 8)],
+        ),
+        ("counters are not modelled", &[("TRCRSCTLR2", 0x2_0001)], &[]),
+    ];
+    for protocol in [Protocol::Ete, Protocol::Etm4] {
+        for (name, registers, expected) in rows {
+            let found = laps(protocol, &[usual, *registers].concat(), "event");
+            let expected: Vec<_> =
+                expected.iter().map(|(at, mask)| (*at, Packet::Event { mask: *mask }.to_string())).collect();
+            assert_eq!(found, expected, "{protocol:?}: {name}");
+        }
+    }
+}
+
+/// A timestamp that is asked for within a block comes before the next.
+#[test]
+fn timestamps_are_asked_for_by_resources() {
+    let usual: &[(&str, u64)] = &[("TRCCONFIGR", 0x801), ("TRCACVR0", 0x1004), ("TRCRSCTLR2", 0x4_0001)];
+    let rows: &[(&str, u64, &[usize])] =
+        &[("never", 0, &[0]), ("always", 1, &[0, 4]), ("an address", 2, &[0, 4]), ("nothing selected", 3, &[0])];
+    for (name, control, expected) in rows {
+        let found = laps(Protocol::Ete, &[usual, &[("TRCTSCTLR", *control)]].concat(), "timestamp");
+        let places: Vec<usize> = found.iter().map(|(at, _)| *at).collect();
+        assert_eq!(places, *expected, "{name}: {found:?}");
+    }
+}
+
+#[test]
+fn what_the_model_does_not_do_is_told() {
+    let rows: &[(Protocol, &str, u64, &[&str])] = &[
+        (Protocol::Ete, "TRCVICTLR", 0x201, &[]),
+        (Protocol::Ete, "TRCVICTLR", 0xe01, &["resets are always traced", "system errors are always traced"]),
+        (Protocol::Ete, "TRCRSCTLR2", 0, &[]),
+        (Protocol::Ete, "TRCRSCTLR2", 0x4_0001, &[]),
+        (Protocol::Ete, "TRCRSCTLR2", 0x1, &["external inputs"]),
+        (Protocol::Ete, "TRCRSCTLR31", 0x2_0010, &["counters and the sequencer"]),
+        (Protocol::Ete, "TRCEVENTCTL1R", 0x80f, &["triggers on the trace bus"]),
+        (Protocol::Ete, "TRCACATR15", 0x3, &[]),
+        (Protocol::Etm4, "TRCACATR15", 0x3, &["addresses of loads and stores"]),
+    ];
+    for (protocol, name, value, expected) in rows {
+        let mut settings = Settings::new(*protocol);
+        assert!(settings.set(name, *value), "{name}");
+        let found: Vec<_> = settings.unmodelled().iter().map(|(_, what)| *what).collect();
+        assert_eq!(found, *expected, "{name}={value:#x}");
+    }
+    let rows: &[(Protocol, u64, bool)] = &[
+        (Protocol::Ete, 0x1fff, false),
+        (Protocol::Etm4, 0x78d9, false),
+        (Protocol::Etm4, 0x3, true),
+        (Protocol::Etm4, 0x101, true),
+        (Protocol::Etm4, 0x1_0001, true),
+    ];
+    for (protocol, value, is_refused) in rows {
+        let mut settings = Settings::new(*protocol);
+        settings.set("TRCCONFIGR", *value);
+        assert_eq!(settings.refusal().is_some(), *is_refused, "{protocol:?} {value:#x}");
+    }
+    let mut settings = Settings::new(Protocol::Ete);
+    let unknown = ["TRCCNTCTLR0", "TRCSEQEVR0", "TRCRSCTLR1", "TRCRSCTLR32", "TRCACVR16", "TRCACVR01", "TRCACVR", "X"];
+    unknown.iter().for_each(|name| assert!(!settings.set(name, 1), "{name}"));
+}
+
+/// With Q elements, every instruction is told or counted.
+#[test]
+fn q_elements_count_what_they_stand_for() {
+    for (protocol, configuration, offered) in
+        [(Protocol::Ete, 0x2001, 0x8000), (Protocol::Etm4, 0x2001, 0x8000), (Protocol::Ete, 0x6001, 0x1_8000)]
+    {
+        let mut settings = Settings::new(protocol);
+        settings.set("TRCCONFIGR", configuration);
+        settings.set("TRCIDR0", 0x2800_0ea1 | offered);
+        settings.q_seed = Some(1);
+        let mut unit = Unit::new(&settings);
+        (0..1000).for_each(|number| {
+            let class = if number % 4 == 3 { Class::Direct } else { Class::Other };
+            unit.instruction(&at(0x1000 + 4 * (number % 4), class));
+        });
+        unit.finish();
+        let (mut counted, mut silent, mut atoms) = (0, 0, 0);
+        for packet in Packets::new(&unit.config, unit.bytes()) {
+            match packet.map(|packet| packet.value) {
+                Ok(Packet::Q { count: Some(count), .. }) => counted += count,
+                Ok(Packet::Q { count: None, .. }) => silent += 1,
+                Ok(Packet::Atoms(some)) => atoms += some.iter().count() as u32,
+                _ => {}
+            }
+        }
+        assert!(counted > 100 && counted % 4 == 0, "{counted}");
+        assert_eq!(silent > 0, configuration == 0x6001);
+        if silent == 0 {
+            assert_eq!(counted + 4 * atoms, 1000);
+        }
+    }
+}

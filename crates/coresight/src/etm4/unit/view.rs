@@ -1,77 +1,118 @@
-//! ViewInst: which instructions are traced, and where branches are broadcast.
+//! ViewInst: which instructions are traced; where branches are broadcast and Q elements may be; when events happen.
 
-use super::settings::{COMPARATORS, Settings};
+use super::resources::Resources;
+use super::settings::Settings;
 use crate::etm4::config::field;
 use crate::etm4::element::Target;
 use crate::etm4::packet::{Context, Security};
 
-/// Says of each instruction whether it is traced.
+/// Says of each instruction whether it is traced, and what happens with it.
 #[derive(Debug, Clone)]
 pub(super) struct View {
+    resources: Resources,
     control: u32,
     include_exclude: u32,
     start_stop: u32,
     broadcast: u32,
-    comparators: [(u64, u64); COMPARATORS],
+    q: u32,
+    /// What makes the events that are traced; zero for those that are not.
+    events: [u32; 4],
+    /// What asks for timestamps.
+    time: u32,
+    /// Events that held with the last instruction.
+    holding: u8,
     /// Between a start and a stop.
     is_started: bool,
-    filters: bool,
+    watches: bool,
+}
+
+/// What there is to an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// It is traced.
+    pub(super) is_shown: bool,
+    /// Events that start to hold with it, one bit each.
+    pub(super) events: u8,
+    /// A timestamp is asked for.
+    pub(super) asks_for_time: bool,
 }
 
 impl View {
     pub(super) fn new(settings: &Settings) -> Self {
-        let control = settings.view_control;
-        let (include_exclude, start_stop) = (settings.include_exclude, settings.start_stop);
+        let [control, include_exclude, start_stop, broadcast, q, sources, enabled] =
+            ["TRCVICTLR", "TRCVIIECTLR", "TRCVISSCTLR", "TRCBBCTLR", "TRCQCTLR", "TRCEVENTCTL0R", "TRCEVENTCTL1R"]
+                .map(|name| settings.low(name));
         let levels = control & 0x07ff_0000;
         let filters = levels | include_exclude | start_stop != 0 || control & 0xff != 1 || control & 1 << 9 == 0;
+        let events = core::array::from_fn(|n| {
+            let n = n as u32;
+            if field(enabled, n, 1) == 1 { field(sources, 8 * n, 8) } else { 0 }
+        });
+        // Who always wants to know the time needs no look at each instruction.
+        let time = if settings.times_all() { 0 } else { settings.low("TRCTSCTLR") & 0xff };
         Self {
+            resources: Resources::new(settings),
             control,
             include_exclude,
             start_stop,
-            broadcast: settings.broadcast_control,
-            comparators: settings.comparators,
+            broadcast,
+            q,
+            events,
+            time,
+            holding: 0,
             is_started: control & 1 << 9 != 0,
-            filters,
+            watches: filters || events != [0; 4] || time != 0,
         }
     }
 
-    /// May any instruction be left out?
+    /// Does each instruction want a look?
     #[inline]
-    pub(super) fn filters(&self) -> bool {
-        self.filters
+    pub(super) fn watches(&self) -> bool {
+        self.watches
     }
 
-    /// The PE gets to an instruction: is it traced? To be asked of each once, in order.
-    pub(super) fn look(&mut self, at: Target, context: &Context) -> bool {
-        let shows = self.shows(at, context);
+    /// The PE gets to an instruction: what is there to it? To be asked of each once, in order.
+    pub(super) fn look(&mut self, at: Target, context: &Context) -> Seen {
+        let is_shown = self.shows(at, context);
         // The instruction at a stop point is the last that is traced.
-        let is_started = self.is_started || self.matches(self.start_stop & 0xffff, at, context);
-        self.is_started = is_started && !self.matches(self.start_stop >> 16, at, context);
-        shows
+        let is_started = self.is_started || self.resources.comparators.address(self.start_stop, at, context);
+        self.is_started = is_started && !self.resources.comparators.address(self.start_stop >> 16, at, context);
+        let holding = self.holding(at, context);
+        let events = holding & !self.holding;
+        self.holding = holding;
+        let asks_for_time = self.time != 0 && self.resources.holds(self.time, at, context);
+        self.resources.pass(at, context);
+        Seen { is_shown, events, asks_for_time }
     }
 
     /// Would an instruction here be traced?
     pub(super) fn shows(&self, at: Target, context: &Context) -> bool {
-        let is_started = self.is_started || self.matches(self.start_stop & 0xffff, at, context);
-        is_started && self.event_is_on() && self.has_level(context) && self.has_address(at.address, context)
-    }
-
-    /// Does one of these comparators have this address?
-    fn matches(&self, which: u32, at: Target, context: &Context) -> bool {
-        let is_it = |n: usize| self.comparators[n].0 == at.address && self.is_at(n, context);
-        which != 0 && (0..COMPARATORS).any(|n| which >> n & 1 == 1 && is_it(n))
+        let is_started = self.is_started || self.resources.comparators.address(self.start_stop, at, context);
+        is_started
+            && self.resources.holds(field(self.control, 0, 8), at, context)
+            && self.has_level(context)
+            && self.has_address(at, context)
     }
 
     /// Are targets of direct branches at this address told?
-    pub(super) fn broadcasts_at(&self, address: u64, context: &Context) -> bool {
-        let is_in = self.is_in_range(field(self.broadcast, 0, 8), address, context);
-        let includes = field(self.broadcast, 8, 1) == 1;
-        is_in == includes
+    pub(super) fn broadcasts_at(&self, at: Target, context: &Context) -> bool {
+        self.is_chosen(self.broadcast, at, context)
     }
 
-    /// Only "always" and "never" among the events are modelled.
-    fn event_is_on(&self) -> bool {
-        field(self.control, 0, 8) != 0
+    /// May this instruction be part of a Q element?
+    pub(super) fn may_be_in_q(&self, at: Target, context: &Context) -> bool {
+        self.is_chosen(self.q, at, context)
+    }
+
+    /// Ranges and a mode: inside of them, or everywhere else.
+    fn is_chosen(&self, control: u32, at: Target, context: &Context) -> bool {
+        let is_in = self.resources.comparators.range(control, at, context);
+        is_in == (field(control, 8, 1) == 1)
+    }
+
+    fn holding(&self, at: Target, context: &Context) -> u8 {
+        let holds = |event: u32| event != 0 && self.resources.holds(event, at, context);
+        self.events.iter().rev().fold(0, |bits, event| bits << 1 | u8::from(holds(*event)))
     }
 
     fn has_level(&self, context: &Context) -> bool {
@@ -85,27 +126,9 @@ impl View {
         !is_masked
     }
 
-    fn has_address(&self, address: u64, context: &Context) -> bool {
+    fn has_address(&self, at: Target, context: &Context) -> bool {
+        let comparators = &self.resources.comparators;
         let (include, exclude) = (field(self.include_exclude, 0, 8), field(self.include_exclude, 16, 8));
-        (include == 0 || self.is_in_range(include, address, context)) && !self.is_in_range(exclude, address, context)
-    }
-
-    /// Pairs of comparators are ranges, both ends included.
-    fn is_in_range(&self, pairs: u32, address: u64, context: &Context) -> bool {
-        (0..COMPARATORS / 2).filter(|pair| pairs >> pair & 1 == 1).any(|pair| {
-            let (low, high) = (self.comparators[2 * pair].0, self.comparators[2 * pair + 1].0);
-            (low..=high).contains(&address) && self.is_at(2 * pair, context)
-        })
-    }
-
-    /// Does a comparator match at this Exception level?
-    fn is_at(&self, comparator: usize, context: &Context) -> bool {
-        let bit = |low: u32| self.comparators[comparator].1 >> (low + u32::from(context.el & 3)) & 1 == 1;
-        let is_masked = match context.security {
-            Security::Secure | Security::Root => bit(8),
-            Security::NonSecure => bit(12),
-            Security::Realm => bit(12) != bit(16),
-        };
-        !is_masked
+        (include == 0 || comparators.range(include, at, context)) && !comparators.range(exclude, at, context)
     }
 }

@@ -1,0 +1,121 @@
+//! Comparators: addresses, ranges of them, and contexts that filters and resources look for.
+//!
+//! Comes in: register values, then where the PE is. Goes out: whether a comparator matches there.
+
+use super::settings::Settings;
+use crate::Protocol;
+use crate::etm4::element::Target;
+use crate::etm4::packet::{Context, Security};
+
+/// How many address comparators there can be, and how many of contexts.
+const ADDRESSES: usize = 16;
+const CONTEXTS: usize = 8;
+
+/// All comparators of a trace unit. Identifiers that a context does not have are taken for zero.
+#[derive(Debug, Clone)]
+pub(super) struct Comparators {
+    addresses: [AddressComparator; ADDRESSES],
+    context_ids: [Identifier; CONTEXTS],
+    vmids: [Identifier; CONTEXTS],
+}
+
+#[derive(Debug, Clone, Copy)]
+struct AddressComparator {
+    address: u64,
+    attributes: u32,
+    /// Loads and stores are not modelled: what looks for them matches no instruction.
+    looks_at_instructions: bool,
+}
+
+/// An identifier, and which of its bits are compared.
+#[derive(Debug, Clone, Copy)]
+struct Identifier {
+    value: u64,
+    compared: u64,
+}
+
+impl Identifier {
+    fn matches(self, found: Option<u32>) -> bool {
+        (u64::from(found.unwrap_or(0)) ^ self.value) & self.compared == 0
+    }
+}
+
+impl Comparators {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let is_ete = settings.protocol == Protocol::Ete;
+        let address = |n| {
+            let attributes = settings.numbered("TRCACATR", n) as u32;
+            let looks_at_instructions = is_ete || attributes & 3 == 0;
+            AddressComparator { address: settings.numbered("TRCACVR", n), attributes, looks_at_instructions }
+        };
+        // Eight bits a comparator, four comparators a register. A set bit leaves a byte out.
+        let identifier = |values: &str, controls: &str, n: usize| {
+            let ignored = settings.numbered(controls, n / 4) >> (8 * (n % 4));
+            let bytes = (0..8).filter(|byte| ignored >> byte & 1 == 0);
+            let compared = bytes.fold(0, |mask, byte| mask | 0xff << (8 * byte));
+            Identifier { value: settings.numbered(values, n), compared }
+        };
+        Self {
+            addresses: core::array::from_fn(address),
+            context_ids: core::array::from_fn(|n| identifier("TRCCIDCVR", "TRCCIDCCTLR", n)),
+            vmids: core::array::from_fn(|n| identifier("TRCVMIDCVR", "TRCVMIDCCTLR", n)),
+        }
+    }
+
+    /// Does one of these address comparators match?
+    #[inline]
+    pub(super) fn address(&self, which: u32, at: Target, context: &Context) -> bool {
+        any(which & 0xffff, |n| self.addresses[n].address == at.address && self.is_in_context(n, context))
+    }
+
+    /// Does one of these ranges match? Pairs of comparators are ranges, both ends included.
+    #[inline]
+    pub(super) fn range(&self, pairs: u32, at: Target, context: &Context) -> bool {
+        any(pairs & 0xff, |pair| {
+            let (low, high) = (self.addresses[2 * pair].address, self.addresses[2 * pair + 1].address);
+            (low..=high).contains(&at.address) && self.is_in_context(2 * pair, context)
+        })
+    }
+
+    /// Does one of these context identifiers match?
+    pub(super) fn context_id(&self, which: u32, context: &Context) -> bool {
+        any(which & 0xff, |n| self.context_ids[n].matches(context.context_id))
+    }
+
+    /// Does one of these virtual context identifiers match?
+    pub(super) fn vmid(&self, which: u32, context: &Context) -> bool {
+        any(which & 0xff, |n| self.vmids[n].matches(context.vmid))
+    }
+
+    /// What else an address comparator asks for: Exception level, Security state, identifiers.
+    fn is_in_context(&self, n: usize, context: &Context) -> bool {
+        let AddressComparator { attributes, looks_at_instructions, .. } = self.addresses[n];
+        let which = 1 << (attributes >> 4 & 7);
+        let has_context_id = attributes & 1 << 2 == 0 || self.context_id(which, context);
+        let has_vmid = attributes & 1 << 3 == 0 || self.vmid(which, context);
+        looks_at_instructions && has_context_id && has_vmid && !is_left_out(attributes, context)
+    }
+}
+
+/// Is the level left out by an address comparator?
+fn is_left_out(attributes: u32, context: &Context) -> bool {
+    let bit = |low: u32| attributes >> (low + u32::from(context.el & 3)) & 1 == 1;
+    match context.security {
+        Security::Secure | Security::Root => bit(8),
+        Security::NonSecure => bit(12),
+        // The bit of a Realm level says whether it differs from the Non-secure one.
+        Security::Realm => bit(12) != bit(16),
+    }
+}
+
+/// Does this hold for one of the set bits?
+#[inline]
+pub(super) fn any(mut which: u32, mut holds: impl FnMut(usize) -> bool) -> bool {
+    while which != 0 {
+        if holds(which.trailing_zeros() as usize) {
+            return true;
+        }
+        which &= which - 1;
+    }
+    false
+}

@@ -1,0 +1,85 @@
+//! Elements that take some thought: guesses and what becomes of them, cycle counts, the time.
+
+use super::{Executed, Unit};
+use crate::etm4::element::Target;
+use crate::etm4::packet::{CycleCount, FewAtoms, Packet};
+
+/// Cycles that a packet can count.
+const MOST_CYCLES: u64 = (1 << 20) - 1;
+
+impl Unit {
+    /// A taken branch by its own address: the branches before it, which were not taken, need no atoms.
+    pub(super) fn source_address(&mut self, executed: &Executed) {
+        // A P0 element that was counted has to be told.
+        if !self.guesses.are_made() {
+            self.atoms.forget_not_taken();
+        }
+        self.flush();
+        let address = self.addresses.shortest(Target { address: executed.address, isa: executed.isa });
+        self.emit(&Packet::SourceAddress(address));
+        self.guesses.element(1);
+    }
+
+    /// An atom, perhaps guessed wrong at first.
+    #[inline(never)]
+    pub(super) fn guess(&mut self, taken: bool, conditional: bool) {
+        let guess = self.guesses.next(conditional);
+        self.push_atom(taken != guess.is_wrong);
+        (0..guess.junk).for_each(|at| self.push_atom(guess.junk_atoms >> at & 1 == 1));
+        if guess.junk > 0 {
+            self.flush();
+            self.emit(&Packet::CancelFormat1 { count: guess.junk, mispredict: guess.is_wrong });
+            self.guesses.cancel(guess.junk);
+        } else if guess.is_wrong {
+            self.flush();
+            self.emit(&Packet::Mispredict(FewAtoms::None));
+        }
+        if guess.commits {
+            let some = self.guesses.some();
+            self.commit(some);
+        }
+    }
+
+    fn push_atom(&mut self, taken: bool) {
+        self.atoms.push(taken, &mut self.out);
+        self.guesses.element(1);
+    }
+
+    pub(super) fn commit(&mut self, count: u32) {
+        self.flush();
+        if count > 0 {
+            self.emit(&Packet::Commit { count });
+            self.guesses.commit(count);
+        }
+    }
+
+    pub(super) fn count_cycles(&mut self) {
+        // A packet of its own commits: not every reader takes the commit count of a cycle count.
+        self.commit(self.guesses.outstanding());
+        let above = self.cycles - u64::from(self.cycle_threshold);
+        let count = match (above, self.config.commit_mode_1) {
+            (0..=3, true) => CycleCount::Format3 { commit: 0, cycles: above as u8 },
+            (4..=15, true) => CycleCount::Format2 { near_maximum: false, commit: 0, cycles: above as u8 },
+            (_, is_mode_1) => {
+                let cycles = (above <= MOST_CYCLES).then_some(above as u32);
+                CycleCount::Format1 { commit: (!is_mode_1).then_some(0), cycles }
+            }
+        };
+        self.emit(&Packet::CycleCount(count));
+        self.cycles = 0;
+    }
+
+    pub(super) fn tell_time(&mut self) {
+        if !core::mem::take(&mut self.time_due) || !self.config.timestamps {
+            return;
+        }
+        let Some(time) = self.time else { return };
+        self.flush();
+        let bits = u64::BITS - (time ^ self.told_time).leading_zeros();
+        let bits = if bits > 56 { 64 } else { bits.max(1).div_ceil(7) * 7 };
+        let value = if bits == 64 { time } else { time & ((1 << bits) - 1) };
+        let cycles = self.config.cycle_counting.then_some(self.cycles.min(MOST_CYCLES) as u32);
+        self.emit(&Packet::Timestamp { value, bits: bits as u8, cycles });
+        self.told_time = time;
+    }
+}

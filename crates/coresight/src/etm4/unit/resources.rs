@@ -1,0 +1,89 @@
+//! Resources: selectors that choose among comparators, and what they make happen.
+//!
+//! Comes in: register values, then each instruction. Goes out: whether an event holds with it. An event is chosen by eight
+//! bits: one selector, or a pair of them. Selector 0 never holds, selector 1 always. Counters, the sequencer, external
+//! inputs and inputs from the PE are not modelled and never hold: [`Settings::unmodelled`] tells who asks for them.
+
+use super::comparators::{Comparators, any};
+use super::settings::Settings;
+use crate::etm4::config::field;
+use crate::etm4::element::Target;
+use crate::etm4::packet::Context;
+
+const SELECTORS: usize = 32;
+const SHOTS: usize = 8;
+
+/// The resources of a trace unit.
+#[derive(Debug, Clone)]
+pub(super) struct Resources {
+    pub(super) comparators: Comparators,
+    /// TRCRSCTLR. The first two are fixed.
+    selectors: [u32; SELECTORS],
+    /// TRCSSCCR.
+    shots: [u32; SHOTS],
+    /// Single-shot comparators that are in use.
+    shots_in_use: u32,
+    /// Single-shot comparators that matched already.
+    fired: u32,
+}
+
+impl Resources {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let shots = core::array::from_fn(|n| settings.numbered("TRCSSCCR", n) as u32);
+        let bits = |test: &dyn Fn(usize) -> bool| (0..SHOTS).fold(0, |bits, n| bits | u32::from(test(n)) << n);
+        Self {
+            comparators: Comparators::new(settings),
+            selectors: core::array::from_fn(|n| settings.numbered("TRCRSCTLR", n) as u32),
+            shots,
+            shots_in_use: bits(&|n: usize| shots[n] & 0xff_ffff != 0),
+            fired: bits(&|n| settings.numbered("TRCSSCSR", n) >> 31 & 1 == 1),
+        }
+    }
+
+    /// Would this event hold with an instruction here?
+    #[inline]
+    pub(super) fn holds(&self, event: u32, at: Target, context: &Context) -> bool {
+        let is_pair = event >> 7 & 1 == 1;
+        if is_pair { self.pair(event & 0xf, at, context) } else { self.selector(event & 0x1f, at, context) }
+    }
+
+    /// An instruction was executed here: what happens once has happened.
+    #[inline]
+    pub(super) fn pass(&mut self, at: Target, context: &Context) {
+        let open = self.shots_in_use & !self.fired;
+        let fires = (0..SHOTS).filter(|n| open >> n & 1 == 1 && self.shot(*n, at, context));
+        self.fired |= fires.fold(0, |bits, n| bits | 1 << n);
+    }
+
+    /// Both of a pair, turned round if the first says so.
+    fn pair(&self, pair: u32, at: Target, context: &Context) -> bool {
+        let both = self.selector(2 * pair, at, context) && self.selector(2 * pair + 1, at, context);
+        both != (field(self.selectors[2 * pair as usize], 21, 1) == 1)
+    }
+
+    fn selector(&self, selector: u32, at: Target, context: &Context) -> bool {
+        let control = match selector {
+            0 => return false,
+            1 => return true,
+            _ => self.selectors[selector as usize],
+        };
+        let which = field(control, 0, 16);
+        let holds = match field(control, 16, 4) {
+            3 => any(which & 0xff, |n| self.shot(n, at, context)),
+            4 => self.comparators.address(which, at, context),
+            5 => self.comparators.range(which, at, context),
+            6 => self.comparators.context_id(which, context),
+            7 => self.comparators.vmid(which, context),
+            _ => false,
+        };
+        holds != (field(control, 20, 1) == 1)
+    }
+
+    /// Does a single-shot comparator match? Once, unless it is told to go on.
+    fn shot(&self, n: usize, at: Target, context: &Context) -> bool {
+        let control = self.shots[n];
+        let goes_on = field(control, 24, 1) == 1 || self.fired >> n & 1 == 0;
+        let (addresses, ranges) = (field(control, 0, 16), field(control, 16, 8));
+        goes_on && (self.comparators.address(addresses, at, context) || self.comparators.range(ranges, at, context))
+    }
+}
