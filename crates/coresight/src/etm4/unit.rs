@@ -305,9 +305,10 @@ impl Unit {
             // Readers forget the context here.
             self.told_context = None;
         }
-        self.find(at);
+        let is_spared = self.find(at);
         self.tell_time();
-        if self.stretches.are_made() && self.stretches.starts() {
+        // The reference decoder asks its return stack again behind a Q element that starts where the stack said.
+        if self.stretches.are_made() && !is_spared && self.stretches.starts() {
             self.flush();
             self.stretches.open();
         }
@@ -327,9 +328,11 @@ impl Unit {
         if !core::mem::take(&mut self.sync_due) {
             return;
         }
-        // The reference decoder empties its return stack here, before it has gone through what is speculative.
-        let certain = if self.config.return_stack { self.guesses.outstanding() } else { 0 };
-        self.commit(certain);
+        self.flush();
+        if self.config.return_stack {
+            // The reference decoder empties its return stack here, before it has gone through what is speculative.
+            self.commit_all();
+        }
         self.emit(&Packet::AlignmentSync);
         let counts = self.config.cycle_counting;
         let speculates = self.config.max_speculation > 0;
@@ -348,8 +351,9 @@ impl Unit {
         self.synced_at = self.written();
     }
 
-    /// Tells where execution is and in which context, as far as that does not follow from what was told.
-    fn find(&mut self, at: Target) {
+    /// Tells where execution is and in which context, as far as that does not follow from what was told. True: the return
+    /// stack spares the address.
+    fn find(&mut self, at: Target) -> bool {
         if self.stretches.is_open() && self.told_context != Some(self.context) {
             self.flush_q();
         }
@@ -360,7 +364,7 @@ impl Unit {
                 self.emit(&Packet::Context(Some(self.context)));
                 self.told_context = Some(self.context);
             }
-            return;
+            return false;
         }
         // The reference decoder does not ask its return stack before a source address.
         let may_be_spared = !self.address_is_forced && !moved && !self.source_addresses;
@@ -370,6 +374,7 @@ impl Unit {
             self.address(at, true);
         }
         (self.needs_address, self.address_is_forced) = (false, false);
+        is_spared
     }
 
     /// An address, with the context if that is new and may be told here.
@@ -475,7 +480,7 @@ impl Unit {
 
     fn turn_off(&mut self) {
         if self.is_on {
-            self.commit(self.guesses.outstanding());
+            self.commit_all();
         }
         self.is_on = false;
         self.stack.clear();

@@ -7,7 +7,9 @@
     reason = "a test stops at what it does not expect, and says so"
 )]
 
+mod heard;
 mod program;
+mod q;
 mod reference;
 
 use std::ops::ControlFlow;
@@ -199,19 +201,19 @@ fn several_cores_share_a_buffer() {
 }
 
 /// What a filter lets through: from an instruction that it shows until the end of its block.
-fn shown(steps: &[Step], mut shows: impl FnMut(u64, u8) -> bool) -> Vec<(u64, u32)> {
-    let (mut kept, mut in_block, mut level) = (vec![], false, 0);
+fn shown(steps: &[Step], mut shows: impl FnMut(u64, u8, u64) -> bool) -> Vec<(u64, u32)> {
+    let (mut kept, mut in_block, mut level, mut process) = (vec![], false, 0, 0);
     for step in steps {
         match &step.event {
             Event::Instruction(instruction) => {
                 let (address, opcode) = (instruction.address, instruction.opcode.unwrap());
-                if shows(address, level) || in_block {
+                if shows(address, level, process) || in_block {
                     kept.push((address, opcode));
                     in_block = instruction.branch.is_none() && opcode != 0xd503_3fdf;
                 }
             }
             Event::Exception(_) => in_block = false,
-            Event::Context(context) => level = context.level.unwrap(),
+            Event::Context(context) => (level, process) = (context.level.unwrap(), context.process.unwrap()),
             _ => {}
         }
     }
@@ -219,7 +221,7 @@ fn shown(steps: &[Step], mut shows: impl FnMut(u64, u8) -> bool) -> Vec<(u64, u3
 }
 
 /// Its name, its registers, and what it shows.
-type Filter<'f> = (&'f str, &'f [(&'f str, u64)], &'f mut dyn FnMut(u64, u8) -> bool);
+type Filter<'f> = (&'f str, &'f [(&'f str, u64)], &'f mut dyn FnMut(u64, u8, u64) -> bool);
 
 #[test]
 fn filters_show_what_they_let_through() {
@@ -230,12 +232,28 @@ fn filters_show_what_they_let_through() {
         let (start, stop) = (program.span(3).0, program.span(4).0 + 4);
         let mut is_started = false;
         let rows: &mut [Filter<'_>] = &mut [
-            ("user only", &[("TRCVICTLR", 0x20_0201)], &mut |_, level| level == 0),
-            ("kernel only", &[("TRCVICTLR", 0x10_0201)], &mut |_, level| level == 1),
-            ("nothing", &[("TRCVICTLR", 0x200)], &mut |_, _| false),
-            ("include", &[("TRCVIIECTLR", 1)], &mut |address, _| (low..=high).contains(&address)),
-            ("exclude", &[("TRCVIIECTLR", 0x1_0000)], &mut |address, _| !(low..=high).contains(&address)),
-            ("start and stop", &[("TRCVISSCTLR", 0x8_0004), ("TRCVICTLR", 1)], &mut |address, _| {
+            ("user only", &[("TRCVICTLR", 0x20_0201)], &mut |_, level, _| level == 0),
+            ("kernel only", &[("TRCVICTLR", 0x10_0201)], &mut |_, level, _| level == 1),
+            ("nothing", &[("TRCVICTLR", 0x200)], &mut |_, _, _| false),
+            ("include", &[("TRCVIIECTLR", 1)], &mut |address, _, _| (low..=high).contains(&address)),
+            ("exclude", &[("TRCVIIECTLR", 0x1_0000)], &mut |address, _, _| !(low..=high).contains(&address)),
+            ("context", &[("TRCVICTLR", 0x202), ("TRCRSCTLR2", 0x6_0001)], &mut |_, _, process| process == 2),
+            ("other contexts", &[("TRCVICTLR", 0x202), ("TRCRSCTLR2", 0x16_0001)], &mut |_, _, process| process != 2),
+            ("virtual context", &[("TRCVICTLR", 0x202), ("TRCRSCTLR2", 0x7_0001)], &mut |_, _, _| true),
+            (
+                "include in a context",
+                &[("TRCVIIECTLR", 1), ("TRCACATR0", 4), ("TRCACATR1", 4)],
+                &mut |address, _, process| (low..=high).contains(&address) && process == 2,
+            ),
+            ("event of a range", &[("TRCVICTLR", 0x202), ("TRCRSCTLR2", 0x5_0001)], &mut |address, _, _| {
+                (low..=high).contains(&address)
+            }),
+            (
+                "pair of a range and a level",
+                &[("TRCVICTLR", 0x10_0281), ("TRCRSCTLR2", 0x15_0001), ("TRCRSCTLR3", 0x6_0002)],
+                &mut |address, level, process| !(low..=high).contains(&address) && level == 1 && process == 3,
+            ),
+            ("start and stop", &[("TRCVISSCTLR", 0x8_0004), ("TRCVICTLR", 1)], &mut |address, _, _| {
                 let shows = is_started || address == start;
                 is_started = shows && address != stop;
                 shows
@@ -247,6 +265,9 @@ fn filters_show_what_they_let_through() {
             registers.iter().chain(&places).for_each(|(name, value)| assert!(settings.set(name, *value)));
             settings.set("TRCACVR2", start);
             settings.set("TRCACVR3", stop);
+            for (name, value) in [("TRCCIDCVR0", 2), ("TRCCIDCVR1", 3), ("TRCVMIDCVR0", 7)] {
+                settings.set(name, value);
+            }
             let folder = tempfile::tempdir().unwrap();
             encode(&steps, folder.path(), &settings, false);
             let found = Told::read(folder.path(), "UNIT_0");

@@ -102,6 +102,12 @@ impl Program {
         (self.code[function * LENGTH].address, self.code[function * LENGTH + LENGTH - 1].address)
     }
 
+    /// The address behind so many instructions in a row, if there are as many.
+    pub(crate) fn behind(&self, start: u64, count: usize) -> Option<u64> {
+        let first = self.code.iter().position(|placed| placed.address == start)?;
+        self.code.get(first + count - 1).map(|placed| placed.address + u64::from(placed.length))
+    }
+
     /// Executes so many instructions.
     pub(crate) fn run(&self, count: usize, seed: u64) -> Vec<Step> {
         let mut random = Random::new(seed ^ 0x5555);

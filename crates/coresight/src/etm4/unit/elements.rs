@@ -45,7 +45,13 @@ impl Unit {
         self.guesses.element(1);
     }
 
-    pub(super) fn commit(&mut self, count: u32) {
+    /// All that was told is certain.
+    pub(super) fn commit_all(&mut self) {
+        self.flush();
+        self.commit(self.guesses.outstanding());
+    }
+
+    fn commit(&mut self, count: u32) {
         self.flush();
         if count > 0 {
             self.emit(&Packet::Commit { count });
@@ -55,7 +61,7 @@ impl Unit {
 
     pub(super) fn count_cycles(&mut self) {
         // A packet of its own commits: not every reader takes the commit count of a cycle count.
-        self.commit(self.guesses.outstanding());
+        self.commit_all();
         let above = self.cycles - u64::from(self.cycle_threshold);
         let count = match (above, self.config.commit_mode_1) {
             (0..=3, true) => CycleCount::Format3 { commit: 0, cycles: above as u8 },
