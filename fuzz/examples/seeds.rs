@@ -40,6 +40,7 @@ fn main() -> io::Result<()> {
         ("steps", steps()),
         ("slice", slices()),
         ("record", records()),
+        ("encode", encodes()),
     ];
     for (room, seeds) in rooms {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(room);
@@ -525,4 +526,35 @@ fn steps() -> Vec<Seed> {
 fn slices() -> Vec<Seed> {
     let cut = |(name, bytes): Seed| (name, [&[bytes[0] & 3, 0x5c, 0xe3, 0xff, 0x8f], &bytes[1..]].concat());
     steps().into_iter().map(cut).collect()
+}
+
+/// Loops, calls, returns and exceptions under settings of every kind.
+fn encodes() -> Vec<Seed> {
+    let code: [u8; 16] = [0, 0x71, 0, 0x43, 0, 0x08, 0x61, 0x09, 0, 0x05, 0, 0x06, 0, 0x81, 0, 0x07];
+    let script: Vec<u8> = (0..40_u8)
+        .flat_map(|lap| {
+            let exception = [0xc0 | lap & 0xf, 0x30, 0xd0, lap, 0x00, 0x00, 0x00, 0x40 | lap & 7];
+            [&[0x00, 0xa0 | 0x10 | lap & 15, 0x00, 0x47, 0xe8, 3, 0x00, 0x00][..], &exception].concat()
+        })
+        .collect();
+    let with = |choice: u8, registers: &[(u8, u32)]| {
+        let registers: Vec<u8> =
+            registers.iter().flat_map(|(name, value)| [&[*name][..], &value.to_le_bytes()].concat()).collect();
+        [&[choice, (registers.len() / 5) as u8], &registers[..], &code, &script].concat()
+    };
+    let (configr, vi, ie, sync, events, enabled, idr0, idr8) = (0, 1, 2, 4, 9, 10, 12, 15);
+    vec![
+        ("plain_a64", with(0, &[])),
+        ("plain_a32_etm4", with(0x03, &[])),
+        ("plain_t32", with(0x04, &[])),
+        ("interworking", with(0x46, &[(configr, 0x1001)])),
+        ("everything", with(0x80, &[(configr, 0x18d1), (sync, 8)])),
+        ("broadcast", with(0x20, &[(configr, 0x9)])),
+        ("guesses", with(0x08, &[(configr, 0x1011), (idr8, 5)])),
+        ("q", with(0x10, &[(configr, 0x2001), (idr0, 0x2800_8ea1)])),
+        ("q_without_counts", with(0x11, &[(configr, 0x6811), (idr0, 0x2801_8ea1)])),
+        ("levels", with(0x01, &[(vi, 0x20_0201)])),
+        ("ranges", with(0x40, &[(ie, 1), (18, 4), (19, 16)])),
+        ("events", with(0, &[(events, 0x0281_0302), (enabled, 0xf), (52, 0x4_0001), (53, 0x6_0001), (18, 8)])),
+    ]
 }

@@ -7,6 +7,7 @@
 pub mod astf;
 pub mod code;
 pub mod elements;
+pub mod encode;
 pub mod flow;
 pub mod frames;
 pub mod ini;
@@ -24,7 +25,7 @@ pub mod zip;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them, in the order of the house.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 14] = [
     ("frames", frames::check),
     ("packets", packets::check),
     ("elements", elements::check),
@@ -38,4 +39,5 @@ pub const TARGETS: [Target; 13] = [
     ("steps", steps::check),
     ("slice", slice::check),
     ("record", record::check),
+    ("encode", encode::check),
 ];

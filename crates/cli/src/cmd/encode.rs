@@ -112,9 +112,13 @@ Examples:
   unspool encode run.astf -o capture/
   unspool encode run.tarmac -o capture/ --protocol etm4 --return-stack --timestamps --formatted
   unspool encode run.astf -o capture/ --register TRCVICTLR=0x200201 --register TRCSYNCPR=10
+  unspool encode run.astf -o capture/ --q-elements 1
 
 The capture is a snapshot directory, which other decoders read too. Where IN does not continue, the trace starts anew;
-instructions behind the last branch before that are told by a debug halt, since trace has no other word for them.";
+instructions behind the last branch before that are told by a debug halt, since trace has no other word for them.
+Comparators of addresses and contexts, single-shot comparators and resource selectors are modelled, and what they do for
+events, filters and timestamps. Counters, the sequencer, external inputs and data trace are not: such registers are refused,
+or a line says what has no effect.";
 
 /// What a trace buffer does when it is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -1,5 +1,7 @@
 //! What a set of registers will trace, and what not.
 
+mod events;
+
 use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
@@ -107,10 +109,9 @@ impl Look {
         match view & 0xff {
             0 => self.say(Verdict::NotTraced, "TRCVICTLR", "anything: its event never happens"),
             1 => {}
-            _ => {
-                let explained = explain("TRCVICTLR", view & 0xff | 1 << 9, self.protocol);
-                let words = explained.map_or_else(String::new, |explained| explained.summary());
-                self.say(Verdict::Traced, "TRCVICTLR", format!("only while its event holds ({words})"));
+            event => {
+                let words = self.event(event, "TRCVICTLR");
+                self.say(Verdict::Traced, "TRCVICTLR", format!("only while its event holds: {words}"));
             }
         }
         if traced.is_empty() {
@@ -232,13 +233,8 @@ impl Look {
             false => {}
         }
         self.thresholds(configuration);
-        let events = self.get("TRCEVENTCTL1R").unwrap_or(0) & 0xf;
-        let sources = self.get("TRCEVENTCTL0R").unwrap_or(0);
-        for event in (0..4).filter(|event| events >> event & 1 == 1) {
-            let verdict = if sources >> (8 * event) & 0xff == 0 { Verdict::NotTraced } else { Verdict::Traced };
-            let never = if verdict == Verdict::NotTraced { ", which never happens" } else { "" };
-            self.say(verdict, "TRCEVENTCTL1R", format!("event {event}{never}"));
-        }
+        self.q_elements(configuration);
+        self.events();
     }
 
     /// Cycle counts need a threshold, and broadcast a range or none.

@@ -161,7 +161,24 @@ fn remarks_one_by_one() {
         (&[], "Unknown TRCVICTLR: which instructions are traced"),
         (&[], "Unknown TRCCONFIGR: which elements there are"),
         (&[("TRCVICTLR", 0x200)], "NotTraced TRCVICTLR: anything: its event never happens"),
-        (&[("TRCVICTLR", 0x203)], "Traced TRCVICTLR: only while its event holds (tracing: selector 3)"),
+        (&[("TRCVICTLR", 0x203)], "Traced TRCVICTLR: only while its event holds: selector 3"),
+        (&[("TRCVICTLR", 0x203)], "Unknown TRCRSCTLR3: what selector 3 selects"),
+        (&[("TRCVICTLR", 0x205), ("TRCIDR4", 0x1_0000)], "Problem TRCVICTLR: selector 5 is used, and there are 4"),
+        (
+            &[("TRCVICTLR", 0x202), ("TRCRSCTLR2", 0x5_0001), ("TRCACVR0", 4), ("TRCACVR1", 8)],
+            "Traced TRCVICTLR: only while its event holds: 0x4 to 0x8",
+        ),
+        (
+            &[("TRCVICTLR", 0x281), ("TRCRSCTLR2", 0x34_0001), ("TRCRSCTLR3", 0x6_0004), ("TRCACVR0", 4)],
+            "Traced TRCVICTLR: only while its event holds: not (not 0x4 and context identifier comparator 2)",
+        ),
+        (
+            &[("TRCCONFIGR", 1), ("TRCEVENTCTL0R", 0x200), ("TRCEVENTCTL1R", 2), ("TRCRSCTLR2", 0x3_0001)],
+            "Traced TRCEVENTCTL1R: event 1, when this starts to hold: single-shot comparator 0",
+        ),
+        (&[("TRCCONFIGR", 0x2001)], "NotTraced TRCCONFIGR: branches that the trace unit has Q elements for"),
+        (&[("TRCCONFIGR", 0x4001)], "Problem TRCCONFIGR: Q elements: 2 is reserved: 1 is with counts, 3 is both"),
+        (&[("TRCCONFIGR", 0x2001), ("TRCIDR0", 1)], "Problem TRCCONFIGR: Q elements: TRCIDR0 says that there are none"),
         (&[("TRCVICTLR", 0x7f_0201)], "Problem TRCVICTLR: every Exception level is left out"),
         (
             &[("TRCVICTLR", 0x6f_0201), ("TRCIDR3", 0x30_0000), ("TRCIDR6", 0)],

@@ -1,0 +1,81 @@
+//! What events wait for, in words: selectors, pairs of them, and the comparators behind.
+
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+
+use super::{Look, Verdict};
+use crate::etm4::explain;
+
+impl Look {
+    /// Events that are traced, and Q elements.
+    pub(super) fn events(&mut self) {
+        let enabled = self.get("TRCEVENTCTL1R").unwrap_or(0) & 0xf;
+        let sources = self.get("TRCEVENTCTL0R").unwrap_or(0);
+        for event in (0..4).filter(|event| enabled >> event & 1 == 1) {
+            let source = sources >> (8 * event) & 0xff;
+            let words = self.event(source, "TRCEVENTCTL0R");
+            let (verdict, words) = match source {
+                0 => (Verdict::NotTraced, ", which never happens".to_string()),
+                _ => (Verdict::Traced, format!(", when this starts to hold: {words}")),
+            };
+            self.say(verdict, "TRCEVENTCTL1R", format!("event {event}{words}"));
+        }
+    }
+
+    pub(super) fn q_elements(&mut self, configuration: u64) {
+        let offered = self.get("TRCIDR0").map_or(3, |value| value >> 15 & 3);
+        match configuration >> 13 & 3 {
+            0 => {}
+            2 => self.say(Verdict::Problem, "TRCCONFIGR", "Q elements: 2 is reserved: 1 is with counts, 3 is both"),
+            _ if offered == 0 => {
+                self.say(Verdict::Problem, "TRCCONFIGR", "Q elements: TRCIDR0 says that there are none");
+            }
+            _ => self.say(Verdict::NotTraced, "TRCCONFIGR", "branches that the trace unit has Q elements for"),
+        }
+    }
+
+    /// What an event waits for.
+    pub(super) fn event(&mut self, event: u64, user: &str) -> String {
+        if event & 0x80 == 0 {
+            return self.selector(event & 0x1f, user);
+        }
+        let pair = event & 0xf;
+        let both = [2 * pair, 2 * pair + 1].map(|number| self.selector(number, user));
+        let is_turned = self.get(&format!("TRCRSCTLR{}", 2 * pair)).is_some_and(|value| value >> 21 & 1 == 1);
+        let joined = format!("{} and {}", both[0], both[1]);
+        if is_turned { format!("not ({joined})") } else { joined }
+    }
+
+    fn selector(&mut self, number: u64, user: &str) -> String {
+        match number {
+            0 => return "never".to_string(),
+            1 => return "always".to_string(),
+            _ => {}
+        }
+        let pairs = self.get("TRCIDR4").map(|value| (value >> 16 & 0xf) + 1);
+        if let Some(pairs) = pairs.filter(|pairs| number >= 2 * pairs) {
+            self.say(Verdict::Problem, user, format!("selector {number} is used, and there are {}", 2 * pairs));
+        }
+        let name = format!("TRCRSCTLR{number}");
+        let Some(value) = self.get(&name) else {
+            self.say(Verdict::Unknown, name, format!("what selector {number} selects"));
+            return format!("selector {number}");
+        };
+        self.selected(number, value)
+    }
+
+    /// Address comparators by their addresses, all else by its number.
+    fn selected(&mut self, number: u64, value: u64) -> String {
+        let name = format!("TRCRSCTLR{number}");
+        let is_turned = value >> 20 & 1 == 1;
+        let addresses: Vec<String> = match value >> 16 & 0xf {
+            4 => self.addresses(value & 0xffff, &name),
+            5 => self.pairs(value & 0xff),
+            _ => Vec::new(),
+        };
+        let explained = explain(&name, value & 0xf_ffff, self.protocol).map(|explained| explained.summary());
+        let words = if addresses.is_empty() { explained.unwrap_or_default() } else { addresses.join(" or ") };
+        if is_turned { format!("not {words}") } else { words }
+    }
+}

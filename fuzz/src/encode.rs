@@ -1,0 +1,383 @@
+//! The trace unit and the encoder: any settings and any steps make a capture, and decoding it gives the steps back.
+//!
+//! Input: byte 0 says how (see [`Choice`]), byte 1 how many registers follow: each is a byte that chooses a name, and a
+//! word. Then come sixteen instructions, a byte that chooses an opcode or, if it is 0xff, a word that is one; then what
+//! is executed, a byte each, see [`Script`].
+//!
+//! Held against it: what cannot be encoded is refused with a reason; what was decoded is what was executed, in order,
+//! with nothing between that the decoder finds wrong; nothing is missing but what a filter left out, what a Q element
+//! counts, and what the encoder itself was not sure of.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use unspool::encode::{EncodeOptions, Encoded, Encoder};
+use unspool::{InstructionReceiver, Program, Trace};
+use unspool_capture::Capture;
+use unspool_coresight::Protocol;
+use unspool_coresight::etm4::Transactions;
+use unspool_coresight::etm4::unit::Settings;
+use unspool_flow::{Around, FlowItem, Instruction as Decoded, InstructionSink, Item};
+use unspool_isa::facts;
+use unspool_model::{
+    Branch, Context, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Security, SinkError, Step, TimeUnit,
+};
+
+use crate::setup::{byte, word};
+use crate::walk::scratch;
+
+/// How a capture is made.
+#[derive(Debug, Clone, Copy)]
+pub struct Choice(pub u8);
+
+impl Choice {
+    fn has(self, bit: u8) -> bool {
+        self.0 >> bit & 1 != 0
+    }
+
+    /// Bit 0.
+    fn protocol(self) -> Protocol {
+        if self.has(0) { Protocol::Etm4 } else { Protocol::Ete }
+    }
+
+    /// Bits 1 and 2: A64, A32, T32, or the last two in turn.
+    fn isa(self, slot: usize) -> Isa {
+        match self.0 >> 1 & 3 {
+            0 => Isa::A64,
+            1 => Isa::A32,
+            2 => Isa::T32,
+            _ if slot % 8 < 4 => Isa::A32,
+            _ => Isa::T32,
+        }
+    }
+
+    /// Bits 3 to 5: guesses, Q elements, source addresses. Bit 6: frames. Bit 7: times are cycles.
+    fn options(self, settings: Settings) -> EncodeOptions {
+        let mut settings = settings;
+        settings.guess_seed = self.has(3).then_some(7);
+        settings.q_seed = self.has(4).then_some(9);
+        settings.source_addresses = self.has(5);
+        let time_unit = if self.has(7) { TimeUnit::Cycles } else { TimeUnit::Unknown };
+        EncodeOptions { settings, formatted: self.has(6), buffer: None, time_unit }
+    }
+}
+
+/// Registers that there is one of; the numbered ones follow them.
+const SINGLE: [&str; 18] = [
+    "TRCCONFIGR",
+    "TRCVICTLR",
+    "TRCVIIECTLR",
+    "TRCVISSCTLR",
+    "TRCSYNCPR",
+    "TRCCCCTLR",
+    "TRCBBCTLR",
+    "TRCTSCTLR",
+    "TRCQCTLR",
+    "TRCEVENTCTL0R",
+    "TRCEVENTCTL1R",
+    "TRCTRACEIDR",
+    "TRCIDR0",
+    "TRCIDR1",
+    "TRCIDR2",
+    "TRCIDR8",
+    "TRCDEVARCH",
+    "TRCIDR3",
+];
+const NUMBERED: [(&str, u8); 9] = [
+    ("TRCACVR", 16),
+    ("TRCACATR", 16),
+    ("TRCRSCTLR", 32),
+    ("TRCCIDCVR", 8),
+    ("TRCCIDCCTLR", 2),
+    ("TRCVMIDCVR", 8),
+    ("TRCVMIDCCTLR", 2),
+    ("TRCSSCCR", 8),
+    ("TRCSSCSR", 8),
+];
+const SLOTS: usize = 16;
+/// Where the instructions are; of A64, the last four are far away.
+const BASE: u64 = 0x40_0000;
+const FAR: u64 = 0xffff_8000_0008_0000;
+
+/// The name of the register that a byte chooses.
+pub fn register(choice: u8) -> String {
+    let mut number = choice;
+    if let Some(name) = SINGLE.get(usize::from(number)) {
+        return (*name).to_string();
+    }
+    number -= SINGLE.len() as u8;
+    for (name, count) in NUMBERED {
+        if number < count {
+            return format!("{name}{number}");
+        }
+        number -= count;
+    }
+    SINGLE[usize::from(number) % SINGLE.len()].to_string()
+}
+
+/// Holds every promise of the room against these bytes.
+pub fn check(mut data: &[u8]) {
+    let choice = Choice(byte(&mut data));
+    let Some(settings) = settings(choice, &mut data) else { return };
+    let silent = asks(&settings, "TRCCONFIGR", 0x4000) && choice.has(4);
+    let filters = filters(&settings);
+    let slots = slots(choice, &mut data);
+    let steps = Script { slots: &slots, data, at: 0, time: 0 }.steps();
+    let directory = directory();
+    let _ = fs::remove_dir_all(directory);
+    let encoded = match encode(directory, choice.options(settings), &steps) {
+        Ok(encoded) => encoded,
+        Err(SinkError::Refused { reason, .. }) => return assert!(!reason.is_empty()),
+        Err(error) => panic!("{error}"),
+    };
+    let ear = listen(directory);
+    let mut executed = steps.iter().filter_map(|step| step.event.instruction());
+    for (number, told) in ear.told.iter().enumerate() {
+        let is_it = |step: &Instruction| (step.address, step.opcode) == (told.0, Some(told.1));
+        assert!(executed.any(is_it), "instruction {number} at {:#x} was not executed", told.0);
+    }
+    assert_eq!(ear.problem, None, "behind {} instructions", ear.told.len());
+    let found = ear.told.len() as u64 + ear.counted;
+    assert!(found <= encoded.instructions, "{found} of {}", encoded.instructions);
+    if !filters && !silent {
+        assert_eq!(found, encoded.instructions, "instructions are missing");
+    }
+}
+
+fn settings(choice: Choice, data: &mut &[u8]) -> Option<Settings> {
+    let mut settings = Settings::new(choice.protocol());
+    for _ in 0..byte(data) % 32 {
+        let (name, value) = (register(byte(data)), word(data));
+        let is_comparator = name.starts_with("TRCACVR") && value >> 31 == 0;
+        let value = if is_comparator { BASE + u64::from(value & 0x3f) } else { u64::from(value) };
+        settings.set(&name, value);
+    }
+    // The trace of other versions is another one.
+    settings.get("TRCTRACEIDR").is_some_and(|id| (1..0x70).contains(&(id & 0x7f))).then_some(settings)
+}
+
+fn asks(settings: &Settings, register: &str, bits: u64) -> bool {
+    settings.get(register).unwrap_or(0) & bits != 0
+}
+
+fn filters(settings: &Settings) -> bool {
+    let view = settings.get("TRCVICTLR").unwrap_or(0);
+    view & 0xff != 1
+        || view & 0x07ff_0200 != 0x200
+        || asks(settings, "TRCVIIECTLR", u64::MAX)
+        || asks(settings, "TRCVISSCTLR", u64::MAX)
+}
+
+/// An instruction: address, opcode, length, instruction set.
+type Slot = (u64, u32, u8, Isa);
+
+fn slots(choice: Choice, data: &mut &[u8]) -> Vec<Slot> {
+    let mut slots: Vec<Slot> = vec![];
+    let mut address = BASE;
+    for number in 0..SLOTS {
+        let isa = choice.isa(number);
+        if number == 12 && isa == Isa::A64 {
+            address = FAR;
+        }
+        let kind = byte(data);
+        let opcode = if kind == 0xff { word(data) } else { opcode(isa, kind) };
+        // Only the first halfword says how long an instruction is.
+        let opcode = if isa == Isa::T32 && opcode >> 16 < 0xe800 { opcode & 0xffff } else { opcode };
+        let opcode = if isa == Isa::T32 && opcode >> 16 == 0 && opcode >= 0xe800 { 0xbf00 } else { opcode };
+        let (known, align) = match isa {
+            Isa::A64 => (unspool_isa::Isa::A64, 4),
+            Isa::A32 => (unspool_isa::Isa::A32, 4),
+            _ => (unspool_isa::Isa::T32, 2),
+        };
+        address = address.next_multiple_of(align);
+        let length = facts(known, address, opcode).length;
+        slots.push((address, opcode, length, isa));
+        address += u64::from(length);
+    }
+    slots
+}
+
+/// Nops, branches to places near by, calls, returns, barriers, returns from exceptions.
+fn opcode(isa: Isa, kind: u8) -> u32 {
+    let back = u32::from(kind >> 4);
+    let choose = |opcodes: &[u32]| opcodes[usize::from(kind & 15) % opcodes.len()];
+    match isa {
+        Isa::A64 => choose(&[
+            0xd503_201f,
+            0x5400_0001 | (0x7_ffff & back.wrapping_sub(8)) << 5,
+            0x1400_0000 | 0x3ff_ffff & back.wrapping_sub(8),
+            0x9400_0000 | back,
+            0xd63f_0020,
+            0xd61f_0020,
+            0xd65f_03c0,
+            0xd69f_03e0,
+            0xd503_3fdf,
+            0xd400_0001,
+            0xd503_207f,
+        ]),
+        Isa::A32 => choose(&[
+            0xe320_f000,
+            0x1a00_0000 | 0xff_ffff & back.wrapping_sub(8),
+            0xea00_0000 | 0xff_ffff & back.wrapping_sub(8),
+            0xeb00_0000 | back,
+            0xe12f_ff31,
+            0xe12f_ff11,
+            0xe12f_ff1e,
+            0xe1b0_f00e,
+            0xf57f_f06f,
+            0x0a00_0001,
+            0xfa00_0000 | back,
+        ]),
+        _ => choose(&[
+            0xbf00,
+            0xd100 | 0xff & back.wrapping_sub(8),
+            0xe000 | 0x7ff & back.wrapping_sub(8),
+            0xf000_f800 | back,
+            0x4788,
+            0x4708,
+            0x4770,
+            0xf3de_8f00,
+            0xf3bf_8f6f,
+            0xbf08,
+            0xf3af_8000,
+            0xb100 | back << 3,
+        ]),
+    }
+}
+
+/// What is executed. The highest two bits of a byte say what it means: 0: the instruction here, then the next one; 1: then
+/// the one of the low four bits; 2: the same, and the step says something of a branch (bit 4: taken, bit 5: its target);
+/// 3: anything else.
+struct Script<'d> {
+    slots: &'d [Slot],
+    data: &'d [u8],
+    at: usize,
+    time: u64,
+}
+
+impl Script<'_> {
+    fn steps(mut self) -> Vec<Step> {
+        let mut steps = vec![];
+        while !self.data.is_empty() {
+            let what = byte(&mut self.data);
+            let event = self.event(what);
+            let mut step = Step::default();
+            (step.event, step.time) = (event, (self.time != 0).then_some(self.time));
+            step.place = steps.len() as u64;
+            steps.push(step);
+        }
+        steps
+    }
+
+    fn event(&mut self, what: u8) -> Event {
+        let (address, opcode, length, isa) = self.slots[self.at];
+        let to = usize::from(what & 15);
+        let target = (what >> 5 & 1 == 1).then_some(self.slots[to].0);
+        let branch = (what >> 6 == 2).then_some(Branch { taken: what >> 4 & 1 == 1, target });
+        self.at = match what >> 6 {
+            0 => (self.at + 1) % SLOTS,
+            1 | 2 => to,
+            _ => return self.other(what & 0x3f),
+        };
+        let opcode = Some(opcode);
+        Event::Instruction(Instruction { address, opcode, length, isa, is_executed: None, branch, za_index: None })
+    }
+
+    fn other(&mut self, what: u8) -> Event {
+        let more = byte(&mut self.data);
+        match what >> 3 {
+            0 | 1 => self.exception(what & 7, more),
+            2 | 3 => Event::Context(Context {
+                level: (what & 1 == 0).then_some(more & 3),
+                security: (what & 2 == 0).then_some(
+                    [Security::Secure, Security::NonSecure, Security::Root, Security::Realm]
+                        [usize::from(more >> 2 & 3)],
+                ),
+                process: (what & 4 == 0).then_some(u64::from(more >> 4)),
+                vmid: (what & 4 != 0).then_some(u32::from(more >> 5)),
+                ..Context::default()
+            }),
+            4 => Event::Gap([Gap::Start, Gap::Overflow, Gap::Discard, Gap::Damaged][usize::from(what & 3)]),
+            5 => {
+                self.time = self.time.wrapping_add(u64::from(more));
+                Event::State
+            }
+            6 => {
+                self.time = u64::from(more) << (8 * u32::from(what & 7));
+                Event::State
+            }
+            _ => Event::ExceptionReturn { target: None },
+        }
+    }
+
+    fn exception(&mut self, kind: u8, more: u8) -> Event {
+        let kind = [
+            ExceptionKind::Unknown,
+            ExceptionKind::Reset,
+            ExceptionKind::Synchronous,
+            ExceptionKind::Irq,
+            ExceptionKind::Fiq,
+            ExceptionKind::SError,
+            ExceptionKind::Debug,
+            ExceptionKind::Synchronous,
+        ][usize::from(kind)];
+        let place = if more & 0x40 == 0 { self.at } else { usize::from(more & 15) };
+        let return_address = (more >> 7 == 0).then_some(self.slots[place].0);
+        self.at = usize::from(more >> 2 & 15);
+        Event::Exception(Exception { kind, return_address, ..Exception::default() })
+    }
+}
+
+/// The directory of the capture.
+fn directory() -> &'static Path {
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    PATH.get_or_init(|| scratch("encode").join("capture"))
+}
+
+fn encode(directory: &Path, options: EncodeOptions, steps: &[Step]) -> Result<Encoded, SinkError> {
+    let mut encoder = Encoder::new(directory, options)?;
+    steps.iter().try_for_each(|step| encoder.take(step))?;
+    encoder.finish()
+}
+
+/// What the decoder says.
+#[derive(Default)]
+struct Ear {
+    told: Vec<(u64, u32)>,
+    /// Instructions of Q elements.
+    counted: u64,
+    problem: Option<String>,
+}
+
+impl InstructionSink for Ear {
+    fn instruction(&mut self, instruction: &Decoded, _: &Around) {
+        self.told.push((instruction.address, instruction.opcode));
+    }
+
+    fn item(&mut self, item: FlowItem) {
+        match item {
+            Ok(item) => match item.value {
+                Item::Q { instructions, .. } => self.counted += u64::from(instructions.unwrap_or(0)),
+                Item::NoCode { .. } | Item::Lost { .. } | Item::Finding(_) => {
+                    self.problem.get_or_insert_with(|| format!("{:?} at {:#x}", item.value, item.offset));
+                }
+                _ => {}
+            },
+            Err(error) => {
+                self.problem.get_or_insert_with(|| error.to_string());
+            }
+        }
+    }
+}
+
+impl InstructionReceiver for Ear {}
+
+fn listen(directory: &Path) -> Ear {
+    let capture = Capture::open(directory).expect("what was encoded opens");
+    let traces = Trace::all(&capture);
+    let (program, _) = Program::of(&capture, traces[0].source().core, &[]);
+    let mut ear = Ear::default();
+    traces[0].instructions(Transactions::Show, &program, &mut ear).expect("what was encoded can be read");
+    ear
+}
