@@ -13,7 +13,7 @@ use std::time::Instant;
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::unit::Settings;
 use unspool::encode::{EncodeOptions, Encoder};
-use unspool::model::{Step, StepSource};
+use unspool::model::{Step, StepSource, TimeUnit};
 use unspool::{OpenSteps, open_steps};
 
 /// Steps that are kept.
@@ -31,32 +31,75 @@ fn main() -> Result<(), Box<dyn Error>> {
         if kept.len() < KEPT { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;
     let directory = std::env::temp_dir().join(format!("unspool-encode-speed-{}", std::process::id()));
-    let rows = [
-        ("plain", 0x1),
-        ("return stack", 0x1001),
-        ("return stack, timestamps, context ids", 0x18c1),
-        ("cycle counts", 0x11),
-    ];
-    for (name, configuration) in rows {
+    let turns = reference_loop();
+    println!("a fixed loop: {turns:.0} million turns a second");
+    let source = Source { steps: &kept, time_unit: source.time_unit() };
+    for (name, registers, change) in ROWS {
         let mut settings = Settings::new(Protocol::Ete);
-        settings.set("TRCCONFIGR", configuration);
-        let time_unit = source.time_unit();
-        let options = EncodeOptions { settings, formatted: false, buffer: None, time_unit };
-        let mut encoder = Encoder::new(&directory, options)?;
+        registers.iter().for_each(|(name, value)| assert!(settings.set(name, *value), "{name}"));
+        change(&mut settings);
+        source.encode(name, settings, &directory)?;
+    }
+    Ok(())
+}
+
+/// A name, registers, and what no register says.
+type Row = (&'static str, &'static [(&'static str, u64)], fn(&mut Settings));
+
+/// Each option by itself, and the usual ones together.
+const ROWS: [Row; 13] = [
+    ("plain", &[], |_| {}),
+    ("return stack", &[("TRCCONFIGR", 0x1001)], |_| {}),
+    ("timestamps", &[("TRCCONFIGR", 0x801)], |_| {}),
+    ("timestamps, all", &[("TRCCONFIGR", 0x801), ("TRCTSCTLR", 1)], |_| {}),
+    ("cycle counts", &[("TRCCONFIGR", 0x11)], |_| {}),
+    ("context ids", &[("TRCCONFIGR", 0xc1)], |_| {}),
+    ("branch broadcast", &[("TRCCONFIGR", 0x9)], |_| {}),
+    ("source addresses", &[], |settings| settings.source_addresses = true),
+    ("guesses", &[("TRCIDR8", 16)], |settings| settings.guess_seed = Some(1)),
+    ("Q elements", &[("TRCCONFIGR", 0x2001), ("TRCIDR0", 0x2800_8ea1)], |settings| settings.q_seed = Some(1)),
+    ("a filter", &[("TRCVIIECTLR", 0x1_0000), ("TRCACVR0", 0x1000), ("TRCACVR1", 0x1ffc)], |_| {}),
+    ("an event", &[("TRCEVENTCTL0R", 2), ("TRCEVENTCTL1R", 1), ("TRCRSCTLR2", 0x4_0001), ("TRCACVR0", 0x1000)], |_| {}),
+    ("return stack, timestamps, context ids", &[("TRCCONFIGR", 0x18c1)], |_| {}),
+];
+
+/// How fast the machine is just now: each turn waits for the one before.
+fn reference_loop() -> f64 {
+    const TURNS: u64 = 200_000_000;
+    let start = Instant::now();
+    let mut state = std::hint::black_box(1_u64);
+    for _ in 0..TURNS {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+    }
+    std::hint::black_box(state);
+    TURNS as f64 / start.elapsed().as_secs_f64() / 1e6
+}
+
+struct Source<'s> {
+    steps: &'s [Step],
+    time_unit: TimeUnit,
+}
+
+impl Source<'_> {
+    fn encode(&self, name: &str, settings: Settings, directory: &Path) -> Result<(), Box<dyn Error>> {
+        let options = EncodeOptions { settings, formatted: false, buffer: None, time_unit: self.time_unit };
+        let mut encoder = Encoder::new(directory, options)?;
         let start = Instant::now();
-        for _ in 0..ALL / kept.len().max(1) {
-            for step in &kept {
+        for _ in 0..ALL / self.steps.len().max(1) {
+            for step in self.steps {
                 encoder.take(step)?;
             }
         }
         let encoded = encoder.finish()?;
         let (seconds, bits) = (start.elapsed().as_secs_f64(), encoded.trace_bytes as f64 * 8.0);
-        std::fs::remove_dir_all(&directory)?;
+        std::fs::remove_dir_all(directory)?;
         println!(
             "{name}: {:.1} million instructions a second, {:.2} bits each",
             encoded.instructions as f64 / seconds / 1e6,
             bits / encoded.instructions as f64
         );
+        Ok(())
     }
-    Ok(())
 }

@@ -304,6 +304,10 @@ impl Core {
                 return Err(refuse("this is RISC-V, and ETE and ETMv4 trace Arm instructions only".into()));
             }
         };
+        let low_bits = if isa == isa::Isa::T32 { 1 } else { 3 };
+        if address & low_bits != 0 || (isa != isa::Isa::A64 && address >> 32 != 0) {
+            return Err(refuse(format!("no {:?} instruction can be at {address:#x}", instruction.isa)));
+        }
         let opcode = instruction.opcode.ok_or_else(|| {
             refuse(format!("the opcode at {address:#x} is not known, so nobody could follow the trace there"))
         })?;
@@ -365,7 +369,11 @@ impl Core {
         self.pending = None;
         let mut executed = pending.executed;
         let is_branch = !matches!(executed.class, Class::Other | Class::Barrier);
-        let taken = pending.taken.or((!executed.conditional).then_some(true));
+        // Who says that a branch was not taken which always is may be wrong in other things too.
+        let taken = match (pending.taken, executed.conditional) {
+            (Some(false), false) if is_branch => None,
+            (taken, conditional) => taken.or((!conditional).then_some(true)),
+        };
         match taken {
             Some(taken) => {
                 executed.taken = taken;

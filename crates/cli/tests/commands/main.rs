@@ -12,6 +12,7 @@ mod damage;
 mod decode;
 mod diff;
 mod elf;
+mod encode;
 mod pipe;
 mod program;
 mod slice;

@@ -34,6 +34,9 @@ use super::element::Target;
 use super::packet::{Context, ExceptionAddress, Packet, Security, SubIsa, TraceInfo};
 use super::{Config, Version};
 
+/// The exception type of a PE reset: of ETE, readers take no address from it.
+const RESET: u16 = 0;
+
 /// The exception type of a PE that halts for a debugger.
 pub const DEBUG_HALT: u16 = 1;
 
@@ -195,11 +198,16 @@ impl Unit {
 
     /// An exception was taken: execution ran up to the return address and goes on at the next instruction.
     pub fn exception(&mut self, number: u16, return_address: Target) {
+        let return_address = self.sayable(return_address);
         if self.needs_address && self.is_on && !self.view.shows(return_address, &self.whole_context) {
             self.turn_off();
         }
         if !self.is_on {
             return;
+        }
+        if number == RESET && self.is_ete && self.in_block {
+            // The rest of the block can only be told before.
+            self.exception(DEBUG_HALT, return_address);
         }
         self.stretches.arrive(return_address);
         self.flush_q();
@@ -219,6 +227,14 @@ impl Unit {
         self.time_due = true;
     }
 
+    /// A return address as packets have it: they have no words for low bits that no instruction set has.
+    fn sayable(&self, at: Target) -> Target {
+        let is_t32 = !self.context.aarch64 && at.address & 3 == 2;
+        let isa = if is_t32 { SubIsa::Is1 } else { at.isa };
+        let all = if self.context.aarch64 { u64::MAX } else { 0xffff_ffff };
+        Target { address: at.address & all & (u64::MAX << isa.shift()), isa }
+    }
+
     /// The PE stops, having executed all up to this address: the rest of a block can only be told so.
     pub fn halt(&mut self, at: Target) {
         if self.is_on && self.in_block {
@@ -235,6 +251,10 @@ impl Unit {
     /// The trace unit had no room: what the PE did from here until the next instruction that it tells of is lost.
     pub fn overflow(&mut self) {
         self.turn_off();
+        if self.written() == 0 {
+            // Readers pass over all that is before the first synchronisation.
+            self.synchronise();
+        }
         self.emit(&Packet::Overflow);
         self.sync_due = true;
     }
@@ -244,8 +264,7 @@ impl Unit {
         if mask & 15 == 0 {
             return;
         }
-        if !self.is_on {
-            // Readers pass over all that is before the first synchronisation.
+        if self.written() == 0 {
             self.synchronise();
         }
         self.flush();

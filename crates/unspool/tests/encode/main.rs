@@ -22,7 +22,7 @@ use unspool::coresight::Protocol;
 use unspool::coresight::etm4::unit::Settings;
 use unspool::coresight::trace_buffer::{BufferSettings, FillMode};
 use unspool::encode::{EncodeOptions, Encoded, Encoder};
-use unspool::model::{Event, ExceptionKind, Isa, Step, StepSource, TimeUnit};
+use unspool::model::{Branch, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Step, StepSource, TimeUnit};
 
 const BASE: u64 = 0x40_0000;
 
@@ -309,6 +309,14 @@ fn breaks_and_what_is_refused() {
     encoder.take(&steps[1]).unwrap();
     let error = encoder.take(&changed).unwrap_err().to_string();
     assert!(error.contains("is not what it was before"), "{error}");
+    for (address, isa) in [(BASE + 2, Isa::A64), (BASE + 2, Isa::A32), (BASE + 1, Isa::T32), (1 << 32, Isa::T32)] {
+        let mut odd = changed.clone();
+        if let Event::Instruction(instruction) = &mut odd.event {
+            (instruction.address, instruction.isa) = (address, isa);
+        }
+        let error = encoder.take(&odd).unwrap_err().to_string();
+        assert!(error.contains("instruction can be at"), "{error}");
+    }
     assert!(Encoder::new(folder.path(), options).unwrap_err().to_string().contains("not empty"));
 }
 
@@ -354,5 +362,46 @@ fn buffers_that_are_too_small() {
             FillMode::Wrap | FillMode::Circular => all.ends_with(some),
         };
         assert!(is_there, "{fill:?} {formatted}");
+    }
+}
+
+/// Steps that contradict themselves or come where nobody expects them: what can be told is told, and no more.
+#[test]
+fn odd_steps() {
+    let at = |address: u64, opcode: u32, taken: Option<bool>| {
+        let branch = taken.map(|taken| Branch { taken, target: None });
+        let (opcode, isa) = (Some(opcode), Isa::A64);
+        Event::Instruction(Instruction { address, opcode, length: 4, isa, branch, is_executed: None, za_index: None })
+    };
+    let (nop, branch) = (|address| at(address, 0xd503_201f, None), 0x1400_0004);
+    let reset = Event::Exception(Exception {
+        kind: ExceptionKind::Reset,
+        return_address: Some(BASE + 8),
+        ..Default::default()
+    });
+    let odd = Event::Exception(Exception {
+        kind: ExceptionKind::Synchronous,
+        return_address: Some(BASE + 6),
+        ..Default::default()
+    });
+    let rows: &[(&str, &[Event], &[u64])] = &[
+        ("a reset within a block", &[nop(BASE), nop(BASE + 4), reset, nop(BASE + 64)], &[0, 4, 64]),
+        ("a return address that is none", &[nop(BASE), odd, nop(BASE + 64)], &[0, 64]),
+        ("an overflow at first", &[Event::Gap(Gap::Overflow), nop(BASE)], &[0]),
+        ("not taken, though always", &[nop(BASE), at(BASE + 4, branch, Some(false))], &[0]),
+        ("taken, nobody knows where to", &[nop(BASE), at(BASE + 4, branch, Some(true))], &[0, 4]),
+    ];
+    for protocol in [Protocol::Ete, Protocol::Etm4] {
+        for (name, events, expected) in rows {
+            let mut steps = vec![Step::default(); events.len()];
+            steps.iter_mut().zip(*events).for_each(|(step, event)| step.event = *event);
+            let folder = tempfile::tempdir().unwrap();
+            encode(&steps, folder.path(), &Settings::new(protocol), false);
+            let heard = heard::listen(folder.path());
+            assert!(!heard.contains(&heard::Heard::Problem), "{protocol:?}, {name}: {heard:x?}");
+            let found = Told::read(folder.path(), "UNIT_0").instructions;
+            let found: Vec<u64> = found.iter().map(|(address, _)| address - BASE).collect();
+            assert_eq!(&found, expected, "{protocol:?}, {name}");
+        }
     }
 }

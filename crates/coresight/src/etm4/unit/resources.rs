@@ -51,6 +51,9 @@ impl Resources {
     #[inline]
     pub(super) fn pass(&mut self, at: Target, context: &Context) {
         let open = self.shots_in_use & !self.fired;
+        if open == 0 {
+            return;
+        }
         let fires = (0..SHOTS).filter(|n| open >> n & 1 == 1 && self.shot(*n, at, context));
         self.fired |= fires.fold(0, |bits, n| bits | 1 << n);
     }

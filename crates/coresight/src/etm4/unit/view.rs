@@ -23,6 +23,8 @@ pub(super) struct View {
     holding: u8,
     /// Between a start and a stop.
     is_started: bool,
+    /// Some instructions may be left out.
+    filters: bool,
     watches: bool,
 }
 
@@ -61,6 +63,7 @@ impl View {
             time,
             holding: 0,
             is_started: control & 1 << 9 != 0,
+            filters,
             watches: filters || events != [0; 4] || time != 0,
         }
     }
@@ -73,16 +76,22 @@ impl View {
 
     /// The PE gets to an instruction: what is there to it? To be asked of each once, in order.
     pub(super) fn look(&mut self, at: Target, context: &Context) -> Seen {
-        let is_shown = self.shows(at, context);
-        // The instruction at a stop point is the last that is traced.
-        let is_started = self.is_started || self.resources.comparators.address(self.start_stop, at, context);
-        self.is_started = is_started && !self.resources.comparators.address(self.start_stop >> 16, at, context);
+        let is_shown = !self.filters || self.passes(at, context);
         let holding = self.holding(at, context);
         let events = holding & !self.holding;
         self.holding = holding;
         let asks_for_time = self.time != 0 && self.resources.holds(self.time, at, context);
         self.resources.pass(at, context);
         Seen { is_shown, events, asks_for_time }
+    }
+
+    /// Is it traced? Start and stop points take effect.
+    fn passes(&mut self, at: Target, context: &Context) -> bool {
+        let is_shown = self.shows(at, context);
+        // The instruction at a stop point is the last that is traced.
+        let is_started = self.is_started || self.resources.comparators.address(self.start_stop, at, context);
+        self.is_started = is_started && !self.resources.comparators.address(self.start_stop >> 16, at, context);
+        is_shown
     }
 
     /// Would an instruction here be traced?
