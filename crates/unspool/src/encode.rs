@@ -244,6 +244,10 @@ impl Core {
         let at = Target { address: instruction.address, isa: known.executed.isa };
         self.last_isa = at.isa;
         if let Some(pending) = self.pending {
+            if at != pending.behind {
+                // What an IT instruction says is of those right behind it.
+                self.in_it = 0;
+            }
             self.resolve(&pending, at);
         }
         if self.context_is_new || (instruction.isa == Isa::A64) != self.is_aarch64 {

@@ -365,6 +365,30 @@ fn buffers_that_are_too_small() {
     }
 }
 
+/// An IT instruction makes those right behind it conditional, and nobody else.
+#[test]
+fn a_break_within_an_it_block() {
+    let at = |address: u64, opcode: u32, length: u8, isa: Isa| {
+        let opcode = Some(opcode);
+        let what = Instruction { address, opcode, length, isa, is_executed: None, branch: None, za_index: None };
+        let mut step = Step::default();
+        step.event = Event::Instruction(what);
+        step
+    };
+    // IT EQ, then elsewhere BL, which goes on right behind itself as it cannot, then a NOP.
+    let steps = [
+        at(BASE, 0xbf08, 2, Isa::T32),
+        at(BASE + 32, 0xeb00_000c, 4, Isa::A32),
+        at(BASE + 36, 0xe320_f000, 4, Isa::A32),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    encode(&steps, folder.path(), &Settings::new(Protocol::Ete), false);
+    let heard = heard::listen(folder.path());
+    assert!(!heard.contains(&heard::Heard::Problem), "{heard:x?}");
+    let count = heard.iter().filter(|heard| matches!(heard, heard::Heard::Instruction(..))).count();
+    assert_eq!(count, 3);
+}
+
 /// Steps that contradict themselves or come where nobody expects them: what can be told is told, and no more.
 #[test]
 fn odd_steps() {

@@ -57,7 +57,7 @@ impl Stretches {
     /// Does a stretch start here? Time for an answer is at the start of a block.
     pub(super) fn starts(&mut self) -> bool {
         let random = self.state.as_mut().map_or(1, random);
-        self.open.is_none() && random % EVERY == 0
+        self.open.is_none() && random.is_multiple_of(EVERY)
     }
 
     pub(super) fn open(&mut self) {
@@ -90,7 +90,7 @@ impl Stretches {
     /// Is the count told? Without a choice it is what the trace unit can.
     fn counts(&mut self) -> bool {
         let random = self.state.as_mut().map_or(0, random);
-        self.may_count && !(self.may_be_silent && random % 4 == 0)
+        self.may_count && !(self.may_be_silent && random.is_multiple_of(4))
     }
 }
 
