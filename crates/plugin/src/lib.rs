@@ -6,6 +6,8 @@
 //! since it lives in the process of somebody else. Only QEMU on Linux has what it needs; elsewhere it is empty.
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod log;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod memory;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod options;

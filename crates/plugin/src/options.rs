@@ -1,5 +1,5 @@
 //! The arguments that the emulator hands over: `out=PATH`, `from=ADDRESS`, `from-code=OFFSET`, `skip=N`, `limit=N`,
-//! or `idle=on`.
+//! `log=PATH`, or `idle=on`.
 
 /// What to record, and where it goes.
 #[derive(Debug, Default)]
@@ -12,6 +12,8 @@ pub(crate) struct Options {
     pub(crate) skip: u64,
     /// So many instructions of each thread are recorded.
     pub(crate) limit: Option<u64>,
+    /// Of a system, where the emulator logs exceptions; `%d` stands for the number of a thread.
+    pub(crate) log: Option<String>,
     /// Nothing is recorded: every instruction and every access is told to us, and we do nothing. To measure against.
     pub(crate) is_idle: bool,
 }
@@ -37,6 +39,7 @@ impl Options {
                 "from" => options.from = Some(From::Address(number()?)),
                 "from-code" => options.from = Some(From::Code(number()?)),
                 "skip" => options.skip = number()?,
+                "log" => options.log = Some(value.to_string()),
                 "idle" => options.is_idle = value == "on",
                 "limit" => options.limit = Some(number()?),
                 _ => return Err(format!("'{argument}': there is no such argument")),

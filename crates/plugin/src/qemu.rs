@@ -9,13 +9,19 @@
 //! ends, while no other runs: so there is never a second reference to one.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::cell::{Cell, RefCell};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::slice;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
 
+use crate::log::Log;
 use crate::memory::Target;
 use crate::options::{From, Options};
 use crate::thread::{Block, Recorder, Thread};
@@ -47,6 +53,9 @@ struct Info {
 const NO_REGISTERS: c_uint = 0;
 /// Reads and writes.
 const BOTH: c_uint = 3;
+/// What a process gets when the one that started it ends.
+const PR_SET_PDEATHSIG: c_int = 1;
+const SIGTERM: c_ulong = 15;
 /// The lowest free number from a given one on, closed in programs that are started.
 const F_DUPFD_CLOEXEC: c_int = 1030;
 
@@ -85,6 +94,12 @@ unsafe extern "C" {
     fn qemu_plugin_mem_is_store(info: u32) -> bool;
     fn qemu_plugin_start_code() -> u64;
     fn qemu_plugin_outs(text: *const c_char);
+    fn qemu_plugin_register_vcpu_idle_cb(id: Id, call: extern "C" fn(Id, c_uint));
+    fn mmap(at: *mut c_void, length: usize, protection: c_int, flags: c_int, file: c_int, offset: i64) -> *mut c_void;
+    fn munmap(at: *mut c_void, length: usize) -> c_int;
+    fn fallocate(file: c_int, mode: c_int, offset: i64, length: i64) -> c_int;
+    fn _exit(code: c_int) -> !;
+    fn prctl(what: c_int, ...) -> c_int;
     fn fcntl(descriptor: c_int, command: c_int, argument: c_int) -> c_int;
 }
 
@@ -98,7 +113,19 @@ const MOST_THREADS: usize = 4096;
 static THREADS: [AtomicPtr<Thread>; MOST_THREADS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_THREADS];
 static SESSION: OnceLock<Session> = OnceLock::new();
 
+/// CPUs of a system that have sent all that they have.
+static QUIET: [AtomicBool; MOST_THREADS] = [const { AtomicBool::new(true) }; MOST_THREADS];
+
+thread_local! {
+    /// The log of this thread of the emulator. It is never freed: a thread may end the emulator, which drops its values
+    /// before it tells us.
+    static LOG: Cell<Option<&'static RefCell<Log>>> = const { Cell::new(None) };
+}
+
 struct Session {
+    is_system: bool,
+    /// The emulator ends: CPUs stop where they are.
+    is_ending: AtomicBool,
     recorder: Recorder,
     options: Options,
     target: Target,
@@ -125,10 +152,7 @@ pub(crate) unsafe extern "C" fn qemu_plugin_install(
             (0..count).map(|index| CStr::from_ptr(*arguments.add(index)).to_str().unwrap_or_default()).collect();
         (info, target, words)
     };
-    if info.is_system {
-        return refuse("only programs of users are recorded, not systems");
-    }
-    match start(target, &words) {
+    match start(target, info.is_system, &words) {
         Ok(None) => idle(id),
         Ok(Some(session)) => match SESSION.set(session) {
             Ok(()) => register(id),
@@ -139,13 +163,30 @@ pub(crate) unsafe extern "C" fn qemu_plugin_install(
 }
 
 /// What is recorded; `None`: nothing is.
-fn start(target: &str, words: &[&str]) -> Result<Option<Session>, String> {
+fn start(target: &str, is_system: bool, words: &[&str]) -> Result<Option<Session>, String> {
     let options = Options::read(words.iter().copied())?;
     if options.is_idle {
         return Ok(None);
     }
-    let recorder = Recorder::new(&options, target, move_up).map_err(|error| format!("{}: {error}", options.out))?;
-    Ok(Some(Session { recorder, options, target: Target::of(target), next_block: AtomicU32::new(0) }))
+    if is_system != options.log.is_some() {
+        return Err("systems are recorded with log=PATH, programs without it".into());
+    }
+    // A system would run for ever.
+    let gone = if is_system { || give_up("") } else { || {} };
+    let recorder = Recorder::new(&options, target, move_up, gone);
+    let recorder = recorder.map_err(|error| format!("{}: {error}", options.out))?;
+    let (target, is_ending) = (Target::of(target), AtomicBool::new(false));
+    Ok(Some(Session { is_system, is_ending, recorder, options, target, next_block: AtomicU32::new(0) }))
+}
+
+/// Ends the emulator as it stands.
+fn give_up(reason: &str) {
+    if !reason.is_empty() {
+        // There is nobody else to tell.
+        let _ = writeln!(io::stderr(), "unspool: {reason}");
+    }
+    // SAFETY: nothing of ours has to be done at the end.
+    unsafe { _exit(1) }
 }
 
 fn idle(id: Id) -> c_int {
@@ -183,8 +224,15 @@ fn register(id: Id) -> c_int {
     // SAFETY: callbacks have the types that the interface has for them, and are there as long as the emulator.
     unsafe {
         qemu_plugin_register_vcpu_init_cb(id, thread_starts);
-        qemu_plugin_register_vcpu_exit_cb(id, thread_ends);
         qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+        if SESSION.get().is_some_and(|session| session.is_system) {
+            qemu_plugin_register_vcpu_idle_cb(id, system_idle);
+            // A system that waits for ever would not see that nobody listens.
+            prctl(PR_SET_PDEATHSIG, SIGTERM);
+            qemu_plugin_register_atexit_cb(id, system_ends, ptr::null_mut());
+            return 0;
+        }
+        qemu_plugin_register_vcpu_exit_cb(id, thread_ends);
         qemu_plugin_register_vcpu_syscall_cb(id, called);
         qemu_plugin_register_vcpu_syscall_ret_cb(id, returned);
         qemu_plugin_register_atexit_cb(id, program_ends, ptr::null_mut());
@@ -194,9 +242,8 @@ fn register(id: Id) -> c_int {
 
 /// Tells why nothing is recorded, and lets the emulator end.
 fn refuse(reason: &str) -> c_int {
-    let text = format!("unspool: {}\n\0", reason.replace('\0', ""));
-    // SAFETY: the text ends with a zero.
-    unsafe { qemu_plugin_outs(text.as_ptr().cast()) };
+    // The emulator says what fails only if it logs what plugins say.
+    let _ = writeln!(io::stderr(), "unspool: {reason}");
     1
 }
 
@@ -231,6 +278,123 @@ fn end(number: usize) {
     // SAFETY: as in `thread`; nobody finds it any more, so that it ends once.
     if let Some(thread) = unsafe { place.swap(ptr::null_mut(), Ordering::Relaxed).as_mut() } {
         thread.end(&session.recorder);
+    }
+}
+
+/// A block of a system starts: what was logged happened before it.
+extern "C" fn system_executed(number: c_uint, word: *mut c_void) {
+    let Some(session) = SESSION.get() else { return };
+    if QUIET.get(number as usize).is_some_and(|quiet| quiet.load(Ordering::Relaxed)) {
+        wake(session, number);
+    }
+    look_at_log(session, number);
+    if let Some((thread, recorder)) = thread(number) {
+        if session.is_ending.load(Ordering::Relaxed) {
+            rest(number, thread, recorder);
+        }
+        thread.system_block(recorder, Block::unpack(word.addr() as u64));
+    }
+}
+
+#[cold]
+fn wake(session: &'static Session, number: c_uint) {
+    if let Some(quiet) = QUIET.get(number as usize) {
+        quiet.store(session.is_ending.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+}
+
+/// The emulator ends, and this CPU is not the one that ends it.
+#[cold]
+fn rest(number: c_uint, thread: &mut Thread, recorder: &Recorder) {
+    thread.end(recorder);
+    if let Some(quiet) = QUIET.get(number as usize) {
+        quiet.store(true, Ordering::Release);
+    }
+    loop {
+        thread::park();
+    }
+}
+
+extern "C" fn system_accessed(number: c_uint, info: u32, address: u64, word: *mut c_void) {
+    if let Some((thread, recorder)) = thread(number) {
+        // SAFETY: the emulator made what it is asked about.
+        let (size, is_store) = unsafe { (qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info)) };
+        let kind = (size & 7) as u8 | u8::from(is_store) << 3;
+        let word = word.addr() as u64;
+        thread.system_access(recorder, kind, ((word >> 16) as u32, word as u16), address);
+    }
+}
+
+/// A CPU has nothing to do, or is stopped.
+extern "C" fn system_idle(_: Id, number: c_uint) {
+    if let Some((thread, recorder)) = thread(number) {
+        thread.flush(recorder);
+        if let Some(quiet) = QUIET.get(number as usize) {
+            quiet.store(true, Ordering::Release);
+        }
+    }
+}
+
+#[inline(always)]
+fn look_at_log(session: &'static Session, number: c_uint) {
+    match LOG.get() {
+        Some(log) => {
+            let mut log = log.borrow_mut();
+            if log.has_news() {
+                tell_news(session, &mut log);
+            }
+            log.execute(number);
+        }
+        None => open_log(session, number),
+    }
+}
+
+/// Each part goes to the CPU that it is about. CPUs with a thread of their own have a log of their own.
+#[cold]
+fn tell_news(session: &'static Session, log: &mut Log) {
+    let told = log.take(|cpu, text| {
+        if let Some((thread, recorder)) = thread(cpu) {
+            thread.text(recorder, text);
+        }
+    });
+    if let Err(error) = told {
+        give_up(&format!("{}: {error}", session.options.log.as_deref().unwrap_or_default()));
+    }
+}
+
+/// The emulator makes the log of a thread when that has something to say.
+#[cold]
+fn open_log(session: &'static Session, number: c_uint) {
+    let pattern = session.options.log.as_deref().unwrap_or_default();
+    // SAFETY: the text ends with a zero.
+    unsafe { qemu_plugin_outs(c"recorded by unspool\n".as_ptr()) };
+    match Log::open(pattern, number) {
+        Ok(log) => LOG.set(Some(Box::leak(Box::new(RefCell::new(log))))),
+        Err(error) => give_up(&format!("{pattern}: {error}: the emulator has to log with -d int,tid,plugin")),
+    }
+}
+
+/// How long other CPUs may take to come to rest.
+const MOST_WAITS: u32 = 200;
+const WAIT: Duration = Duration::from_millis(1);
+
+/// One CPU ended it, or the emulator stopped all of them. Others may still be on their way: each sends what it has.
+extern "C" fn system_ends(_: Id, _: *mut c_void) {
+    let Some(session) = SESSION.get() else { return };
+    session.is_ending.store(true, Ordering::Relaxed);
+    if let Some(log) = LOG.get() {
+        let mut log = log.borrow_mut();
+        tell_news(session, &mut log);
+        log.cpus.iter().for_each(|cpu| {
+            end(*cpu as usize);
+            QUIET.get(*cpu as usize).iter().for_each(|quiet| quiet.store(true, Ordering::Relaxed));
+        });
+    }
+    for _ in 0..MOST_WAITS {
+        if QUIET.iter().all(|quiet| quiet.load(Ordering::Acquire)) {
+            return;
+        }
+        thread::sleep(WAIT);
     }
 }
 
@@ -274,7 +438,11 @@ extern "C" fn translated(_: Id, block: *mut QemuBlock) {
         let instructions: Vec<*mut QemuInstruction> =
             (0..qemu_plugin_tb_n_insns(block)).map(|index| qemu_plugin_tb_get_insn(block, index)).collect();
         let bytes = |instruction: &*mut QemuInstruction| {
-            slice::from_raw_parts(qemu_plugin_insn_data(*instruction).cast::<u8>(), qemu_plugin_insn_size(*instruction))
+            match qemu_plugin_insn_size(*instruction) {
+                // One that raises an exception before it is read has no bytes.
+                0 => &[],
+                size => slice::from_raw_parts(qemu_plugin_insn_data(*instruction).cast::<u8>(), size),
+            }
         };
         let id = session.next_block.fetch_add(1, Ordering::Relaxed);
         session.recorder.tell_block(id, qemu_plugin_tb_vaddr(block), instructions.iter().map(bytes));
@@ -286,7 +454,10 @@ extern "C" fn translated(_: Id, block: *mut QemuBlock) {
                 last_mark = index;
             }
             is_marked = session.target.may_access(bytes(instruction));
-            if is_marked {
+            if is_marked && session.is_system {
+                let data = ptr::without_provenance_mut((u64::from(id) << 16 | u64::from(index)) as usize);
+                qemu_plugin_register_vcpu_mem_cb(*instruction, system_accessed, NO_REGISTERS, BOTH, data);
+            } else if is_marked {
                 qemu_plugin_register_vcpu_mem_cb(*instruction, accessed, NO_REGISTERS, BOTH, data);
             }
         }
@@ -296,7 +467,8 @@ extern "C" fn translated(_: Id, block: *mut QemuBlock) {
         let count = u16::try_from(instructions.len()).unwrap_or(u16::MAX);
         let word = Block { id, count, last_mark, from }.pack();
         let data = ptr::without_provenance_mut(word as usize);
-        qemu_plugin_register_vcpu_tb_exec_cb(block, executed, NO_REGISTERS, data);
+        let call = if session.is_system { system_executed } else { executed };
+        qemu_plugin_register_vcpu_tb_exec_cb(block, call, NO_REGISTERS, data);
     }
 }
 
@@ -305,5 +477,55 @@ fn start_address(options: &Options) -> Option<u64> {
         From::Address(address) => Some(address),
         // SAFETY: a program is loaded before its code is translated.
         From::Code(offset) => Some(unsafe { qemu_plugin_start_code() }.wrapping_add(offset)),
+    }
+}
+
+/// A part of a file, in memory.
+pub(crate) struct Window {
+    bytes: *const u8,
+    offset: u64,
+}
+
+impl Window {
+    const LENGTH: usize = 1 << 24;
+    const PAGE: u64 = 1 << 16;
+    const PROT_READ: c_int = 1;
+    const MAP_SHARED: c_int = 1;
+    const PUNCH_HOLE_KEEP_SIZE: c_int = 3;
+
+    /// That with this offset, near its start; the file gets so long.
+    pub(crate) fn new(file: &File, offset: u64) -> io::Result<Self> {
+        let offset = offset & !(Self::PAGE - 1);
+        file.set_len(offset + Self::LENGTH as u64)?;
+        let (protection, flags) = (Self::PROT_READ, Self::MAP_SHARED);
+        // SAFETY: a new mapping is in nobody's way.
+        let bytes =
+            unsafe { mmap(ptr::null_mut(), Self::LENGTH, protection, flags, file.as_raw_fd(), offset.cast_signed()) };
+        if bytes.addr() == usize::MAX {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { bytes: bytes.cast(), offset })
+    }
+
+    /// The byte at this offset of the file; `None`: it is outside.
+    #[inline(always)]
+    pub(crate) fn byte(&self, offset: u64) -> Option<u8> {
+        let at = usize::try_from(offset.wrapping_sub(self.offset)).ok().filter(|at| *at < Self::LENGTH)?;
+        // SAFETY: it is inside of the mapping, and the file is never made shorter. The emulator writes to it, by a call
+        // of the system on this thread.
+        Some(unsafe { self.bytes.add(at).read_volatile() })
+    }
+
+    /// Gives back what the file has before this offset, where the system can.
+    pub(crate) fn free(&self, file: &File, offset: u64) {
+        // SAFETY: it changes the file only.
+        unsafe { fallocate(file.as_raw_fd(), Self::PUNCH_HOLE_KEEP_SIZE, 0, offset.cast_signed()) };
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped so, and nobody else has the address.
+        unsafe { munmap(self.bytes.cast_mut().cast(), Self::LENGTH) };
     }
 }

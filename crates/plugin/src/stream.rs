@@ -12,7 +12,9 @@
 //! | 9 | bytes | the change of the number | a block is executed |
 //! | 10 | 0 | `index:2` | the block before was left: instructions before this one are complete |
 //! | 10 | 1 | | the index of the next access has 256 more |
-//! | 11 | | `number:8`, `arguments:8` three times | a system call |
+//! | 11 | 0 | `number:8`, `arguments:8` three times | a system call |
+//! | 11 | 1 | `length:2`, so many bytes | what the emulator logged of exceptions |
+//! | 11 | 2 | `id:4` | accesses that follow are of this block, which is executed for a part of the block before |
 //! | 12 | | `number:8 result:8` | its return |
 //! | 13 | | | the thread starts |
 //! | 14 | | | the thread ends |
@@ -94,6 +96,22 @@ impl Records {
         self.put(&[0x0b]);
         self.put(&number.to_le_bytes());
         arguments.iter().for_each(|argument| self.put(&argument.to_le_bytes()));
+    }
+
+    /// Is there no room for this text?
+    pub(crate) fn is_too_full_for(&self, text: &str) -> bool {
+        self.length + text.len() + LONGEST > CAPACITY
+    }
+
+    pub(crate) fn text(&mut self, text: &str) {
+        let [low, high] = u16::try_from(text.len()).unwrap_or(u16::MAX).to_le_bytes();
+        self.put(&[0x1b, low, high]);
+        self.put(text.as_bytes());
+    }
+
+    pub(crate) fn within(&mut self, id: u32) {
+        let [a, b, c, d] = id.to_le_bytes();
+        self.put(&[0x2b, a, b, c, d]);
     }
 
     pub(crate) fn call_return(&mut self, number: i64, result: i64) {

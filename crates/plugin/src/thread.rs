@@ -54,6 +54,8 @@ pub(crate) struct Recorder {
     /// Some thread has come to where recording starts.
     is_started: AtomicBool,
     process: u32,
+    /// What happens when nobody listens any more.
+    gone: fn(),
 }
 
 struct Out {
@@ -64,7 +66,12 @@ struct Out {
 
 impl Recorder {
     /// Opens what records go to.
-    pub(crate) fn new(options: &Options, target: &str, move_up: impl Fn(OwnedFd) -> OwnedFd) -> io::Result<Self> {
+    pub(crate) fn new(
+        options: &Options,
+        target: &str,
+        move_up: impl Fn(OwnedFd) -> OwnedFd,
+        gone: fn(),
+    ) -> io::Result<Self> {
         let is_socket = std::fs::metadata(&options.out).is_ok_and(|about| about.file_type().is_socket());
         let descriptor =
             if is_socket { UnixStream::connect(&options.out)?.into() } else { File::create(&options.out)?.into() };
@@ -78,6 +85,7 @@ impl Recorder {
             limit: options.limit.unwrap_or(u64::MAX),
             is_started: AtomicBool::new(options.from.is_none()),
             process: std::process::id(),
+            gone,
         })
     }
 
@@ -102,13 +110,16 @@ impl Recorder {
             let blocks = std::mem::take(&mut out.blocks);
             out.chunk(stream::BLOCKS, &blocks);
             out.chunk(thread, records.bytes());
+            if out.has_failed {
+                (self.gone)();
+            }
         }
         records.clear();
     }
 }
 
 impl Out {
-    /// If nobody listens any more, the program goes on all the same.
+    /// If nobody listens any more, a program goes on all the same.
     fn chunk(&mut self, thread: u32, bytes: &[u8]) {
         let Ok(length) = u32::try_from(bytes.len()) else { return };
         if length == 0 || self.has_failed {
@@ -131,6 +142,8 @@ pub(crate) struct Thread {
     last_mark: u16,
     /// Instructions that are still to be left out, or to be told.
     left: u64,
+    /// Of a system, the block that accesses are expected from.
+    current: u32,
 }
 
 /// How much of a thread was told.
@@ -151,7 +164,7 @@ impl Thread {
         let mut records = Records::new();
         records.start();
         recorder.send(number, &mut records);
-        Self { number, records, phase: Phase::Waits, mark: 0, last_mark: 0, left: 0 }
+        Self { number, records, phase: Phase::Waits, mark: 0, last_mark: 0, left: 0, current: 0 }
     }
 
     /// A block starts.
@@ -185,6 +198,42 @@ impl Thread {
                 recorder.send(self.number, &mut self.records);
             }
         }
+    }
+
+    /// A block of a system starts.
+    #[inline(always)]
+    pub(crate) fn system_block(&mut self, recorder: &Recorder, block: Block) {
+        self.current = block.id;
+        self.block(recorder, block);
+    }
+
+    /// An access of a system. Accesses to devices may be made in a block of their own, which nobody says the start of:
+    /// the emulator does so if it counts instructions.
+    #[inline(always)]
+    pub(crate) fn system_access(&mut self, recorder: &Recorder, kind: u8, (block, index): (u32, u16), address: u64) {
+        if block != self.current && self.phase == Phase::Records {
+            self.records.within(block);
+            self.make_room(recorder);
+            self.current = block;
+        }
+        self.access(recorder, kind, index, address);
+    }
+
+    /// The emulator said something of exceptions. It is told before recording starts, too: the state follows from it.
+    pub(crate) fn text(&mut self, recorder: &Recorder, text: &str) {
+        if self.phase == Phase::Done {
+            return;
+        }
+        if self.records.is_too_full_for(text) {
+            recorder.send(self.number, &mut self.records);
+        }
+        self.records.text(text);
+        self.make_room(recorder);
+    }
+
+    /// Sends what there is.
+    pub(crate) fn flush(&mut self, recorder: &Recorder) {
+        recorder.send(self.number, &mut self.records);
     }
 
     pub(crate) fn call(&mut self, recorder: &Recorder, number: i64, arguments: [u64; 3]) {

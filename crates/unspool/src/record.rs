@@ -2,6 +2,8 @@
 //!
 //! PROGRAM ─▶ QEMU with our plugin ─▶ its stream (`stream`) ─▶ **steps**, one core for each thread
 //!
+//! Or a whole system ─▶ QEMU, and what it logs of exceptions ─▶ the same, one core for each CPU ([`SystemRecording`]).
+//!
 //! Comes in: a program for Linux on AArch64, AArch32 or RISC-V. Goes out: its instructions with opcodes, accesses and
 //! outcomes of branches, calls of the system, and where a signal sent it elsewhere. QEMU 7.2 tells neither what is in
 //! memory nor what is in registers, so that steps have neither. What the kernel does is not executed by the emulator:
@@ -10,6 +12,7 @@
 mod launch;
 mod machine;
 mod stream;
+mod system;
 mod told;
 
 use std::io::Read;
@@ -21,6 +24,7 @@ use unspool_model::{Coverage, Facet, SourceError, Step, StepSource, Stretch};
 
 use self::launch::Launched;
 pub use self::machine::Machine;
+pub use self::system::{SystemOptions, SystemRecording};
 use self::told::Teller;
 pub use self::told::Unsure;
 
@@ -78,6 +82,27 @@ pub enum RecordError {
     )]
     NoEmulator {
         /// Its name.
+        name: String,
+    },
+    /// The emulator of systems is missing.
+    #[error(
+        "'{name}' is not there: install the package qemu-system-arm (Debian, Ubuntu: apt install qemu-system-arm), or \
+         name another one with --emulator"
+    )]
+    NoSystemEmulator {
+        /// Its name.
+        name: String,
+    },
+    /// An argument of the emulator that would take its log away.
+    #[error("'{argument}': the log of the emulator is needed to record a system, and cannot be had for something else")]
+    LogInUse {
+        /// What was asked for.
+        argument: String,
+    },
+    /// Functions of a system are not known.
+    #[error("'{name}' is no address, and functions of a system are not known")]
+    NoFunctions {
+        /// What was asked for.
         name: String,
     },
     /// The plugin is missing.

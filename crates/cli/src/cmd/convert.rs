@@ -23,7 +23,7 @@ use unspool::formats::stf::build;
 use unspool::formats::stf::read::Container;
 use unspool::formats::tarmac::dialect::Dialect;
 
-use self::assume::assumed;
+pub(super) use self::assume::assumed;
 #[cfg(unix)]
 pub(super) use self::steps::Lines;
 use self::steps::Source;

@@ -6,6 +6,7 @@
 //! complete, or not at all.
 
 mod sinks;
+mod system;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -18,12 +19,12 @@ use unspool::model::StepSource;
 use unspool::record::{Machine, Options, Recording};
 
 use self::sinks::Sinks;
-use super::convert::format_by_name;
+use super::convert::{assumed, format_by_name};
 use super::{grouped, many};
 use crate::Verdict;
 use crate::args::{number_u64, tell};
 
-/// Run a program under QEMU, and write a trace of what it does
+/// Run a program, or a whole system, under QEMU, and write a trace of what it does
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -40,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = number_u64, default_value = "0")]
     skip: u64,
 
-    /// Record at most so many instructions of each thread; the program goes on to its end
+    /// Record at most so many instructions of each thread; the program goes on to its end, a system is ended
     #[arg(long, value_name = "N", value_parser = number_u64)]
     limit: Option<u64>,
 
@@ -48,11 +49,24 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PATH")]
     plugin: Option<PathBuf>,
 
-    /// The emulator (qemu-aarch64, qemu-arm or qemu-riscv64, if not said)
+    /// The emulator (qemu-aarch64, qemu-arm or qemu-riscv64; with --system qemu-system-aarch64, if not said)
     #[arg(long, value_name = "PATH")]
     emulator: Option<PathBuf>,
 
-    /// The program, and what it is given
+    /// Record a whole system of AArch64, with all Exception levels; what stands behind '--' is given to the emulator
+    #[arg(long, help_heading = "Systems")]
+    system: bool,
+
+    /// What the emulator does not tell, and you know: el=0 to 3 (where CPUs start), security=secure or nonsecure
+    /// (below EL3), sp=0 or x (SP_EL0 or SP_ELx), vl=BITS (vectors)
+    #[arg(long, value_name = "KEY=VALUE,...", value_parser = assumed, requires = "system", help_heading = "Systems")]
+    assume: Option<unspool::model::Context>,
+
+    /// Where the trace of a CPU cannot be told further, go on in another file: OUT with -2 before its extension and so on
+    #[arg(long, requires = "system", help_heading = "Systems")]
+    split: bool,
+
+    /// The program, and what it is given; with --system, what the emulator is given
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
 }
@@ -62,6 +76,9 @@ Examples:
   unspool record -o sort.astf -- ./sort 1000
   unspool record -o main.astf.xz --from main --limit 1000000 -- ./program
   unspool record -o run.zstf -- ./riscv-program
+  unspool record --system -o boot.astf -- -M virt -cpu cortex-a72 -nodefaults -nographic -kernel image.elf
+  unspool record --system -o firmware.astf.xz --assume security=nonsecure,sp=x -- -M virt,secure=on -bios bl1.bin
+  unspool record --system -o linux.tarmac.xz --limit 100000000 -- -M virt -cpu cortex-a57 -nographic -kernel Image
 
 The emulator is QEMU in user mode: the package qemu-user of Debian 12 (QEMU 7.2) has it with plugins. It tells
 instructions, their opcodes, and where memory is accessed; not what is in memory or in registers, and not where prefetches,
@@ -69,10 +86,22 @@ operations on caches and DC ZVA go: ASTF is written without those, and says how 
 their accesses are not told; QEMU_CPU chooses another processor.
 ASTF is stored with zlib, unless the name says otherwise (.astf.xz, .astf.raw): raw records have 32 bytes each.
 Each thread is a trace of its own, OUT, OUT with .1 before its extension and so on; a Tarmac log has them all, as cores.
-A program that forks is recorded without its children.";
+A program that forks is recorded without its children.
+
+A system is recorded with QEMU in system mode, the package qemu-system-arm. What it logs of exceptions is joined with what
+it executes; -d and -D are not to be had. ASTF is BasicPlus. Each CPU is a trace of its own. A system ends by itself (as
+by PSCI or semihosting), by its monitor, or where all CPUs reached --limit; ended by Ctrl-C it leaves no trace.
+The level at the start is the one that the first exception comes from; if none comes for long, say --assume el=. After a
+return to EL1 to EL3 the stack pointer is known only if nobody wrote SPSR_ELx since the exception; below EL3 nobody tells the
+Security state: --assume. Prefetches, maintenance of caches and translations by address, and calls that the emulator serves
+(PSCI) cannot be told in ASTF: a trace ends there, and is complete up to there (exit code 1), or goes on behind it in another
+file (--split). A Tarmac log tells them.";
 
 /// Records.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    if args.system {
+        return system::run(args);
+    }
     let (program, arguments) = args.program.split_first().context("say which program to record")?;
     let options = Options {
         program: program.into(),

@@ -72,7 +72,7 @@ pub(super) fn launch(options: &Options) -> Result<Launched, RecordError> {
 }
 
 /// Waits until the plugin is there, or the emulator is not.
-fn accept(listener: &UnixListener, child: &mut Child, name: &Path) -> Result<UnixStream, RecordError> {
+pub(super) fn accept(listener: &UnixListener, child: &mut Child, name: &Path) -> Result<UnixStream, RecordError> {
     let failed = |source| system("the socket of the plugin", source);
     listener.set_nonblocking(true).map_err(failed)?;
     let mut ended = None;
@@ -94,7 +94,7 @@ fn accept(listener: &UnixListener, child: &mut Child, name: &Path) -> Result<Uni
     }
 }
 
-fn system(what: &str, source: std::io::Error) -> RecordError {
+pub(super) fn system(what: &str, source: std::io::Error) -> RecordError {
     RecordError::System { what: what.into(), source }
 }
 
@@ -109,7 +109,7 @@ fn in_path(program: &Path) -> PathBuf {
 }
 
 /// The emulator splits at commas, and takes two of them for one.
-fn escaped(path: &Path) -> OsString {
+pub(super) fn escaped(path: &Path) -> OsString {
     match path.to_str() {
         Some(text) => text.replace(',', ",,").into(),
         None => path.into(),
@@ -117,7 +117,7 @@ fn escaped(path: &Path) -> OsString {
 }
 
 /// The plugin: where it was said to be, or beside the executable.
-fn plugin(options: &Options) -> Result<PathBuf, RecordError> {
+pub(super) fn plugin(options: &Options) -> Result<PathBuf, RecordError> {
     if let Some(plugin) = &options.plugin {
         let absolute = plugin.canonicalize();
         return absolute.map_err(|source| RecordError::Program { path: plugin.clone(), source });
@@ -132,12 +132,18 @@ fn plugin(options: &Options) -> Result<PathBuf, RecordError> {
 
 /// What the plugin is told of where recording starts.
 fn start_of(path: &Path, image: &[u8], from: &str) -> Result<String, RecordError> {
-    let digits = from.strip_prefix("0x").or(from.strip_prefix("0X"));
-    let number = digits.map_or_else(|| from.parse().ok(), |digits| u64::from_str_radix(digits, 16).ok());
-    if let Some(address) = number {
+    if let Some(address) = number(from) {
         return Ok(format!("from={address:#x}"));
     }
     let missing = || RecordError::NoSymbol { path: path.to_path_buf(), name: from.into() };
     let offset = unspool_capture::function_in_code(image, from).ok_or_else(missing)?;
     Ok(format!("from-code={offset:#x}"))
+}
+
+/// Decimal, or hexadecimal behind 0x.
+pub(super) fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x").or(text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
 }

@@ -37,6 +37,10 @@ pub(super) enum Record {
     End,
     /// So many instructions of the next block are not told.
     Part { left_out: u16 },
+    /// What the emulator logged, in so many bytes that follow: [`take_text`].
+    Text { length: u16 },
+    /// Accesses that follow are of this block, which is executed for a part of the block before.
+    Within { id: u32 },
 }
 
 /// A block of code.
@@ -120,6 +124,12 @@ fn take_rare(first: u8, bytes: &mut &[u8]) -> Option<Record> {
             let first = take_byte(bytes).filter(|first| first & 0xf <= 8)?;
             return take_access(first, 256, bytes);
         }
+        (11, 1) => Record::Text { length: take_u16(bytes)? },
+        (11, 2) => {
+            let (id, rest) = bytes.split_first_chunk()?;
+            *bytes = rest;
+            Record::Within { id: u32::from_le_bytes(*id) }
+        }
         (11, _) => {
             let number = take_word(bytes)?.cast_signed();
             *bytes = bytes.get(24..)?;
@@ -130,6 +140,13 @@ fn take_rare(first: u8, bytes: &mut &[u8]) -> Option<Record> {
         (14, _) => Record::End,
         _ => Record::Part { left_out: take_u16(bytes)? },
     })
+}
+
+/// Takes the bytes of a text off the front; `None`: it is damaged.
+pub(super) fn take_text<'a>(bytes: &mut &'a [u8], length: u16) -> Option<&'a str> {
+    let (text, rest) = bytes.split_at_checked(usize::from(length))?;
+    *bytes = rest;
+    std::str::from_utf8(text).ok()
 }
 
 /// Takes one block of code off the front; `None`: it is damaged.
@@ -210,6 +227,8 @@ mod tests {
             ("a call", &call, Some(Record::Call { number: 64 })),
             ("start", &[0x0d], Some(Record::Start)),
             ("end", &[0x0e], Some(Record::End)),
+            ("a text", &[0x1b, 2, 0], Some(Record::Text { length: 2 })),
+            ("on behalf of another", &[0x2b, 1, 2, 0, 0], Some(Record::Within { id: 0x201 })),
             ("a part", &[0x0f, 3, 0], Some(Record::Part { left_out: 3 })),
             ("nothing", &[], None),
             ("an address of no such length", &[0xf9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], None),

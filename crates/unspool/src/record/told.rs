@@ -230,6 +230,7 @@ impl<R: Read> Teller<R> {
                     continue;
                 }
                 Record::End => self.finish(&mut thread, None, take),
+                Record::Text { .. } | Record::Within { .. } => return Err(damage("this is a stream of a system")),
                 Record::Part { left_out } => {
                     thread.left_out = left_out;
                     continue;

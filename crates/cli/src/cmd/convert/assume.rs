@@ -3,7 +3,7 @@
 use unspool::model::{Context, Modes, Security};
 
 /// A state of execution, as far as it is said.
-pub(super) fn assumed(text: &str) -> Result<Context, String> {
+pub(crate) fn assumed(text: &str) -> Result<Context, String> {
     text.split(',').try_fold(Context::default(), |context, word| {
         let (key, value) = word.split_once('=').ok_or_else(|| format!("'{word}' is not KEY=VALUE"))?;
         match (key.trim(), value.trim()) {

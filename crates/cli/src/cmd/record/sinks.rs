@@ -42,7 +42,7 @@ struct One {
     sink: Sink,
 }
 
-enum Sink {
+pub(super) enum Sink {
     Astf(Box<astf::lower::Lowerer<astf::write::Writer<Target>>>),
     Stf(Box<stf::lower::Lowerer<stf::write::Writer<Target>>>),
     Tarmac(Box<tarmac::lower::Lowerer<Lines>>),
@@ -131,7 +131,7 @@ impl Listener for Sinks {
     }
 }
 
-fn told(path: &Path, error: SinkError) -> anyhow::Error {
+pub(super) fn told(path: &Path, error: SinkError) -> anyhow::Error {
     match error {
         SinkError::Io(error) => anyhow!(error).context(format!("cannot write {}", path.display())),
         SinkError::Refused { place: Some(place), reason } => {
@@ -142,7 +142,7 @@ fn told(path: &Path, error: SinkError) -> anyhow::Error {
 }
 
 impl Sink {
-    fn open(path: &Path, format: Format, coverage: Coverage) -> anyhow::Result<Self> {
+    pub(super) fn open(path: &Path, format: Format, coverage: Coverage) -> anyhow::Result<Self> {
         let unit = TimeUnit::Unknown;
         let refused = |error| told(path, error);
         Ok(match format {
@@ -153,13 +153,7 @@ impl Sink {
                     leave_out: true,
                     ..astf::lower::LowerOptions::default()
                 };
-                let header = astf::lower::header(coverage, unit, &options).map_err(refused)?;
-                let target = Target::open(path)?;
-                let write = astf::write::WriteOptions { in_patterns: true, ..Default::default() };
-                let writer = astf::write::Writer::new(target, &header, write)
-                    .with_context(|| format!("cannot write {}", path.display()))?;
-                let lowerer = astf::lower::Lowerer::new(writer, &header, coverage, unit, &options).map_err(refused)?;
-                Self::Astf(Box::new(lowerer))
+                Self::astf(path, coverage, &options)?
             }
             Format::Stf => {
                 let container = container_by_name(path).unwrap_or(stf::read::Container::Plain);
@@ -179,8 +173,21 @@ impl Sink {
         })
     }
 
+    /// An ASTF file.
+    pub(super) fn astf(path: &Path, coverage: Coverage, options: &astf::lower::LowerOptions) -> anyhow::Result<Self> {
+        let unit = TimeUnit::Unknown;
+        let refused = |error| told(path, error);
+        let header = astf::lower::header(coverage, unit, options).map_err(refused)?;
+        let target = Target::open(path)?;
+        let write = astf::write::WriteOptions { in_patterns: true, ..Default::default() };
+        let writer = astf::write::Writer::new(target, &header, write)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        let lowerer = astf::lower::Lowerer::new(writer, &header, coverage, unit, options).map_err(refused)?;
+        Ok(Self::Astf(Box::new(lowerer)))
+    }
+
     #[inline]
-    fn take(&mut self, step: &Step) -> Result<(), SinkError> {
+    pub(super) fn take(&mut self, step: &Step) -> Result<(), SinkError> {
         match self {
             Self::Astf(sink) => sink.take(step),
             Self::Stf(sink) => sink.take(step),
@@ -188,7 +195,7 @@ impl Sink {
         }
     }
 
-    fn finish(&mut self) -> Result<(), SinkError> {
+    pub(super) fn finish(&mut self) -> Result<(), SinkError> {
         match self {
             Self::Astf(sink) => sink.finish(),
             Self::Stf(sink) => sink.finish(),
@@ -196,7 +203,7 @@ impl Sink {
         }
     }
 
-    fn losses(&self) -> &Losses {
+    pub(super) fn losses(&self) -> &Losses {
         match self {
             Self::Astf(sink) => sink.losses(),
             Self::Stf(sink) => sink.losses(),
@@ -211,7 +218,7 @@ impl Sink {
         }
     }
 
-    fn close(self) -> std::io::Result<()> {
+    pub(super) fn close(self) -> std::io::Result<()> {
         let target = match self {
             Self::Astf(sink) => sink.into_sink().finish(),
             Self::Stf(sink) => sink.into_sink().finish(),
@@ -228,7 +235,7 @@ fn storage(path: &Path) -> Storage {
 }
 
 /// The file of a thread: the first has the name as it is, others a number before the extensions.
-fn numbered(path: &Path, number: usize) -> PathBuf {
+pub(super) fn numbered(path: &Path, number: usize) -> PathBuf {
     if number == 0 {
         return path.to_path_buf();
     }

@@ -67,7 +67,9 @@ impl Known {
         let is_derived = self.is_redirected && !self.tells_handler;
         if let Some(handler) = context.is_handler {
             (self.handler, self.tells_handler) = (Some(handler), true);
-        } else if self.told.level != before.level && !is_derived || context.is_aarch64 == Some(false) {
+        } else if (self.told.level != before.level || self.is_redirected) && !is_derived
+            || context.is_aarch64 == Some(false)
+        {
             // AArch32 has no such choice, and who else tells of it is silent here.
             self.handler = None;
         }

@@ -1,0 +1,354 @@
+//! `record --system`: systems without an operating system, run under QEMU, and what the traces of them say.
+//!
+//! Comes in: small systems in assembly, built with the cross compiler of Debian. Who judges is the log of QEMU itself:
+//! registers before each instruction (`-d cpu -singlestep`), and exceptions (`-d int`). Where the compiler or the emulator
+//! is missing, a test says so and does nothing.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+const UNSPOOL: &str = env!("CARGO_BIN_EXE_unspool");
+const EMULATOR: &str = "qemu-system-aarch64";
+const COMPILER: &str = "aarch64-linux-gnu-gcc";
+
+/// The machine of `levels.S`; counted instructions make runs repeatable.
+const LEVELS: &str = "-M virt,secure=on,virtualization=on -cpu cortex-a72 -nodefaults -display none -semihosting";
+const COUNTED: &str = "-icount shift=1,sleep=off";
+/// That of `cpus.S`.
+const CPUS: &str = "-M virt -cpu cortex-a72 -nodefaults -display none";
+/// What the log does not tell.
+const ASSUMED: &str = "security=nonsecure,sp=x";
+
+/// The plugin, built once.
+fn plugin() -> &'static str {
+    static PLUGIN: OnceLock<String> = OnceLock::new();
+    PLUGIN.get_or_init(|| {
+        let target = Path::new(UNSPOOL).parent().and_then(Path::parent).unwrap();
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build.args(["build", "-q", "-p", "unspool-plugin", "--target-dir"]).arg(target);
+        assert!(build.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success());
+        target.join("debug/libunspool_plugin.so").to_str().unwrap().into()
+    })
+}
+
+/// A system, and a folder for what is made of it.
+struct System {
+    dir: TempDir,
+    image: PathBuf,
+}
+
+impl System {
+    /// `None`: it cannot be built or run here.
+    fn build(name: &str) -> Option<Self> {
+        let dir = TempDir::new().unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.S"));
+        let image = dir.path().join(name);
+        let settings =
+            ["-nostdlib", "-static", "-Wl,-Ttext=0x40100000,-N,--build-id=none,--no-warn-rwx-segments", "-o"];
+        let done = Command::new(COMPILER).args(settings).arg(&image).arg(source).output();
+        let has_emulator = Command::new(EMULATOR).arg("--version").output().is_ok();
+        let (Ok(done), true) = (done, has_emulator) else {
+            eprintln!("SKIPPED: {COMPILER} or {EMULATOR} is not installed");
+            return None;
+        };
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        Some(Self { dir, image })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The words for the emulator.
+    fn machine<'a>(&'a self, settings: &[&'a str]) -> Vec<&'a str> {
+        let words = settings.iter().flat_map(|settings| settings.split_whitespace());
+        words.chain(["-kernel", self.image.to_str().unwrap()]).collect()
+    }
+
+    fn record(&self, out: &str, options: &[&str], settings: &[&str]) -> Output {
+        let out = self.path(out);
+        let mut words = vec!["record", "--system", "--plugin", plugin(), "-o", out.to_str().unwrap()];
+        words.extend_from_slice(options);
+        words.push("--");
+        words.extend(self.machine(settings));
+        unspool(&words)
+    }
+
+    /// Records, and has to come to the end.
+    fn recorded(&self, out: &str, options: &[&str], settings: &[&str]) -> PathBuf {
+        let done = self.record(out, options, settings);
+        assert!(done.status.success(), "{out}: {}", text(&done.stderr));
+        self.path(out)
+    }
+
+    /// What QEMU logs, without us.
+    fn log(&self, settings: &[&str], items: &str) -> String {
+        let log = self.path("log");
+        let mut alone = Command::new(EMULATOR);
+        alone.args(self.machine(settings)).args(["-d", items, "-D"]).arg(&log);
+        assert!(alone.output().unwrap().status.success());
+        fs::read_to_string(log).unwrap()
+    }
+}
+
+fn unspool(words: &[&str]) -> Output {
+    // What goes wrong here runs for ever.
+    Command::new("timeout").args(["120", UNSPOOL]).args(words).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn assert_clean(trace: &Path) {
+    let done = unspool(&["check", trace.to_str().unwrap()]);
+    assert!(done.status.success(), "{}: {}{}", trace.display(), text(&done.stdout), text(&done.stderr));
+}
+
+/// Where an instruction was executed: its address, the Exception level with `h` or `t`, and the Security state, if told.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    address: u64,
+    mode: String,
+    security: Option<String>,
+}
+
+/// ` PC=0000000040100000 X00=...` and, later, `PSTATE=400003cd -Z-- NS EL1h`.
+///
+/// QEMU logs before it executes. If an access to a device makes it start again, or an interrupt comes first, it logs the
+/// same address twice, or one that was not executed: the interrupt returns to it.
+fn places_of_log(log: &str) -> Vec<Place> {
+    let (mut places, mut address, mut is_interrupt) = (Vec::<Place>::new(), 0, false);
+    for line in log.lines() {
+        if let Some(rest) = line.strip_prefix(" PC=") {
+            address = u64::from_str_radix(&rest[..16], 16).unwrap();
+        } else if let Some(rest) = line.strip_prefix("PSTATE=") {
+            let words: Vec<&str> = rest.split_whitespace().skip(2).collect();
+            let mode = words.iter().find_map(|word| word.strip_prefix("EL")).unwrap().to_string();
+            let security = words.iter().find(|word| ["NS", "S"].contains(word)).map(|word| word.to_lowercase());
+            if places.last().is_none_or(|last| last.address != address) {
+                places.push(Place { address, mode, security });
+            }
+        } else if line.starts_with("Taking exception") {
+            is_interrupt = line.contains("[IRQ]");
+        } else if let Some(elr) = line.strip_prefix("...with ELR 0x") {
+            let elr = u64::from_str_radix(elr, 16).unwrap();
+            places.pop_if(|last| is_interrupt && last.address == elr);
+        }
+    }
+    places
+}
+
+/// `  ES  (0000000040100000:5800fc40) O el3h_s:  ldr x0, 0x40101f88`
+fn places_of_trace(trace: &Path) -> Vec<Place> {
+    let place = |line: &str| {
+        let rest = line.trim_start().strip_prefix("ES  (")?;
+        let (address, rest) = rest.split_once(':')?;
+        let (mode, security) = rest.split_once(" O el")?.1.split_once(':')?.0.split_once('_')?;
+        let address = u64::from_str_radix(address, 16).ok()?;
+        Some(Place { address, mode: mode.into(), security: Some(security.into()) })
+    };
+    fs::read_to_string(trace).unwrap().lines().filter_map(place).collect()
+}
+
+#[test]
+fn addresses_levels_and_stack_pointers_are_those_of_the_log_of_the_emulator() {
+    let Some(system) = System::build("levels") else { return };
+    let expected = places_of_log(&system.log(&[LEVELS, COUNTED, "-singlestep"], "cpu,int,nochain"));
+    assert!(expected.len() > 1000);
+    for settings in ["", "-singlestep"] {
+        let trace = system.recorded("out.tarmac", &["--assume", ASSUMED], &[LEVELS, COUNTED, settings]);
+        let found = places_of_trace(&trace);
+        let differs = found.iter().zip(&expected).position(|(found, expected)| {
+            // At EL3, and without EL3, the log says nothing of security.
+            let is_told = expected.security.is_some();
+            (found.address, &found.mode) != (expected.address, &expected.mode)
+                || is_told && found.security != expected.security
+        });
+        assert_eq!((differs, found.len()), (None, expected.len()), "{settings}");
+        for mode in ["3h", "2h", "1h", "1t", "0t"] {
+            assert!(found.iter().any(|place| place.mode == mode), "{mode}");
+        }
+    }
+}
+
+#[test]
+fn exceptions_are_those_of_the_log_of_the_emulator() {
+    let Some(system) = System::build("levels") else { return };
+    let log = system.log(&[LEVELS, COUNTED], "int");
+    let value = |line: &str, name: &str| Some(line.strip_prefix(name)?.split_whitespace().next()?.to_string());
+    let mut expected = Vec::new();
+    let (mut class, mut returns) = (String::new(), String::new());
+    for line in log.lines() {
+        if line.starts_with("Taking exception") {
+            class = if line.contains("[IRQ]") { "irq".into() } else { String::new() };
+        } else if let (Some(esr), true) = (value(line, "...with ESR "), class.is_empty()) {
+            class = esr.split_once('/').unwrap().0.into();
+        } else if let Some(elr) = value(line, "...with ELR ") {
+            returns = elr;
+        } else if let Some((_, target)) = line.strip_prefix("...to EL").and_then(|line| line.split_once(" PC ")) {
+            expected.push(format!("{class} {returns} {}", target.split_whitespace().next().unwrap()));
+        } else if let Some((_, target)) = line.strip_prefix("Exception return").and_then(|line| line.split_once(" PC "))
+        {
+            expected.push(format!("return {target}"));
+        }
+    }
+    let trace = system.recorded("out.tarmac", &["--assume", ASSUMED], &[LEVELS, COUNTED]);
+    let trace = fs::read_to_string(trace).unwrap();
+    let field = |line: &str, name: &str| line.split_whitespace().find_map(|word| value(word, name)).unwrap_or_default();
+    let found: Vec<String> = trace
+        .lines()
+        .filter_map(|line| {
+            let line = line.strip_prefix("# unspool ")?;
+            match line.split_once(' ')?.0 {
+                "exception" if line.contains(" irq ") => {
+                    Some(format!("irq {} {}", field(line, "return="), field(line, "target=")))
+                }
+                "exception" => {
+                    let class = u8::from_str_radix(&field(line, "class=")[2..], 16).unwrap();
+                    Some(format!("{class:#x} {} {}", field(line, "return="), field(line, "target=")))
+                }
+                "return" => Some(format!("return {}", field(line, "target="))),
+                _ => None,
+            }
+        })
+        .collect();
+    assert_eq!(found, expected);
+    // SVC, HVC, SMC, breakpoint, undefined, Data Aborts from the same level and from below, interrupts.
+    for class in ["0x15", "0x16", "0x17", "0x3c", "0x0", "0x25", "0x24", "irq"] {
+        assert!(found.iter().any(|line| line.split_once(' ').unwrap().0 == class), "{class}");
+    }
+}
+
+#[test]
+fn basicplus_traces_pass_the_check() {
+    let Some(system) = System::build("levels") else { return };
+    for (name, settings) in [("counted.astf", COUNTED), ("free.astf", ""), ("single.astf.xz", "-singlestep")] {
+        let trace = system.recorded(name, &["--assume", ASSUMED], &[LEVELS, settings]);
+        assert_clean(&trace);
+        let told = text(&unspool(&["info", trace.to_str().unwrap()]).stdout);
+        assert!(told.contains("BasicPlus"), "{told}");
+    }
+}
+
+#[test]
+fn accesses_are_told_once_even_if_the_emulator_starts_again() {
+    let Some(system) = System::build("levels") else { return };
+    // Up to here, no time matters; devices are accessed before.
+    let beginning = |name: &str, settings: &str| {
+        let trace = system.recorded(name, &["--assume", ASSUMED], &[LEVELS, settings]);
+        let trace = fs::read_to_string(trace).unwrap();
+        trace.split_once("wfi").unwrap().0.to_string()
+    };
+    let free = beginning("free.tarmac", "");
+    assert_eq!(beginning("counted.tarmac", COUNTED), free);
+    let behind_pair = free.split_once("ldp w2, w3, [x0]\n").unwrap().1;
+    let reads: Vec<&str> = behind_pair.lines().take_while(|line| !line.contains("ES ")).collect();
+    let places: Vec<&str> = reads.iter().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+    assert!(!places.is_empty() && places.iter().all(|place| *place == "0000000008000000"), "{reads:?}");
+    assert_eq!(reads.concat().matches("########").count(), 2, "{reads:?}");
+}
+
+#[test]
+fn what_is_encoded_and_decoded_again_is_the_same() {
+    let Some(system) = System::build("levels") else { return };
+    let trace = system.recorded("out.astf", &["--assume", ASSUMED], &[LEVELS, COUNTED]);
+    let capture = system.path("capture");
+    let [trace, capture] = [&trace, &capture].map(|path| path.to_str().unwrap());
+    let done = unspool(&["encode", trace, "-o", capture]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let done = unspool(&["diff", trace, capture]);
+    assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
+    assert!(text(&done.stdout).contains("equal in what both tell"), "{}", text(&done.stdout));
+}
+
+#[test]
+fn cpus_are_traces_of_their_own_in_pieces() {
+    let Some(system) = System::build("cpus") else { return };
+    for (name, settings) in [("threads", ""), ("counted", COUNTED)] {
+        let done = system.record(&format!("{name}.astf"), &["--split"], &[CPUS, "-smp 2", settings]);
+        let told = text(&done.stderr);
+        // Firmware is served by the emulator, which a trace cannot tell.
+        assert_eq!(done.status.code(), Some(1), "{told}");
+        for ending in [".astf", "-2.astf", ".1.astf"] {
+            assert_clean(&system.path(&format!("{name}{ending}")));
+        }
+    }
+    let done = system.record("whole.tarmac", &[], &[CPUS, "-smp 2"]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let trace = fs::read_to_string(system.path("whole.tarmac")).unwrap();
+    // Each of both counted a thousand times.
+    let calls = |name: &str| trace.lines().filter(|line| line.contains("svc #0x0") && line.contains(name)).count();
+    assert_eq!((calls("cpu1"), calls("")), (1000, 2000));
+}
+
+#[test]
+fn a_limit_ends_a_system() {
+    let Some(system) = System::build("levels") else { return };
+    let whole = places_of_trace(&system.recorded("whole.tarmac", &["--assume", ASSUMED], &[LEVELS, COUNTED]));
+    for limit in [1, 64, 150, 1000] {
+        let count = limit.to_string();
+        let trace = system.recorded("out.tarmac", &["--assume", ASSUMED, "--limit", &count], &[LEVELS, COUNTED]);
+        assert_eq!(places_of_trace(&trace), whole[..limit], "{limit}");
+    }
+    let Some(system) = System::build("cpus") else { return };
+    // With one CPU, it waits for another one for ever.
+    let trace = system.recorded("out.tarmac", &["--limit", "7000"], &[CPUS, "-smp 1"]);
+    assert_eq!(places_of_trace(&trace).len(), 7000);
+    let from = system.recorded("from.tarmac", &["--from", "0x40100040", "--limit", "10"], &[CPUS, "-smp 1"]);
+    let from = places_of_trace(&from);
+    assert_eq!((from[0].address, from.len()), (0x4010_0040, 10));
+}
+
+#[test]
+fn who_is_killed_leaves_neither_a_file_nor_an_emulator() {
+    let Some(system) = System::build("cpus") else { return };
+    let (out, process) = (system.path("out.tarmac"), system.path("process"));
+    let settings = format!("-smp 1 -pidfile {}", process.display());
+    let words = ["record", "--system", "--plugin", plugin(), "-o", out.to_str().unwrap(), "--"];
+    let mut recording = Command::new(UNSPOOL).args(words).args(system.machine(&[CPUS, &settings])).spawn().unwrap();
+    let emulator = soon(|| fs::read_to_string(&process).ok().filter(|text| text.ends_with('\n')));
+    thread::sleep(Duration::from_millis(300));
+    recording.kill().unwrap();
+    recording.wait().unwrap();
+    let status = format!("/proc/{}/stat", emulator.trim());
+    let is_gone = || fs::read_to_string(&status).map_or(true, |stat| stat.contains(") Z "));
+    soon(|| is_gone().then_some(()));
+    assert!(!out.exists());
+}
+
+/// Waits until there is something.
+fn soon<T>(what: impl Fn() -> Option<T>) -> T {
+    let found = (0..1000).find_map(|_| {
+        thread::sleep(Duration::from_millis(10));
+        what()
+    });
+    found.unwrap()
+}
+
+#[test]
+fn what_is_missing_is_told() {
+    let Some(system) = System::build("levels") else { return };
+    let rows: &[(&[&str], &[&str], &str)] = &[
+        (&["--emulator", "qemu-nowhere"], &[], "install the package qemu-system-arm"),
+        (&[], &["-d int"], "'-d': the log of the emulator is needed"),
+        (&["--from", "main"], &[], "'main' is no address"),
+        (&[], &[LEVELS, COUNTED], "--assume security=secure|nonsecure"),
+        (&["--assume", "security=ns"], &[LEVELS, COUNTED], "--assume sp=0|x"),
+    ];
+    for (options, settings, expected) in rows {
+        let done = system.record("out.astf", options, settings);
+        assert_ne!(done.status.code(), Some(0), "{options:?}");
+        assert!(text(&done.stderr).contains(expected), "{options:?}: {}", text(&done.stderr));
+    }
+}

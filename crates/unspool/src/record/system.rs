@@ -1,0 +1,176 @@
+//! Whole systems, recorded while they run under an emulator.
+//!
+//! what the emulator is given ─▶ QEMU with our plugin, and its log ─▶ the stream of the plugin ─▶ **steps**, one core
+//! for each CPU
+//!
+//! QEMU tells plugins of no exception, but it can log them (`-d int`). The plugin reads the log where it is written, so
+//! that each entry stands between the blocks that it was written between. Only AArch64 is told.
+
+mod block;
+mod log;
+mod state;
+mod teller;
+
+use std::ffi::OsString;
+use std::io::{ErrorKind, Read};
+use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use std::{fs, thread};
+
+use unspool_model::{Context, Coverage, SourceError, Step, StepSource};
+
+use self::teller::Teller;
+use super::launch::{accept, escaped, number, plugin, system};
+use super::{Options, RecordError, coverage};
+
+/// What to record.
+#[derive(Debug, Clone, Default)]
+pub struct SystemOptions {
+    /// What the emulator is given: machine, CPU, memory, images.
+    pub arguments: Vec<OsString>,
+    /// Recording starts when a CPU first comes to this address.
+    pub from: Option<String>,
+    /// So many instructions of each CPU are left out then.
+    pub skip: u64,
+    /// So many instructions of each CPU are recorded. When all that run have come so far, the recording ends.
+    pub limit: Option<u64>,
+    /// What holds where nothing tells it: the user vouches for it.
+    pub assumed: Context,
+    /// The emulator; `None`: that of AArch64, found in the usual places.
+    pub emulator: Option<PathBuf>,
+    /// The plugin; `None`: found beside the executable.
+    pub plugin: Option<PathBuf>,
+}
+
+/// A system that runs and is recorded. Who drops it ends it.
+pub struct SystemRecording {
+    child: Started,
+    teller: Teller<Box<dyn Read + Send>>,
+    _watch: Sender<()>,
+    /// Keeps the place of the socket and of the logs.
+    _place: tempfile::TempDir,
+}
+
+impl SystemRecording {
+    /// Starts a system.
+    pub fn start(options: &SystemOptions) -> Result<Self, RecordError> {
+        let place = tempfile::tempdir().map_err(|source| system("a folder for the socket", source))?;
+        let socket = place.path().join("stream");
+        let listener = UnixListener::bind(&socket).map_err(|source| system("the socket of the plugin", source))?;
+        let name = options.emulator.clone().unwrap_or_else(|| "qemu-system-aarch64".into());
+        // A log for each thread of the emulator, so that lines of several CPUs are not mixed.
+        let log = place.path().join("log.%d");
+        let mut argument = plugin_argument(options)?;
+        for (key, path) in [(",out=", &socket), (",log=", &log)] {
+            argument.push(key);
+            argument.push(escaped(path));
+        }
+        let mut command = Command::new(&name);
+        command.args(["-d", "int,plugin,tid", "-D"]).arg(&log).arg("-plugin").arg(argument).args(&options.arguments);
+        let child = command.spawn().map_err(|source| match source.kind() {
+            ErrorKind::NotFound => RecordError::NoSystemEmulator { name: name.display().to_string() },
+            _ => system(&name.display().to_string(), source),
+        })?;
+        let child = Started(Arc::new(Mutex::new(child)));
+        let accepted = accept(&listener, &mut child.get(), &name);
+        let stream = accepted.inspect_err(|_| child.kill())?;
+        let teller = Teller::new(Box::new(stream) as Box<dyn Read + Send>, options);
+        let _watch = watch(place.path().to_path_buf(), child.clone());
+        Ok(Self { child, teller, _watch, _place: place })
+    }
+
+    /// Places at which what was executed and what was logged do not fit together. They are told as gaps.
+    pub fn gaps(&self) -> u64 {
+        self.teller.gaps()
+    }
+
+    /// Ends it; how it ended, if it did so itself.
+    pub fn end(self) -> std::io::Result<Option<ExitStatus>> {
+        let mut child = self.child.get();
+        if self.teller.is_over() {
+            return child.wait().map(Some);
+        }
+        child.kill()?;
+        child.wait().map(|_| None)
+    }
+}
+
+/// An emulator that runs.
+#[derive(Clone)]
+struct Started(Arc<Mutex<Child>>);
+
+impl Started {
+    fn get(&self) -> MutexGuard<'_, Child> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn kill(&self) {
+        let mut child = self.get();
+        // One that has ended cannot be ended again, and needs not.
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+}
+
+impl Drop for SystemRecording {
+    fn drop(&mut self) {
+        self.child.kill();
+    }
+}
+
+/// The most that the log may have before the plugin reads it.
+const MOST_LOG: u64 = 1 << 30;
+const OFTEN: Duration = Duration::from_millis(500);
+
+/// Ends an emulator whose log nobody reads: a system whose vectors cannot be fetched takes exceptions for ever, and
+/// executes nothing. Who drops what is returned ends the watch.
+fn watch(folder: PathBuf, child: Started) -> Sender<()> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        while receiver.recv_timeout(OFTEN) == Err(RecvTimeoutError::Timeout) {
+            if bytes_in(&folder) > MOST_LOG {
+                child.kill();
+                return;
+            }
+        }
+    });
+    sender
+}
+
+/// What the files of a folder have of the disk.
+fn bytes_in(folder: &Path) -> u64 {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    files.filter_map(|file| file.metadata().ok()).map(|about| about.blocks() * 512).sum()
+}
+
+impl StepSource for SystemRecording {
+    fn coverage(&self) -> Coverage {
+        coverage()
+    }
+
+    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+        self.teller.each(take)
+    }
+}
+
+/// The plugin, and what it is told to record.
+fn plugin_argument(options: &SystemOptions) -> Result<OsString, RecordError> {
+    let is_log = |argument: &&OsString| *argument == "-d" || *argument == "-D";
+    if let Some(argument) = options.arguments.iter().find(is_log) {
+        return Err(RecordError::LogInUse { argument: argument.to_string_lossy().into_owned() });
+    }
+    let mut argument = escaped(&plugin(&Options { plugin: options.plugin.clone(), ..Options::default() })?);
+    if let Some(from) = &options.from {
+        let address = number(from).ok_or_else(|| RecordError::NoFunctions { name: from.clone() })?;
+        argument.push(format!(",from={address:#x}"));
+    }
+    // Blocks may be left before their end, so that the plugin cannot count to a limit.
+    argument.push(format!(",skip={}", options.skip));
+    Ok(argument)
+}

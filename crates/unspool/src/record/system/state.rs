@@ -1,0 +1,209 @@
+//! The state of a CPU, as far as the log and the instructions tell it.
+//!
+//! An exception tells both levels, and selects the stack pointer of the new one. A return tells the level; its stack
+//! pointer is known if that in SPSR_ELx is, which an exception wrote and no instruction since. Nothing tells whether a
+//! level below EL3 is Secure: without EL3 none is, with it the user has to vouch for it.
+
+use unspool_model::{Context, Security};
+
+use super::log::Taken;
+
+/// The state of a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct State {
+    /// The Exception level.
+    pub(super) level: Option<u8>,
+    /// The stack pointer is that of the level.
+    handler: Option<bool>,
+    /// What the SPSR of each level has of the level and of the stack pointer.
+    saved: [Option<(u8, bool)>; 4],
+    /// EL3 is there.
+    has_monitor: bool,
+}
+
+/// What an instruction does to the state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    /// MSR SPSel: to the stack pointer of the level or not, if the opcode says so.
+    Stack(Option<bool>),
+    /// MSR SPSR_ELx, with what the opcode has as x.
+    Saved(u8),
+}
+
+/// The change that an opcode makes.
+pub(super) fn change(opcode: u32) -> Option<Change> {
+    match (opcode & 0xffff_f0ff, opcode & !0x1f) {
+        (0xd500_40bf, _) => Some(Change::Stack(Some(opcode & 0x100 != 0))),
+        (_, 0xd518_4200) => Some(Change::Stack(None)),
+        (_, 0xd518_4000 | 0xd51d_4000) => Some(Change::Saved(1)),
+        (_, 0xd51c_4000) => Some(Change::Saved(2)),
+        (_, 0xd51e_4000) => Some(Change::Saved(3)),
+        _ => None,
+    }
+}
+
+impl State {
+    /// It was found at this level.
+    pub(super) fn start(&mut self, level: u8) {
+        self.level = Some(level);
+        self.has_monitor |= level == 3;
+        // A CPU starts with the stack pointer of its level.
+        self.handler = Some(level != 0);
+    }
+
+    /// Instructions were executed that nobody saw: only exceptions change the level.
+    pub(super) fn forget(&mut self) {
+        (self.handler, self.saved) = (None, [None; 4]);
+    }
+
+    /// Nobody knows how execution came here: it may have been a reset.
+    pub(super) fn lose(&mut self) {
+        self.forget();
+        self.level = None;
+    }
+
+    /// As a step tells it, or what the user has to say.
+    pub(super) fn context(&self, assumed: &Context) -> Result<Context, &'static str> {
+        let level = self.level.ok_or("nobody says at which Exception level this is")?;
+        let security = match level {
+            3 => Security::Secure,
+            _ if !self.has_monitor => Security::NonSecure,
+            _ => assumed.security.ok_or(
+                "there is EL3, and the emulator does not tell the Security state of what is below: assume one \
+                 (--assume security=secure|nonsecure)",
+            )?,
+        };
+        Ok(Context {
+            level: Some(level),
+            security: Some(security),
+            is_aarch64: Some(true),
+            is_handler: self.stack(level).or(assumed.is_handler),
+            modes: assumed.modes,
+            ..Context::default()
+        })
+    }
+
+    fn stack(&self, level: u8) -> Option<bool> {
+        if level == 0 { Some(false) } else { self.handler }
+    }
+
+    /// An exception was taken. False: that contradicts what was known.
+    #[must_use]
+    pub(super) fn take(&mut self, taken: &Taken) -> bool {
+        let known = self.stack(taken.from);
+        let told = taken.stack_before();
+        let fits =
+            self.level.is_none_or(|level| level == taken.from) && (told.is_none() || known.is_none() || told == known);
+        let stack = if taken.from == 0 { Some(false) } else { told.or(known) };
+        self.put_saved(taken.to, stack.map(|stack| (taken.from, stack)));
+        (self.level, self.handler) = (Some(taken.to), Some(true));
+        self.has_monitor |= taken.to == 3;
+        fits
+    }
+
+    /// An exception returned. False: that contradicts what was known.
+    #[must_use]
+    pub(super) fn go_back(&mut self, from: u8, to: u8) -> bool {
+        let fits = self.level.is_none_or(|level| level == from);
+        let saved = self.saved.get(usize::from(from)).copied().flatten();
+        self.handler = saved.filter(|(level, _)| *level == to).map(|(_, stack)| stack);
+        self.level = Some(to);
+        self.has_monitor |= from == 3;
+        fits
+    }
+
+    /// An instruction was executed that changes it. True: so much that it has to be told.
+    pub(super) fn execute(&mut self, change: Change) -> bool {
+        match change {
+            Change::Stack(handler) => {
+                let before = std::mem::replace(&mut self.handler, handler);
+                before != handler
+            }
+            Change::Saved(level) => {
+                self.put_saved(level, None);
+                // With VHE, EL2 means its own register if it says that of EL1.
+                if level == 1 {
+                    self.put_saved(2, None);
+                }
+                false
+            }
+        }
+    }
+
+    fn put_saved(&mut self, level: u8, saved: Option<(u8, bool)>) {
+        if let Some(place) = self.saved.get_mut(usize::from(level)) {
+            *place = saved;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opcodes_change_it() {
+        let rows = [
+            ("msr spsel, #0", 0xd500_40bf, Some(Change::Stack(Some(false)))),
+            ("msr spsel, #1", 0xd500_41bf, Some(Change::Stack(Some(true)))),
+            ("msr spsel, x3", 0xd518_4203, Some(Change::Stack(None))),
+            ("msr spsr_el1, x1", 0xd518_4001, Some(Change::Saved(1))),
+            ("msr spsr_el12, x1", 0xd51d_4001, Some(Change::Saved(1))),
+            ("msr spsr_el2, x1", 0xd51c_4001, Some(Change::Saved(2))),
+            ("msr spsr_el3, x1", 0xd51e_4001, Some(Change::Saved(3))),
+            ("msr elr_el1, x1", 0xd518_4021, None),
+            ("nop", 0xd503_201f, None),
+        ];
+        for (name, opcode, expected) in rows {
+            assert_eq!(change(opcode), expected, "{name}");
+        }
+    }
+
+    fn taken(from: u8, to: u8, target: u64) -> Taken {
+        let kind = unspool_model::ExceptionKind::Synchronous;
+        Taken { kind, is_virtual: false, from, to, syndrome: Some(0), fault: None, returns_to: 0, target }
+    }
+
+    #[test]
+    fn the_stack_pointer_comes_back_if_nobody_wrote_it() {
+        let mut state = State::default();
+        state.start(1);
+        assert!(state.execute(Change::Stack(Some(false))));
+        // The vector of the current level with SP_EL0.
+        assert!(state.take(&taken(1, 1, 0x800)));
+        assert_eq!(state.stack(1), Some(true));
+        assert!(state.go_back(1, 1));
+        assert_eq!(state.stack(1), Some(false));
+        assert!(state.take(&taken(1, 1, 0x800)));
+        state.execute(Change::Saved(1));
+        assert!(state.go_back(1, 1));
+        assert_eq!(state.stack(1), None);
+        assert!(state.go_back(1, 0));
+        assert_eq!(state.stack(0), Some(false));
+        // Where EL1 was said to be, and is not.
+        assert!(!state.take(&taken(1, 1, 0x800)));
+    }
+
+    #[test]
+    fn a_vector_contradicts() {
+        let mut state = State::default();
+        state.start(1);
+        assert!(!state.take(&taken(1, 1, 0x800)));
+    }
+
+    #[test]
+    fn security_is_known_without_el3_and_at_el3() {
+        let told = |state: &State, assumed: Option<Security>| {
+            let assumed = Context { security: assumed, ..Context::default() };
+            state.context(&assumed).ok().and_then(|context| context.security)
+        };
+        let mut state = State::default();
+        state.start(1);
+        assert_eq!(told(&state, None), Some(Security::NonSecure));
+        assert!(state.take(&taken(1, 3, 0x400)));
+        assert_eq!(told(&state, Some(Security::NonSecure)), Some(Security::Secure));
+        assert!(state.go_back(3, 1));
+        assert_eq!(told(&state, None), None);
+        assert_eq!(told(&state, Some(Security::Secure)), Some(Security::Secure));
+    }
+}

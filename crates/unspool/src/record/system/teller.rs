@@ -1,0 +1,527 @@
+//! Steps of a system: what its CPUs execute, and the exceptions between.
+//!
+//! records of the plugin: blocks, accesses, what the emulator logs ─▶ **steps**, one core for each CPU
+//!
+//! A block is told when the next one of its CPU starts. What the emulator logged between the two says whether the first
+//! was left by an exception, and where: the address that an exception returns to has to fit the block. What does not
+//! fit is a gap, and counted. Code of AArch32 is not told.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+
+use unspool_model::{Context, Direction, Event, Exception, ExceptionKind, Gap, SourceError, Step};
+
+use super::super::stream::{self, Record, damage, read_chunk, read_magic, take_code, take_record, take_text};
+use super::SystemOptions;
+use super::block::{Block, Ended};
+use super::log::{Entry, Taken};
+use super::state::State;
+
+/// Tells the steps of a stream.
+pub(super) struct Teller<R> {
+    input: R,
+    limit: u64,
+    assumed: Context,
+    /// Recording does not start with the first instruction.
+    is_part: bool,
+    blocks: Vec<Option<Block>>,
+    cpus: BTreeMap<u32, Cpu>,
+    step: Step,
+    /// Places that are not told.
+    gaps: u64,
+    /// The stream ended.
+    is_over: bool,
+}
+
+/// A CPU.
+#[derive(Debug, Default)]
+struct Cpu {
+    number: u32,
+    /// Instructions that were told.
+    told: u64,
+    address: u64,
+    block: u64,
+    held: Option<Held>,
+    /// What was logged since the block was started.
+    entries: Vec<Entry>,
+    touches: Vec<Touch>,
+    /// Accesses are those of this block.
+    within: Option<usize>,
+    left_out: u16,
+    state: State,
+    /// It is in AArch32: nothing is told.
+    is_narrow: bool,
+    /// The state has to be told before the next instruction.
+    is_context_due: bool,
+    /// What comes before the first exception: until then nobody knows the level.
+    waiting: Vec<u8>,
+    /// It executed something, or told its end, or all that is wanted was told.
+    has_run: bool,
+    has_ended: bool,
+    is_done: bool,
+}
+
+/// A block that was started.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    id: usize,
+    left_out: usize,
+    /// It was left: instructions before this one are complete.
+    left: Option<u16>,
+}
+
+/// An access.
+#[derive(Debug, Clone, Copy)]
+struct Touch {
+    index: u16,
+    size: u8,
+    is_write: bool,
+    address: u64,
+}
+
+/// The most that is kept until the level is known: some million instructions, or what is wanted.
+const MOST_WAITING: u64 = 1 << 24;
+/// So much may wait in any case, and so much of an instruction.
+const LEAST_WAITING: u64 = 1 << 18;
+const BYTES: u64 = 64;
+
+/// Threads of the emulator translate blocks side by side, so that their numbers may not be in order.
+const MOST_AHEAD: usize = 1 << 12;
+
+const NO_LEVEL: &str = "no exception tells at which Exception level this starts: assume one (--assume el=0..3)";
+
+type Take<'t> = &'t mut dyn FnMut(&Step) -> ControlFlow<()>;
+
+impl<R: Read> Teller<R> {
+    pub(super) fn new(input: R, options: &SystemOptions) -> Self {
+        Self {
+            input,
+            limit: options.limit.unwrap_or(u64::MAX),
+            assumed: options.assumed,
+            is_part: options.from.is_some() || options.skip > 0,
+            blocks: Vec::new(),
+            cpus: BTreeMap::new(),
+            step: Step::default(),
+            gaps: 0,
+            is_over: false,
+        }
+    }
+
+    /// Places at which what was executed and what was logged do not fit together.
+    pub(super) fn gaps(&self) -> u64 {
+        self.gaps
+    }
+
+    /// The emulator said all that it has to say.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Tells all steps.
+    pub(super) fn each(&mut self, take: Take<'_>) -> Result<(), SourceError> {
+        self.go_through(take).map_err(|error| SourceError {
+            text: match error.kind() {
+                io::ErrorKind::Unsupported => error.to_string(),
+                _ => format!("the stream of the emulator: {error}"),
+            },
+            is_damage: error.kind() == io::ErrorKind::InvalidData,
+        })
+    }
+
+    fn go_through(&mut self, take: Take<'_>) -> io::Result<()> {
+        read_magic(&mut self.input)?;
+        let mut bytes = Vec::new();
+        while let Some(number) = read_chunk(&mut self.input, &mut bytes)? {
+            if number == stream::BLOCKS {
+                self.learn(&bytes)?;
+            } else if self.chunk(number, &bytes, take)?.is_break() {
+                return Ok(());
+            }
+        }
+        self.is_over = true;
+        let mut cpus = std::mem::take(&mut self.cpus);
+        for cpu in cpus.values_mut() {
+            if has_block(&cpu.waiting) && !cpu.has_run {
+                return Err(untold(NO_LEVEL));
+            }
+            if self.finish(cpu, None, take)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let code = take_code(&mut bytes).ok_or_else(|| damage("code is cut off"))?;
+            let id = code.id as usize;
+            if id > self.blocks.len() + MOST_AHEAD {
+                return Err(damage("the number of a block is too high"));
+            }
+            if self.blocks.len() <= id {
+                self.blocks.resize_with(id + 1, || None);
+            }
+            if let Some(place) = self.blocks.get_mut(id) {
+                *place = Block::new(code.address, &code.instructions);
+            }
+        }
+        Ok(())
+    }
+
+    /// The records of a CPU; they wait until it is known at which level it is.
+    fn chunk(&mut self, number: u32, bytes: &[u8], take: Take<'_>) -> io::Result<ControlFlow<()>> {
+        let new = || Cpu { number, is_context_due: true, ..Cpu::default() };
+        let mut cpu = self.cpus.remove(&number).unwrap_or_else(new);
+        let mut flow = ControlFlow::Continue(());
+        if !cpu.is_done {
+            cpu.waiting.extend_from_slice(bytes);
+            while flow.is_continue() && !cpu.waiting.is_empty() && self.finds_level(&mut cpu)? {
+                let waiting = std::mem::take(&mut cpu.waiting);
+                flow = self.records(&mut cpu, &waiting, take)?;
+            }
+        }
+        self.cpus.insert(number, cpu);
+        let mut running = self.cpus.values().filter(|cpu| cpu.has_run);
+        Ok(if running.all(|cpu| cpu.is_done) && self.has_run() { ControlFlow::Break(()) } else { flow })
+    }
+
+    /// The level is that which the next exception comes from.
+    fn finds_level(&self, cpu: &mut Cpu) -> io::Result<bool> {
+        if cpu.state.level.is_some() {
+            return Ok(true);
+        }
+        let assumed = self.assumed.level.filter(|_| !cpu.has_run);
+        match first_level(&cpu.waiting)?.or(assumed) {
+            Some(level) if cpu.has_run => cpu.state.level = Some(level),
+            Some(level) => cpu.state.start(level),
+            None if cpu.waiting.len() as u64 > self.most_waiting() => return Err(untold(NO_LEVEL)),
+            None => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn most_waiting(&self) -> u64 {
+        self.limit.saturating_mul(BYTES).clamp(LEAST_WAITING, MOST_WAITING)
+    }
+
+    fn has_run(&self) -> bool {
+        self.cpus.values().any(|cpu| cpu.has_run)
+    }
+
+    fn records(&mut self, cpu: &mut Cpu, mut bytes: &[u8], take: Take<'_>) -> io::Result<ControlFlow<()>> {
+        while !bytes.is_empty() {
+            if cpu.state.level.is_none() {
+                cpu.waiting = bytes.to_vec();
+                break;
+            }
+            let record = take_record(&mut bytes).ok_or_else(|| damage("a record is cut off"))?;
+            match record {
+                Record::Access { is_write, size, index, change } => {
+                    cpu.address = cpu.address.wrapping_add(change);
+                    let touch = Touch { index, size, is_write, address: cpu.address };
+                    self.touch(cpu, touch);
+                }
+                Record::Block { change } => {
+                    cpu.block = cpu.block.wrapping_add(change);
+                    if self.start_block(cpu, take)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Record::Left { index } => cpu.held = cpu.held.map(|held| Held { left: Some(index), ..held }),
+                Record::Text { length } => {
+                    let text = take_text(&mut bytes, length).ok_or_else(|| damage("a text is cut off"))?;
+                    match Entry::read(text) {
+                        Some(entry) if cpu.held.is_none() => follow(cpu, &entry),
+                        entry => cpu.entries.extend(entry),
+                    }
+                }
+                Record::Within { id } => self.within(cpu, id as usize),
+                Record::Part { left_out } => cpu.left_out = left_out,
+                Record::Start => {}
+                Record::End => {
+                    cpu.has_ended = true;
+                    if self.finish(cpu, None, take)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                }
+                Record::Call { .. } | Record::Return { .. } => return Err(damage("this is a stream of a program")),
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// An access; one that was made in another block belongs to the instruction with the same address.
+    #[inline]
+    fn touch(&self, cpu: &mut Cpu, touch: Touch) {
+        let index = match cpu.within {
+            None => Some(touch.index),
+            Some(id) => self.index_in_held(cpu, id, touch.index),
+        };
+        cpu.touches.extend(index.map(|index| Touch { index, ..touch }));
+    }
+
+    fn block(&self, id: usize) -> Option<&Block> {
+        self.blocks.get(id)?.as_ref()
+    }
+
+    fn index_in_held(&self, cpu: &Cpu, id: usize, index: u16) -> Option<u16> {
+        let address = self.block(id)?.instructions.get(usize::from(index))?.address;
+        let held = self.block(cpu.held?.id)?;
+        u16::try_from(held.position(address)?).ok()
+    }
+
+    /// An instruction is executed again, in a block of its own: what it did before does not count.
+    fn within(&self, cpu: &mut Cpu, id: usize) {
+        if let Some(index) = self.index_in_held(cpu, id, 0) {
+            cpu.touches.retain(|touch| touch.index < index);
+        }
+        cpu.within = Some(id);
+    }
+
+    /// A block starts, and the one before is complete.
+    fn start_block(&mut self, cpu: &mut Cpu, take: Take<'_>) -> io::Result<ControlFlow<()>> {
+        let id = usize::try_from(cpu.block).map_err(|_| damage("there is no such block"))?;
+        let left_out = usize::from(std::mem::take(&mut cpu.left_out));
+        let first = self.block(id).map(|block| block.instructions.get(left_out).or(block.instructions.last()));
+        if !std::mem::replace(&mut cpu.has_run, true) && self.is_part {
+            cpu.state.forget();
+        }
+        let next = match first {
+            _ if cpu.is_narrow => return Ok(ControlFlow::Continue(())),
+            Some(Some(first)) => first.address,
+            // Nothing of it was fetched; that an exception follows is told.
+            Some(None) => return Ok(ControlFlow::Continue(())),
+            None => return self.unknown_block(cpu, take),
+        };
+        let flow = self.finish(cpu, Some(next), take)?;
+        cpu.held = Some(Held { id, left_out, left: None });
+        Ok(flow)
+    }
+
+    /// Code that is not A64: it is not told.
+    fn unknown_block(&mut self, cpu: &mut Cpu, take: Take<'_>) -> io::Result<ControlFlow<()>> {
+        if cpu.held.is_none() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let entries = std::mem::take(&mut cpu.entries);
+        self.lose(cpu, "code that is not A64 is executed", &entries, take)
+    }
+
+    /// Tells the block that is held, and what was logged behind it; execution goes on at `next`.
+    fn finish(&mut self, cpu: &mut Cpu, next: Option<u64>, take: Take<'_>) -> io::Result<ControlFlow<()>> {
+        let entries = std::mem::take(&mut cpu.entries);
+        cpu.within = None;
+        let Some(held) = cpu.held.take() else {
+            cpu.touches.clear();
+            return Ok(ControlFlow::Continue(()));
+        };
+        let ended = {
+            let Some(block) = self.block(held.id) else { return Err(damage("a block is executed that was not told")) };
+            match (next, entries.first()) {
+                (None, None) => Some(block.cut(held.left, cpu.has_ended)),
+                (next, entry) => block.ended(entry, next.unwrap_or(0), held.left),
+            }
+        };
+        let Some(ended) = ended else {
+            let text = format!("{entries:x?}, and execution goes on at {next:x?}");
+            return self.lose(cpu, &text, &entries, take);
+        };
+        if self.instructions(cpu, held, ended, take)?.is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        if cpu.is_done || entries.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        self.exceptions(cpu, held, &entries, next, take)
+    }
+
+    /// What was executed of a block.
+    fn instructions(&mut self, cpu: &mut Cpu, held: Held, ended: Ended, take: Take<'_>) -> io::Result<ControlFlow<()>> {
+        let Some(Some(block)) = self.blocks.get(held.id) else { return Ok(ControlFlow::Continue(())) };
+        let step = &mut self.step;
+        let wanted = usize::try_from(self.limit.saturating_sub(cpu.told)).unwrap_or(usize::MAX);
+        let count = ended.count.min(held.left_out.saturating_add(wanted));
+        cpu.is_done = count < ended.count || wanted == 0;
+        let mut touches = cpu.touches.iter().peekable();
+        for (index, instruction) in block.instructions.iter().enumerate().take(count) {
+            let change = block.changes.iter().find(|(at, _)| usize::from(*at) == index);
+            if index < held.left_out {
+                continue;
+            }
+            step.clear();
+            if cpu.is_context_due {
+                cpu.is_context_due = false;
+                let context = cpu.state.context(&self.assumed).map_err(untold)?;
+                (step.core, step.place, step.event) = (cpu.number, cpu.told, Event::Context(context));
+                if take(step).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                step.clear();
+            }
+            let is_raised = ended.has_raised && index + 1 == ended.count;
+            while let Some(touch) = touches.next_if(|touch| usize::from(touch.index) <= index) {
+                let is_probe = !touch.is_write && block.exclusive.contains(&touch.index);
+                if usize::from(touch.index) < index || is_probe || is_raised {
+                    continue;
+                }
+                let direction = if touch.is_write { Direction::Write } else { Direction::Read };
+                step.access(direction, touch.address, 1 << touch.size);
+            }
+            (step.core, step.place) = (cpu.number, cpu.told);
+            step.event = Event::Instruction(*instruction);
+            if let (Event::Instruction(last), true) = (&mut step.event, index + 1 == block.instructions.len()) {
+                last.branch = ended.branch;
+            }
+            cpu.told += 1;
+            if take(step).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            if let Some((_, change)) = change.filter(|_| !is_raised) {
+                cpu.is_context_due |= cpu.state.execute(*change);
+            }
+        }
+        cpu.touches.clear();
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// What the emulator logged behind a block, and what execution goes on with.
+    fn exceptions(
+        &mut self,
+        cpu: &mut Cpu,
+        held: Held,
+        entries: &[Entry],
+        next: Option<u64>,
+        take: Take<'_>,
+    ) -> io::Result<ControlFlow<()>> {
+        let mut at = None;
+        let mut rest = entries;
+        while let Some((entry, behind)) = rest.split_first() {
+            cpu.is_context_due = true;
+            let is_first = rest.len() == entries.len();
+            let flow = match entry {
+                Entry::Taken(taken) if is_first || taken.is_between() && at == Some(taken.returns_to) => {
+                    if !cpu.state.take(taken) {
+                        return self.lose(cpu, &format!("{entry:x?}"), rest, take);
+                    }
+                    at = Some(taken.target);
+                    self.taken(cpu, taken, take)
+                }
+                Entry::Return { from, to, target } if is_first => {
+                    if !cpu.state.go_back(*from, *to) {
+                        return self.lose(cpu, &format!("{entry:x?}"), rest, take);
+                    }
+                    at = Some(*target);
+                    self.tell(cpu, Event::ExceptionReturn { target: at }, "", take)
+                }
+                Entry::Served { by, .. } if is_first => {
+                    let last = self.block(held.id).and_then(|block| block.instructions.last());
+                    at = last.map(|last| last.address.wrapping_add(4));
+                    self.tell(cpu, Event::Note, &format!("served by {by}"), take)
+                }
+                entry => return self.lose(cpu, &format!("{entry:x?}"), rest, take),
+            };
+            if flow.is_break() {
+                return Ok(flow);
+            }
+            rest = behind;
+        }
+        if next.is_some() && next != at {
+            return self.lose(cpu, &format!("execution goes on at {next:x?} and not at {at:x?}"), &[], take);
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn taken(&mut self, cpu: &Cpu, taken: &Taken, take: Take<'_>) -> ControlFlow<()> {
+        let step = &mut self.step;
+        step.clear();
+        if let Some(syndrome) = taken.syndrome {
+            step.write_register(&format!("esr_el{}", taken.to), 0, &u64::from(syndrome).to_le_bytes());
+        }
+        if let Some(fault) = taken.fault {
+            step.write_register(&format!("far_el{}", taken.to), 0, &fault.to_le_bytes());
+        }
+        (step.core, step.place) = (cpu.number, cpu.told);
+        step.event = Event::Exception(Exception {
+            kind: taken.kind,
+            class: taken.class(),
+            call: None,
+            is_virtual: (taken.kind != ExceptionKind::Synchronous).then_some(taken.is_virtual),
+            return_address: Some(taken.returns_to),
+            target: Some(taken.target),
+        });
+        take(step)
+    }
+
+    fn tell(&mut self, cpu: &Cpu, event: Event, note: &str, take: Take<'_>) -> ControlFlow<()> {
+        let step = &mut self.step;
+        step.clear();
+        (step.core, step.place, step.event) = (cpu.number, cpu.told, event);
+        if !note.is_empty() {
+            step.set_note(note);
+        }
+        take(step)
+    }
+
+    /// Nobody knows what happened here; what was logged changes the state all the same.
+    #[cold]
+    fn lose(&mut self, cpu: &mut Cpu, why: &str, rest: &[Entry], take: Take<'_>) -> io::Result<ControlFlow<()>> {
+        self.gaps += 1;
+        (cpu.held, cpu.is_context_due) = (None, true);
+        cpu.touches.clear();
+        cpu.state.lose();
+        rest.iter().for_each(|entry| follow(cpu, entry));
+        if self.tell(cpu, Event::Note, &format!("the log of the emulator does not fit: {why}"), take).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        Ok(self.tell(cpu, Event::Gap(Gap::Contradiction), "", take))
+    }
+}
+
+/// What is not told changes the state all the same.
+fn follow(cpu: &mut Cpu, entry: &Entry) {
+    match entry {
+        Entry::Taken(taken) => {
+            cpu.is_narrow = false;
+            let _ = cpu.state.take(taken);
+        }
+        Entry::Return { from, to, .. } => {
+            let _ = cpu.state.go_back(*from, *to);
+        }
+        Entry::ReturnToAarch32 { .. } => cpu.is_narrow = true,
+        Entry::Served { .. } | Entry::Other(_) => {}
+    }
+    cpu.is_context_due = true;
+}
+
+/// The level that the first exception in a chunk comes from.
+fn first_level(mut bytes: &[u8]) -> io::Result<Option<u8>> {
+    while !bytes.is_empty() {
+        let record = take_record(&mut bytes).ok_or_else(|| damage("a record is cut off"))?;
+        if let Record::Text { length } = record {
+            let text = take_text(&mut bytes, length).ok_or_else(|| damage("a text is cut off"))?;
+            let level = Entry::read(text).and_then(|entry| entry.from());
+            if level.is_some() {
+                return Ok(level);
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Was something executed?
+fn has_block(mut bytes: &[u8]) -> bool {
+    while let Some(record) = take_record(&mut bytes) {
+        match record {
+            Record::Block { .. } => return true,
+            Record::Text { length } if take_text(&mut bytes, length).is_none() => return false,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// What the user has to say.
+fn untold(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, what)
+}
