@@ -55,9 +55,8 @@ fn main() -> io::Result<()> {
 
 /// Streams of the plugin: code, and threads that execute it.
 fn records() -> Vec<Seed> {
-    let chunk = |thread: u32, bytes: &[u8]| {
-        joined(&[&thread.to_le_bytes(), &(bytes.len() as u32).to_le_bytes(), bytes])
-    };
+    let chunk =
+        |thread: u32, bytes: &[u8]| joined(&[&thread.to_le_bytes(), &(bytes.len() as u32).to_le_bytes(), bytes]);
     let block = |id: u32, address: u64, instructions: &[&[u8]]| {
         let count = (instructions.len() as u16).to_le_bytes();
         let mut bytes = joined(&[&id.to_le_bytes(), &address.to_le_bytes(), &count]);
@@ -75,7 +74,8 @@ fn records() -> Vec<Seed> {
         block(2, 0x40_0014, &[&word(0xd65f_03c0)]),
     ];
     let call = joined(&[&[0x0b], &[64; 32], &[0x0c], &[1; 16]]);
-    let run = joined(&[start, &[0x09, 0x31, 0, 0x10, 0xb1, 1, 0x08, 0x09, 0x19, 2, 0x31, 0, 0], &call, &[0x19, 2, 0x0e]]);
+    let run =
+        joined(&[start, &[0x09, 0x31, 0, 0x10, 0xb1, 1, 0x08, 0x09, 0x19, 2, 0x31, 0, 0], &call, &[0x19, 2, 0x0e]]);
     let fault = joined(&[start, &[0x0f, 1, 0, 0x09, 0x1a, 0x31, 0, 0x10, 0x0a, 1, 0, 0x19, 4, 0x0e]]);
     // BX LR of A32, BL of T32, and an instruction with a halfword too many before the end of a page.
     let arm = [

@@ -36,7 +36,8 @@ fn damaged(choice: u8, rest: &[u8]) {
     let (changes, rest) = rest.split_at(rest.len().min(usize::from(choice / 3 % 8) * 3));
     let (records, _) = rest.as_chunks();
     let storage = [Storage::Raw, Storage::Lzma, Storage::Zlib][usize::from(choice % 3)];
-    let options = WriteOptions { threads: 1 + usize::from(choice & 1), level: 1, block_bytes: 256 };
+    let (threads, in_patterns) = (1 + usize::from(choice & 1), choice >> 3 & 1 == 1);
+    let options = WriteOptions { threads, level: 1, block_bytes: 256, in_patterns };
     let mut writer = Writer::new(Vec::new(), &Header::new(Level::Basic, false, storage), options).expect("memory");
     writer.write(records).expect("memory");
     let mut file = writer.finish().expect("memory");
