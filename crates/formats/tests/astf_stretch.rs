@@ -1,4 +1,4 @@
-//! Stretches of code: told at once or step by step, the records are the same.
+//! Runs of stretches of code: told at once or step by step, the records are the same.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at what it does not expect")]
 
@@ -8,13 +8,13 @@ use unspool_formats::astf::check::Checker;
 use unspool_formats::astf::lower::{LowerOptions, Lowerer, header};
 use unspool_formats::astf::record::Level;
 use unspool_model::{
-    Branch, Context, Coverage, Direction, Event, Facet, Instruction, Isa, Security, Step, StepSink, Stretch,
-    StretchAccess, TimeUnit,
+    Branch, Context, Coverage, Direction, Event, Facet, Instruction, Isa, Pass, Run, Security, SinkError, Step,
+    StepSink, Stretch, StretchAccess, StretchEnd, TimeUnit,
 };
 
 const BASE: u64 = 0x40_0000;
-/// From one stretch to the next.
-const APART: u64 = 0x40;
+/// Instructions before the last of each stretch; the next one follows at once.
+const BEFORE: usize = 5;
 
 /// ADD, NOP, LDR, STR, LDP, STP, LDR of a vector, LDRB, LDADD, STXR, PRFM, LD1 of four vectors, MSR DIT.
 const BODY: [(u32, &[(bool, u16)]); 13] = [
@@ -71,7 +71,7 @@ fn any_code() -> impl Strategy<Value = Code> {
     ];
     // What is odd is rare, or no stretch would be taken.
     let word = prop_oneof![40 => 0..8_usize, 1 => 8..BODY.len()];
-    (prop::collection::vec(word, 0..5), end).prop_map(|(body, end)| Code { body, end })
+    (prop::collection::vec(word, 0..=BEFORE), end).prop_map(|(body, end)| Code::new(body, end))
 }
 
 fn any_turn() -> impl Strategy<Value = Turn> {
@@ -90,10 +90,16 @@ fn instruction(address: u64, opcode: u32) -> Instruction {
 }
 
 fn start(index: usize) -> u64 {
-    BASE + APART * index as u64
+    BASE + 4 * (BEFORE as u64 + 1) * index as u64
 }
 
 impl Code {
+    /// With NOPs behind what there is.
+    fn new(mut body: Vec<usize>, end: End) -> Self {
+        body.resize(BEFORE, 1);
+        Self { body, end }
+    }
+
     fn instructions(&self, index: usize) -> Vec<Instruction> {
         let words = self.body.iter().map(|at| BODY[*at].0);
         let at = start(index) + 4 * self.body.len() as u64;
@@ -121,83 +127,184 @@ impl Code {
         }
     }
 
-    fn accesses(&self, turn: Turn) -> Vec<StretchAccess> {
+    /// What each instruction accesses: its index, the direction, bytes and address.
+    fn accesses(&self, turn: Turn) -> Vec<Touch> {
         let mut accesses = Vec::new();
         for (index, at) in (0_u16..).zip(&self.body) {
             let mut address = turn.address + 32 * u64::from(index);
             for (is_write, size) in BODY[*at].1 {
                 let direction = if *is_write { Direction::Write } else { Direction::Read };
-                accesses.push(StretchAccess { index, size: *size, direction, address });
+                accesses.push((StretchAccess { index, size: *size, direction }, address));
                 // What is modified is at one place.
                 address = if BODY[*at].0 == 0xf820_0041 { address } else { address.wrapping_add((*size).into()) };
             }
         }
         match (turn.odd, accesses.len()) {
             (1, _) => drop(accesses.pop()),
-            (2, 1..) => accesses.iter_mut().last().unwrap().address ^= 0x100,
+            (2, 1..) => accesses.iter_mut().last().unwrap().1 ^= 0x100,
             _ => {}
         }
         accesses
     }
+
+    /// The same, with pieces that are side by side put together; `None`: they are not in one page.
+    fn whole_accesses(&self, turn: Turn) -> Option<Vec<Touch>> {
+        let mut whole: Vec<Touch> = Vec::new();
+        for (piece, address) in self.accesses(turn) {
+            match whole.last_mut() {
+                Some((before, at))
+                    if (before.index, before.direction) == (piece.index, piece.direction)
+                        && at.wrapping_add(before.size.into()) == address =>
+                {
+                    before.size += piece.size;
+                    if *at / 4096 != at.wrapping_add(u64::from(before.size) - 1) / 4096 {
+                        return None;
+                    }
+                }
+                _ => whole.push((piece, address)),
+            }
+        }
+        Some(whole)
+    }
+
+    fn stretch(&self, index: usize) -> Stretch {
+        let turn = Turn { taken: false, to: 0, address: 0x1000, odd: 0 };
+        let accesses = self.whole_accesses(turn).unwrap().into_iter().map(|(access, _)| access).collect();
+        let end = match self.end {
+            End::Direct(to) => StretchEnd::Direct(start(to)),
+            End::Conditional(to) => StretchEnd::Conditional(start(to)),
+            End::Return | End::Call => StretchEnd::Indirect,
+            End::Nothing | End::Supervisor => StretchEnd::Behind,
+        };
+        Stretch { instructions: self.instructions(index), accesses, end }
+    }
+
+    /// The addresses of a pass, if it can be one.
+    fn pass(&self, turn: Turn) -> Option<Vec<u64>> {
+        let is_odd = turn.odd != 0 && !self.accesses(Turn { odd: 0, ..turn }).is_empty();
+        let touches = self.whole_accesses(turn).filter(|_| !is_odd)?;
+        let target = matches!(self.end, End::Return | End::Call).then(|| start(turn.to));
+        Some(touches.into_iter().map(|(_, address)| address).chain(target).collect())
+    }
 }
 
-type Trace = (Vec<Bytes>, String, u64);
+type Touch = (StretchAccess, u64);
+type Trace = (Vec<Bytes>, String, usize);
 
-fn lower(codes: &[Code], turns: &[Turn], by_stretch: bool) -> Trace {
-    let facets =
-        [Facet::Instructions, Facet::Opcodes, Facet::Branches, Facet::Accesses, Facet::Levels, Facet::Security];
-    let (coverage, unit) = (Coverage::of(&facets), TimeUnit::Unknown);
-    let options = LowerOptions { level: Some(Level::Basic), ..LowerOptions::default() };
-    let header = header(coverage, unit, &options).unwrap();
-    let mut lowerer = Lowerer::new(vec![header.to_bytes()], &header, coverage, unit, &options).unwrap();
-    let context = Context {
-        level: Some(0),
-        security: Some(Security::NonSecure),
-        is_aarch64: Some(true),
-        is_handler: Some(false),
-        ..Context::default()
-    };
-    let mut step = Step::default();
-    step.event = Event::Context(context);
-    lowerer.take(&step).unwrap();
-    let (mut at, mut taken, mut place) = (0, 0, 0);
-    let mut ended = Ok(());
-    'turns: for turn in turns {
-        let code = &codes[at];
-        let (instructions, accesses) = (code.instructions(at), code.accesses(*turn));
-        let (branch, next) = code.branch(*turn);
-        let stretch = Stretch { number: at, instructions: &instructions, branch, accesses: &accesses };
-        if by_stretch {
-            match lowerer.take_stretch(&stretch) {
-                Ok(true) => {
-                    (taken, place) = (taken + 1, place + instructions.len() as u64);
-                    at = next.unwrap_or((at + 1) % codes.len());
-                    continue;
-                }
-                Ok(false) => {}
-                Err(error) => {
-                    ended = Err(error);
-                    break;
-                }
-            }
-        }
-        for (index, instruction) in instructions.iter().enumerate() {
-            step.clear();
-            step.place = place;
-            place += 1;
-            let is_last = index + 1 == instructions.len();
-            let branch = if is_last { branch } else { None };
-            step.event = Event::Instruction(Instruction { branch, ..*instruction });
-            for access in accesses.iter().filter(|access| usize::from(access.index) == index) {
-                step.access(access.direction, access.address, access.size.into());
-            }
-            ended = lowerer.take(&step);
-            if ended.is_err() {
-                break 'turns;
-            }
-        }
-        at = next.unwrap_or((at + 1) % codes.len());
+/// A trace that is written, and the turns of a run that were not.
+struct Lowering<'c> {
+    codes: &'c [Code],
+    stretches: Vec<Stretch>,
+    lowerer: Lowerer<Vec<Bytes>>,
+    place: u64,
+    /// Which code, in which turn.
+    turns: Vec<(usize, Turn)>,
+    /// Passes that were taken.
+    taken: usize,
+}
+
+impl<'c> Lowering<'c> {
+    fn new(codes: &'c [Code]) -> Self {
+        let facets =
+            [Facet::Instructions, Facet::Opcodes, Facet::Branches, Facet::Accesses, Facet::Levels, Facet::Security];
+        let (coverage, unit) = (Coverage::of(&facets), TimeUnit::Unknown);
+        let options = LowerOptions { level: Some(Level::Basic), ..LowerOptions::default() };
+        let header = header(coverage, unit, &options).unwrap();
+        let mut lowerer = Lowerer::new(vec![header.to_bytes()], &header, coverage, unit, &options).unwrap();
+        let mut step = Step::default();
+        step.event = Event::Context(Context {
+            level: Some(0),
+            security: Some(Security::NonSecure),
+            is_aarch64: Some(true),
+            is_handler: Some(false),
+            ..Context::default()
+        });
+        lowerer.take(&step).unwrap();
+        let stretches = codes.iter().enumerate().map(|(index, code)| code.stretch(index)).collect();
+        Self { codes, stretches, lowerer, place: 0, turns: Vec::new(), taken: 0 }
     }
+
+    fn steps(&mut self, at: usize, turn: Turn) -> Result<(), SinkError> {
+        let code = &self.codes[at];
+        let (instructions, accesses) = (code.instructions(at), code.accesses(turn));
+        for (index, instruction) in instructions.iter().enumerate() {
+            let mut step = Step::default();
+            step.place = self.place;
+            self.place += 1;
+            let branch = if index + 1 == instructions.len() { code.branch(turn).0 } else { None };
+            step.event = Event::Instruction(Instruction { branch, ..*instruction });
+            for (access, address) in accesses.iter().filter(|(access, _)| usize::from(access.index) == index) {
+                step.access(access.direction, *address, access.size.into());
+            }
+            self.lowerer.take(&step)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the turns that wait as a run; what is refused, step by step.
+    fn run(&mut self) -> Result<(), SinkError> {
+        let turns = std::mem::take(&mut self.turns);
+        let (mut passes, mut addresses, mut ends) = (Vec::new(), Vec::new(), vec![0]);
+        for (at, turn) in &turns {
+            passes.push(Pass::new(*at as u32, self.codes[*at].branch(*turn).0.is_some_and(|branch| branch.taken)));
+            addresses.extend(self.codes[*at].pass(*turn).unwrap());
+            ends.push(addresses.len());
+        }
+        let mut done = 0;
+        while done < passes.len() {
+            let rest = &turns[done..];
+            let instructions = rest.iter().map(|(at, _)| self.codes[*at].instructions(*at).len() as u64).sum();
+            let run = Run {
+                stretches: &self.stretches,
+                passes: &passes[done..],
+                addresses: &addresses[ends[done]..],
+                instructions,
+            };
+            let refused = self.lowerer.take_run(&run)?;
+            let taken = refused.map_or(passes.len() - done, |refused| refused.passes);
+            for (at, _) in &turns[done..done + taken] {
+                self.place += self.codes[*at].instructions(*at).len() as u64;
+            }
+            self.taken += taken;
+            let before = ends[done];
+            done += taken;
+            if let Some(refused) = refused {
+                assert_eq!(before + refused.addresses, ends[done]);
+                let (at, turn) = turns[done];
+                self.steps(at, turn)?;
+                done += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn turns(&mut self, turns: &[Turn], in_runs: bool) -> Result<(), SinkError> {
+        let mut at = 0;
+        for turn in turns {
+            let code = &self.codes[at];
+            if in_runs && code.pass(*turn).is_some() {
+                self.turns.push((at, *turn));
+                if self.turns.len() > 7 {
+                    self.run()?;
+                }
+            } else {
+                self.run()?;
+                self.steps(at, *turn)?;
+            }
+            at = code.branch(*turn).1.unwrap_or(at + 1);
+            if at == self.codes.len() {
+                self.run()?;
+                at = 0;
+            }
+        }
+        self.run()
+    }
+}
+
+fn lower(codes: &[Code], turns: &[Turn], in_runs: bool) -> Trace {
+    let mut lowering = Lowering::new(codes);
+    let ended = lowering.turns(turns, in_runs);
+    let Lowering { mut lowerer, taken, .. } = lowering;
     let ended = ended.and_then(|()| lowerer.finish());
     let end = ended.err().map(|error| error.to_string()).unwrap_or_default();
     let told = end + &lowerer.losses().to_string();
@@ -228,11 +335,11 @@ proptest! {
 
 #[test]
 fn a_loop_is_taken_at_once() {
-    let codes = [Code { body: vec![2, 0, 5], end: End::Conditional(0) }, Code { body: vec![0], end: End::Direct(0) }];
+    let codes = [Code::new(vec![2, 0, 5], End::Conditional(0)), Code::new(vec![0], End::Direct(0))];
     let turn = |taken, address| Turn { taken, to: 0, address, odd: 0 };
     let turns: Vec<Turn> = (0..100).map(|at| turn(at % 10 != 0, 0x7000 + 16 * at)).collect();
     let (_, end, taken) = lower(&codes, &turns, true);
     assert_eq!(end, "");
-    // Steps have to tell where execution starts, and where it goes on behind the end of a loop to what does not follow it.
-    assert!(taken >= 80, "{taken}");
+    // Steps have to tell where execution starts.
+    assert!(taken >= 98, "{taken}");
 }

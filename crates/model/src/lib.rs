@@ -34,5 +34,5 @@ pub use step::{
     Access, Branch, Context, Direction, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Modes, RegisterWrite,
     Security, Step,
 };
-pub use stretch::{Stretch, StretchAccess};
+pub use stretch::{Pass, Refused, Run, Stretch, StretchAccess, StretchEnd};
 pub use time::TimeUnit;

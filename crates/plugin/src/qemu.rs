@@ -24,7 +24,7 @@ use std::time::Duration;
 use crate::log::Log;
 use crate::memory::Target;
 use crate::options::{From, Options};
-use crate::thread::{Block, Recorder, Thread};
+use crate::thread::{Block, Kind, Recorder, Thread};
 
 type Id = u64;
 type Callback = extern "C" fn(c_uint, *mut c_void);
@@ -317,11 +317,8 @@ fn rest(number: c_uint, thread: &mut Thread, recorder: &Recorder) {
 
 extern "C" fn system_accessed(number: c_uint, info: u32, address: u64, word: *mut c_void) {
     if let Some((thread, recorder)) = thread(number) {
-        // SAFETY: the emulator made what it is asked about.
-        let (size, is_store) = unsafe { (qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info)) };
-        let kind = (size & 7) as u8 | u8::from(is_store) << 3;
         let word = word.addr() as u64;
-        thread.system_access(recorder, kind, ((word >> 16) as u32, word as u16), address);
+        thread.system_access(recorder, kind(info), ((word >> 16) as u32, word as u16), address);
     }
 }
 
@@ -411,8 +408,11 @@ extern "C" fn returned(_: Id, number: c_uint, call: i64, result: i64) {
 }
 
 extern "C" fn executed(number: c_uint, word: *mut c_void) {
-    if let Some((thread, recorder)) = thread(number) {
-        thread.block(recorder, Block::unpack(word.addr() as u64));
+    let block = Block::unpack(word.addr() as u64);
+    if let Some((thread, recorder)) = thread(number)
+        && !thread.block(block)
+    {
+        thread.block_slowly(recorder, block);
     }
 }
 
@@ -423,11 +423,25 @@ extern "C" fn marked(number: c_uint, index: *mut c_void) {
 }
 
 extern "C" fn accessed(number: c_uint, info: u32, address: u64, index: *mut c_void) {
-    if let Some((thread, recorder)) = thread(number) {
-        // SAFETY: the emulator made what it is asked about.
-        let (size, is_store) = unsafe { (qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info)) };
-        thread.access(recorder, (size & 7) as u8 | u8::from(is_store) << 3, index.addr() as u16, address);
+    let index = index.addr() as u16;
+    if let Some((thread, recorder)) = thread(number)
+        && !thread.access(info, index, address)
+    {
+        accessed_slowly(thread, recorder, info, index, address);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn accessed_slowly(thread: &mut Thread, recorder: &Recorder, info: u32, index: u16, address: u64) {
+    thread.access_slowly(recorder, kind(info), index, address);
+}
+
+/// What the emulator means.
+fn kind(info: u32) -> Kind {
+    // SAFETY: the emulator made what it is asked about.
+    let (size, is_store) = unsafe { (qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info)) };
+    Kind { info, kind: (size & 7) as u8 | u8::from(is_store) << 3 }
 }
 
 /// A block of code was translated: it is told, and callbacks are made for it.

@@ -140,10 +140,35 @@ pub(crate) struct Thread {
     /// The last instruction of the block that was marked, and the one that will be the last.
     mark: u16,
     last_mark: u16,
-    /// Instructions that are still to be left out, or to be told.
+    /// Instructions that are still to be left out.
+    ahead: u64,
+    /// Instructions that are still to be told; none while nothing is recorded.
     left: u64,
     /// Of a system, the block that accesses are expected from.
     current: u32,
+    /// What the emulator said of accesses, and what that means.
+    kinds: [Kind; KINDS],
+}
+
+/// What the emulator says of an access, and what it is: 8 for a store, and log2 of the size.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kind {
+    pub(crate) info: u32,
+    pub(crate) kind: u8,
+}
+
+/// So many kinds are remembered.
+const KINDS: usize = 32;
+
+impl Kind {
+    /// One that the emulator does not say.
+    const NONE: Self = Self { info: u32::MAX, kind: 0 };
+
+    /// Where it is remembered.
+    #[inline(always)]
+    fn place(info: u32) -> usize {
+        (info.wrapping_mul(0x9e37_79b9) >> 27) as usize % KINDS
+    }
 }
 
 /// How much of a thread was told.
@@ -164,24 +189,47 @@ impl Thread {
         let mut records = Records::new();
         records.start();
         recorder.send(number, &mut records);
-        Self { number, records, phase: Phase::Waits, mark: 0, last_mark: 0, left: 0, current: 0 }
+        Self {
+            number,
+            records,
+            phase: Phase::Waits,
+            mark: 0,
+            last_mark: 0,
+            ahead: 0,
+            left: 0,
+            current: 0,
+            kinds: [Kind::NONE; KINDS],
+        }
     }
 
-    /// A block starts.
+    /// A block starts. False: it has to be told [slowly](Self::block_slowly).
     #[inline(always)]
-    pub(crate) fn block(&mut self, recorder: &Recorder, block: Block) {
+    #[must_use]
+    pub(crate) fn block(&mut self, block: Block) -> bool {
+        let count = u64::from(block.count);
+        if self.mark != self.last_mark || self.left <= count || self.records.is_full() {
+            return false;
+        }
+        self.left -= count;
+        (self.mark, self.last_mark) = (0, block.last_mark);
+        self.records.block(block.id);
+        true
+    }
+
+    /// A block starts: there may be no room, or it is not wanted, or the one before was left.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn block_slowly(&mut self, recorder: &Recorder, block: Block) {
+        self.make_room(recorder);
         if self.mark != self.last_mark {
             self.leave(recorder);
         }
         (self.mark, self.last_mark) = (0, block.last_mark);
-        if self.phase != Phase::Records || self.left == 0 {
+        if self.left == 0 {
             return self.out_of_turn(recorder, block);
         }
         self.left = self.left.saturating_sub(u64::from(block.count));
         self.records.block(block.id);
-        if self.records.is_full() {
-            recorder.send(self.number, &mut self.records);
-        }
     }
 
     /// Instructions before this one are complete.
@@ -190,13 +238,26 @@ impl Thread {
         self.mark = index;
     }
 
+    /// An access, of which the emulator says `info`. False: it has to be told [slowly](Self::access_slowly).
     #[inline(always)]
-    pub(crate) fn access(&mut self, recorder: &Recorder, kind: u8, index: u16, address: u64) {
+    #[must_use]
+    pub(crate) fn access(&mut self, info: u32, index: u16, address: u64) -> bool {
+        let Kind { info: known, kind } = self.kinds[Kind::place(info)];
+        if known != info || self.phase != Phase::Records || self.records.is_full() {
+            return false;
+        }
+        self.records.access(kind, index, address);
+        true
+    }
+
+    /// An access of a kind that may be new: 8 for a store, and log2 of the size.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn access_slowly(&mut self, recorder: &Recorder, kind: Kind, index: u16, address: u64) {
+        self.kinds[Kind::place(kind.info)] = kind;
+        self.make_room(recorder);
         if self.phase == Phase::Records {
-            self.records.access(kind, index, address);
-            if self.records.is_full() {
-                recorder.send(self.number, &mut self.records);
-            }
+            self.records.access(kind.kind, index, address);
         }
     }
 
@@ -204,19 +265,23 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn system_block(&mut self, recorder: &Recorder, block: Block) {
         self.current = block.id;
-        self.block(recorder, block);
+        if !self.block(block) {
+            self.block_slowly(recorder, block);
+        }
     }
 
     /// An access of a system. Accesses to devices may be made in a block of their own, which nobody says the start of:
     /// the emulator does so if it counts instructions.
     #[inline(always)]
-    pub(crate) fn system_access(&mut self, recorder: &Recorder, kind: u8, (block, index): (u32, u16), address: u64) {
+    pub(crate) fn system_access(&mut self, recorder: &Recorder, kind: Kind, (block, index): (u32, u16), address: u64) {
         if block != self.current && self.phase == Phase::Records {
             self.records.within(block);
             self.make_room(recorder);
             self.current = block;
         }
-        self.access(recorder, kind, index, address);
+        if !self.access(kind.info, index, address) {
+            self.access_slowly(recorder, kind, index, address);
+        }
     }
 
     /// The emulator said something of exceptions. It is told before recording starts, too: the state follows from it.
@@ -286,15 +351,15 @@ impl Thread {
             if !recorder.is_started.load(Ordering::Relaxed) {
                 return;
             }
-            (self.phase, self.left) = (Phase::Skips, recorder.skip);
+            (self.phase, self.ahead) = (Phase::Skips, recorder.skip);
         }
         if self.phase == Phase::Skips {
             let wanted = u64::from(block.count - ahead);
-            if self.left >= wanted && self.left > 0 {
-                self.left -= wanted;
+            if self.ahead >= wanted && self.ahead > 0 {
+                self.ahead -= wanted;
                 return;
             }
-            let left_out = ahead + u16::try_from(self.left).unwrap_or(u16::MAX);
+            let left_out = ahead + u16::try_from(self.ahead).unwrap_or(u16::MAX);
             (self.phase, self.left) = (Phase::Records, recorder.limit);
             if left_out > 0 {
                 self.records.part(left_out);

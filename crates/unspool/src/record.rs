@@ -9,6 +9,7 @@
 //! memory nor what is in registers, so that steps have neither. What the kernel does is not executed by the emulator:
 //! behind a call execution goes on where the kernel returned to.
 
+mod chunks;
 mod launch;
 mod machine;
 mod stream;
@@ -20,8 +21,9 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 
-use unspool_model::{Coverage, Facet, SourceError, Step, StepSource, Stretch};
+use unspool_model::{Coverage, Facet, Refused, Run, SourceError, Step, StepSource};
 
+use self::chunks::{Ahead, Here};
 use self::launch::Launched;
 pub use self::machine::Machine;
 pub use self::system::{SystemOptions, SystemRecording};
@@ -139,9 +141,15 @@ pub trait Listener {
     /// The next step, of any thread.
     fn step(&mut self, step: &Step) -> ControlFlow<()>;
 
-    /// A thread, by the number of its core, executed a stretch of code. False: its steps are wanted.
-    fn stretch(&mut self, _core: u32, _stretch: &Stretch<'_>) -> ControlFlow<(), bool> {
-        ControlFlow::Continue(false)
+    /// Is [`run`](Self::run) of use to it?
+    fn takes_runs(&self) -> bool {
+        false
+    }
+
+    /// A thread, by the number of its core, executed code that it had executed before. If not all of it is taken, steps
+    /// come for the pass that is not, and then the rest.
+    fn run(&mut self, _core: u32, _run: &Run<'_>) -> ControlFlow<(), Option<Refused>> {
+        ControlFlow::Continue(Some(Refused { passes: 0, addresses: 0, is_final: true }))
     }
 }
 
@@ -158,7 +166,7 @@ impl Listener for Steps<'_> {
 pub struct Recording {
     machine: Machine,
     child: Child,
-    teller: Option<Teller<Box<dyn Read + Send>>>,
+    teller: Option<Teller<Ahead>>,
     /// Keeps the place of the socket.
     _place: tempfile::TempDir,
 }
@@ -167,8 +175,10 @@ impl Recording {
     /// Starts a program.
     pub fn start(options: &Options) -> Result<Self, RecordError> {
         let Launched { machine, child, stream, place } = launch::launch(options)?;
-        let teller = Some(Teller::new(stream, machine, options.limit));
-        Ok(Self { machine, child, teller, _place: place })
+        let mut recording = Self { machine, child, teller: None, _place: place };
+        let chunks = Ahead::new(stream).map_err(|source| launch::system("a thread that reads", source))?;
+        recording.teller = Some(Teller::new(chunks, machine, options.limit));
+        Ok(recording)
     }
 
     /// What it is made for.
@@ -220,7 +230,7 @@ impl StepSource for Recording {
 /// use unspool::record::{Machine, Stream};
 ///
 /// // A thread starts and ends.
-/// let bytes = b"unspool record 1\naarch64\n\x00\x00\x00\x00\x02\x00\x00\x00\x0d\x0e";
+/// let bytes = b"unspool record 2\naarch64\n\0\0\0\0\x10\0\0\0\0\0\0\0\0\0\0\x84\0\0\0\0\0\0\0\x85";
 /// let mut steps = 0;
 /// Stream::new(&bytes[..], Machine::Aarch64).each(&mut |_| {
 ///     steps += 1;
@@ -229,12 +239,12 @@ impl StepSource for Recording {
 /// assert_eq!(steps, 0);
 /// # Ok::<(), unspool::model::SourceError>(())
 /// ```
-pub struct Stream<R>(Teller<R>);
+pub struct Stream<R>(Teller<Here<R>>);
 
 impl<R: Read> Stream<R> {
     /// Reads what a program for this machine did.
     pub fn new(input: R, machine: Machine) -> Self {
-        Self(Teller::new(input, machine, None))
+        Self(Teller::new(Here::new(input), machine, None))
     }
 }
 

@@ -6,6 +6,8 @@
 //! number of threads. Only a few blocks are in memory at a time. No record is judged here.
 //! Specification: Arm Architectural Structured Trace Format, issue 0.11, "Header and file format".
 
+mod apart;
+mod codes;
 mod pattern;
 mod repeats;
 mod zlib;
@@ -13,8 +15,10 @@ mod zlib;
 use std::io::{self, Write};
 
 use liblzma::stream::{Action, Check, MtStreamBuilder, Status, Stream};
+use unspool_model::Pass;
 
-pub use self::pattern::Pattern;
+use self::apart::Apart;
+pub use self::pattern::Patterns;
 use self::repeats::Repeats;
 use self::zlib::Zlib;
 use super::layout::Bytes;
@@ -34,8 +38,8 @@ pub struct WriteOptions {
     /// How many bytes of records an .xz block has, of which each is decompressed by one thread. The default of 4 MiB
     /// costs less than one part in a hundred against one of 16 MiB.
     pub block_bytes: usize,
-    /// Records come in patterns ([`Writer::pattern`]), so that zlib need not look for what repeats: faster by far, and a
-    /// little larger. Level and threads are of no interest then.
+    /// Records come in patterns ([`Writer::patterns`]), so that zlib need not look for what repeats: faster by far, and a
+    /// little larger. The level is of no interest then, and one thread is as good as many.
     pub in_patterns: bool,
 }
 
@@ -60,6 +64,7 @@ impl<W: Write> Writer<W> {
         let pack = match header.storage() {
             Storage::Raw => Pack::Raw,
             Storage::Lzma => Pack::Xz(Xz::new(options)?),
+            Storage::Zlib if options.in_patterns && options.threads > 1 => Pack::Apart(Box::new(Apart::new()?)),
             Storage::Zlib if options.in_patterns => Pack::Repeats(Box::new(Repeats::new())),
             Storage::Zlib => Pack::Zlib(Zlib::new(options)?),
         };
@@ -69,8 +74,10 @@ impl<W: Write> Writer<W> {
 
     /// Writes records that are bytes already.
     pub fn write(&mut self, records: &[Bytes]) -> io::Result<()> {
-        if let Pack::Repeats(repeats) = &mut self.pack {
-            return repeats.write(&mut self.output, records);
+        match &mut self.pack {
+            Pack::Repeats(repeats) => return repeats.write(&mut self.output, records),
+            Pack::Apart(apart) => return apart.write(&mut self.output, records),
+            Pack::Raw | Pack::Xz(_) | Pack::Zlib(_) => {}
         }
         let bytes = records.as_flattened();
         if self.waiting.len() + bytes.len() > WAITING {
@@ -84,14 +91,19 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the records of a pattern, with these addresses filled in.
-    #[inline]
-    pub fn pattern(&mut self, pattern: &mut Pattern, addresses: &[u64]) -> io::Result<()> {
-        if let Pack::Repeats(repeats) = &mut self.pack {
-            return repeats.pattern(&mut self.output, pattern, addresses);
+    /// Writes the records of passes, one behind the other, with these addresses filled in: so many records.
+    pub fn patterns(
+        &mut self,
+        patterns: &mut Patterns,
+        passes: &[Pass],
+        addresses: &[u64],
+        records: u64,
+    ) -> io::Result<()> {
+        match &mut self.pack {
+            Pack::Repeats(repeats) => repeats.patterns(&mut self.output, patterns, passes, addresses),
+            Pack::Apart(apart) => apart.patterns(&mut self.output, patterns, passes, addresses, records),
+            Pack::Raw | Pack::Xz(_) | Pack::Zlib(_) => patterns.each(passes, addresses, |records| self.write(records)),
         }
-        pattern.fill(addresses);
-        self.write(pattern.records())
     }
 
     /// Writes one record.
@@ -107,6 +119,7 @@ impl<W: Write> Writer<W> {
             Pack::Xz(mut xz) => xz.finish(&mut self.output)?,
             Pack::Zlib(zlib) => zlib.finish(&mut self.output)?,
             Pack::Repeats(repeats) => repeats.finish(&mut self.output)?,
+            Pack::Apart(apart) => apart.finish(&mut self.output)?,
         }
         self.output.flush()?;
         Ok(self.output)
@@ -120,8 +133,9 @@ enum Pack {
     Raw,
     Xz(Xz),
     Zlib(Zlib),
-    /// It keeps back what it has to.
+    /// They keep back what they have to.
     Repeats(Box<Repeats>),
+    Apart(Box<Apart>),
 }
 
 impl Pack {
@@ -130,7 +144,7 @@ impl Pack {
             Self::Raw => output.write_all(bytes),
             Self::Xz(xz) => xz.write(output, bytes),
             Self::Zlib(zlib) => zlib.write(output, bytes),
-            Self::Repeats(_) => Ok(()),
+            Self::Repeats(_) | Self::Apart(_) => Ok(()),
         }
     }
 }

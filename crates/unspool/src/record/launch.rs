@@ -19,7 +19,7 @@ use super::{Machine, Options, RecordError};
 pub(super) struct Launched {
     pub(super) machine: Machine,
     pub(super) child: Child,
-    pub(super) stream: Box<dyn Read + Send>,
+    pub(super) stream: UnixStream,
     pub(super) place: tempfile::TempDir,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn launch(options: &Options) -> Result<Launched, RecordError> {
         _ => system(&name.display().to_string(), source),
     })?;
     match accept(&listener, &mut child, &name) {
-        Ok(stream) => Ok(Launched { machine, child, stream: Box::new(stream), place }),
+        Ok(stream) => Ok(Launched { machine, child, stream, place }),
         Err(error) => {
             // It has ended, or is of no use.
             let _ = child.kill();

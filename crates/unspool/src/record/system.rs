@@ -12,7 +12,7 @@ mod state;
 mod teller;
 
 use std::ffi::OsString;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
@@ -26,6 +26,7 @@ use std::{fs, thread};
 use unspool_model::{Context, Coverage, SourceError, Step, StepSource};
 
 use self::teller::Teller;
+use super::chunks::Ahead;
 use super::launch::{accept, escaped, number, plugin, system};
 use super::{Options, RecordError, coverage};
 
@@ -51,7 +52,7 @@ pub struct SystemOptions {
 /// A system that runs and is recorded. Who drops it ends it.
 pub struct SystemRecording {
     child: Started,
-    teller: Teller<Box<dyn Read + Send>>,
+    teller: Teller<Ahead>,
     _watch: Sender<()>,
     /// Keeps the place of the socket and of the logs.
     _place: tempfile::TempDir,
@@ -80,7 +81,8 @@ impl SystemRecording {
         let child = Started(Arc::new(Mutex::new(child)));
         let accepted = accept(&listener, &mut child.get(), &name);
         let stream = accepted.inspect_err(|_| child.kill())?;
-        let teller = Teller::new(Box::new(stream) as Box<dyn Read + Send>, options);
+        let chunks = Ahead::new(stream).map_err(|source| system("a thread that reads", source))?;
+        let teller = Teller::new(chunks, options);
         let _watch = watch(place.path().to_path_buf(), child.clone());
         Ok(Self { child, teller, _watch, _place: place })
     }

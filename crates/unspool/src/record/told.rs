@@ -7,27 +7,29 @@
 //! or the program never comes back.
 
 mod readings;
+mod runs;
 
 use std::collections::HashMap;
-use std::io::{self, Read};
+use std::io;
 use std::ops::ControlFlow;
 
 use unspool_isa::{Kind, Operation, RiscvFlow, Xlen, facts, riscv_facts};
-use unspool_model::{
-    Branch, Direction, Event, Exception, ExceptionKind, Instruction, Isa, SourceError, Step, Stretch, StretchAccess,
-};
+use unspool_model::{Branch, Direction, Event, Exception, ExceptionKind, Instruction, Isa, Refused, SourceError, Step};
 
 pub use self::readings::Unsure;
 use self::readings::{Around, Readings};
-use super::stream::{self, Record, START, damage, read_chunk, read_magic, take_code, take_record};
+use self::runs::Runs;
+use super::chunks::Chunks;
+use super::stream::{self, Record, Touch, Word, block_of, damage, take_code, take_record, words};
 use super::{Listener, Machine};
 
 /// Tells the steps of a stream.
-pub(super) struct Teller<R> {
-    input: R,
+pub(super) struct Teller<C> {
+    chunks: C,
     machine: Machine,
     limit: u64,
     blocks: Vec<Block>,
+    runs: Runs,
     /// How many blocks of code were told.
     known: usize,
     /// What of AArch32 may be A32 or T32.
@@ -76,12 +78,12 @@ struct Thread {
     core: u32,
     /// Instructions that were told.
     told: u64,
-    address: u64,
-    block: u64,
+    /// The block that is started next.
+    coming: Option<usize>,
     /// The block that was started, and what is special about it.
     held: Option<usize>,
     special: Option<Special>,
-    accesses: Vec<StretchAccess>,
+    accesses: Vec<Touch>,
     /// So many instructions of the next block are not told.
     left_out: u16,
     /// The instruction set that the last block leads to, if that does not depend on a register.
@@ -118,13 +120,14 @@ const MOST_ACCESSES: usize = 1 << 20;
 
 type Take<'t> = &'t mut dyn Listener;
 
-impl<R: Read> Teller<R> {
-    pub(super) fn new(input: R, machine: Machine, limit: Option<u64>) -> Self {
+impl<C: Chunks> Teller<C> {
+    pub(super) fn new(chunks: C, machine: Machine, limit: Option<u64>) -> Self {
         Self {
-            input,
+            chunks,
             machine,
             limit: limit.unwrap_or(u64::MAX),
             blocks: Vec::new(),
+            runs: Runs::default(),
             known: 0,
             readings: Readings::default(),
             threads: HashMap::new(),
@@ -147,12 +150,11 @@ impl<R: Read> Teller<R> {
     }
 
     fn go_through(&mut self, take: Take<'_>) -> io::Result<()> {
-        read_magic(&mut self.input)?;
         let mut bytes = Vec::new();
-        while let Some(number) = read_chunk(&mut self.input, &mut bytes)? {
+        while let Some(number) = self.chunks.next(&mut bytes)? {
             if number == stream::BLOCKS {
                 self.learn(&bytes)?;
-            } else if self.records(number, &bytes, take)?.is_break() {
+            } else if self.records(number, words(&bytes)?, take)?.is_break() {
                 return Ok(());
             }
         }
@@ -183,6 +185,7 @@ impl<R: Read> Teller<R> {
                 Machine::Arm => self.readings.block(id, code.address, &code.instructions),
                 machine => Block::new(machine.isa(), code.address, &code.instructions),
             };
+            self.runs.tell(id, block.instructions.first().map(|first| first.address));
             if let Some(place) = self.blocks.get_mut(id) {
                 *place = block;
             }
@@ -190,51 +193,17 @@ impl<R: Read> Teller<R> {
         Ok(())
     }
 
-    fn records(&mut self, number: u32, mut bytes: &[u8], take: Take<'_>) -> io::Result<ControlFlow<()>> {
-        let known = self.threads.remove(&number);
-        if known.is_none() && bytes.first().is_none_or(|first| first & 0xf != START) {
+    fn records(&mut self, number: u32, mut words: &[Word], take: Take<'_>) -> io::Result<ControlFlow<()>> {
+        let mut thread = self.threads.remove(&number);
+        let is_started = thread.is_some();
+        let mut thread = thread.take().unwrap_or_default();
+        if !is_started && take_record(&mut &*words) != Some(Record::Start) {
             return Err(damage("a thread does something before it starts"));
         }
-        let mut thread = known.unwrap_or_default();
-        while !bytes.is_empty() {
-            let record = take_record(&mut bytes).ok_or_else(|| damage("a record is damaged"))?;
-            let flow = match record {
-                Record::Access { is_write, size, index, change } => {
-                    thread.address = thread.address.wrapping_add(change);
-                    let direction = if is_write { Direction::Write } else { Direction::Read };
-                    thread.accesses.push(StretchAccess { index, size: 1 << size, direction, address: thread.address });
-                    continue;
-                }
-                Record::Block { change } => {
-                    thread.block = thread.block.wrapping_add(change);
-                    self.start_block(&mut thread, take)?
-                }
-                Record::Left { index } => {
-                    thread.special.get_or_insert_default().left = Some(index);
-                    continue;
-                }
-                Record::Call { number } => {
-                    let call = Some(Call { number, result: None });
-                    thread.special.get_or_insert_default().call = call;
-                    continue;
-                }
-                Record::Return { result, .. } => {
-                    if let Some(call) = thread.special.as_mut().and_then(|special| special.call.as_mut()) {
-                        call.result = Some(result);
-                    }
-                    continue;
-                }
-                Record::Start => {
-                    thread = Thread { core: self.count, ..Thread::default() };
-                    self.count += 1;
-                    continue;
-                }
-                Record::End => self.finish(&mut thread, None, take),
-                Record::Text { .. } | Record::Within { .. } => return Err(damage("this is a stream of a system")),
-                Record::Part { left_out } => {
-                    thread.left_out = left_out;
-                    continue;
-                }
+        while let Some(word) = words.first() {
+            let flow = match block_of(word) {
+                Some(_) => self.start_blocks(&mut thread, &mut words, take)?,
+                None => self.record(&mut thread, &mut words, take)?,
             };
             if flow.is_break() {
                 return Ok(flow);
@@ -247,42 +216,124 @@ impl<R: Read> Teller<R> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// A block starts, and the one before is complete.
+    /// A record that starts no block.
     #[inline]
-    fn start_block(&mut self, thread: &mut Thread, take: Take<'_>) -> io::Result<ControlFlow<()>> {
-        let unknown = || damage("a block is executed that was not told");
-        let id = usize::try_from(thread.block).map_err(|_| unknown())?;
-        let left_out = usize::from(thread.left_out);
-        let first = self.blocks.get(id).and_then(|block| block.instructions.get(left_out)).ok_or_else(unknown)?;
-        if self.finish(thread, Some(first.address), take).is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-        thread.held = Some(id);
-        if left_out > 0 {
-            (thread.left_out, thread.special) = (0, Some(Special { left_out, ..Special::default() }));
+    fn record(&mut self, thread: &mut Thread, words: &mut &[Word], take: Take<'_>) -> io::Result<ControlFlow<()>> {
+        match take_record(words).ok_or_else(|| damage("a record is damaged"))? {
+            Record::Access(touch) => thread.accesses.push(touch),
+            Record::Left { index } => thread.special.get_or_insert_default().left = Some(index),
+            Record::Call { number } => {
+                thread.special.get_or_insert_default().call = Some(Call { number, result: None });
+            }
+            Record::Return { result, .. } => {
+                if let Some(call) = thread.special.as_mut().and_then(|special| special.call.as_mut()) {
+                    call.result = Some(result);
+                }
+            }
+            Record::Start => {
+                *thread = Thread { core: self.count, ..Thread::default() };
+                self.count += 1;
+            }
+            Record::End => return Ok(self.finish(thread, None, take)),
+            Record::Part { left_out } => thread.left_out = left_out,
+            Record::Block { .. } | Record::Text { .. } | Record::Within { .. } => {
+                return Err(damage("this is a stream of a system"));
+            }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// A block starts, and the one before is complete. So are those behind it that do what they always do.
+    fn start_blocks(
+        &mut self,
+        thread: &mut Thread,
+        words: &mut &[Word],
+        take: Take<'_>,
+    ) -> io::Result<ControlFlow<()>> {
+        let left_out = usize::from(std::mem::take(&mut thread.left_out));
+        let first = self.first_of(words, left_out)?;
+        thread.coming = words.first().and_then(block_of);
+        if self.finish(thread, Some(first), take).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+        if left_out > 0 {
+            thread.special = Some(Special { left_out, ..Special::default() });
+        } else if thread.told > 0 && self.machine != Machine::Arm && take.takes_runs() {
+            let ControlFlow::Continue(passed) = self.pass(thread, words, take) else {
+                return Ok(ControlFlow::Break(()));
+            };
+            *words = words.get(passed..).unwrap_or_default();
+            self.first_of(words, 0)?;
+        }
+        thread.held = words.first().and_then(block_of);
+        *words = words.get(1..).unwrap_or_default();
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The address of the first instruction that is told of the block that the first word says.
+    #[inline]
+    fn first_of(&self, words: &[Word], left_out: usize) -> io::Result<u64> {
+        let block = words.first().and_then(block_of).and_then(|id| self.blocks.get(id));
+        let first = block.and_then(|block| block.instructions.get(left_out));
+        first.map(|first| first.address).ok_or_else(|| damage("a block is executed that was not told"))
+    }
+
+    /// Tells blocks that do what they always do; how many words they have.
+    fn pass(&mut self, thread: &mut Thread, words: &[Word], take: Take<'_>) -> ControlFlow<(), usize> {
+        let passed = self.runs.find(words, self.limit.saturating_sub(thread.told));
+        let (start, end) = (thread.told, thread.told + self.runs.instructions());
+        let (mut passes, mut addresses, mut rest) = (0, 0, words);
+        loop {
+            let run = self.runs.run(passes, addresses, thread.told - start);
+            let offered = run.passes;
+            if offered.is_empty() {
+                break;
+            }
+            let Some(Refused { passes: taken, addresses: used, is_final }) = take.run(thread.core, &run)? else {
+                break;
+            };
+            thread.told += run.instructions_of(taken);
+            for _ in offered.iter().take(taken) {
+                rest = rest.get(self.runs.words_of(rest.first().and_then(block_of).unwrap_or(0))..).unwrap_or_default();
+            }
+            let Some(id) = rest.first().and_then(block_of) else { break };
+            passes += taken + 1;
+            addresses += used + self.tell_pass(thread, id, &mut rest, take)?;
+            if is_final {
+                self.runs.give_up(id);
+            }
+        }
+        thread.told = end;
+        ControlFlow::Continue(passed)
+    }
+
+    /// Tells one block of a run step by step; how many addresses of the run it has.
+    #[cold]
+    fn tell_pass(
+        &mut self,
+        thread: &mut Thread,
+        id: usize,
+        words: &mut &[Word],
+        take: Take<'_>,
+    ) -> ControlFlow<(), usize> {
+        let (now, rest) = words.split_at_checked(self.runs.words_of(id)).unwrap_or((words, &[]));
+        *words = rest;
+        let mut now = now.get(1..).unwrap_or_default();
+        while let Some(Record::Access(touch)) = take_record(&mut now) {
+            thread.accesses.push(touch);
+        }
+        let next = self.first_of(rest, 0).ok();
+        self.tell(thread, id, next, take)?;
+        ControlFlow::Continue(self.runs.addresses_of(id))
     }
 
     /// Tells the block that is held; execution goes on at `next`.
     #[inline]
     fn finish(&mut self, thread: &mut Thread, next: Option<u64>, take: Take<'_>) -> ControlFlow<()> {
-        let Some(id) = thread.held.take() else { return ControlFlow::Continue(()) };
-        if let (Some(next), Some(block)) = (next, self.blocks.get(id))
-            && thread.special.is_none()
-            && thread.told > 0
-            && self.machine != Machine::Arm
-            && self.limit.saturating_sub(thread.told) > block.instructions.len() as u64
-            && let Some(branch) = block.way(next)
-        {
-            let (number, instructions, accesses) = (id, &block.instructions, &thread.accesses);
-            if take.stretch(thread.core, &Stretch { number, instructions, branch, accesses })? {
-                thread.told += block.instructions.len() as u64;
-                thread.accesses.clear();
-                return ControlFlow::Continue(());
-            }
+        match thread.held.take() {
+            Some(id) => self.tell(thread, id, next, take),
+            None => ControlFlow::Continue(()),
         }
-        self.tell(thread, id, next, take)
     }
 
     /// Tells the steps of a block.
@@ -301,6 +352,10 @@ impl<R: Read> Teller<R> {
             take.step(step)?;
         }
         let ended = block.ended(&held, next, &thread.accesses);
+        let is_whole = left_out == 0 && held.special.left.is_none() && call.is_none() && next.is_some();
+        if is_whole && ended.is_straight && ended.count == block.instructions.len() {
+            self.runs.learn(id, block, &thread.accesses);
+        }
         if self.machine == Machine::Arm {
             thread.leads = block.leads().filter(|_| ended.is_straight && self.readings.is_settled(id));
         }
@@ -311,14 +366,15 @@ impl<R: Read> Teller<R> {
         for (index, instruction) in block.instructions.iter().enumerate().take(count) {
             step.clear();
             while let Some(touch) = touches.next_if(|touch| usize::from(touch.index) <= index) {
-                let (is_write, size) = (touch.direction == Direction::Write, touch.size.into());
+                let Touch { is_write, address, .. } = *touch;
+                let size = touch.size.into();
                 if !is_write && block.exclusive.contains(&touch.index) {
                     continue;
                 }
                 if is_write && block.modifying.contains(&touch.index) && step.accesses().len() == 0 {
-                    step.access(Direction::Read, touch.address, size);
+                    step.access(Direction::Read, address, size);
                 }
-                step.access(touch.direction, touch.address, size);
+                step.access(if is_write { Direction::Write } else { Direction::Read }, address, size);
             }
             if index < left_out {
                 continue;
@@ -401,22 +457,8 @@ impl Block {
         Self { instructions, exclusive, modifying, last, behind: address }
     }
 
-    /// What became of the last instruction, if execution goes on at `next` as the code has it; `None`: it may be otherwise.
-    #[inline]
-    fn way(&self, next: u64) -> Option<Option<Branch>> {
-        let taken = Some(Branch { taken: true, target: Some(next) });
-        match self.last {
-            _ if !self.exclusive.is_empty() || !self.modifying.is_empty() => None,
-            Last::Behind => (next == self.behind).then_some(None),
-            Last::Conditional(_) if next == self.behind => Some(Some(Branch { taken: false, target: None })),
-            Last::Conditional(target) | Last::Direct(target) => (next == target).then_some(taken),
-            Last::Indirect { is_conditional } => (!is_conditional || next != self.behind).then_some(taken),
-            Last::Call | Last::Trap => None,
-        }
-    }
-
     /// How it ended, if execution goes on at `next`.
-    fn ended(&self, held: &Held, next: Option<u64>, touches: &[StretchAccess]) -> Ended {
+    fn ended(&self, held: &Held, next: Option<u64>, touches: &[Touch]) -> Ended {
         let whole = self.instructions.len();
         if let Some(mark) = held.special.left {
             // The first that may have failed is the one that was not marked as complete; what follows was not executed.
@@ -452,7 +494,7 @@ impl Block {
     }
 
     /// The instruction that was not complete, if those before `mark` were.
-    fn failed_behind(&self, mark: usize, touches: &[StretchAccess]) -> usize {
+    fn failed_behind(&self, mark: usize, touches: &[Touch]) -> usize {
         let seen = touches.iter().map(|touch| usize::from(touch.index)).max().unwrap_or(0).max(mark);
         let rest = self.instructions.iter().enumerate().skip(seen);
         rest.filter(|(_, instruction)| may_fail(instruction)).map(|(index, _)| index).next().unwrap_or(seen)

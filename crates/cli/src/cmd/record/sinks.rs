@@ -11,7 +11,7 @@ use unspool::convert::Format;
 use unspool::formats::astf::{self, record::Level, record::Storage};
 use unspool::formats::tarmac::convert::Style;
 use unspool::formats::{stf, tarmac};
-use unspool::model::{Coverage, Losses, SinkError, Step, StepSink, Stretch, TimeUnit};
+use unspool::model::{Coverage, Losses, Refused, Run, SinkError, Step, StepSink, TimeUnit};
 use unspool::record::Listener;
 
 use super::super::convert::{Lines, by_name, container_by_name, open_writer};
@@ -66,14 +66,17 @@ impl Sinks {
         self.take(step)
     }
 
-    /// Takes a stretch of code of a thread that was heard of before, if its format has a way for that.
-    #[inline]
-    fn take_stretch(&mut self, core: u32, stretch: &Stretch<'_>) -> anyhow::Result<bool> {
-        let Some(Some(one)) = self.sinks.get_mut(core as usize) else { return Ok(false) };
-        let Sink::Astf(sink) = &mut one.sink else { return Ok(false) };
-        let is_taken = sink.take_stretch(stretch).map_err(|error| told(&one.path, error))?;
-        one.instructions += if is_taken { stretch.instructions.len() as u64 } else { 0 };
-        Ok(is_taken)
+    /// Takes code that a thread, which was heard of before, had executed before.
+    fn take_run(&mut self, core: u32, run: &Run<'_>) -> anyhow::Result<Option<Refused>> {
+        let Some(Some(One { path, instructions, sink: Sink::Astf(sink) })) = self.sinks.get_mut(core as usize) else {
+            return Ok(Some(Refused { passes: 0, addresses: 0, is_final: false }));
+        };
+        let refused = sink.take_run(run).map_err(|error| told(path, error))?;
+        *instructions += match &refused {
+            None => run.instructions,
+            Some(refused) => run.instructions_of(refused.passes),
+        };
+        Ok(refused)
     }
 
     /// What ended it, if something did.
@@ -124,9 +127,12 @@ impl Listener for Sinks {
         self.or_end(taken)
     }
 
-    #[inline]
-    fn stretch(&mut self, core: u32, stretch: &Stretch<'_>) -> ControlFlow<(), bool> {
-        let taken = self.take_stretch(core, stretch);
+    fn takes_runs(&self) -> bool {
+        self.format == Format::Astf
+    }
+
+    fn run(&mut self, core: u32, run: &Run<'_>) -> ControlFlow<(), Option<Refused>> {
+        let taken = self.take_run(core, run);
         self.or_end(taken)
     }
 }

@@ -25,7 +25,8 @@ use super::record::{
     Trap, trap_type, xattr_mode,
 };
 use super::sanitize::Regime;
-use super::write::{Pattern, WriteOptions, Writer};
+use super::write::{Patterns, WriteOptions, Writer};
+use unspool_model::Pass;
 
 /// The largest exception class.
 const MOST_CLASS: u8 = 0x3f;
@@ -38,10 +39,15 @@ pub trait RecordSink {
     /// Takes these records, in order.
     fn take(&mut self, records: &[Bytes]) -> io::Result<()>;
 
-    /// Takes the records of a pattern, with these addresses filled in.
-    fn take_pattern(&mut self, pattern: &mut Pattern, addresses: &[u64]) -> io::Result<()> {
-        pattern.fill(addresses);
-        self.take(pattern.records())
+    /// Takes the records of passes, so many, with these addresses filled in.
+    fn take_patterns(
+        &mut self,
+        patterns: &mut Patterns,
+        passes: &[Pass],
+        addresses: &[u64],
+        _records: u64,
+    ) -> io::Result<()> {
+        patterns.each(passes, addresses, |records| self.take(records))
     }
 }
 
@@ -57,8 +63,14 @@ impl<W: Write> RecordSink for Writer<W> {
         self.write(records)
     }
 
-    fn take_pattern(&mut self, pattern: &mut Pattern, addresses: &[u64]) -> io::Result<()> {
-        self.pattern(pattern, addresses)
+    fn take_patterns(
+        &mut self,
+        patterns: &mut Patterns,
+        passes: &[Pass],
+        addresses: &[u64],
+        records: u64,
+    ) -> io::Result<()> {
+        self.patterns(patterns, passes, addresses, records)
     }
 }
 
@@ -67,8 +79,14 @@ impl<S: RecordSink + ?Sized> RecordSink for &mut S {
         (**self).take(records)
     }
 
-    fn take_pattern(&mut self, pattern: &mut Pattern, addresses: &[u64]) -> io::Result<()> {
-        (**self).take_pattern(pattern, addresses)
+    fn take_patterns(
+        &mut self,
+        patterns: &mut Patterns,
+        passes: &[Pass],
+        addresses: &[u64],
+        records: u64,
+    ) -> io::Result<()> {
+        (**self).take_patterns(patterns, passes, addresses, records)
     }
 }
 
@@ -317,12 +335,11 @@ impl<S: RecordSink> Builder<S> {
         self.write(before)
     }
 
-    /// May [`stretch`](Self::stretch) go on at `pc`?
-    #[inline]
-    pub(super) fn leads_to(&self, pc: u64) -> bool {
+    /// Where instructions that break no rule go on, if [patterns](Self::patterns) of them may be written there.
+    pub(super) fn goes_on(&self) -> Option<u64> {
         let is_supported = self.course.state.is_some_and(|state| !state.unsupported);
-        let is_here = self.course.next == Some(pc) && !self.course.left && self.regime.is_none();
-        is_supported && is_here && self.checker.leads_to(pc)
+        let is_here = !self.course.left && self.regime.is_none();
+        self.course.next.filter(|pc| is_supported && is_here && self.checker.leads_to(*pc))
     }
 
     /// Does this record of an instruction break no rule wherever it may stand?
@@ -330,14 +347,22 @@ impl<S: RecordSink> Builder<S> {
         self.checker.is_certain(record)
     }
 
-    /// Writes instructions that follow each other and break no rule; execution goes on at `next`.
-    #[inline]
-    pub(super) fn stretch(&mut self, pattern: &mut Pattern, addresses: &[u64], next: u64) -> io::Result<()> {
-        if let Some(last) = pattern.records().last() {
-            self.course.next = Some(next);
-            self.checker.pass(pattern.records().len() as u64, last, next);
-        }
-        self.sink.take_pattern(pattern, addresses)
+    /// Writes instructions that follow each other and break no rule. Behind them [`passed`](Self::passed) has to be
+    /// called.
+    pub(super) fn patterns(
+        &mut self,
+        patterns: &mut Patterns,
+        passes: &[Pass],
+        addresses: &[u64],
+        records: u64,
+    ) -> io::Result<()> {
+        self.sink.take_patterns(patterns, passes, addresses, records)
+    }
+
+    /// So many instructions of patterns were written; behind the last execution goes on at `next`.
+    pub(super) fn passed(&mut self, count: u64, last: &Bytes, next: u64) {
+        self.course.next = Some(next);
+        self.checker.pass(count, last, next);
     }
 
     /// Nearly all instructions do what they always do, are told by one record, and break no rule.

@@ -1,231 +1,226 @@
 //! Stretches of code that are executed again and again: their records are made once, and only what differs is filled in.
 //!
-//! a stretch ─▶ its **form**, made when it first comes ─▶ addresses filled in ─▶ records
+//! a run ─▶ of each pass its **form**, made when it first comes ─▶ addresses filled in ─▶ records
 //!
-//! The records are those that the same steps give. Where that is not certain (an instruction may raise an exception, has
-//! something to it that the rules have to look at, or did other than when it first came) the stretch is not taken, and its
-//! steps go the long way.
+//! The records are those that the same steps give. Where that is not certain (an instruction may raise an exception, or has
+//! something to it that the rules have to look at) the pass is not taken, and its steps go the long way.
 
-use unspool_model::{Branch, Direction, Instruction, Isa, SinkError, Stretch, StretchAccess};
+use unspool_model::{Direction, Instruction, Isa, Pass, Refused, Run, SinkError, Stretch, StretchAccess, StretchEnd};
 
 use super::super::build::{Builder, RecordSink};
 use super::super::layout::Bytes;
 use super::super::record;
-use super::super::write::Pattern;
+use super::super::write::Patterns;
 use super::Lowerer;
-use super::access::PAGE;
 use super::state::Due;
 use super::word::{Flow, Word, Words};
 
 /// Stretches with a higher number are not remembered.
 const MOST: usize = 1 << 24;
 
-/// The forms of stretches, by their numbers.
+/// The forms of passes: each is the pattern with the number of the pass.
 #[derive(Debug, Default)]
 pub(super) struct Forms {
-    forms: Vec<Option<Form>>,
-    /// The addresses that are filled in.
-    addresses: Vec<u64>,
+    /// By the numbers of passes.
+    forms: Vec<Form>,
+    patterns: Patterns,
 }
 
-/// What is the same each time. Without a pattern it is one that is never taken.
-#[derive(Debug, Default)]
-struct Form {
-    slots: Vec<Slot>,
-    /// The last instruction is no branch, or one that is not taken.
-    straight: Option<Pattern>,
-    /// It is one that is taken; its target is the last address, unless the opcode has it.
-    taken: Option<Pattern>,
-    is_branch: bool,
-    target: Option<u64>,
-    /// The address behind it.
-    behind: u64,
+/// What is known of a pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Form {
+    #[default]
+    Unknown,
+    /// It has a pattern.
+    Known,
+    /// It is never taken.
+    Never,
 }
 
-/// An address that is filled in.
+/// How far a run was taken.
 #[derive(Debug, Clone, Copy)]
-struct Slot {
-    record: usize,
-    /// In so many pieces, side by side.
-    pieces: usize,
-    bytes: u64,
-    direction: Direction,
+struct Taken {
+    passes: usize,
+    addresses: usize,
+    /// The pass behind is never taken.
+    is_final: bool,
 }
 
 impl<S: RecordSink> Lowerer<S> {
-    /// Takes a stretch, which says what as many steps say. False: it was not taken, and the steps have to come.
-    #[inline]
-    pub fn take_stretch(&mut self, stretch: &Stretch<'_>) -> Result<bool, SinkError> {
-        if !self.hold.is_empty() || !self.is_basic || self.has_times || self.registers.is_told {
+    /// Takes a run, which says what as many steps say; if not all of it, where steps have to come. It is of the core that
+    /// steps were taken of.
+    pub fn take_run(&mut self, run: &Run<'_>) -> Result<Option<Refused>, SinkError> {
+        let taken = match self.may_take(run)? {
+            true => self.forms.follow(&mut self.builder, &mut self.words, run),
+            false => Taken { passes: 0, addresses: 0, is_final: false },
+        };
+        let Taken { passes, addresses, is_final } = taken;
+        let (now, filled) = (run.passes.get(..passes), run.addresses.get(..addresses));
+        let (Some(now), Some(filled)) = (now, filled) else { return Ok(None) };
+        let is_all = passes == run.passes.len();
+        let records = if is_all { run.instructions } else { run.instructions_of(passes) };
+        self.builder.patterns(&mut self.forms.patterns, now, filled, records)?;
+        if let Some((last, next)) = self.forms.end(run.stretches, now, filled) {
+            self.builder.passed(records, last, next);
+            self.go_on();
+        }
+        Ok((!is_all).then_some(Refused { passes, addresses, is_final }))
+    }
+
+    /// May runs be taken, and does this one start where execution goes on?
+    fn may_take(&mut self, run: &Run<'_>) -> Result<bool, SinkError> {
+        let is_plain = self.hold.is_empty() && self.is_basic && !self.has_times && !self.registers.is_told;
+        if !is_plain {
             return Ok(false);
         }
         self.close()?;
-        let Some(first) = stretch.instructions.first() else { return Ok(true) };
-        let is_plain = self.known.due == Due::No && self.known.is_aarch64() && !self.is_unsupported;
-        if !is_plain || self.syndrome.is_told() || !self.builder.leads_to(first.address) {
-            return Ok(false);
-        }
-        if !self.forms.knows(stretch.number) {
-            self.forms.learn(&mut self.builder, &mut self.words, stretch);
-        }
-        let Some((pattern, addresses, next)) = self.forms.fill(stretch) else { return Ok(false) };
-        self.builder.stretch(pattern, addresses, next)?;
-        self.go_on();
-        Ok(true)
+        let is_calm = self.known.due == Due::No && self.known.is_aarch64() && !self.is_unsupported;
+        let odd = run.addresses.iter().fold(0, |odd, address| odd | odd_bits(*address));
+        let first = run.passes.first().and_then(|pass| run.stretches.get(pass.number()));
+        let start = first.and_then(|stretch| stretch.instructions.first()).map(|first| first.address);
+        let is_here = start.is_some() && self.builder.goes_on() == start;
+        Ok(is_calm && is_here && !self.syndrome.is_told() && odd == 0)
     }
 }
 
 impl Forms {
-    #[inline]
-    fn knows(&self, number: usize) -> bool {
-        matches!(self.forms.get(number), Some(Some(_)))
+    /// How far a run can be taken.
+    fn follow<S: RecordSink>(&mut self, builder: &mut Builder<S>, words: &mut Words, run: &Run<'_>) -> Taken {
+        let is_known = |forms: &[Form], pass: &Pass| forms.get(pass.index()) == Some(&Form::Known);
+        for (passes, pass) in run.passes.iter().enumerate() {
+            if !is_known(&self.forms, pass) && self.learn(builder, words, run.stretches, *pass) == Form::Never {
+                let before = run.passes.get(..passes).unwrap_or_default();
+                let addresses = before.iter().map(|pass| self.patterns.slots(pass.index())).sum();
+                return Taken { passes, addresses, is_final: true };
+            }
+        }
+        Taken { passes: run.passes.len(), addresses: run.addresses.len(), is_final: false }
     }
 
-    /// The pattern of a stretch, its addresses, and where execution goes on; `None`: it is not as it was the first time.
-    #[inline]
-    fn fill(&mut self, stretch: &Stretch<'_>) -> Option<(&mut Pattern, &[u64], u64)> {
-        let form = self.forms.get_mut(stretch.number)?.as_mut()?;
-        self.addresses.clear();
-        let mut accesses = stretch.accesses;
-        for slot in &form.slots {
-            let (pieces, rest) = accesses.split_at_checked(slot.pieces)?;
-            self.addresses.push(slot.address(pieces)?);
-            accesses = rest;
-        }
-        if !accesses.is_empty() {
-            return None;
-        }
-        let Some(Branch { taken: true, target }) = stretch.branch else {
-            let is_as_ever = form.is_branch == stretch.branch.is_some();
-            return Some((form.straight.as_mut().filter(|_| is_as_ever)?, &self.addresses, form.behind));
+    /// The last record of these passes with their addresses, and where execution goes on.
+    fn end(&mut self, stretches: &[Stretch], passes: &[Pass], addresses: &[u64]) -> Option<(&Bytes, u64)> {
+        let last = passes.last()?;
+        let stretch = stretches.get(last.number())?;
+        let behind = stretch.instructions.last()?.address.wrapping_add(4);
+        let next = match stretch.end {
+            StretchEnd::Direct(target) | StretchEnd::Conditional(target) if last.is_taken() => target,
+            StretchEnd::Indirect => *addresses.last()?,
+            _ => behind,
         };
-        let next = form.target.or(target).filter(|next| is_address(*next))?;
-        if form.target.is_none() {
-            self.addresses.push(next);
-        }
-        let is_there = target.is_none_or(|target| target == next);
-        Some((form.taken.as_mut().filter(|_| is_there)?, &self.addresses, next))
+        let of_others = addresses.len().checked_sub(self.patterns.slots(last.index()))?;
+        Some((self.patterns.fill(last.index(), addresses.get(of_others..)?).last()?, next))
     }
 
+    /// What is known of a pass now.
     #[cold]
-    fn learn<S: RecordSink>(&mut self, builder: &mut Builder<S>, words: &mut Words, stretch: &Stretch<'_>) {
-        if stretch.number >= MOST {
-            return;
-        }
-        if self.forms.len() <= stretch.number {
-            self.forms.resize_with(stretch.number + 1, || None);
-        }
-        let form = Form::new(builder, words, stretch).unwrap_or_default();
-        if let Some(place) = self.forms.get_mut(stretch.number) {
-            *place = Some(form);
-        }
-    }
-}
-
-impl Form {
-    fn new<S: RecordSink>(builder: &mut Builder<S>, words: &mut Words, stretch: &Stretch<'_>) -> Option<Self> {
-        let (mut records, mut slots) = (Vec::new(), Vec::new());
-        let (last, others) = stretch.instructions.split_last()?;
-        let last_word = *words.of(last.opcode?);
-        let is_branch = !matches!(last_word.flow, Flow::Behind | Flow::Return);
-        let plain = if is_branch { others } else { stretch.instructions };
-        let mut accesses = stretch.accesses;
-        for (index, instruction) in plain.iter().enumerate() {
-            let count = accesses.iter().take_while(|access| usize::from(access.index) == index).count();
-            let (pieces, rest) = accesses.split_at(count);
-            let record = plain_record(instruction, words.of(instruction.opcode?), pieces)?.to_bytes();
-            builder.is_certain(&record).then(|| records.push(record))?;
-            slots.extend(Slot::new(index, pieces));
-            accesses = rest;
-        }
-        let mut form = Self { slots, is_branch, behind: last.address.wrapping_add(4), ..Self::default() };
-        if is_branch {
-            form.branch(builder, &last_word, last, records)?;
-        } else {
-            form.straight = Some(form.pattern(records));
-        }
-        accesses.is_empty().then_some(form)
-    }
-
-    /// The patterns of a stretch with a branch behind these records.
-    fn branch<S: RecordSink>(
+    fn learn<S: RecordSink>(
         &mut self,
         builder: &mut Builder<S>,
-        word: &Word,
-        last: &Instruction,
-        mut records: Vec<Bytes>,
-    ) -> Option<()> {
-        self.target = word.target(last.address);
-        let record = record::Instruction { is_branch: true, ..plain_record(last, word, &[])? };
-        let straight = record.to_bytes();
-        if builder.is_certain(&straight) {
-            records.push(straight);
-            self.straight = Some(self.pattern(records.clone()));
-            records.pop();
+        words: &mut Words,
+        stretches: &[Stretch],
+        pass: Pass,
+    ) -> Form {
+        let Some(stretch) = stretches.get(pass.number()).filter(|_| pass.number() < MOST) else { return Form::Never };
+        if self.forms.len() <= pass.index() {
+            self.forms.resize(pass.index() + 1, Form::Unknown);
         }
-        let taken = record::Instruction { ea_valid: true, ea: self.target.unwrap_or(0), ..record }.to_bytes();
-        builder.is_certain(&taken).then(|| records.push(taken))?;
-        self.taken = Some(self.pattern(records));
-        Some(())
-    }
-
-    fn pattern(&self, records: Vec<Bytes>) -> Pattern {
-        let is_told = self.is_branch && self.target.is_none();
-        let target = is_told.then_some(records.len().saturating_sub(1));
-        Pattern::new(records, self.slots.iter().map(|slot| slot.record).chain(target).collect())
+        let Some(place) = self.forms.get_mut(pass.index()) else { return Form::Never };
+        if *place == Form::Unknown {
+            *place = match pattern(builder, words, stretch, pass.is_taken()) {
+                Some((records, slots)) => {
+                    self.patterns.set(pass.index(), &records, &slots);
+                    Form::Known
+                }
+                None => Form::Never,
+            };
+        }
+        *place
     }
 }
 
-impl Slot {
-    /// The slot of an instruction with these accesses, if there are any.
-    fn new(record: usize, pieces: &[StretchAccess]) -> Option<Self> {
-        let bytes = pieces.iter().map(|piece| u64::from(piece.size)).sum();
-        let direction = pieces.first()?.direction;
-        Some(Self { record, pieces: pieces.len(), bytes, direction })
+/// The records of a pass, and which of them have an address; `None`: not every rule is kept by them in any case.
+fn pattern<S: RecordSink>(
+    builder: &mut Builder<S>,
+    words: &mut Words,
+    stretch: &Stretch,
+    is_taken: bool,
+) -> Option<(Vec<Bytes>, Vec<usize>)> {
+    let target = target(words, stretch, is_taken)?;
+    let (mut records, mut slots) = plain_records(words, stretch)?;
+    if stretch.end != StretchEnd::Behind {
+        let branch = records.last_mut().filter(|record| !record.ea_valid)?;
+        (branch.is_branch, branch.ea_valid, branch.ea) = (true, is_taken, target.unwrap_or(0));
     }
+    if stretch.end == StretchEnd::Indirect {
+        slots.push(records.len().checked_sub(1)?);
+    }
+    let records: Vec<Bytes> = records.iter().map(record::Instruction::to_bytes).collect();
+    records.iter().all(|record| builder.is_certain(record)).then_some((records, slots))
+}
 
-    /// The address of these pieces, if they are as they were the first time.
-    #[inline]
-    fn address(&self, pieces: &[StretchAccess]) -> Option<u64> {
-        let first = pieces.first()?;
-        let address = first.address;
-        let mut bytes = 0;
-        for piece in pieces {
-            let is_next = piece.address == address.wrapping_add(bytes) && piece.index == first.index;
-            if !is_next || piece.direction != self.direction {
-                return None;
-            }
-            bytes += u64::from(piece.size);
+/// The target of the branch at the end, if that is taken and the opcode says it. `None`: it does not end as is said.
+fn target(words: &mut Words, stretch: &Stretch, is_taken: bool) -> Option<Option<u64>> {
+    let last = stretch.instructions.last()?;
+    let word = words.of(last.opcode?);
+    let target = word.target(last.address);
+    match (stretch.end, word.flow, is_taken) {
+        (StretchEnd::Behind, Flow::Behind, false)
+        | (StretchEnd::Conditional(_), Flow::Conditional, false)
+        | (StretchEnd::Indirect, Flow::Indirect, true) => Some(None),
+        (StretchEnd::Direct(to), Flow::Direct, true) => (target == Some(to)).then_some(target),
+        (StretchEnd::Conditional(to), Flow::Conditional, true) => {
+            (target == Some(to) && to != last.address.wrapping_add(4)).then_some(target)
         }
-        let is_one = self.pieces == 1 || address / PAGE == address.wrapping_add(bytes - 1) / PAGE;
-        (is_one && bytes == self.bytes && usize::from(first.index) == self.record && is_address(address))
-            .then_some(address)
+        _ => None,
     }
 }
 
-/// The record of an instruction that has nothing to it but these accesses, without their address.
-fn plain_record(instruction: &Instruction, word: &Word, pieces: &[StretchAccess]) -> Option<record::Instruction> {
+/// The records of a stretch, and which of them have an address.
+fn plain_records(words: &mut Words, stretch: &Stretch) -> Option<(Vec<record::Instruction>, Vec<usize>)> {
+    let (mut records, mut slots) = (Vec::new(), Vec::new());
+    let mut accesses = stretch.accesses.iter().peekable();
+    let mut address = stretch.instructions.first()?.address;
+    for (index, instruction) in stretch.instructions.iter().enumerate() {
+        let access = accesses.next_if(|access| usize::from(access.index) == index);
+        slots.extend(access.map(|_| index));
+        records.push(plain_record(instruction, words.of(instruction.opcode?), access)?);
+        if instruction.address != address || address % 4 != 0 {
+            return None;
+        }
+        address = address.wrapping_add(4);
+    }
+    accesses.next().is_none().then_some((records, slots))
+}
+
+/// The record of an instruction that has nothing to it but this access, without its address.
+fn plain_record(instruction: &Instruction, word: &Word, access: Option<&StretchAccess>) -> Option<record::Instruction> {
     let is_plain = instruction.isa == Isa::A64
         && instruction.za_index.is_none()
         && instruction.is_executed != Some(false)
         && !word.access.vector
         && is_address(instruction.address);
     let record = record::Instruction { iword: instruction.opcode?, pc: instruction.address, ..Default::default() };
-    match Slot::new(0, pieces) {
+    match access {
         _ if !is_plain => None,
         None => (!word.has_address).then_some(record),
-        Some(slot) => Some(record::Instruction {
+        Some(access) => Some(record::Instruction {
             ea_valid: true,
-            is_read: slot.direction == Direction::Read,
-            is_write: slot.direction == Direction::Write,
-            ea_size: u8::try_from(slot.bytes.checked_sub(1)?).ok()?,
+            is_read: access.direction == Direction::Read,
+            is_write: access.direction == Direction::Write,
+            ea_size: u8::try_from(access.size.checked_sub(1)?).ok()?,
             ..record
         }),
     }
 }
 
-/// Nothing is cut off of it.
+/// What of an address would be cut off.
 #[inline]
+fn odd_bits(address: u64) -> u64 {
+    // The highest nine bits are all the same.
+    ((address >> 55) + 1) & 0x1fe
+}
+
+/// Nothing is cut off of it.
 fn is_address(address: u64) -> bool {
     address >> 56 == 0 || address >> 55 == 0x1ff
 }

@@ -1,69 +1,174 @@
 //! Records that come again and again, with nothing new but addresses.
 
+use std::io;
+use std::ops::Range;
+
+use unspool_model::Pass;
+
 use super::super::layout::Bytes;
+use super::codes::Spelling;
 
 /// The bytes of an Instruction that tell the address of an access, or where a branch went.
-const EA: std::ops::Range<usize> = 16..24;
+const EA: Range<usize> = 16..24;
 
-/// Records that are written again and again, of which some differ in their address.
-#[derive(Debug, Clone)]
-pub struct Pattern {
-    /// As they were written last.
+/// Patterns: records that are written again and again, of which some differ in their address. They are known by the
+/// [numbers](Pass::index) of passes, and are for one trace.
+#[derive(Debug, Default)]
+pub struct Patterns {
+    pub(super) patterns: Vec<Pattern>,
+    /// What is seldom wanted of each of them.
+    rest: Vec<Rest>,
+    /// The places for addresses of all of them.
+    pub(super) slots: Vec<Slot>,
+    /// All records, with the addresses that were put into them last.
     records: Vec<Bytes>,
-    /// Which of them have an address, in order.
-    slots: Vec<usize>,
-    /// What is added to both halves of an Adler-32 without those addresses.
-    pub(super) sums: (u64, u64),
-    /// Where in the trace they were written last.
-    pub(super) at: Option<u64>,
+    /// The numbers of patterns, in the order in which they were given.
+    numbers: Vec<usize>,
+}
+
+/// One of them; without bytes there is none.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pattern {
+    /// Where in the trace it was written last, or [`NOWHERE`].
+    pub(super) at: u64,
+    /// What is added to both halves of an Adler-32 without the addresses.
+    pub(super) sum: u32,
+    pub(super) weighted: u64,
+    /// Bytes of its records.
+    pub(super) length: u32,
+    /// Its slots among all slots.
+    first: u32,
+    count: u32,
+}
+
+/// Far from everywhere.
+const NOWHERE: u64 = 1 << 63;
+
+/// What is seldom wanted of a pattern.
+#[derive(Debug, Default)]
+struct Rest {
+    /// Its records among all records.
+    records: Range<usize>,
+    /// How it is written where nothing like it was before, if it was written so.
+    spelling: Option<Box<Spelling>>,
+}
+
+/// A place for an address.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slot {
+    /// Where it is in the bytes of the pattern.
+    pub(super) at: usize,
+    /// The address that was written last.
+    pub(super) address: u64,
+}
+
+impl Patterns {
+    /// Gives these records a number, which has none yet; those of them whose numbers are in `slots`, in order, have an
+    /// address that is told each time.
+    pub fn set(&mut self, number: usize, records: &[Bytes], slots: &[usize]) {
+        if self.patterns.len() <= number {
+            self.patterns.resize(number + 1, Pattern::NONE);
+            self.rest.resize_with(number + 1, Rest::default);
+        }
+        let (first, from) = (self.slots.len(), self.records.len());
+        let slots = slots.iter().filter(|slot| **slot < records.len());
+        self.slots.extend(slots.map(|slot| Slot { at: size_of::<Bytes>() * slot + EA.start, address: 0 }));
+        self.records.extend_from_slice(records);
+        let mut pattern = Pattern {
+            length: size_of_val(records) as u32,
+            first: first as u32,
+            count: (self.slots.len() - first) as u32,
+            ..Pattern::NONE
+        };
+        let blank = self.records.get_mut(from..).unwrap_or_default().as_flattened_mut();
+        self.slots.get(first..).unwrap_or_default().iter().for_each(|slot| slot.put_in(blank));
+        for (byte, weight) in blank.iter().rev().zip(1..) {
+            pattern.sum += u32::from(*byte);
+            pattern.weighted += u64::from(*byte) * weight;
+        }
+        if let (Some(place), Some(rest)) = (self.patterns.get_mut(number), self.rest.get_mut(number)) {
+            (*place, rest.records) = (pattern, from..self.records.len());
+        }
+        self.numbers.push(number);
+    }
+
+    /// The records of a pattern with these addresses, as many as it has slots.
+    pub fn fill(&mut self, number: usize, addresses: &[u64]) -> &[Bytes] {
+        let Some(pattern) = self.patterns.get(number) else { return &[] };
+        let Some(rest) = self.rest.get(number) else { return &[] };
+        let records = self.records.get_mut(rest.records.clone()).unwrap_or_default();
+        let slots = self.slots.get_mut(pattern.slots()).unwrap_or_default();
+        for (slot, address) in slots.iter_mut().zip(addresses) {
+            slot.address = *address;
+            slot.put_in(records.as_flattened_mut());
+        }
+        records
+    }
+
+    /// The records of each of these patterns, with these addresses filled in.
+    pub fn each(
+        &mut self,
+        passes: &[Pass],
+        mut addresses: &[u64],
+        mut take: impl FnMut(&[Bytes]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        for pass in passes {
+            let (now, rest) = addresses.split_at_checked(self.slots(pass.index())).unwrap_or_default();
+            take(self.fill(pass.index(), now))?;
+            addresses = rest;
+        }
+        Ok(())
+    }
+
+    /// How many addresses a pattern has.
+    pub fn slots(&self, number: usize) -> usize {
+        self.patterns.get(number).map_or(0, |pattern| pattern.count as usize)
+    }
+
+    /// The numbers of those that were given a number behind the first so many.
+    pub(super) fn numbers(&self, known: usize) -> &[usize] {
+        self.numbers.get(known..).unwrap_or_default()
+    }
+
+    /// The records of a pattern, with any addresses.
+    pub(super) fn records(&self, number: usize) -> &[Bytes] {
+        self.rest.get(number).and_then(|rest| self.records.get(rest.records.clone())).unwrap_or_default()
+    }
+
+    /// Which records of a pattern have an address.
+    pub(super) fn slot_records(&self, number: usize) -> impl Iterator<Item = usize> {
+        let slots = self.patterns.get(number).and_then(|pattern| self.slots.get(pattern.slots()));
+        slots.unwrap_or_default().iter().map(|slot| slot.at / size_of::<Bytes>())
+    }
+
+    /// How a pattern is spelled out.
+    pub(super) fn spelling(&mut self, number: usize) -> Option<&Spelling> {
+        let rest = self.rest.get_mut(number)?;
+        if rest.spelling.is_none() {
+            let slots = self.slots.get(self.patterns.get(number)?.slots())?;
+            let slots: Vec<usize> = slots.iter().map(|slot| slot.at).collect();
+            let records = self.records.get(rest.records.clone())?;
+            rest.spelling = Some(Box::new(Spelling::new(records.as_flattened(), &slots)));
+        }
+        rest.spelling.as_deref()
+    }
 }
 
 impl Pattern {
-    /// These records; those whose numbers are in `slots`, in order, have an address that is told each time.
-    pub fn new(records: Vec<Bytes>, slots: Vec<usize>) -> Self {
-        let mut pattern = Self { records, slots, sums: (0, 0), at: None };
-        pattern.slots.retain(|slot| *slot < pattern.records.len());
-        (0..pattern.slots.len()).for_each(|slot| pattern.replace(slot, 0));
-        let bytes = pattern.records.as_flattened();
-        let weights = (1..=bytes.len() as u64).rev();
-        let weighted = bytes.iter().zip(weights).map(|(byte, weight)| u64::from(*byte) * weight).sum();
-        pattern.sums = (bytes.iter().map(|byte| u64::from(*byte)).sum(), weighted);
-        pattern
-    }
+    const NONE: Self = Self { at: NOWHERE, sum: 0, weighted: 0, length: 0, first: 0, count: 0 };
 
-    /// The records as they were filled in last.
-    pub fn records(&self) -> &[Bytes] {
-        &self.records
+    /// Its slots among all slots.
+    #[inline(always)]
+    pub(super) fn slots(&self) -> Range<usize> {
+        self.first as usize..self.first as usize + self.count as usize
     }
+}
 
-    /// How many addresses it has.
-    pub fn slots(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// Fills the addresses in, as many as there are slots.
-    pub fn fill(&mut self, addresses: &[u64]) {
-        addresses.iter().enumerate().for_each(|(slot, address)| self.replace(slot, *address));
-    }
-
-    /// How many bytes the records have.
-    #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.records.as_flattened().len()
-    }
-
-    /// Where the address of this slot is in the bytes of the records, and what it was.
-    #[inline]
-    pub(super) fn slot(&self, slot: usize) -> Option<(usize, u64)> {
-        let record = *self.slots.get(slot)?;
-        let bytes = self.records.get(record)?[EA].as_array().copied()?;
-        Some((size_of::<Bytes>() * record + EA.start, u64::from_le_bytes(bytes)))
-    }
-
-    #[inline]
-    pub(super) fn replace(&mut self, slot: usize, address: u64) {
-        if let Some(record) = self.slots.get(slot).and_then(|record| self.records.get_mut(*record)) {
-            record[EA].copy_from_slice(&address.to_le_bytes());
+impl Slot {
+    /// Puts the address into these bytes.
+    fn put_in(&self, bytes: &mut [u8]) {
+        if let Some(place) = bytes.get_mut(self.at..self.at + EA.len()) {
+            place.copy_from_slice(&self.address.to_le_bytes());
         }
     }
 }

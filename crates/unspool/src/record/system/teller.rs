@@ -7,20 +7,21 @@
 //! fit is a gap, and counted. Code of AArch32 is not told.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::io;
 use std::ops::ControlFlow;
 
 use unspool_model::{Context, Direction, Event, Exception, ExceptionKind, Gap, SourceError, Step};
 
-use super::super::stream::{self, Record, damage, read_chunk, read_magic, take_code, take_record, take_text};
+use super::super::chunks::Chunks;
+use super::super::stream::{self, Record, Touch, Word, damage, take_code, take_record, take_text, words};
 use super::SystemOptions;
 use super::block::{Block, Ended};
 use super::log::{Entry, Taken};
 use super::state::State;
 
 /// Tells the steps of a stream.
-pub(super) struct Teller<R> {
-    input: R,
+pub(super) struct Teller<C> {
+    chunks: C,
     limit: u64,
     assumed: Context,
     /// Recording does not start with the first instruction.
@@ -40,8 +41,6 @@ struct Cpu {
     number: u32,
     /// Instructions that were told.
     told: u64,
-    address: u64,
-    block: u64,
     held: Option<Held>,
     /// What was logged since the block was started.
     entries: Vec<Entry>,
@@ -56,6 +55,8 @@ struct Cpu {
     is_context_due: bool,
     /// What comes before the first exception: until then nobody knows the level.
     waiting: Vec<u8>,
+    /// So many bytes of it tell nothing of that.
+    looked: usize,
     /// It executed something, or told its end, or all that is wanted was told.
     has_run: bool,
     has_ended: bool,
@@ -71,19 +72,10 @@ struct Held {
     left: Option<u16>,
 }
 
-/// An access.
-#[derive(Debug, Clone, Copy)]
-struct Touch {
-    index: u16,
-    size: u8,
-    is_write: bool,
-    address: u64,
-}
-
 /// The most that is kept until the level is known: some million instructions, or what is wanted.
-const MOST_WAITING: u64 = 1 << 24;
+const MOST_WAITING: u64 = 1 << 26;
 /// So much may wait in any case, and so much of an instruction.
-const LEAST_WAITING: u64 = 1 << 18;
+const LEAST_WAITING: u64 = 1 << 20;
 const BYTES: u64 = 64;
 
 /// Threads of the emulator translate blocks side by side, so that their numbers may not be in order.
@@ -93,10 +85,10 @@ const NO_LEVEL: &str = "no exception tells at which Exception level this starts:
 
 type Take<'t> = &'t mut dyn FnMut(&Step) -> ControlFlow<()>;
 
-impl<R: Read> Teller<R> {
-    pub(super) fn new(input: R, options: &SystemOptions) -> Self {
+impl<C: Chunks> Teller<C> {
+    pub(super) fn new(chunks: C, options: &SystemOptions) -> Self {
         Self {
-            input,
+            chunks,
             limit: options.limit.unwrap_or(u64::MAX),
             assumed: options.assumed,
             is_part: options.from.is_some() || options.skip > 0,
@@ -130,9 +122,8 @@ impl<R: Read> Teller<R> {
     }
 
     fn go_through(&mut self, take: Take<'_>) -> io::Result<()> {
-        read_magic(&mut self.input)?;
         let mut bytes = Vec::new();
-        while let Some(number) = read_chunk(&mut self.input, &mut bytes)? {
+        while let Some(number) = self.chunks.next(&mut bytes)? {
             if number == stream::BLOCKS {
                 self.learn(&bytes)?;
             } else if self.chunk(number, &bytes, take)?.is_break() {
@@ -178,7 +169,8 @@ impl<R: Read> Teller<R> {
             cpu.waiting.extend_from_slice(bytes);
             while flow.is_continue() && !cpu.waiting.is_empty() && self.finds_level(&mut cpu)? {
                 let waiting = std::mem::take(&mut cpu.waiting);
-                flow = self.records(&mut cpu, &waiting, take)?;
+                cpu.looked = 0;
+                flow = self.records(&mut cpu, words(&waiting)?, take)?;
             }
         }
         self.cpus.insert(number, cpu);
@@ -192,7 +184,9 @@ impl<R: Read> Teller<R> {
             return Ok(true);
         }
         let assumed = self.assumed.level.filter(|_| !cpu.has_run);
-        match first_level(&cpu.waiting)?.or(assumed) {
+        let looked = std::mem::replace(&mut cpu.looked, cpu.waiting.len());
+        let news = cpu.waiting.get(looked..).unwrap_or_default();
+        match first_level(words(news)?)?.or(assumed) {
             Some(level) if cpu.has_run => cpu.state.level = Some(level),
             Some(level) => cpu.state.start(level),
             None if cpu.waiting.len() as u64 > self.most_waiting() => return Err(untold(NO_LEVEL)),
@@ -209,28 +203,23 @@ impl<R: Read> Teller<R> {
         self.cpus.values().any(|cpu| cpu.has_run)
     }
 
-    fn records(&mut self, cpu: &mut Cpu, mut bytes: &[u8], take: Take<'_>) -> io::Result<ControlFlow<()>> {
-        while !bytes.is_empty() {
+    fn records(&mut self, cpu: &mut Cpu, mut words: &[Word], take: Take<'_>) -> io::Result<ControlFlow<()>> {
+        while !words.is_empty() {
             if cpu.state.level.is_none() {
-                cpu.waiting = bytes.to_vec();
+                cpu.waiting = words.as_flattened().to_vec();
                 break;
             }
-            let record = take_record(&mut bytes).ok_or_else(|| damage("a record is cut off"))?;
+            let record = take_record(&mut words).ok_or_else(|| damage("a record is cut off"))?;
             match record {
-                Record::Access { is_write, size, index, change } => {
-                    cpu.address = cpu.address.wrapping_add(change);
-                    let touch = Touch { index, size, is_write, address: cpu.address };
-                    self.touch(cpu, touch);
-                }
-                Record::Block { change } => {
-                    cpu.block = cpu.block.wrapping_add(change);
-                    if self.start_block(cpu, take)?.is_break() {
+                Record::Access(touch) => self.touch(cpu, touch),
+                Record::Block { id } => {
+                    if self.start_block(cpu, id as usize, take)?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                 }
                 Record::Left { index } => cpu.held = cpu.held.map(|held| Held { left: Some(index), ..held }),
                 Record::Text { length } => {
-                    let text = take_text(&mut bytes, length).ok_or_else(|| damage("a text is cut off"))?;
+                    let text = take_text(&mut words, length).ok_or_else(|| damage("a text is cut off"))?;
                     match Entry::read(text) {
                         Some(entry) if cpu.held.is_none() => follow(cpu, &entry),
                         entry => cpu.entries.extend(entry),
@@ -280,8 +269,7 @@ impl<R: Read> Teller<R> {
     }
 
     /// A block starts, and the one before is complete.
-    fn start_block(&mut self, cpu: &mut Cpu, take: Take<'_>) -> io::Result<ControlFlow<()>> {
-        let id = usize::try_from(cpu.block).map_err(|_| damage("there is no such block"))?;
+    fn start_block(&mut self, cpu: &mut Cpu, id: usize, take: Take<'_>) -> io::Result<ControlFlow<()>> {
         let left_out = usize::from(std::mem::take(&mut cpu.left_out));
         let first = self.block(id).map(|block| block.instructions.get(left_out).or(block.instructions.last()));
         if !std::mem::replace(&mut cpu.has_run, true) && self.is_part {
@@ -366,7 +354,7 @@ impl<R: Read> Teller<R> {
                     continue;
                 }
                 let direction = if touch.is_write { Direction::Write } else { Direction::Read };
-                step.access(direction, touch.address, 1 << touch.size);
+                step.access(direction, touch.address, touch.size.into());
             }
             (step.core, step.place) = (cpu.number, cpu.told);
             step.event = Event::Instruction(*instruction);
@@ -495,11 +483,11 @@ fn follow(cpu: &mut Cpu, entry: &Entry) {
 }
 
 /// The level that the first exception in a chunk comes from.
-fn first_level(mut bytes: &[u8]) -> io::Result<Option<u8>> {
-    while !bytes.is_empty() {
-        let record = take_record(&mut bytes).ok_or_else(|| damage("a record is cut off"))?;
+fn first_level(mut words: &[Word]) -> io::Result<Option<u8>> {
+    while !words.is_empty() {
+        let record = take_record(&mut words).ok_or_else(|| damage("a record is cut off"))?;
         if let Record::Text { length } = record {
-            let text = take_text(&mut bytes, length).ok_or_else(|| damage("a text is cut off"))?;
+            let text = take_text(&mut words, length).ok_or_else(|| damage("a text is cut off"))?;
             let level = Entry::read(text).and_then(|entry| entry.from());
             if level.is_some() {
                 return Ok(level);
@@ -510,11 +498,12 @@ fn first_level(mut bytes: &[u8]) -> io::Result<Option<u8>> {
 }
 
 /// Was something executed?
-fn has_block(mut bytes: &[u8]) -> bool {
-    while let Some(record) = take_record(&mut bytes) {
+fn has_block(bytes: &[u8]) -> bool {
+    let mut words = bytes.as_chunks().0;
+    while let Some(record) = take_record(&mut words) {
         match record {
             Record::Block { .. } => return true,
-            Record::Text { length } if take_text(&mut bytes, length).is_none() => return false,
+            Record::Text { length } if take_text(&mut words, length).is_none() => return false,
             _ => {}
         }
     }

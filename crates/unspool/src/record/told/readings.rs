@@ -105,16 +105,15 @@ impl Readings {
         let Around { thread, held, next } = around;
         let isa = reading.isa();
         let leads = reading.leads();
-        let follows = self.set(blocks, thread.block).filter(|_| next.is_some());
+        let follows = thread.coming.and_then(|id| self.set(blocks, id)).filter(|_| next.is_some());
         (thread.leads.is_none() || thread.leads == isa)
             && next.is_none_or(|next| reading.ended(held, Some(next), &thread.accesses).is_straight)
             && (leads.is_none() || follows.is_none() || leads == follows)
     }
 
     /// The instruction set of a block, if it is known.
-    fn set(&self, blocks: &[Block], id: u64) -> Option<Isa> {
-        let id = usize::try_from(id).ok().filter(|id| self.is_settled(*id))?;
-        blocks.get(id)?.isa()
+    fn set(&self, blocks: &[Block], id: usize) -> Option<Isa> {
+        blocks.get(id).filter(|_| self.is_settled(id))?.isa()
     }
 }
 

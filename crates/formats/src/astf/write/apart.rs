@@ -1,0 +1,265 @@
+//! Records that come in patterns, packed by a thread of its own.
+//!
+//! patterns, records ─▶ jobs ─▶ a thread ─▶ deflated bytes, in the same order ─▶ output
+//!
+//! Few jobs are on their way at a time, and each is of few records, so that memory does not grow with the trace.
+
+use std::io;
+use std::io::Write;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use unspool_model::Pass;
+
+use super::super::layout::Bytes;
+use super::pattern::Patterns;
+use super::repeats::Repeats;
+
+/// A job has no more records than this, or one pattern.
+const RECORDS: usize = 1 << 17;
+
+/// So many jobs are on their way.
+const JOBS: usize = 8;
+
+/// Packs in another thread.
+pub(super) struct Apart {
+    /// What is not enough for a job yet.
+    job: Job,
+    /// Jobs that came back, for their memory.
+    spare: Vec<Job>,
+    /// How many patterns the thread knows.
+    known: usize,
+    give: SyncSender<Job>,
+    take: Receiver<Job>,
+    in_flight: usize,
+    thread: JoinHandle<Packer>,
+}
+
+/// What is to be packed, and what becomes of it.
+#[derive(Default)]
+struct Job {
+    parts: Vec<Part>,
+    /// Of all parts, in their order.
+    records: Vec<Bytes>,
+    slots: Vec<usize>,
+    passes: Vec<Pass>,
+    addresses: Vec<u64>,
+    /// How many records become of it.
+    count: usize,
+    packed: Vec<u8>,
+}
+
+/// A part of a job: so many records, slots, passes and addresses of it.
+enum Part {
+    Records(usize),
+    Pattern { number: usize, records: usize, slots: usize },
+    Passes { passes: usize, addresses: usize },
+}
+
+impl Apart {
+    pub(super) fn new() -> io::Result<Self> {
+        let (give, jobs) = sync_channel(JOBS);
+        let (done, take) = sync_channel(JOBS);
+        let thread = thread::Builder::new().name("pack".into()).spawn(move || Packer::new().work(&jobs, &done))?;
+        Ok(Self { job: Job::default(), spare: Vec::new(), known: 0, give, take, in_flight: 0, thread })
+    }
+
+    /// Takes records that are in no pattern.
+    pub(super) fn write(&mut self, output: &mut impl Write, records: &[Bytes]) -> io::Result<()> {
+        for records in records.chunks(RECORDS) {
+            self.job.records.extend_from_slice(records);
+            match self.job.parts.last_mut() {
+                Some(Part::Records(count)) => *count += records.len(),
+                _ => self.job.parts.push(Part::Records(records.len())),
+            }
+            self.add(records.len(), output)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the patterns of passes, and their addresses, with so many records.
+    pub(super) fn patterns(
+        &mut self,
+        output: &mut impl Write,
+        patterns: &Patterns,
+        mut passes: &[Pass],
+        mut addresses: &[u64],
+        records: u64,
+    ) -> io::Result<()> {
+        self.tell(patterns);
+        if records <= RECORDS as u64 {
+            return self.pass(output, passes, addresses, records as usize);
+        }
+        while !passes.is_empty() {
+            let (mut records, mut slots, mut count) = (0, 0, 0);
+            while let Some(pass) = passes.get(count).filter(|_| records < RECORDS) {
+                records += patterns.records(pass.index()).len();
+                slots += patterns.slots(pass.index());
+                count += 1;
+            }
+            let (now, later) = passes.split_at_checked(count).unwrap_or_default();
+            let (filled, behind) = addresses.split_at_checked(slots).unwrap_or_default();
+            self.pass(output, now, filled, records)?;
+            (passes, addresses) = (later, behind);
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self, output: &mut impl Write, passes: &[Pass], addresses: &[u64], records: usize) -> io::Result<()> {
+        self.job.passes.extend_from_slice(passes);
+        self.job.addresses.extend_from_slice(addresses);
+        self.job.parts.push(Part::Passes { passes: passes.len(), addresses: addresses.len() });
+        self.add(records, output)
+    }
+
+    /// Tells the thread patterns that it does not know.
+    fn tell(&mut self, patterns: &Patterns) {
+        for number in patterns.numbers(self.known) {
+            let records = patterns.records(*number);
+            let before = self.job.slots.len();
+            self.job.slots.extend(patterns.slot_records(*number));
+            let slots = self.job.slots.len() - before;
+            self.job.records.extend_from_slice(records);
+            self.job.parts.push(Part::Pattern { number: *number, records: records.len(), slots });
+            self.known += 1;
+        }
+    }
+
+    /// So many records were added.
+    fn add(&mut self, records: usize, output: &mut impl Write) -> io::Result<()> {
+        self.job.count += records;
+        if self.job.count >= RECORDS { self.give(output) } else { Ok(()) }
+    }
+
+    fn give(&mut self, output: &mut impl Write) -> io::Result<()> {
+        if self.in_flight == JOBS {
+            self.take(output)?;
+        }
+        let job = std::mem::replace(&mut self.job, self.spare.pop().unwrap_or_default());
+        self.in_flight += 1;
+        self.give.send(job).map_err(|_| gone())
+    }
+
+    /// Takes the oldest job back, and writes what became of it.
+    fn take(&mut self, output: &mut impl Write) -> io::Result<()> {
+        let mut job = self.take.recv().map_err(|_| gone())?;
+        self.in_flight -= 1;
+        output.write_all(&job.packed)?;
+        job.clear();
+        self.spare.push(job);
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self, output: &mut impl Write) -> io::Result<()> {
+        self.give(output)?;
+        while self.in_flight > 0 {
+            self.take(output)?;
+        }
+        drop(self.give);
+        self.thread.join().map_err(|_| gone())?.repeats.finish(output)
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::other("the thread that packs has ended")
+}
+
+impl Job {
+    fn clear(&mut self) {
+        self.parts.clear();
+        self.records.clear();
+        self.slots.clear();
+        self.passes.clear();
+        self.addresses.clear();
+        self.packed.clear();
+        self.count = 0;
+    }
+}
+
+/// What the thread knows.
+struct Packer {
+    repeats: Repeats,
+    patterns: Patterns,
+}
+
+impl Packer {
+    fn new() -> Self {
+        Self { repeats: Repeats::new(), patterns: Patterns::default() }
+    }
+
+    /// Packs jobs until there are no more.
+    fn work(mut self, jobs: &Receiver<Job>, done: &SyncSender<Job>) -> Self {
+        while let Ok(mut job) = jobs.recv() {
+            // Writing into memory does not fail.
+            let _ = self.pack(&mut job);
+            if done.send(job).is_err() {
+                break;
+            }
+        }
+        self
+    }
+
+    fn pack(&mut self, job: &mut Job) -> io::Result<()> {
+        let Job { parts, records, slots, passes, addresses, packed, .. } = job;
+        let (mut records, mut slots) = (&records[..], &slots[..]);
+        let (mut passes, mut addresses) = (&passes[..], &addresses[..]);
+        for part in parts {
+            match *part {
+                Part::Records(count) => self.repeats.write(packed, take(&mut records, count))?,
+                Part::Pattern { number, records: count, slots: places } => {
+                    self.patterns.set(number, take(&mut records, count), take(&mut slots, places));
+                }
+                Part::Passes { passes: count, addresses: places } => {
+                    let (now, filled) = (take(&mut passes, count), take(&mut addresses, places));
+                    self.repeats.patterns(packed, &mut self.patterns, now, filled)?;
+                }
+            }
+        }
+        self.repeats.give(packed)
+    }
+}
+
+/// Takes so many off the front.
+fn take<'a, T>(all: &mut &'a [T], count: usize) -> &'a [T] {
+    let (first, rest) = all.split_at_checked(count).unwrap_or_default();
+    *all = rest;
+    first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_packs_the_same() {
+        let record = |seed: u8| -> Bytes { std::array::from_fn(|at| if at < 5 { seed } else { 0 }) };
+        let (mut patterns, mut own) = (Patterns::default(), Patterns::default());
+        for (number, count) in [1, 40, 3000].into_iter().enumerate() {
+            let records: Vec<Bytes> = (0..count).map(|seed| record(seed as u8)).collect();
+            let slots = &[0, count - 1][..count.min(2)];
+            patterns.set(number, &records, slots);
+            own.set(number, &records, slots);
+        }
+        // More than there is in a job.
+        let passes: Vec<Pass> =
+            (0..30_000).map(|at| Pass::new(u32::from(at % 97 == 0), at % 97 != 0 && at % 2 == 1)).collect();
+        let slots: usize = passes.iter().map(|pass| patterns.slots(pass.index())).sum();
+        let records: usize = passes.iter().map(|pass| patterns.records(pass.index()).len()).sum();
+        let addresses: Vec<u64> = (0..slots as u64).map(|at| 0x7f00_0000 + at * at).collect();
+        let (mut here, mut there) = (Vec::new(), Vec::new());
+        let mut repeats = Repeats::new();
+        let mut apart = Apart::new().expect("a thread");
+        for _ in 0..2 {
+            repeats.write(&mut here, &[record(9)]).expect("memory");
+            repeats.patterns(&mut here, &mut own, &passes, &addresses).expect("memory");
+            apart.write(&mut there, &[record(9)]).expect("memory");
+            apart.patterns(&mut there, &patterns, &passes, &addresses, records as u64).expect("memory");
+        }
+        repeats.finish(&mut here).expect("memory");
+        apart.finish(&mut there).expect("memory");
+        assert!(here == there, "{} and {} bytes", here.len(), there.len());
+        let mut plain = Vec::new();
+        let read = io::Read::read_to_end(&mut flate2::read::ZlibDecoder::new(&there[..]), &mut plain);
+        assert_eq!(read.ok(), Some(2 * 32 * (records + 1)));
+    }
+}

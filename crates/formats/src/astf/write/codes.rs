@@ -1,0 +1,416 @@
+//! The codes of a deflated stream, and bits that become bytes.
+//!
+//! bytes, references ─▶ **codes** ─▶ bits ─▶ bytes
+//!
+//! One table of codes is for the whole stream, told at its start. A byte has nine bits, whatever it is, so that several are
+//! put at once; references have what is left.
+//! Specification: RFC 1951 (dynamic Huffman codes).
+
+use std::io::{self, Write};
+
+/// The shortest and the longest stretch that a reference is for.
+pub(super) const SHORTEST: usize = 3;
+const LONGEST: usize = 258;
+
+/// More bytes than this are not kept back. It is a power of two.
+const WAITING: usize = 64 << 10;
+
+/// So many bytes are written at a time, though not all of them are complete.
+const AT_ONCE: usize = 8;
+
+/// The bits of a byte.
+const BYTE: u32 = 9;
+
+/// Lengths of codes: those of bytes, of the end and of the lengths of references. Two have one bit less, so that there is a
+/// meaning for all bits.
+const SYMBOLS: [u8; 286] = {
+    let mut lengths = [BYTE as u8; 286];
+    let mut symbol = END;
+    while symbol < lengths.len() {
+        // A gap between the addresses of two instructions, one behind the other.
+        lengths[symbol] = if symbol == 271 || symbol == 272 { 5 } else { 6 };
+        symbol += 1;
+    }
+    lengths
+};
+
+/// Lengths of the codes of distances.
+const DISTANCES: [u8; 30] = {
+    let mut lengths = [5; 30];
+    lengths[16] = 4;
+    lengths[18] = 4;
+    lengths
+};
+
+/// The symbol of the end.
+const END: usize = 256;
+
+/// A code, lowest bit first, and how many bits it has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Code {
+    bits: u32,
+    count: u32,
+}
+
+type Room = [u8; WAITING + AT_ONCE];
+
+/// Bytes that wait to be written, and the bits behind them.
+pub(super) struct Bits {
+    bytes: Box<Room>,
+    at: At,
+}
+
+/// Where the next bit comes: behind so many bytes that are complete, and bits of the next one, fewer than eight.
+#[derive(Debug, Clone, Copy, Default)]
+struct At {
+    length: usize,
+    waiting: u64,
+    count: u32,
+}
+
+/// Puts bits behind those that are there, lowest first. It is by itself, so that a loop can have all of it in registers.
+pub(super) struct Pen<'b> {
+    bytes: &'b mut Room,
+    at: At,
+}
+
+impl Bits {
+    pub(super) fn new() -> Self {
+        Self { bytes: Box::new([0; WAITING + AT_ONCE]), at: At::default() }
+    }
+
+    /// Lets a pen put bits.
+    #[inline(always)]
+    pub(super) fn write<'b>(&'b mut self, put: impl FnOnce(Pen<'b>) -> Pen<'b>) {
+        let pen = put(Pen { bytes: &mut self.bytes, at: self.at });
+        self.at = pen.at;
+    }
+
+    /// Is there room for what so many bytes become, at most?
+    #[inline]
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        has_room(self.at.length, bytes)
+    }
+
+    /// Is there ever room for so many bytes?
+    #[inline(always)]
+    pub(super) fn may_have_room(bytes: usize) -> bool {
+        has_room(0, bytes)
+    }
+
+    /// Writes what is complete.
+    pub(super) fn give(&mut self, output: &mut impl Write) -> io::Result<()> {
+        output.write_all(self.bytes.get(..self.at.length).unwrap_or_default())?;
+        self.at.length = 0;
+        Ok(())
+    }
+}
+
+/// A byte has nine bits, a reference less than nine for each of its bytes, and eight are written at a time.
+#[inline(always)]
+fn has_room(length: usize, bytes: usize) -> bool {
+    length + bytes + bytes / 8 + 16 <= WAITING
+}
+
+impl Pen<'_> {
+    /// Puts bits, at most 56. There has to be [room](Self::has_room).
+    #[inline(always)]
+    pub(super) fn put(&mut self, bits: u64, count: u32) {
+        let At { length, waiting, count: before } = self.at;
+        let (waiting, count) = (waiting | bits << before, before + count);
+        // It is always less: that is said so that nobody has to look.
+        let place = length % WAITING;
+        self.bytes[place..place + AT_ONCE].copy_from_slice(&waiting.to_le_bytes());
+        self.at = At { length: length + (count / 8) as usize, waiting: waiting >> (count & !7), count: count % 8 };
+    }
+
+    /// Is there room for what so many bytes become, at most?
+    #[inline(always)]
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        has_room(self.at.length, bytes)
+    }
+
+    /// The table of codes: this is the only block, and the last.
+    pub(super) fn start(&mut self) {
+        self.put(0b101, 3);
+        // How many symbols and distances there are, and how many of the lengths below are told.
+        self.put(286 - 257, 5);
+        self.put(30 - 1, 5);
+        self.put(12 - 4, 4);
+        // Each of 4, 5, 6 and 9 is said by two bits, and no other length is used. They are told in the order 16, 17, 18,
+        // 0, 8, 7, 9, 6, 10, 5, 11, 4.
+        [0, 0, 0, 0, 0, 0, 2, 2, 0, 2, 0, 2].into_iter().for_each(|length| self.put(length, 3));
+        for length in SYMBOLS.into_iter().chain(DISTANCES) {
+            let code = [4, 5, 6].iter().position(|one| *one == length).unwrap_or(3);
+            self.put(reversed(code as u32, 2).into(), 2);
+        }
+    }
+
+    /// The end, and the rest of a byte.
+    pub(super) fn end(&mut self) {
+        let code = CODES[END];
+        self.put(code.bits.into(), code.count + 7);
+    }
+
+    /// A byte.
+    pub(super) fn literal(&mut self, byte: u8) {
+        self.put(literals(byte.into(), 1), BYTE);
+    }
+
+    /// All bytes of a word.
+    #[inline(always)]
+    pub(super) fn word(&mut self, word: u64) {
+        self.literals(word, 8);
+    }
+
+    /// A stretch that was there before, and behind it the lowest so many bytes of a word.
+    #[inline(always)]
+    pub(super) fn refer_and_put(&mut self, length: usize, distance: Code, word: u64, count: u32) {
+        let length = self.refer_most(length, distance);
+        let code = reference(length, distance);
+        let bits = u64::from(code.bits);
+        if count <= 3 {
+            // A reference has at most 29 bits.
+            return self.put(bits | literals(word, count) << code.count, code.count + BYTE * count);
+        }
+        self.put(bits, code.count);
+        self.literals(word, count);
+    }
+
+    /// The lowest so many bytes of a word.
+    #[inline(always)]
+    fn literals(&mut self, word: u64, count: u32) {
+        let (first, rest) = (count.min(3), count.saturating_sub(3));
+        self.put(literals(word, first), BYTE * first);
+        let (second, rest) = (rest.min(3), rest.saturating_sub(3));
+        self.put(literals(word >> 24, second), BYTE * second);
+        if rest > 0 {
+            self.put(literals(word >> 48, rest), BYTE * rest);
+        }
+    }
+
+    /// A stretch of at least [`SHORTEST`] bytes that was there before.
+    #[inline(always)]
+    pub(super) fn refer(&mut self, length: usize, distance: Code) {
+        let length = self.refer_most(length, distance);
+        let code = reference(length, distance);
+        self.put(code.bits.into(), code.count);
+    }
+
+    /// Refers to what is too long for one reference; gives back what is left.
+    #[inline(always)]
+    fn refer_most(&mut self, mut length: usize, distance: Code) -> usize {
+        while length > LONGEST {
+            // What is left must not be too short.
+            let now = LONGEST.min(length - SHORTEST);
+            let code = reference(now, distance);
+            self.put(code.bits.into(), code.count);
+            length -= now;
+        }
+        length
+    }
+}
+
+/// The codes of the lowest so many bytes of a word, at most three.
+#[inline(always)]
+fn literals(word: u64, count: u32) -> u64 {
+    let [a, b, c, ..] = word.to_le_bytes().map(|byte| u64::from(BYTES[usize::from(byte)]));
+    (a | b << BYTE | c << (2 * BYTE)) & ((1 << (BYTE * count)) - 1)
+}
+
+/// The codes of bytes.
+const BYTES: [u16; 256] = {
+    let mut codes = [0; 256];
+    let mut byte = 0;
+    while byte < codes.len() {
+        codes[byte] = CODES[byte].bits as u16;
+        byte += 1;
+    }
+    codes
+};
+
+/// How far back a reference reaches, in records.
+const RECORDS: usize = (1 << 15) / 32;
+
+/// The code of a distance of so many records, with the bits behind it.
+#[inline(always)]
+pub(super) fn records_code(records: usize) -> Code {
+    RECORD_CODES[records.min(RECORDS)]
+}
+
+static RECORD_CODES: [Code; RECORDS + 1] = {
+    let mut codes = [Code { bits: 0, count: 0 }; RECORDS + 1];
+    let mut records = 1;
+    while records <= RECORDS {
+        codes[records] = distance_code(32 * records);
+        records += 1;
+    }
+    codes
+};
+
+#[inline(always)]
+fn reference(length: usize, distance: Code) -> Code {
+    let code = LENGTHS[length];
+    Code { bits: code.bits | distance.bits << code.count, count: code.count + distance.count }
+}
+
+/// The code of a distance, with the bits behind it.
+pub(super) const fn distance_code(distance: usize) -> Code {
+    let from_zero = distance as u32 - 1;
+    if from_zero < 4 {
+        return DISTANCE_CODES[from_zero as usize];
+    }
+    let top = 31 - from_zero.leading_zeros();
+    let symbol = 2 * top + (from_zero >> (top - 1) & 1);
+    let extra = from_zero & ((1 << (top - 1)) - 1);
+    let code = DISTANCE_CODES[symbol as usize];
+    Code { bits: code.bits | extra << code.count, count: code.count + top - 1 }
+}
+
+/// Huffman codes have their highest bit first.
+const fn reversed(code: u32, count: u32) -> u32 {
+    code.reverse_bits() >> (32 - count)
+}
+
+/// The codes that follow from their lengths.
+const fn codes<const N: usize>(lengths: &[u8; N]) -> [Code; N] {
+    let mut codes = [Code { bits: 0, count: 0 }; N];
+    let (mut next, mut count) = (0, 1);
+    while count <= BYTE {
+        let mut symbol = 0;
+        while symbol < N {
+            if lengths[symbol] as u32 == count {
+                codes[symbol] = Code { bits: reversed(next, count), count };
+                next += 1;
+            }
+            symbol += 1;
+        }
+        next <<= 1;
+        count += 1;
+    }
+    codes
+}
+
+const CODES: [Code; 286] = codes(&SYMBOLS);
+
+const DISTANCE_CODES: [Code; 30] = codes(&DISTANCES);
+
+/// The codes of lengths, with the bits behind them.
+const LENGTHS: [Code; LONGEST + 1] = {
+    let mut codes = [Code { bits: 0, count: 0 }; LONGEST + 1];
+    let mut length = SHORTEST;
+    while length < LONGEST {
+        codes[length] = length_code((length - SHORTEST) as u32);
+        length += 1;
+    }
+    codes[LONGEST] = CODES[285];
+    codes
+};
+
+/// The code of a length that is `from_shortest` longer than the shortest.
+const fn length_code(from_shortest: u32) -> Code {
+    if from_shortest < 8 {
+        return CODES[257 + from_shortest as usize];
+    }
+    let top = 31 - from_shortest.leading_zeros();
+    let extra_bits = top - 2;
+    let code = CODES[(257 + 4 * (top - 1) + (from_shortest >> extra_bits & 3)) as usize];
+    let extra = from_shortest & ((1 << extra_bits) - 1);
+    Code { bits: code.bits | extra << code.count, count: code.count + extra_bits }
+}
+
+/// Bytes as they are written where nothing like them was before: bits up to each address, and behind the last.
+#[derive(Debug, Clone)]
+pub(super) struct Spelling {
+    /// Bits, and how many.
+    bits: Vec<(u64, u32)>,
+    /// How many of them come before each address, and before the end.
+    ends: Vec<usize>,
+}
+
+impl Spelling {
+    /// These bytes; an address is at each of `slots`. Each record is told by what differs from the one before.
+    pub(super) fn new(bytes: &[u8], slots: &[usize]) -> Self {
+        let mut spelling = Self { bits: Vec::new(), ends: Vec::new() };
+        let mut known: Vec<Option<u8>> = bytes.iter().copied().map(Some).collect();
+        slots.iter().for_each(|slot| known.iter_mut().skip(*slot).take(8).for_each(|byte| *byte = None));
+        let mut at = 0;
+        for slot in slots.iter().copied().chain([bytes.len()]) {
+            spelling.spell(&known, at, slot);
+            at = slot + 8;
+        }
+        spelling
+    }
+
+    /// Puts all of it, with these addresses.
+    pub(super) fn put<'b>(&self, mut pen: Pen<'b>, addresses: &[u64]) -> Pen<'b> {
+        let mut at = 0;
+        for (index, end) in self.ends.iter().enumerate() {
+            for (word, count) in self.bits.get(at..*end).unwrap_or_default() {
+                pen.put(*word, *count);
+            }
+            at = *end;
+            if let Some(address) = addresses.get(index) {
+                pen.word(*address);
+            }
+        }
+        pen
+    }
+
+    fn spell(&mut self, known: &[Option<u8>], mut at: usize, end: usize) {
+        let (mut word, mut count) = (0, 0);
+        let mut put = |spelling: &mut Self, bits: u64, more: u32| {
+            if count + more > 56 {
+                spelling.bits.push((word, count));
+                (word, count) = (0, 0);
+            }
+            word |= bits << count;
+            count += more;
+        };
+        while let Some(Some(byte)) = known.get(at).filter(|_| at < end) {
+            let (distance, length) = best(known, at, end);
+            if length >= SHORTEST {
+                let code = reference(length, distance_code(distance));
+                put(self, code.bits.into(), code.count);
+                at += length;
+            } else {
+                put(self, literals((*byte).into(), 1), BYTE);
+                at += 1;
+            }
+        }
+        if count > 0 {
+            self.bits.push((word, count));
+        }
+        self.ends.push(self.bits.len());
+    }
+}
+
+/// The longest stretch that is here again, and how far back it was: the byte or the record before.
+fn best(known: &[Option<u8>], at: usize, end: usize) -> (usize, usize) {
+    let length = |distance: usize| {
+        let Some(from) = at.checked_sub(distance) else { return 0 };
+        let here = known.iter().take(end).skip(at);
+        let there = known.iter().skip(from);
+        here.zip(there).take(LONGEST).take_while(|(one, other)| one.is_some() && one == other).count()
+    };
+    let [record, byte] = [32, 1].map(|distance| (distance, length(distance)));
+    if record.1 >= byte.1 { record } else { byte }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_their_codes() {
+        for word in [0, 0xffff_ffff, 0x0123_4567, 0x89ab_cdef, 0x8000_0001_u64] {
+            let expected = (0..4).fold(0, |bits, at| {
+                let code = CODES[(word >> (8 * at) & 0xff) as usize];
+                bits | u64::from(code.bits) << (9 * at)
+            });
+            for count in 0..=3 {
+                assert_eq!(literals(word, count), expected & ((1 << (9 * count)) - 1), "{word:#x} {count}");
+            }
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Blocks that do what they did before, found in the stream at once.
+//!
+//! words of a chunk, what is known of blocks ─▶ **runs**: which block, was it left by its branch, and addresses
+//!
+//! Nearly all that a program does is such. What is not (the first time of a block, a fault, a call, a signal, an access
+//! of another kind) ends a run, and goes the long way. Here nothing is decided by what the program decides, as far as
+//! that can be had: a branch that the program has mispredicted would be mispredicted here too.
+
+use unspool_model::{Direction, Pass, Run, Stretch, StretchAccess, StretchEnd};
+
+use super::super::stream::{ADDRESS, Touch, Word, block_of};
+use super::{Block, Last};
+
+/// What was learned of blocks, and the run that was found last.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    /// By the numbers of blocks.
+    known: Vec<Known>,
+    /// The accesses of all blocks, in pieces.
+    pieces: Vec<Piece>,
+    stretches: Vec<Stretch>,
+    passes: Vec<Pass>,
+    /// As many as `count` are those of the passes.
+    addresses: Vec<u64>,
+    count: usize,
+    /// Instructions of the passes.
+    instructions: u64,
+}
+
+/// A block. One that does not always do the same has no stretch.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    start: u64,
+    /// Where it goes on if no branch is taken, and if one is; [`NOWHERE`]: it does not.
+    behind: u64,
+    target: u64,
+    stretch: u32,
+    /// Its pieces.
+    first: u32,
+    count: u16,
+    instructions: u16,
+    /// It goes on anywhere.
+    is_indirect: bool,
+}
+
+/// Where no instruction is.
+const NOWHERE: u64 = 1;
+
+/// The stretch of a block that was not executed from its start to its end, and of one that is never told at once.
+const NOT_YET: u32 = u32::MAX;
+const NEVER: u32 = u32::MAX - 1;
+
+/// A piece of an access.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    /// What its word has but for the address.
+    kind: u64,
+    /// The bytes from the piece before; with no bit of the mask it is the first one of its access.
+    step: u64,
+    mask: u64,
+    /// The bytes behind the first byte of its access, if that has more pieces.
+    span: u64,
+}
+
+/// The smallest page: pieces of one access do not go on from one to the next.
+const PAGE_BITS: u32 = 12;
+
+impl Runs {
+    /// A block starts here.
+    pub(super) fn tell(&mut self, id: usize, start: Option<u64>) {
+        let start = start.unwrap_or(NOWHERE);
+        let unknown = Known::unknown(NOWHERE);
+        if self.known.len() <= id {
+            self.known.resize(id + 1, unknown);
+        }
+        if let Some(place) = self.known.get_mut(id) {
+            *place = Known::unknown(start);
+        }
+    }
+
+    /// The block was executed from its start to its end: that is what it will do.
+    #[inline]
+    pub(super) fn learn(&mut self, id: usize, block: &Block, touches: &[Touch]) {
+        if self.known.get(id).is_some_and(|known| known.stretch == NOT_YET) {
+            self.learn_now(id, block, touches);
+        }
+    }
+
+    #[cold]
+    fn learn_now(&mut self, id: usize, block: &Block, touches: &[Touch]) {
+        let learned = self.learned(block, touches);
+        if let Some(place) = self.known.get_mut(id) {
+            *place = learned.unwrap_or(Known { stretch: NEVER, ..*place });
+        }
+    }
+
+    fn learned(&mut self, block: &Block, touches: &[Touch]) -> Option<Known> {
+        let end = end(block)?;
+        let start = block.instructions.first()?.address;
+        let (behind, target) = match end {
+            StretchEnd::Behind => (block.behind, NOWHERE),
+            StretchEnd::Direct(target) => (NOWHERE, target),
+            StretchEnd::Conditional(target) => (block.behind, target),
+            StretchEnd::Indirect => (NOWHERE, NOWHERE),
+        };
+        let (accesses, pieces) = pieces(touches)?;
+        let known = Known {
+            start,
+            behind,
+            target,
+            stretch: u32::try_from(self.stretches.len()).ok().filter(|number| *number < Pass::MOST)?,
+            first: u32::try_from(self.pieces.len()).ok()?,
+            count: u16::try_from(pieces.len()).ok()?,
+            instructions: u16::try_from(block.instructions.len()).ok()?,
+            is_indirect: end == StretchEnd::Indirect,
+        };
+        self.pieces.extend(pieces);
+        self.stretches.push(Stretch { instructions: block.instructions.clone(), accesses, end });
+        Some(known)
+    }
+
+    /// The block is never told at once.
+    pub(super) fn give_up(&mut self, id: usize) {
+        if let Some(known) = self.known.get_mut(id) {
+            known.stretch = NEVER;
+        }
+    }
+
+    /// The words of this block, if it did what it always does.
+    pub(super) fn words_of(&self, id: usize) -> usize {
+        self.known.get(id).map_or(1, |known| 1 + usize::from(known.count))
+    }
+
+    /// The addresses that a pass of this block has in a run.
+    pub(super) fn addresses_of(&self, id: usize) -> usize {
+        let Some(known) = self.known.get(id) else { return 0 };
+        let accesses = self.stretches.get(known.stretch as usize).map_or(0, |stretch| stretch.accesses.len());
+        accesses + usize::from(known.is_indirect)
+    }
+
+    /// Instructions of the run.
+    pub(super) fn instructions(&self) -> u64 {
+        self.instructions
+    }
+
+    /// The run that was found last, without so many passes, and without so many of its addresses and instructions.
+    pub(super) fn run(&self, passes: usize, addresses: usize, instructions: u64) -> Run<'_> {
+        Run {
+            stretches: &self.stretches,
+            passes: self.passes.get(passes..).unwrap_or_default(),
+            addresses: self.addresses.get(addresses..self.count).unwrap_or_default(),
+            instructions: self.instructions - instructions,
+        }
+    }
+
+    /// Finds the run that starts with the first word, which is a block, and has fewer instructions than `wanted`. How many
+    /// words it has; behind them is a block again.
+    pub(super) fn find(&mut self, words: &[Word], wanted: u64) -> usize {
+        let Self { known, pieces, passes, addresses, .. } = self;
+        passes.clear();
+        if addresses.len() < words.len() {
+            addresses.resize(words.len(), 0);
+        }
+        let block_at = |at: usize| known.get(block_of(words.get(at)?)?);
+        let (mut at, mut count, mut instructions) = (0, 0, 0);
+        let mut block = block_at(at);
+        while let Some(this) = block.filter(|block| block.stretch < NEVER) {
+            let end = at + 1 + usize::from(this.count);
+            let Some(next) = block_at(end) else { break };
+            let is_taken = next.start != this.behind;
+            let is_there = next.start == this.target || this.is_indirect || !is_taken;
+            let so_far = instructions + u64::from(this.instructions);
+            let touches = words.get(at + 1..end).unwrap_or_default();
+            let used = touch(this, pieces, touches, addresses, count);
+            let Some(used) = used.filter(|_| is_there && so_far < wanted) else { break };
+            if let Some(place) = addresses.get_mut(used) {
+                *place = next.start;
+            }
+            passes.push(Pass::new(this.stretch, is_taken));
+            (count, instructions) = (used + usize::from(this.is_indirect), so_far);
+            (at, block) = (end, Some(next));
+        }
+        (self.count, self.instructions) = (count, instructions);
+        at
+    }
+}
+
+/// Puts the addresses of a block behind the first `count`; how many there are then. `None`: accesses are not as they were.
+#[inline(always)]
+fn touch(block: &Known, pieces: &[Piece], words: &[Word], addresses: &mut [u64], mut count: usize) -> Option<usize> {
+    let first = block.first as usize;
+    let pieces = pieces.get(first..first + words.len())?;
+    let (mut odd, mut before) = (0, 0_u64);
+    for (word, piece) in words.iter().zip(pieces) {
+        let word = u64::from_le_bytes(*word);
+        let address = word & ADDRESS;
+        odd |= word & !ADDRESS ^ piece.kind;
+        odd |= (address ^ before.wrapping_add(piece.step)) & piece.mask;
+        odd |= ((address & ((1 << PAGE_BITS) - 1)) + piece.span) >> PAGE_BITS;
+        *addresses.get_mut(count)? = address;
+        count += usize::from(piece.mask == 0);
+        before = address;
+    }
+    (odd == 0).then_some(count)
+}
+
+impl Known {
+    fn unknown(start: u64) -> Self {
+        Self {
+            start,
+            behind: NOWHERE,
+            target: NOWHERE,
+            stretch: NOT_YET,
+            first: 0,
+            count: 0,
+            instructions: 0,
+            is_indirect: false,
+        }
+    }
+}
+
+/// How a block ends, if it always does the same.
+fn end(block: &Block) -> Option<StretchEnd> {
+    if !block.exclusive.is_empty() || !block.modifying.is_empty() {
+        return None;
+    }
+    match block.last {
+        Last::Behind => Some(StretchEnd::Behind),
+        Last::Conditional(target) => Some(StretchEnd::Conditional(target)),
+        Last::Direct(target) => Some(StretchEnd::Direct(target)),
+        Last::Indirect { is_conditional: false } => Some(StretchEnd::Indirect),
+        Last::Indirect { is_conditional: true } | Last::Call | Last::Trap => None,
+    }
+}
+
+/// Accesses as they were, and the pieces that they are told in.
+fn pieces(touches: &[Touch]) -> Option<(Vec<StretchAccess>, Vec<Piece>)> {
+    let (mut accesses, mut pieces): (Vec<StretchAccess>, Vec<Piece>) = (Vec::new(), Vec::new());
+    let mut before: Option<&Touch> = None;
+    // Where the first piece of the access is.
+    let mut start = 0;
+    for touch in touches {
+        let kind = touch.kind()?;
+        let direction = if touch.is_write { Direction::Write } else { Direction::Read };
+        let is_more = before.is_some_and(|before| {
+            let is_next = touch.address == before.address.wrapping_add(before.size.into());
+            is_next && (touch.index, touch.is_write) == (before.index, before.is_write)
+        });
+        match (accesses.last_mut().filter(|_| is_more), before) {
+            (Some(access), Some(before)) => {
+                access.size = access.size.checked_add(touch.size)?;
+                pieces.push(Piece { kind, step: before.size.into(), mask: u64::MAX, span: 0 });
+                pieces.get_mut(start)?.span = u64::from(access.size) - 1;
+            }
+            _ => {
+                start = pieces.len();
+                accesses.push(StretchAccess { index: touch.index, size: touch.size, direction });
+                pieces.push(Piece { kind, step: 0, mask: 0, span: 0 });
+            }
+        }
+        before = Some(touch);
+    }
+    let ends = |first: &Piece, touch: &Touch| ((touch.address & ((1 << PAGE_BITS) - 1)) + first.span) >> PAGE_BITS == 0;
+    let is_in_pages = pieces.iter().zip(touches).all(|(piece, touch)| ends(piece, touch));
+    is_in_pages.then_some((accesses, pieces))
+}
