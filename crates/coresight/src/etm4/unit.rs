@@ -29,7 +29,7 @@ use self::pending::PendingAtoms;
 use self::q::Stretches;
 pub use self::settings::Settings;
 use self::stack::ReturnStack;
-use self::view::{Seen, View};
+use self::view::View;
 use super::element::Target;
 use super::packet::{Context, ExceptionAddress, Packet, Security, SubIsa, TraceInfo};
 use super::{Config, Version};
@@ -181,13 +181,15 @@ impl Unit {
         let context_id = fits(context.context_id, self.config.context_ids, self.config.context_id_bytes);
         self.context = Context { vmid, context_id, ..context };
         self.whole_context = context;
+        self.view.forget();
         self.attention = true;
     }
 
     /// The PE executed an instruction.
     #[inline]
     pub fn instruction(&mut self, executed: &Executed) {
-        if self.attention && !self.attend(Target { address: executed.address, isa: executed.isa }) {
+        let is_calm = !self.attention && self.view.is_calm_at(executed.address);
+        if !is_calm && !self.attend(Target { address: executed.address, isa: executed.isa }) {
             return;
         }
         self.in_block = true;
@@ -292,10 +294,11 @@ impl Unit {
     #[inline(never)]
     fn attend(&mut self, at: Target) -> bool {
         let goes_on = self.is_on && self.in_block;
-        let nothing = Seen { is_shown: true, events: 0, asks_for_time: false };
-        let seen = if self.view.watches() { self.view.look(at, &self.whole_context) } else { nothing };
+        let seen = self.view.look(at, &self.whole_context);
         if !seen.is_shown && !goes_on {
-            self.turn_off();
+            if self.is_on {
+                self.turn_off();
+            }
             self.event(seen.events);
             return false;
         }
@@ -303,11 +306,13 @@ impl Unit {
         if !goes_on {
             self.start_block(at);
         }
-        self.event(seen.events);
+        if seen.events != 0 {
+            self.event(seen.events);
+        }
         if self.stretches.is_open() {
             self.go_on_untold(at);
         }
-        self.attention = self.view.watches() || self.stretches.is_open();
+        self.attention = self.time_due || self.stretches.is_open();
         true
     }
 
@@ -316,7 +321,9 @@ impl Unit {
         if self.stretches.arrive(at) {
             self.flush_q();
         }
-        self.synchronise();
+        if self.sync_due {
+            self.synchronise();
+        }
         if !self.is_on {
             self.flush();
             self.emit(&Packet::TraceOn);
@@ -325,7 +332,9 @@ impl Unit {
             self.told_context = None;
         }
         let is_spared = self.find(at);
-        self.tell_time();
+        if self.time_due {
+            self.tell_time();
+        }
         // The reference decoder asks its return stack again behind a Q element that starts where the stack said.
         if self.stretches.are_made() && !is_spared && self.stretches.starts() {
             self.flush();
@@ -373,10 +382,11 @@ impl Unit {
     /// Tells where execution is and in which context, as far as that does not follow from what was told. True: the return
     /// stack spares the address.
     fn find(&mut self, at: Target) -> bool {
-        if self.stretches.is_open() && self.told_context != Some(self.context) {
+        let mut moved = self.told_context != Some(self.context);
+        if moved && self.stretches.is_open() {
             self.flush_q();
+            moved = self.told_context != Some(self.context);
         }
-        let moved = self.told_context != Some(self.context);
         if !self.needs_address {
             if moved {
                 self.flush();
