@@ -8,12 +8,13 @@
 
 mod image;
 mod output;
+mod side_by_side;
 
 use std::path::Path;
 
 use unspool_coresight::etm4::element::Target;
 use unspool_coresight::etm4::packet::{Context as PacketContext, Security as PacketSecurity, SubIsa};
-use unspool_coresight::etm4::unit::{Class, Executed, Settings, Unit};
+use unspool_coresight::etm4::unit::{Class, Executed, Overflowed, Settings, Unit};
 use unspool_coresight::trace_buffer::BufferSettings;
 use unspool_isa::{self as isa, Kind, facts};
 use unspool_model::{
@@ -22,6 +23,7 @@ use unspool_model::{
 
 use self::image::Image;
 use self::output::Output;
+pub use self::side_by_side::SideBySide;
 
 /// How a capture is made.
 #[derive(Debug, Clone)]
@@ -49,6 +51,8 @@ pub struct Encoded {
     pub assumed_contexts: u64,
     /// Contexts of which nobody said an identifier that is traced or compared: zero was taken.
     pub assumed_identifiers: u64,
+    /// How often a trace unit had no room, and what it did not tell therefore.
+    pub overflowed: Overflowed,
     /// Bytes of trace, without frames.
     pub trace_bytes: u64,
     /// Bytes that the buffers had no room for, or that were overwritten.
@@ -123,6 +127,10 @@ impl Encoder {
         encoded.cores = self.cores.len();
         encoded.instructions = self.cores.iter().map(|core| core.instructions).sum();
         encoded.breaks = self.cores.iter().map(|core| core.breaks).sum();
+        for lost in self.cores.iter().map(|core| core.unit.overflowed()) {
+            encoded.overflowed.overflows += lost.overflows;
+            encoded.overflowed.instructions += lost.instructions;
+        }
         encoded.assumed_contexts = self.cores.iter().map(|core| core.assumed_contexts).sum();
         encoded.assumed_identifiers = self.cores.iter().map(|core| core.assumed_identifiers).sum();
         Ok(encoded)

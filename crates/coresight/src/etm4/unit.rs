@@ -12,6 +12,7 @@ mod comparators;
 mod elements;
 mod guess;
 mod limits;
+mod overflow;
 mod pending;
 mod q;
 mod resources;
@@ -25,6 +26,8 @@ use alloc::vec::Vec;
 
 use self::addresses::Addresses;
 use self::guess::Guesses;
+pub use self::overflow::Overflowed;
+use self::overflow::Overflows;
 use self::pending::PendingAtoms;
 use self::q::Stretches;
 pub use self::settings::Settings;
@@ -94,6 +97,7 @@ pub struct Unit {
     view: View,
     guesses: Guesses,
     stretches: Stretches,
+    overflows: Overflows,
     /// What is traced of the context.
     context: Context,
     /// All of it: comparators may ask for what is not traced.
@@ -118,6 +122,8 @@ pub struct Unit {
     told_time: u64,
     time_due: bool,
     cycles: u64,
+    /// Behind an overflow nobody knows how many there were.
+    cycles_are_unknown: bool,
 }
 
 impl Unit {
@@ -141,6 +147,7 @@ impl Unit {
             view: View::new(settings),
             guesses: Guesses::new(settings.guess_seed, config.max_speculation),
             stretches: Stretches::new(settings),
+            overflows: Overflows::new(settings.overflow_seed),
             context,
             whole_context: context,
             told_context: None,
@@ -156,6 +163,7 @@ impl Unit {
             told_time: 0,
             time_due: false,
             cycles: 0,
+            cycles_are_unknown: false,
         }
     }
 
@@ -258,7 +266,12 @@ impl Unit {
             self.synchronise();
         }
         self.emit(&Packet::Overflow);
-        self.sync_due = true;
+        (self.sync_due, self.cycles_are_unknown) = (true, true);
+    }
+
+    /// What was lost where the settings ask for overflows.
+    pub fn overflowed(&self) -> Overflowed {
+        self.overflows.losses()
     }
 
     /// Events 0 to 3 happened, bits 0 to 3.
@@ -295,6 +308,9 @@ impl Unit {
     fn attend(&mut self, at: Target) -> bool {
         let goes_on = self.is_on && self.in_block;
         let seen = self.view.look(at, &self.whole_context);
+        if self.overflows.lose(seen.is_shown) {
+            return false;
+        }
         if !seen.is_shown && !goes_on {
             if self.is_on {
                 self.turn_off();
@@ -462,6 +478,9 @@ impl Unit {
             self.sync_due |= is_late;
             self.time_due |= time_passed;
             self.attention = true;
+        }
+        if self.overflows.start() {
+            self.overflow();
         }
     }
 
