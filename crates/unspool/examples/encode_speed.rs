@@ -68,6 +68,7 @@ fn rows([low, high, start, stop]: [u64; 4]) -> Vec<Row> {
         ("source addresses", vec![], |settings| settings.source_addresses = true),
         ("guesses", vec![("TRCIDR8", 16)], |settings| settings.guess_seed = Some(1)),
         ("Q elements", vec![("TRCCONFIGR", 0x2001), ("TRCIDR0", 0x2800_8ea1)], |settings| settings.q_seed = Some(1)),
+        ("overflows", vec![], |settings| settings.overflow_seed = Some(1)),
         ("a filter", vec![("TRCVIIECTLR", 0x1_0000), ("TRCACVR0", 0x1000), ("TRCACVR1", 0x1ffc)], none),
         ("an event", [&event[..], &[("TRCRSCTLR2", 0x4_0001), ("TRCACVR0", 0x1000)]].concat(), none),
         ("return stack, timestamps, context ids", vec![("TRCCONFIGR", 0x18c1)], none),

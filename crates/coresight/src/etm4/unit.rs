@@ -275,6 +275,7 @@ impl Unit {
     }
 
     /// Events 0 to 3 happened, bits 0 to 3.
+    #[inline(never)]
     pub fn event(&mut self, mask: u8) {
         if mask & 15 == 0 {
             return;
@@ -368,6 +369,7 @@ impl Unit {
     }
 
     /// Gives readers a place to start, if it is time for that.
+    #[inline(never)]
     fn synchronise(&mut self) {
         if !core::mem::take(&mut self.sync_due) {
             return;

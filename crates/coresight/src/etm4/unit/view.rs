@@ -107,10 +107,14 @@ impl View {
     }
 
     /// The PE gets to an instruction: what is there to it? To be asked of each in order, but for those that are calm.
+    #[inline(always)]
     pub(super) fn look(&mut self, at: Target, context: &Context) -> Seen {
-        if at.address.wrapping_sub(self.calm.start) < self.calm.length {
-            return self.calm.seen;
-        }
+        let is_known = at.address.wrapping_sub(self.calm.start) < self.calm.length;
+        if is_known { self.calm.seen } else { self.look_and_keep(at, context) }
+    }
+
+    #[inline(never)]
+    fn look_and_keep(&mut self, at: Target, context: &Context) -> Seen {
         let before = self.state();
         let seen = self.look_closely(at, context);
         // What changed nothing changes nothing if it happens again.
