@@ -8,7 +8,7 @@ use std::process::Command;
 use unspool::model::{Event, Step, StepSource};
 use unspool::{OpenSteps, open_steps};
 
-use crate::loops::{Places, Setup, Shows, setups, turn};
+use crate::loops::{Places, Shows, setups, turn};
 use crate::programs::Target;
 use crate::recorded;
 
@@ -25,11 +25,13 @@ fn the_reference_finds_the_same_ranges() {
         let Some(trace) = recorded(dir.path(), name, target, out) else { return };
         let traces = [trace.clone()];
         let (places, ours) = (Places::of(&traces).unwrap(), ours(&trace));
-        let is_whole = |setup: &&Setup| setup.shows == Shows::All && setup.settings.overflow_seed.is_none();
-        for setup in setups(&places).iter().filter(is_whole) {
+        for setup in setups(&places).iter().filter(|setup| setup.shows == Shows::All) {
             let capture = tempfile::tempdir().unwrap();
             turn(&traces, setup, &places, capture.path()).unwrap();
             let theirs = theirs(capture.path());
+            // What an overflow leaves was just compared with the trace.
+            let is_cut = setup.settings.overflow_seed.is_some();
+            let ours = if is_cut { self::ours(capture.path()) } else { ours.clone() };
             let at = theirs.iter().zip(&ours).take_while(|(theirs, ours)| theirs == ours).count();
             let (differ, wanted) = (theirs.get(at), ours.get(at));
             assert!(theirs == ours, "{name} {target:?}, {}: range {at} is {differ:x?}, ours {wanted:x?}", setup.name);

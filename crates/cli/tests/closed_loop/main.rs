@@ -71,6 +71,14 @@ fn traces_of_threads_are_cores_of_one_capture() {
     let traces = ["out.astf", "out.1.astf", "out.2.astf", "out.3.astf"].map(|name| trace.with_file_name(name));
     assert_eq!(Places::of(&traces).unwrap().cores, 4);
     assert_closed(&traces, "threads side by side");
+    let capture = dir.path().join("capture");
+    let [capture, traces @ ..] = [&capture, &traces[0], &traces[1], &traces[2]].map(|path| path.to_str().unwrap());
+    let done = unspool(&[&["encode", "-o", capture, "--formatted"], &traces[..]].concat());
+    assert!(done.status.success(), "{done:?}");
+    for (trace, unit) in traces.iter().zip(["UNIT_0", "UNIT_1", "UNIT_2"]) {
+        let done = unspool(&["diff", capture, trace, "--source-a", unit]);
+        assert!(done.status.success(), "{unit}: {done:?}");
+    }
 }
 
 #[test]

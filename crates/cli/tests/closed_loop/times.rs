@@ -48,3 +48,29 @@ impl Times {
         Ok(is_new)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_times_are_found() {
+        // Instructions 0 and 1 are a block, 2 is one, 3 and 4 are one.
+        let starts = [true, false, true, true, false];
+        let rows: &[(&str, bool, [Option<u64>; 5], bool)] = &[
+            ("each block", true, [Some(0), Some(0), Some(2), Some(3), Some(3)], true),
+            ("none behind a single instruction", true, [Some(0), Some(0), Some(2), Some(2), Some(2)], true),
+            ("two blocks late", true, [Some(0), Some(0), Some(0), Some(0), Some(0)], false),
+            ("now and then", false, [Some(0), Some(0), Some(0), Some(3), Some(3)], true),
+            ("no time", false, [Some(0), Some(0), None, Some(3), Some(3)], false),
+            ("of another instruction", false, [Some(0), Some(0), Some(1), Some(1), Some(1)], false),
+        ];
+        for (name, of_all_blocks, found, expected) in rows {
+            let mut times = Times::new(*of_all_blocks);
+            let mut found = (0..).zip(starts).zip(found);
+            let is_right =
+                found.all(|((index, starts), found)| times.take(found.map(time_of), time_of(index), starts).is_ok());
+            assert_eq!(is_right, *expected, "{name}");
+        }
+    }
+}
