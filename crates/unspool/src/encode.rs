@@ -8,12 +8,13 @@
 
 mod image;
 mod output;
+mod side_by_side;
 
 use std::path::Path;
 
 use unspool_coresight::etm4::element::Target;
 use unspool_coresight::etm4::packet::{Context as PacketContext, Security as PacketSecurity, SubIsa};
-use unspool_coresight::etm4::unit::{Class, Executed, Settings, Unit};
+use unspool_coresight::etm4::unit::{Class, Executed, Overflowed, Settings, Unit};
 use unspool_coresight::trace_buffer::BufferSettings;
 use unspool_isa::{self as isa, Kind, facts};
 use unspool_model::{
@@ -22,6 +23,7 @@ use unspool_model::{
 
 use self::image::Image;
 use self::output::Output;
+pub use self::side_by_side::SideBySide;
 
 /// How a capture is made.
 #[derive(Debug, Clone)]
@@ -49,6 +51,8 @@ pub struct Encoded {
     pub assumed_contexts: u64,
     /// Contexts of which nobody said an identifier that is traced or compared: zero was taken.
     pub assumed_identifiers: u64,
+    /// How often a trace unit had no room, and what it did not tell therefore.
+    pub overflowed: Overflowed,
     /// Bytes of trace, without frames.
     pub trace_bytes: u64,
     /// Bytes that the buffers had no room for, or that were overwritten.
@@ -123,6 +127,10 @@ impl Encoder {
         encoded.cores = self.cores.len();
         encoded.instructions = self.cores.iter().map(|core| core.instructions).sum();
         encoded.breaks = self.cores.iter().map(|core| core.breaks).sum();
+        for lost in self.cores.iter().map(|core| core.unit.overflowed()) {
+            encoded.overflowed.overflows += lost.overflows;
+            encoded.overflowed.instructions += lost.instructions;
+        }
         encoded.assumed_contexts = self.cores.iter().map(|core| core.assumed_contexts).sum();
         encoded.assumed_identifiers = self.cores.iter().map(|core| core.assumed_identifiers).sum();
         Ok(encoded)
@@ -159,34 +167,78 @@ struct Core {
 /// An instruction that waits for what follows it.
 #[derive(Debug, Clone, Copy)]
 struct Pending {
-    executed: Executed,
-    behind: Target,
-    target: Option<Target>,
+    known: Known,
     /// What the step says of a branch.
     taken: Option<bool>,
     led_to: Option<u64>,
 }
 
-/// What is known of an instruction that was met before.
+impl Pending {
+    #[inline(always)]
+    fn new(known: &Known, instruction: &Instruction) -> Self {
+        let (taken, led_to) = said(instruction);
+        Self { known: *known, taken, led_to }
+    }
+}
+
+/// What is known of an instruction that was met before. Half a cache line: there is one for each instruction of a loop.
 #[derive(Debug, Clone, Copy)]
 struct Known {
+    executed: Executed,
+    /// Where a direct branch leads; without meaning if there is no instruction set.
+    target: u64,
+    target_isa: Option<SubIsa>,
     opcode: u32,
     isa: Isa,
     it: u8,
-    executed: Executed,
-    behind: Target,
-    target: Option<Target>,
+}
+
+impl Known {
+    /// Is it of this instruction?
+    #[inline(always)]
+    fn is_of(&self, instruction: &Instruction) -> bool {
+        self.executed.address == instruction.address
+            && self.isa == instruction.isa
+            && Some(self.opcode) == instruction.opcode
+    }
+
+    #[inline(always)]
+    fn behind(&self) -> Target {
+        let all = if self.isa == Isa::A64 { u64::MAX } else { 0xffff_ffff };
+        let address = self.executed.address.wrapping_add(u64::from(self.executed.length)) & all;
+        Target { address, isa: self.executed.isa }
+    }
+
+    #[inline(always)]
+    fn target(&self) -> Option<Target> {
+        self.target_isa.map(|isa| Target { address: self.target, isa })
+    }
+
+    /// Is it an instruction that calls a higher Exception level? Many sources say no more of the exception than that.
+    fn is_call(&self) -> bool {
+        match self.isa {
+            Isa::A64 => isa::a64_access(self.opcode).operation == isa::Operation::SupervisorCall,
+            Isa::A32 => self.opcode >> 24 & 0xf == 0xf && self.opcode >> 28 != 0xf,
+            Isa::T32 => self.opcode >> 8 == 0xdf,
+            Isa::Rv32 | Isa::Rv64 => false,
+        }
+    }
 }
 
 /// How many instructions are known at a time.
-const KNOWN: usize = 1 << 14;
+const KNOWN: usize = 1 << 15;
+
+/// The place of an instruction among those that are known: pieces of code that are far apart seldom share one.
+#[inline(always)]
+fn place(address: u64) -> usize {
+    (address >> 1 ^ address >> 16) as usize % KNOWN
+}
 
 impl Core {
     fn new(settings: Settings, id: u8, time_unit: TimeUnit) -> Self {
-        let nothing = Target::default();
         // No instruction is at the last address.
         let executed = Executed { address: u64::MAX, ..Executed::default() };
-        let empty = Known { opcode: 0, isa: Isa::A64, it: 0, executed, behind: nothing, target: None };
+        let empty = Known { executed, target: 0, target_isa: None, opcode: 0, isa: Isa::A64, it: 0 };
         Self {
             unit: Unit::new(&settings),
             wfx_is_p0: settings.config().wfx_is_p0,
@@ -212,39 +264,72 @@ impl Core {
 
     #[inline]
     fn step(&mut self, step: &Step) -> Result<(), SinkError> {
-        match &step.event {
-            Event::Instruction(instruction) => self.instruction(step, instruction),
-            Event::Exception(exception) => {
-                self.exception(exception);
-                Ok(())
-            }
+        let Event::Instruction(instruction) = &step.event else {
+            self.event(&step.event);
+            return Ok(());
+        };
+        if self.goes_on(instruction) {
+            self.pass_time(step.time);
+            return Ok(());
+        }
+        self.instruction(step, instruction)
+    }
+
+    /// What is no instruction.
+    #[inline(never)]
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Exception(exception) => self.exception(exception),
             Event::Context(context) => {
                 self.context = context.over(&self.context);
                 self.context_is_new = true;
-                Ok(())
             }
             Event::Gap(gap) => {
                 self.end();
                 if *gap == Gap::Overflow {
                     self.unit.overflow();
                 }
-                Ok(())
             }
-            Event::State | Event::ExceptionReturn { .. } | Event::Note => Ok(()),
+            Event::Instruction(_) | Event::State | Event::ExceptionReturn { .. } | Event::Note => {}
         }
     }
 
-    #[inline]
-    fn instruction(&mut self, step: &Step, instruction: &Instruction) -> Result<(), SinkError> {
-        if self.goes_straight_on(instruction) {
-            self.pass_time(step.time);
-            return Ok(());
+    /// Most instructions were met before and are where the one before leads: nothing but its outcome has to be decided.
+    #[inline(always)]
+    fn goes_on(&mut self, instruction: &Instruction) -> bool {
+        let Some(pending) = &mut self.pending else { return false };
+        let known = &self.known[place(instruction.address)];
+        let is_moved = self.context_is_new || (instruction.isa == Isa::A64) != self.is_aarch64;
+        if !known.is_of(instruction) || is_moved || self.in_it | known.it > 0 {
+            return false;
         }
+        let at = Target { address: instruction.address, isa: known.executed.isa };
+        match pending.known.executed.class {
+            Class::Other | Class::Barrier if at == pending.known.behind() => {}
+            Class::Other | Class::Barrier => return false,
+            _ => match outcome(pending, at) {
+                Some(taken) => pending.known.executed.taken = taken,
+                None => return false,
+            },
+        }
+        self.instructions += 1;
+        if !self.counts_time {
+            self.unit.cycles(1);
+        }
+        self.unit.instruction(&pending.known.executed);
+        self.last_isa = at.isa;
+        *pending = Pending::new(known, instruction);
+        true
+    }
+
+    /// All others: new ones, those in another context, those that do not follow.
+    #[inline(never)]
+    fn instruction(&mut self, step: &Step, instruction: &Instruction) -> Result<(), SinkError> {
         let known = self.look_up(step, instruction)?;
         let at = Target { address: instruction.address, isa: known.executed.isa };
         self.last_isa = at.isa;
         if let Some(pending) = self.pending {
-            if at != pending.behind {
+            if at != pending.known.behind() {
                 // What an IT instruction says is of those right behind it.
                 self.in_it = 0;
             }
@@ -254,46 +339,17 @@ impl Core {
             self.change_context(instruction.isa == Isa::A64);
         }
         self.pass_time(step.time);
-        let mut executed = known.executed;
-        executed.conditional |= self.in_it > 0;
+        let mut pending = Pending::new(&known, instruction);
+        pending.known.executed.conditional |= self.in_it > 0;
         self.in_it = self.in_it.saturating_sub(1).max(known.it);
-        let (taken, led_to) = said(instruction);
-        self.pending = Some(Pending { executed, behind: known.behind, target: known.target, taken, led_to });
+        self.pending = Some(pending);
         Ok(())
     }
 
-    /// Most instructions are no branches, were met before and follow one that is none either: nothing has to be decided.
-    #[inline(always)]
-    fn goes_straight_on(&mut self, instruction: &Instruction) -> bool {
-        let Some(pending) = &mut self.pending else { return false };
-        let known = &self.known[(instruction.address >> 1) as usize % KNOWN];
-        let is_it = known.executed.address == instruction.address
-            && known.isa == instruction.isa
-            && Some(known.opcode) == instruction.opcode;
-        let is_plain = known.executed.class == Class::Other && pending.executed.class == Class::Other;
-        let follows = pending.behind == Target { address: instruction.address, isa: known.executed.isa };
-        if !(is_it && is_plain && follows) || self.context_is_new || self.in_it > 0 || known.it > 0 {
-            return false;
-        }
-        self.instructions += 1;
-        if !self.counts_time {
-            self.unit.cycles(1);
-        }
-        self.unit.instruction(&pending.executed);
-        (pending.executed, pending.behind, pending.target) = (known.executed, known.behind, None);
-        (pending.taken, pending.led_to) = said(instruction);
-        true
-    }
-
     /// What is known of an instruction. What is new goes into the program image.
-    #[inline]
     fn look_up(&mut self, step: &Step, instruction: &Instruction) -> Result<Known, SinkError> {
-        let known = &self.known[(instruction.address >> 1) as usize % KNOWN];
-        let is_it = known.executed.address == instruction.address && known.isa == instruction.isa;
-        if is_it && Some(known.opcode) == instruction.opcode {
-            return Ok(*known);
-        }
-        self.discover(step, instruction)
+        let known = &self.known[place(instruction.address)];
+        if known.is_of(instruction) { Ok(*known) } else { self.discover(step, instruction) }
     }
 
     #[inline(never)]
@@ -332,28 +388,25 @@ impl Core {
         let (conditional, link, length) = (facts.conditional, facts.link, facts.length);
         let sub_isa = sub_isa(isa);
         let executed = Executed { address, isa: sub_isa, length, class, conditional, link, taken: true };
-        let behind = address.wrapping_add(u64::from(length));
-        let behind = if isa == isa::Isa::A64 { behind } else { behind & 0xffff_ffff };
         let known = Known {
+            executed,
+            target: facts.target.map_or(0, |target| target.address),
+            target_isa: facts.target.map(|target| self::sub_isa(target.isa)),
             opcode,
             isa: instruction.isa,
             it: facts.it,
-            executed,
-            behind: Target { address: behind, isa: sub_isa },
-            target: facts.target.map(|target| Target { address: target.address, isa: self::sub_isa(target.isa) }),
         };
-        self.known[(address >> 1) as usize % KNOWN] = known;
+        self.known[place(address)] = known;
         Ok(known)
     }
 
     /// The instruction that waited went on to `next`.
-    #[inline]
     fn resolve(&mut self, pending: &Pending, next: Target) {
         self.pending = None;
-        let mut executed = pending.executed;
+        let mut executed = pending.known.executed;
         if executed.class == Class::Other || executed.class == Class::Barrier {
             self.tell(&executed);
-            if next != pending.behind {
+            if next != pending.known.behind() {
                 self.stop_behind(pending);
             }
             return;
@@ -371,7 +424,7 @@ impl Core {
     #[inline(never)]
     fn resolve_alone(&mut self, pending: &Pending) {
         self.pending = None;
-        let mut executed = pending.executed;
+        let mut executed = pending.known.executed;
         let is_branch = !matches!(executed.class, Class::Other | Class::Barrier);
         // Who says that a branch was not taken which always is may be wrong in other things too.
         let taken = match (pending.taken, executed.conditional) {
@@ -393,7 +446,6 @@ impl Core {
         }
     }
 
-    #[inline]
     fn tell(&mut self, executed: &Executed) {
         self.instructions += 1;
         if !self.counts_time {
@@ -403,7 +455,7 @@ impl Core {
     }
 
     fn stop_behind(&mut self, pending: &Pending) {
-        self.halt(pending.behind);
+        self.halt(pending.known.behind());
     }
 
     fn halt(&mut self, at: Target) {
@@ -434,7 +486,7 @@ impl Core {
             }
             return;
         };
-        let at = Target { address: pending.executed.address, isa: pending.executed.isa };
+        let at = Target { address: pending.known.executed.address, isa: pending.known.executed.isa };
         let next = self.expected(&pending);
         let return_address = exception.return_address.map_or(next, |address| Target { address, isa: next.isa });
         let repeats = return_address.address == at.address;
@@ -445,33 +497,20 @@ impl Core {
             self.renew_context();
             return self.unit.exception(number(exception), at);
         }
-        let is_call = exception.class.is_none() && self.is_call(&pending);
+        let is_call = exception.class.is_none() && pending.known.is_call();
         self.resolve(&pending, return_address);
         self.renew_context();
         self.unit.exception(if is_call { CALL } else { number(exception) }, return_address);
     }
 
-    /// Is it an instruction that calls a higher Exception level? Many sources say no more of the exception than that.
-    fn is_call(&self, pending: &Pending) -> bool {
-        let known = &self.known[(pending.executed.address >> 1) as usize % KNOWN];
-        let opcode = known.opcode;
-        known.executed.address == pending.executed.address
-            && match known.isa {
-                Isa::A64 => isa::a64_access(opcode).operation == isa::Operation::SupervisorCall,
-                Isa::A32 => opcode >> 24 & 0xf == 0xf && opcode >> 28 != 0xf,
-                Isa::T32 => opcode >> 8 == 0xdf,
-                Isa::Rv32 | Isa::Rv64 => false,
-            }
-    }
-
     /// Where the instruction leads, as far as it says so itself.
     fn expected(&self, pending: &Pending) -> Target {
         if let Some(address) = pending.led_to {
-            let isa = pending.target.map_or(pending.behind.isa, |target| target.isa);
+            let isa = pending.known.target().map_or(pending.known.executed.isa, |target| target.isa);
             return Target { address, isa };
         }
-        let is_taken = pending.taken.unwrap_or(!pending.executed.conditional);
-        pending.target.filter(|_| is_taken).unwrap_or(pending.behind)
+        let is_taken = pending.taken.unwrap_or(!pending.known.executed.conditional);
+        pending.known.target().filter(|_| is_taken).unwrap_or(pending.known.behind())
     }
 
     /// A context that no instruction was executed in.
@@ -527,10 +566,10 @@ fn said(instruction: &Instruction) -> (Option<bool>, Option<u64>) {
 /// Did the branch lead there by being taken? `None`: it cannot lead there.
 #[inline]
 fn outcome(pending: &Pending, next: Target) -> Option<bool> {
-    let falls_through = next == pending.behind && pending.executed.conditional;
-    let branches = pending.target.is_none_or(|target| target == next);
+    let falls_through = next == pending.known.behind() && pending.known.executed.conditional;
+    let branches = pending.known.target().is_none_or(|target| target == next);
     match (branches, falls_through) {
-        (true, true) => Some(pending.taken.unwrap_or(pending.target.is_some())),
+        (true, true) => Some(pending.taken.unwrap_or(pending.known.target().is_some())),
         (false, false) => None,
         (branches, _) => Some(branches),
     }

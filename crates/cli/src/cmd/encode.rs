@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::explain;
-use unspool::coresight::etm4::unit::Settings;
+use unspool::coresight::etm4::unit::{Overflowed, Settings};
 use unspool::coresight::trace_buffer::{BufferSettings, FillMode, TriggerMode};
-use unspool::encode::{EncodeOptions, Encoder};
+use unspool::encode::{EncodeOptions, Encoder, SideBySide};
 use unspool::model::{SinkError, StepSource};
-use unspool::{OpenSteps, open_steps};
+use unspool::{OpenSteps, OpenedSteps, open_steps};
 
 use super::{many, unreadable};
 use crate::Verdict;
@@ -23,16 +23,16 @@ use crate::args::{ImageArgs, number_u64, tell};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// An ASTF or STF file, a Tarmac log or a capture, of Arm instructions
-    #[arg(value_name = "IN")]
-    input: PathBuf,
+    /// ASTF or STF files, Tarmac logs or captures, of Arm instructions; each has cores of its own
+    #[arg(value_name = "IN", required = true)]
+    inputs: Vec<PathBuf>,
 
     /// The directory that the capture goes into: new or empty
     #[arg(short, long, value_name = "CAPTURE")]
     output: PathBuf,
 
-    /// How the trace unit is programmed: lines NAME=VALUE with names of registers, and protocol, source_addresses, seed and
-    /// q_seed
+    /// How the trace unit is programmed: lines NAME=VALUE with names of registers, and protocol, source_addresses, seed,
+    /// q_seed and overflow_seed
     #[arg(long, value_name = "FILE")]
     unit: Option<PathBuf>,
 
@@ -76,6 +76,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SEED", value_parser = number_u64)]
     q_elements: Option<u64>,
 
+    /// Have no room for the trace now and then, from this seed: what the PE does then is lost, and an overflow says so
+    #[arg(long, value_name = "SEED", value_parser = number_u64)]
+    overflow: Option<u64>,
+
     /// Put the trace into frames, all cores into one buffer
     #[arg(long)]
     formatted: bool,
@@ -113,6 +117,7 @@ Examples:
   unspool encode run.tarmac -o capture/ --protocol etm4 --return-stack --timestamps --formatted
   unspool encode run.astf -o capture/ --register TRCVICTLR=0x200201 --register TRCSYNCPR=10
   unspool encode run.astf -o capture/ --q-elements 1
+  unspool encode run.astf run.1.astf run.2.astf -o capture/ --formatted
 
 The capture is a snapshot directory, which other decoders read too. Where IN does not continue, the trace starts anew;
 instructions behind the last branch before that are told by a debug halt, since trace has no other word for them.
@@ -164,8 +169,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     for (register, what) in settings.unmodelled() {
         tell(format_args!("{register} asks for what the trace unit model does not do: {what}"));
     }
-    let options = OpenSteps { source: args.source.clone(), codes: args.images.load()?, ..OpenSteps::default() };
-    let mut steps = open_steps(&args.input, &options)?;
+    let mut steps = open(args)?;
     let (formatted, time_unit) = (args.formatted, steps.time_unit());
     let options = EncodeOptions { settings, formatted, buffer: buffer(args)?, time_unit };
     let mut encoder = Encoder::new(&args.output, options).map_err(refused)?;
@@ -197,11 +201,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         let contexts = many(encoded.assumed_identifiers, "context");
         tell(format_args!("{contexts} without an identifier that is traced or compared: zero was taken"));
     }
+    if encoded.overflowed.overflows > 0 {
+        let Overflowed { overflows, instructions } = encoded.overflowed;
+        tell(format_args!("{} lost {}", many(overflows, "overflow"), many(instructions, "instruction")));
+    }
     if encoded.lost_bytes > 0 || encoded.interrupts > 0 {
         let (lost, asked) = (many(encoded.lost_bytes, "byte"), many(encoded.interrupts, "interrupt"));
         tell(format_args!("the buffer lost {lost} of trace; it asked for {asked}"));
     }
-    Ok(unreadable(&args.input.display(), &steps.losses()))
+    let names: Vec<String> = args.inputs.iter().map(|input| input.display().to_string()).collect();
+    Ok(unreadable(&names.join(", "), &steps.losses()))
+}
+
+fn open(args: &Args) -> anyhow::Result<OpenedSteps> {
+    let options = OpenSteps { source: args.source.clone(), codes: args.images.load()?, ..OpenSteps::default() };
+    let opened: Result<Vec<_>, _> = args.inputs.iter().map(|input| open_steps(input, &options)).collect();
+    let mut opened = opened?;
+    match opened.pop() {
+        Some(only) if opened.is_empty() => Ok(only),
+        last => Ok(Box::new(SideBySide::new(opened.into_iter().chain(last).collect())?)),
+    }
 }
 
 /// A watermark is a write pointer that starts so far from the end, or a trigger that counts from the start.
@@ -244,6 +263,7 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
     let seed = |key: &str| value(key).map(|seed| number_u64(seed).map_err(anyhow::Error::msg)).transpose();
     settings.guess_seed = seed("seed")?.or(args.guess);
     settings.q_seed = seed("q_seed")?.or(args.q_elements);
+    settings.overflow_seed = seed("overflow_seed")?.or(args.overflow);
     for (name, text) in lines.iter().filter(|(name, _)| !is_option(name)) {
         let number = number_u64(text).map_err(anyhow::Error::msg).with_context(|| format!("register {name}"))?;
         set(&mut settings, name, number)?;
@@ -268,7 +288,9 @@ fn settings(args: &Args) -> anyhow::Result<Settings> {
 }
 
 fn is_option(name: &str) -> bool {
-    ["protocol", "source_addresses", "seed", "q_seed"].iter().any(|option| name.eq_ignore_ascii_case(option))
+    ["protocol", "source_addresses", "seed", "q_seed", "overflow_seed"]
+        .iter()
+        .any(|option| name.eq_ignore_ascii_case(option))
 }
 
 fn set(settings: &mut Settings, name: &str, value: u64) -> anyhow::Result<()> {

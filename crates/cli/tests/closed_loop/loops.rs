@@ -3,58 +3,48 @@
 //! trace ─▶ encoder ─▶ capture ─▶ decoder ─▶ instructions ◀═ the same? ═▶ trace, filtered as the registers say
 //!
 //! Neither side is held in memory, but for what a small buffer keeps. The tests have small traces; the example of the same
-//! name takes large ones.
+//! name takes large ones. Several traces are the cores of one capture. Recordings have no times: where timestamps are
+//! traced, each instruction gets a time that says which one it is, and the decoded times are compared too (see `times`).
+
+#[path = "setups.rs"]
+mod setups;
+#[path = "times.rs"]
+mod times;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Instant;
 
 use unspool::capture::Capture;
-use unspool::coresight::Protocol;
-use unspool::coresight::etm4::unit::Settings;
-use unspool::coresight::trace_buffer::{BufferSettings, FillMode};
-use unspool::encode::{EncodeOptions, Encoded, Encoder};
+use unspool::encode::{EncodeOptions, Encoded, Encoder, SideBySide};
 use unspool::isa::{Kind, facts};
-use unspool::model::{Event, ExceptionKind, Instruction, Isa, Step, StepSource};
-use unspool::{CaptureSteps, OpenSteps, open_steps};
+use unspool::model::{Event, ExceptionKind, Gap, Instruction, Isa, Step, StepSource};
+use unspool::{CaptureSteps, OpenSteps, OpenedSteps, open_steps};
+
+pub(crate) use self::setups::{Setup, Shows, setups};
+use self::times::{Times, index_of, time_of};
 
 /// An instruction, as far as trace tells it.
 pub(crate) type Told = (u64, u32, Isa);
 
-/// How the trace unit is set up, and what of a run it then shows.
-pub(crate) struct Setup {
-    /// Its name.
-    pub(crate) name: &'static str,
-    /// The registers, and what no register says.
-    pub(crate) settings: Settings,
-    /// In frames.
-    pub(crate) formatted: bool,
-    /// A buffer that is too small.
-    pub(crate) buffer: Option<BufferSettings>,
-    /// What is shown.
-    pub(crate) shows: Shows,
+/// An instruction of the run.
+struct Wanted {
+    told: Told,
+    /// How many instructions of its core are before it.
+    index: u64,
+    /// Nothing of its block is before it.
+    starts_block: bool,
 }
 
-/// What is shown of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Shows {
-    /// All of it.
-    All,
-    /// Nothing.
-    Nothing,
-    /// What is at these addresses, both included.
-    Within(u64, u64),
-    /// What is elsewhere.
-    Without(u64, u64),
-    /// From here to there, both included, again and again.
-    Between(u64, u64),
-    /// How it begins.
-    Start,
-    /// How it ends.
-    End,
+/// An instruction that was decoded.
+struct Found {
+    told: Told,
+    time: Option<u64>,
+    /// An overflow was told before it.
+    is_behind_overflow: bool,
 }
 
 /// Addresses of a run that filters can be made of.
@@ -83,16 +73,21 @@ pub(crate) struct Outcome {
     pub(crate) bytes: u64,
     /// How often the trace starts anew.
     pub(crate) breaks: u64,
+    /// Overflows that were told, and instructions that were lost to them.
+    pub(crate) overflows: u64,
+    pub(crate) lost: u64,
+    /// Timestamps that were told, and were right.
+    pub(crate) times: u64,
     /// Seconds that encoding and decoding took, each with reading what it is compared with.
     pub(crate) seconds: (f64, f64),
 }
 
 impl Places {
     /// Looks through a trace.
-    pub(crate) fn of(trace: &Path) -> Result<Self, String> {
+    pub(crate) fn of(traces: &[PathBuf]) -> Result<Self, String> {
         let mut counts: HashMap<u64, u64> = HashMap::new();
         let mut places = Self::default();
-        each(trace, &mut |step| {
+        each(traces, &mut |step| {
             if let Event::Instruction(instruction) = &step.event {
                 *counts.entry(instruction.address).or_default() += 1;
                 places.instructions += 1;
@@ -111,94 +106,30 @@ impl Places {
     }
 }
 
-/// All set-ups, for a trace with these places.
-pub(crate) fn setups(places: &Places) -> Vec<Setup> {
-    const CONFIG: &str = "TRCCONFIGR";
-    let ete = |registers: &[(&str, u64)]| with(Protocol::Ete, registers);
-    let etm4 = |registers: &[(&str, u64)]| with(Protocol::Etm4, registers);
-    let range = [("TRCACVR0", places.low), ("TRCACVR1", places.high)];
-    let points = [("TRCACVR2", places.start), ("TRCACVR3", places.stop)];
-    let guesses = |mut settings: Settings, return_stack: bool| {
-        settings.set("TRCIDR8", 5);
-        settings.set("TRCIDR0", if return_stack { 0x0800_0ea1 } else { 0x2800_0ea1 });
-        settings.guess_seed = Some(7);
-        settings
-    };
-    let mut by_source = ete(&[]);
-    by_source.source_addresses = true;
-    let small = |fill| Some(BufferSettings { size: 8192, fill, ..BufferSettings::default() });
-    let (low, high, start, stop) = (places.low, places.high, places.start, places.stop);
-    let filtered = |register: (&str, u64), shows| (ete(&[&[register][..], &range, &points].concat()), shows);
-    let rows = [
-        ("ETE", (ete(&[]), Shows::All), false, None),
-        ("return stack", (ete(&[(CONFIG, 1 | 1 << 12)]), Shows::All), false, None),
-        ("timestamps", (ete(&[(CONFIG, 1 | 1 << 11), ("TRCTSCTLR", 1)]), Shows::All), false, None),
-        ("cycle counts", (ete(&[(CONFIG, 1 | 1 << 4), ("TRCCCCTLR", 64)]), Shows::All), false, None),
-        ("context ids", (ete(&[(CONFIG, 1 | 0b11 << 6)]), Shows::All), false, None),
-        ("branch broadcast", (ete(&[(CONFIG, 1 | 1 << 3)]), Shows::All), false, None),
-        (
-            "broadcast of a range",
-            (ete(&[&[(CONFIG, 1 | 1 << 3), ("TRCBBCTLR", 0x101)][..], &range].concat()), Shows::All),
-            false,
-            None,
-        ),
-        ("guesses", (guesses(ete(&[]), false), Shows::All), false, None),
-        ("guesses, return stack", (guesses(ete(&[(CONFIG, 1 | 1 << 12)]), true), Shows::All), false, None),
-        ("source addresses", (by_source, Shows::All), false, None),
-        ("all of it", (guesses(ete(&[(CONFIG, 0x18d9)]), true), Shows::All), true, None),
-        ("ETMv4", (etm4(&[]), Shows::All), false, None),
-        ("ETMv4, all of it", (guesses(etm4(&[(CONFIG, 0x18d9), ("TRCSYNCPR", 9)]), true), Shows::All), true, None),
-        ("frames", (ete(&[]), Shows::All), true, None),
-        ("synchronisations", (ete(&[("TRCSYNCPR", 8)]), Shows::All), false, None),
-        ("include", filtered(("TRCVIIECTLR", 1), Shows::Within(low, high)), false, None),
-        ("exclude", filtered(("TRCVIIECTLR", 0x1_0000), Shows::Without(low, high)), false, None),
-        (
-            "start and stop",
-            {
-                let points = [&[("TRCVISSCTLR", 0x8_0004), ("TRCVICTLR", 1)][..], &points].concat();
-                (ete(&points), Shows::Between(start, stop))
-            },
-            false,
-            None,
-        ),
-        ("users only", (ete(&[("TRCVICTLR", 0x20_0201)]), Shows::All), false, None),
-        ("kernels only", (ete(&[("TRCVICTLR", 0x10_0201)]), Shows::Nothing), false, None),
-        ("a circular buffer", (ete(&[("TRCSYNCPR", 8)]), Shows::End), false, small(FillMode::Circular)),
-        ("one in frames", (ete(&[("TRCSYNCPR", 8)]), Shows::End), true, small(FillMode::Circular)),
-        ("a buffer that fills", (ete(&[("TRCSYNCPR", 8)]), Shows::Start), false, small(FillMode::Fill)),
-    ];
-    let setup = |(name, (settings, shows), formatted, buffer)| Setup { name, settings, formatted, buffer, shows };
-    rows.into_iter().map(setup).collect()
-}
-
-fn with(protocol: Protocol, registers: &[(&str, u64)]) -> Settings {
-    let mut settings = Settings::new(protocol);
-    for (name, value) in registers {
-        assert!(settings.set(name, *value), "{name}");
-    }
-    settings
-}
-
 /// Encodes, decodes, compares. What differs is told.
-pub(crate) fn turn(trace: &Path, setup: &Setup, places: &Places, capture: &Path) -> Result<Outcome, String> {
+pub(crate) fn turn(traces: &[PathBuf], setup: &Setup, places: &Places, capture: &Path) -> Result<Outcome, String> {
     let started = Instant::now();
-    let encoded = encode(trace, setup, capture)?;
+    let encoded = encode(traces, setup, capture)?;
     let encoding = started.elapsed().as_secs_f64();
     let started = Instant::now();
     let mut outcome = Outcome { bytes: encoded.trace_bytes, breaks: encoded.breaks, ..Outcome::default() };
     for core in 0..places.cores {
         let compared = match setup.shows {
-            Shows::End | Shows::Start => compare_part(trace, setup, core, capture),
-            _ => compare(trace, setup, core, capture),
+            Shows::End | Shows::Start => compare_part(traces, setup, core, capture, &mut outcome),
+            _ => compare(traces, setup, core, capture, &mut outcome),
         };
-        outcome.same += compared.map_err(|what| format!("{}, core {core}: {what}", setup.name))?;
+        compared.map_err(|what| format!("{}, core {core}: {what}", setup.name))?;
+    }
+    let (found, made) = ((outcome.overflows, outcome.lost), encoded.overflowed);
+    if found != (made.overflows, made.instructions) {
+        return Err(format!("{}: {found:?} overflows and lost instructions, and not {made:?}", setup.name));
     }
     outcome.seconds = (encoding, started.elapsed().as_secs_f64());
     Ok(outcome)
 }
 
-fn encode(trace: &Path, setup: &Setup, capture: &Path) -> Result<Encoded, String> {
-    let mut steps = open_steps(trace, &OpenSteps::default()).map_err(|error| error.to_string())?;
+fn encode(traces: &[PathBuf], setup: &Setup, capture: &Path) -> Result<Encoded, String> {
+    let mut steps = open(traces)?;
     let options = EncodeOptions {
         settings: setup.settings.clone(),
         formatted: setup.formatted,
@@ -206,12 +137,16 @@ fn encode(trace: &Path, setup: &Setup, capture: &Path) -> Result<Encoded, String
         time_unit: steps.time_unit(),
     };
     let mut encoder = Encoder::new(capture, options).map_err(|error| error.to_string())?;
+    let (mut stamps, has_times) = (Stamps::default(), setup.has_times());
     let mut failed = None;
-    let fed = steps.each(&mut |step| match encoder.take(step) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(error) => {
-            failed = Some(error.to_string());
-            ControlFlow::Break(())
+    let fed = steps.each(&mut |step| {
+        let step = if has_times { stamps.stamp(step) } else { step };
+        match encoder.take(step) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failed = Some(error.to_string());
+                ControlFlow::Break(())
+            }
         }
     });
     fed.map_err(|error| error.to_string())?;
@@ -221,56 +156,150 @@ fn encode(trace: &Path, setup: &Setup, capture: &Path) -> Result<Encoded, String
     }
 }
 
+/// Gives instructions their times.
+#[derive(Default)]
+struct Stamps {
+    /// Instructions so far, of each core.
+    counts: Vec<u64>,
+    step: Step,
+}
+
+impl Stamps {
+    fn stamp(&mut self, step: &Step) -> &Step {
+        self.step.clone_from(step);
+        if step.event.instruction().is_some() {
+            let core = step.core as usize;
+            self.counts.resize(self.counts.len().max(core + 1), 0);
+            self.step.time = Some(time_of(self.counts[core]));
+            self.counts[core] += 1;
+        }
+        &self.step
+    }
+}
+
 /// Instructions travel in runs of so many.
 const RUN: usize = 1 << 14;
 
 /// Side by side: what the capture tells, and what the filter lets through.
-fn compare(trace: &Path, setup: &Setup, core: u32, capture: &Path) -> Result<u64, String> {
-    let (send, receive) = sync_channel::<Vec<Told>>(8);
+fn compare(traces: &[PathBuf], setup: &Setup, core: u32, capture: &Path, outcome: &mut Outcome) -> Result<(), String> {
+    let (send, receive) = sync_channel::<Vec<Wanted>>(8);
     thread::scope(|scope| {
-        let expected = scope.spawn(move || expect(trace, setup.shows, core, &send));
-        let compared = compare_with(capture, core, receive);
+        let expected = scope.spawn(move || expect(traces, setup.shows, core, &send));
+        let compared = compare_with(capture, setup, core, receive, outcome);
         let expected = expected.join().map_err(|_| "what reads the trace stopped".to_string())?;
         expected.and(compared)
     })
 }
 
-fn compare_with(capture: &Path, core: u32, receive: Receiver<Vec<Told>>) -> Result<u64, String> {
-    let mut expected = receive.into_iter().flatten();
-    let (mut same, mut differs, mut before) = (0, None, None);
-    decode(capture, core, &mut |found| match expected.next() {
-        Some(wanted) if wanted == found => {
-            same += 1;
-            before = Some(found);
-            true
-        }
-        wanted => {
-            differs = Some(format!("instruction {same} behind {before:x?} is {found:x?}, and not {wanted:x?}"));
-            false
-        }
+fn compare_with(
+    capture: &Path,
+    setup: &Setup,
+    core: u32,
+    receive: Receiver<Vec<Wanted>>,
+    outcome: &mut Outcome,
+) -> Result<(), String> {
+    let mut comparison = Comparison {
+        expected: receive.into_iter().flatten(),
+        overflows: setup.settings.overflow_seed.is_some(),
+        times: setup.has_times().then(|| Times::new(setup.has_all_times())),
+        before: None,
+        outcome,
+    };
+    let mut differs = Ok(());
+    let is_cut = decode(capture, core, &mut |found| {
+        differs = comparison.take(found);
+        differs.is_ok()
     })?;
-    match (differs, expected.next()) {
-        (Some(differs), _) => Err(differs),
-        (None, Some(wanted)) => Err(format!("it ends behind {same} instructions, and {wanted:x?} is not there")),
-        (None, None) => Ok(same),
+    differs?;
+    comparison.finish(is_cut)
+}
+
+/// Compares instruction by instruction.
+struct Comparison<'o, E> {
+    expected: E,
+    overflows: bool,
+    times: Option<Times>,
+    before: Option<Told>,
+    outcome: &'o mut Outcome,
+}
+
+impl<E: Iterator<Item = Wanted>> Comparison<'_, E> {
+    fn take(&mut self, found: &Found) -> Result<(), String> {
+        let wanted = if found.is_behind_overflow { self.pass_lost(found)? } else { self.expected.next() };
+        let (same, before) = (self.outcome.same, self.before);
+        let differs = |what: String| format!("instruction {same} behind {before:x?} {what}");
+        let wanted = match wanted {
+            Some(wanted) if wanted.told == found.told => wanted,
+            wanted => {
+                let wanted = wanted.map(|wanted| wanted.told);
+                return Err(differs(format!("is {:x?}, and not {wanted:x?}", found.told)));
+            }
+        };
+        if let Some(times) = &mut self.times {
+            let starts_block = wanted.starts_block || found.is_behind_overflow;
+            let is_new = times.take(found.time, time_of(wanted.index), starts_block).map_err(differs)?;
+            self.outcome.times += u64::from(is_new);
+        }
+        self.outcome.same += 1;
+        self.before = Some(found.told);
+        Ok(())
+    }
+
+    /// Passes over what an overflow lost: at least one instruction, up to the one whose time is told.
+    fn pass_lost(&mut self, found: &Found) -> Result<Option<Wanted>, String> {
+        if !self.overflows {
+            return Err("it tells an overflow".to_string());
+        }
+        let time = found.time;
+        let index = time.and_then(index_of).ok_or_else(|| format!("{time:?} behind an overflow is no time"))?;
+        self.outcome.overflows += 1;
+        let lost = &mut self.outcome.lost;
+        let before = *lost;
+        let next = self.expected.by_ref().find(|wanted| {
+            *lost += u64::from(wanted.index < index);
+            wanted.index >= index
+        });
+        let is_there = *lost > before && next.as_ref().is_some_and(|next| next.index == index);
+        if is_there { Ok(next) } else { Err(format!("an overflow leads to instruction {index}, which is not ahead")) }
+    }
+
+    /// Nothing is left, but for what was lost at the end.
+    fn finish(mut self, is_cut: bool) -> Result<(), String> {
+        if is_cut && self.overflows {
+            self.outcome.overflows += 1;
+            self.outcome.lost += self.expected.count() as u64;
+            return Ok(());
+        }
+        match self.expected.next() {
+            Some(Wanted { told, .. }) => {
+                Err(format!("it ends behind {} instructions, and {told:x?} is not there", self.outcome.same))
+            }
+            None => Ok(()),
+        }
     }
 }
 
 /// A small buffer has the start or the end of the trace.
-fn compare_part(trace: &Path, setup: &Setup, core: u32, capture: &Path) -> Result<u64, String> {
+fn compare_part(
+    traces: &[PathBuf],
+    setup: &Setup,
+    core: u32,
+    capture: &Path,
+    outcome: &mut Outcome,
+) -> Result<(), String> {
     let mut found = Vec::new();
     decode(capture, core, &mut |one| {
-        found.push(one);
+        found.push(one.told);
         true
     })?;
     let mut all = 0;
-    let count = &mut |_: Told| all += 1;
-    each_shown(trace, Shows::All, core, count)?;
+    let count = &mut |_: Wanted| all += 1;
+    each_shown(traces, Shows::All, core, count)?;
     let skipped = if setup.shows == Shows::End { all - found.len() } else { 0 };
     let (mut at, mut differs) = (0_usize, None);
-    each_shown(trace, Shows::All, core, &mut |one| {
+    each_shown(traces, Shows::All, core, &mut |one| {
         let place = at.checked_sub(skipped);
-        let is_other = place.and_then(|place| found.get(place)).is_some_and(|found| *found != one);
+        let is_other = place.and_then(|place| found.get(place)).is_some_and(|found| *found != one.told);
         if is_other && differs.is_none() {
             differs = Some(at);
         }
@@ -279,14 +308,17 @@ fn compare_part(trace: &Path, setup: &Setup, core: u32, capture: &Path) -> Resul
     match differs {
         Some(at) => Err(format!("instruction {at} of the trace is not that of the capture")),
         None if found.len() < 500.min(all / 4) => Err(format!("{} instructions are few", found.len())),
-        None => Ok(found.len() as u64),
+        None => {
+            outcome.same += found.len() as u64;
+            Ok(())
+        }
     }
 }
 
 /// Sends what is shown of a trace; who has seen enough hangs up.
-fn expect(trace: &Path, shows: Shows, core: u32, send: &SyncSender<Vec<Told>>) -> Result<(), String> {
+fn expect(traces: &[PathBuf], shows: Shows, core: u32, send: &SyncSender<Vec<Wanted>>) -> Result<(), String> {
     let mut run = Vec::with_capacity(RUN);
-    each_shown(trace, shows, core, &mut |one| {
+    each_shown(traces, shows, core, &mut |one| {
         run.push(one);
         if run.len() == RUN {
             // Nobody listens once a difference was found.
@@ -298,9 +330,10 @@ fn expect(trace: &Path, shows: Shows, core: u32, send: &SyncSender<Vec<Told>>) -
 }
 
 /// What a filter lets through: from an instruction that it shows until the end of its block.
-fn each_shown(trace: &Path, shows: Shows, core: u32, take: &mut dyn FnMut(Told)) -> Result<(), String> {
+fn each_shown(traces: &[PathBuf], shows: Shows, core: u32, take: &mut dyn FnMut(Wanted)) -> Result<(), String> {
     let (mut in_block, mut is_started, mut behind) = (false, false, None);
-    each(trace, &mut |step| {
+    let mut count = 0;
+    each(traces, &mut |step| {
         let Event::Instruction(instruction) = &step.event else {
             in_block &= !(step.core == core && matches!(step.event, Event::Exception(_) | Event::Gap(_)));
             return true;
@@ -308,7 +341,8 @@ fn each_shown(trace: &Path, shows: Shows, core: u32, take: &mut dyn FnMut(Told))
         if step.core != core {
             return true;
         }
-        let at = instruction.address;
+        let (at, index) = (instruction.address, count);
+        count += 1;
         in_block &= behind == Some(at);
         let is_shown = match shows {
             Shows::All | Shows::Start | Shows::End => true,
@@ -322,7 +356,7 @@ fn each_shown(trace: &Path, shows: Shows, core: u32, take: &mut dyn FnMut(Told))
             }
         };
         if is_shown || in_block {
-            take((at, instruction.opcode.unwrap_or(0), instruction.isa));
+            take(Wanted { told: told(instruction), index, starts_block: !in_block });
             in_block = !ends_block(instruction);
         }
         behind = Some(at.wrapping_add(u64::from(instruction.length)));
@@ -341,27 +375,49 @@ fn ends_block(instruction: &Instruction) -> bool {
     !matches!(kind, Some(Kind::Other | Kind::Wfx))
 }
 
-fn decode(capture: &Path, core: u32, take: &mut dyn FnMut(Told) -> bool) -> Result<(), String> {
+fn told(instruction: &Instruction) -> Told {
+    (instruction.address, instruction.opcode.unwrap_or(0), instruction.isa)
+}
+
+/// Hands out the instructions of a capture. True: the last thing that it tells is an overflow.
+fn decode(capture: &Path, core: u32, take: &mut dyn FnMut(&Found) -> bool) -> Result<bool, String> {
     let opened = Capture::open(capture).map_err(|error| error.to_string())?;
     let unit = format!("UNIT_{core}");
     let mut steps = CaptureSteps::new(opened, Some(&unit), &[]).map_err(|error| error.to_string())?;
-    let mut told = Ok(());
+    let (mut problem, mut is_behind_overflow) = (Ok(()), false);
     let read = steps.each(&mut |step| match &step.event {
         Event::Instruction(instruction) => {
-            let one = (instruction.address, instruction.opcode.unwrap_or(0), instruction.isa);
-            if take(one) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            let found = Found { told: told(instruction), time: step.time, is_behind_overflow };
+            is_behind_overflow = false;
+            if take(&found) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        }
+        Event::Gap(Gap::Overflow) => {
+            if is_behind_overflow {
+                problem = Err("it tells two overflows, and nothing between them".to_string());
+            }
+            is_behind_overflow = true;
+            ControlFlow::Continue(())
         }
         Event::Exception(exception) if exception.kind == ExceptionKind::Reset => {
-            told = Err("it tells a reset".to_string());
+            problem = Err("it tells a reset".to_string());
             ControlFlow::Break(())
         }
         _ => ControlFlow::Continue(()),
     });
-    read.map_err(|error| error.to_string()).and(told)
+    read.map_err(|error| error.to_string()).and(problem).map(|()| is_behind_overflow)
 }
 
-fn each(trace: &Path, take: &mut dyn FnMut(&Step) -> bool) -> Result<(), String> {
-    let mut steps = open_steps(trace, &OpenSteps::default()).map_err(|error| error.to_string())?;
-    let read = steps.each(&mut |step| if take(step) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) });
+fn each(traces: &[PathBuf], take: &mut dyn FnMut(&Step) -> bool) -> Result<(), String> {
+    let read =
+        open(traces)?.each(&mut |step| if take(step) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) });
     read.map_err(|error| error.to_string())
+}
+
+fn open(traces: &[PathBuf]) -> Result<OpenedSteps, String> {
+    let open = |trace: &PathBuf| open_steps(trace, &OpenSteps::default()).map_err(|error| error.to_string());
+    if let [only] = traces {
+        return open(only);
+    }
+    let opened: Result<Vec<_>, _> = traces.iter().map(open).collect();
+    Ok(Box::new(SideBySide::new(opened?).map_err(|error| error.to_string())?))
 }

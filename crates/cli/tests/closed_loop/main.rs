@@ -24,15 +24,18 @@ fn recorded(dir: &Path, name: &str, target: Target, out: &str) -> Option<PathBuf
     Some(out)
 }
 
-fn assert_closed(trace: &Path, what: &str) {
-    let places = Places::of(trace).unwrap();
+fn assert_closed(traces: &[PathBuf], what: &str) {
+    let places = Places::of(traces).unwrap();
     let mut shown = Vec::new();
     for setup in setups(&places) {
         let dir = tempfile::tempdir().unwrap();
-        let outcome = turn(trace, &setup, &places, dir.path());
+        let outcome = turn(traces, &setup, &places, dir.path());
         let outcome = outcome.unwrap_or_else(|error| panic!("{what}: {error}"));
         let is_short = outcome.bytes < 2 * places.instructions && outcome.breaks < 200;
         assert!(is_short, "{what}, {}: {outcome:?}", setup.name);
+        let (overflows, times) = (setup.settings.overflow_seed.is_some(), setup.settings.config().timestamps);
+        assert_eq!(outcome.overflows > 0, overflows, "{what}, {}: {outcome:?}", setup.name);
+        assert_eq!(outcome.times > 0, times, "{what}, {}: {outcome:?}", setup.name);
         shown.push((setup.name, outcome.same));
     }
     let all = shown[0].1;
@@ -48,7 +51,7 @@ fn programs_of_aarch64() {
     for name in ["sort", "json", "indirect", "calls", "signals"] {
         let dir = tempfile::tempdir().unwrap();
         let Some(trace) = recorded(dir.path(), name, Target::A64, "out.astf") else { return };
-        assert_closed(&trace, name);
+        assert_closed(&[trace], name);
     }
 }
 
@@ -57,7 +60,24 @@ fn threads_each_have_a_trace() {
     let dir = tempfile::tempdir().unwrap();
     let Some(trace) = recorded(dir.path(), "threads", Target::A64, "out.astf") else { return };
     for name in ["out.astf", "out.1.astf", "out.2.astf", "out.3.astf"] {
-        assert_closed(&trace.with_file_name(name), name);
+        assert_closed(&[trace.with_file_name(name)], name);
+    }
+}
+
+#[test]
+fn traces_of_threads_are_cores_of_one_capture() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(trace) = recorded(dir.path(), "threads", Target::A64, "out.astf") else { return };
+    let traces = ["out.astf", "out.1.astf", "out.2.astf", "out.3.astf"].map(|name| trace.with_file_name(name));
+    assert_eq!(Places::of(&traces).unwrap().cores, 4);
+    assert_closed(&traces, "threads side by side");
+    let capture = dir.path().join("capture");
+    let [capture, traces @ ..] = [&capture, &traces[0], &traces[1], &traces[2]].map(|path| path.to_str().unwrap());
+    let done = unspool(&[&["encode", "-o", capture, "--formatted"], &traces[..]].concat());
+    assert!(done.status.success(), "{done:?}");
+    for (trace, unit) in traces.iter().zip(["UNIT_0", "UNIT_1", "UNIT_2"]) {
+        let done = unspool(&["diff", capture, trace, "--source-a", unit]);
+        assert!(done.status.success(), "{unit}: {done:?}");
     }
 }
 
@@ -65,8 +85,8 @@ fn threads_each_have_a_trace() {
 fn threads_share_a_log_as_cores() {
     let dir = tempfile::tempdir().unwrap();
     let Some(trace) = recorded(dir.path(), "threads", Target::A64, "out.tarmac") else { return };
-    assert_eq!(Places::of(&trace).unwrap().cores, 4);
-    assert_closed(&trace, "threads as cores");
+    assert_eq!(Places::of(std::slice::from_ref(&trace)).unwrap().cores, 4);
+    assert_closed(&[trace], "threads as cores");
 }
 
 #[test]
@@ -76,7 +96,7 @@ fn programs_of_aarch32() {
     {
         let dir = tempfile::tempdir().unwrap();
         let Some(trace) = recorded(dir.path(), name, target, "out.tarmac") else { return };
-        assert_closed(&trace, name);
+        assert_closed(&[trace], name);
     }
 }
 

@@ -101,14 +101,15 @@ fn timestamp(value: u64, bits: u8, cycles: Option<u32>, out: &mut Vec<u8>) -> Op
     if length < 9 && value >> bits != 0 {
         return None;
     }
-    for index in 0..length {
-        let byte = (value >> (7 * u32::from(index))) as u8;
-        out.push(match index {
-            8 => byte,
-            _ if index + 1 == length => byte & 0x7f,
-            _ => byte | 0x80,
-        });
+    let mut bytes: [u8; 9] = core::array::from_fn(|index| (value >> (7 * index)) as u8 | 0x80);
+    bytes[8] = (value >> 56) as u8;
+    let bytes = &mut bytes[..usize::from(length)];
+    if let [.., last] = bytes
+        && length < 9
+    {
+        *last &= 0x7f;
     }
+    out.extend_from_slice(bytes);
     if let Some(cycles) = cycles {
         continued_u20(cycles, out)?;
     }

@@ -12,6 +12,7 @@ mod comparators;
 mod elements;
 mod guess;
 mod limits;
+mod overflow;
 mod pending;
 mod q;
 mod resources;
@@ -25,11 +26,13 @@ use alloc::vec::Vec;
 
 use self::addresses::Addresses;
 use self::guess::Guesses;
+pub use self::overflow::Overflowed;
+use self::overflow::Overflows;
 use self::pending::PendingAtoms;
 use self::q::Stretches;
 pub use self::settings::Settings;
 use self::stack::ReturnStack;
-use self::view::{Seen, View};
+use self::view::View;
 use super::element::Target;
 use super::packet::{Context, ExceptionAddress, Packet, Security, SubIsa, TraceInfo};
 use super::{Config, Version};
@@ -94,6 +97,7 @@ pub struct Unit {
     view: View,
     guesses: Guesses,
     stretches: Stretches,
+    overflows: Overflows,
     /// What is traced of the context.
     context: Context,
     /// All of it: comparators may ask for what is not traced.
@@ -118,6 +122,8 @@ pub struct Unit {
     told_time: u64,
     time_due: bool,
     cycles: u64,
+    /// Behind an overflow nobody knows how many there were.
+    cycles_are_unknown: bool,
 }
 
 impl Unit {
@@ -141,6 +147,7 @@ impl Unit {
             view: View::new(settings),
             guesses: Guesses::new(settings.guess_seed, config.max_speculation),
             stretches: Stretches::new(settings),
+            overflows: Overflows::new(settings.overflow_seed),
             context,
             whole_context: context,
             told_context: None,
@@ -156,6 +163,7 @@ impl Unit {
             told_time: 0,
             time_due: false,
             cycles: 0,
+            cycles_are_unknown: false,
         }
     }
 
@@ -181,13 +189,15 @@ impl Unit {
         let context_id = fits(context.context_id, self.config.context_ids, self.config.context_id_bytes);
         self.context = Context { vmid, context_id, ..context };
         self.whole_context = context;
+        self.view.forget();
         self.attention = true;
     }
 
     /// The PE executed an instruction.
     #[inline]
     pub fn instruction(&mut self, executed: &Executed) {
-        if self.attention && !self.attend(Target { address: executed.address, isa: executed.isa }) {
+        let is_calm = !self.attention && self.view.is_calm_at(executed.address);
+        if !is_calm && !self.attend(Target { address: executed.address, isa: executed.isa }) {
             return;
         }
         self.in_block = true;
@@ -256,10 +266,16 @@ impl Unit {
             self.synchronise();
         }
         self.emit(&Packet::Overflow);
-        self.sync_due = true;
+        (self.sync_due, self.cycles_are_unknown) = (true, true);
+    }
+
+    /// What was lost where the settings ask for overflows.
+    pub fn overflowed(&self) -> Overflowed {
+        self.overflows.losses()
     }
 
     /// Events 0 to 3 happened, bits 0 to 3.
+    #[inline(never)]
     pub fn event(&mut self, mask: u8) {
         if mask & 15 == 0 {
             return;
@@ -292,10 +308,14 @@ impl Unit {
     #[inline(never)]
     fn attend(&mut self, at: Target) -> bool {
         let goes_on = self.is_on && self.in_block;
-        let nothing = Seen { is_shown: true, events: 0, asks_for_time: false };
-        let seen = if self.view.watches() { self.view.look(at, &self.whole_context) } else { nothing };
+        let seen = self.view.look(at, &self.whole_context);
+        if self.overflows.lose(seen.is_shown) {
+            return false;
+        }
         if !seen.is_shown && !goes_on {
-            self.turn_off();
+            if self.is_on {
+                self.turn_off();
+            }
             self.event(seen.events);
             return false;
         }
@@ -303,11 +323,13 @@ impl Unit {
         if !goes_on {
             self.start_block(at);
         }
-        self.event(seen.events);
+        if seen.events != 0 {
+            self.event(seen.events);
+        }
         if self.stretches.is_open() {
             self.go_on_untold(at);
         }
-        self.attention = self.view.watches() || self.stretches.is_open();
+        self.attention = self.time_due || self.stretches.is_open();
         true
     }
 
@@ -316,7 +338,9 @@ impl Unit {
         if self.stretches.arrive(at) {
             self.flush_q();
         }
-        self.synchronise();
+        if self.sync_due {
+            self.synchronise();
+        }
         if !self.is_on {
             self.flush();
             self.emit(&Packet::TraceOn);
@@ -325,7 +349,9 @@ impl Unit {
             self.told_context = None;
         }
         let is_spared = self.find(at);
-        self.tell_time();
+        if self.time_due {
+            self.tell_time();
+        }
         // The reference decoder asks its return stack again behind a Q element that starts where the stack said.
         if self.stretches.are_made() && !is_spared && self.stretches.starts() {
             self.flush();
@@ -343,6 +369,7 @@ impl Unit {
     }
 
     /// Gives readers a place to start, if it is time for that.
+    #[inline(never)]
     fn synchronise(&mut self) {
         if !core::mem::take(&mut self.sync_due) {
             return;
@@ -373,10 +400,11 @@ impl Unit {
     /// Tells where execution is and in which context, as far as that does not follow from what was told. True: the return
     /// stack spares the address.
     fn find(&mut self, at: Target) -> bool {
-        if self.stretches.is_open() && self.told_context != Some(self.context) {
+        let mut moved = self.told_context != Some(self.context);
+        if moved && self.stretches.is_open() {
             self.flush_q();
+            moved = self.told_context != Some(self.context);
         }
-        let moved = self.told_context != Some(self.context);
         if !self.needs_address {
             if moved {
                 self.flush();
@@ -452,6 +480,9 @@ impl Unit {
             self.sync_due |= is_late;
             self.time_due |= time_passed;
             self.attention = true;
+        }
+        if self.overflows.start() {
+            self.overflow();
         }
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Comes in: register values, then where the PE is. Goes out: whether a comparator matches there.
 
+use alloc::vec::Vec;
+
 use super::settings::Settings;
 use crate::Protocol;
 use crate::etm4::element::Target;
@@ -17,6 +19,8 @@ pub(super) struct Comparators {
     addresses: [AddressComparator; ADDRESSES],
     context_ids: [Identifier; CONTEXTS],
     vmids: [Identifier; CONTEXTS],
+    /// Where answers of address comparators may change, in order.
+    bounds: Vec<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -55,11 +59,20 @@ impl Comparators {
             let compared = bytes.fold(0, |mask, byte| mask | 0xff << (8 * byte));
             Identifier { value: settings.numbered(values, n), compared }
         };
+        let addresses = core::array::from_fn(address);
         Self {
-            addresses: core::array::from_fn(address),
+            bounds: bounds(&addresses),
+            addresses,
             context_ids: core::array::from_fn(|n| identifier("TRCCIDCVR", "TRCCIDCCTLR", n)),
             vmids: core::array::from_fn(|n| identifier("TRCVMIDCVR", "TRCVMIDCCTLR", n)),
         }
+    }
+
+    /// Addresses around this one where all address comparators have the same answers: the first, and how many.
+    pub(super) fn window(&self, address: u64) -> (u64, u64) {
+        let above = self.bounds.partition_point(|bound| *bound <= address);
+        let start = if above > 0 { self.bounds[above - 1] } else { 0 };
+        (start, self.bounds.get(above).unwrap_or(&u64::MAX) - start)
     }
 
     /// Does one of these address comparators match?
@@ -95,6 +108,14 @@ impl Comparators {
         let has_vmid = attributes & 1 << 3 == 0 || self.vmid(which, context);
         looks_at_instructions && has_context_id && has_vmid && !is_left_out(attributes, context)
     }
+}
+
+/// An address and a range of addresses begin and end at, and right behind, what the comparators hold.
+fn bounds(addresses: &[AddressComparator]) -> Vec<u64> {
+    let mut bounds: Vec<u64> = addresses.iter().flat_map(|one| [one.address, one.address.saturating_add(1)]).collect();
+    bounds.sort_unstable();
+    bounds.dedup();
+    bounds
 }
 
 /// Is the level left out by an address comparator?

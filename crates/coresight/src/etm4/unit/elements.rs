@@ -63,7 +63,9 @@ impl Unit {
         // A packet of its own commits: not every reader takes the commit count of a cycle count.
         self.commit_all();
         let above = self.cycles - u64::from(self.cycle_threshold);
+        let is_unknown = core::mem::take(&mut self.cycles_are_unknown);
         let count = match (above, self.config.commit_mode_1) {
+            (_, is_mode_1) if is_unknown => CycleCount::Format1 { commit: (!is_mode_1).then_some(0), cycles: None },
             (0..=3, true) => CycleCount::Format3 { commit: 0, cycles: above as u8 },
             (4..=15, true) => CycleCount::Format2 { near_maximum: false, commit: 0, cycles: above as u8 },
             (_, is_mode_1) => {

@@ -30,7 +30,14 @@ impl PendingAtoms {
         }
     }
 
+    #[inline]
     pub(super) fn flush(&mut self, out: &mut Vec<u8>) {
+        if self.count > 0 {
+            self.flush_all(out);
+        }
+    }
+
+    fn flush_all(&mut self, out: &mut Vec<u8>) {
         while self.count > 0 {
             out.push(self.packet());
         }

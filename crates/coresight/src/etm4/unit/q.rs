@@ -96,7 +96,14 @@ impl Stretches {
 
 impl Unit {
     /// Ends the open stretch behind its last complete block.
+    #[inline]
     pub(super) fn flush_q(&mut self) {
+        if self.stretches.is_open() {
+            self.end_stretch();
+        }
+    }
+
+    fn end_stretch(&mut self) {
         let Some(Stretch { complete, behind, .. }) = self.stretches.open.take() else { return };
         if complete == 0 {
             return;

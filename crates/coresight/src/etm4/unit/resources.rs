@@ -58,6 +58,11 @@ impl Resources {
         self.fired |= fires.fold(0, |bits, n| bits | 1 << n);
     }
 
+    /// Which single-shot comparators matched already.
+    pub(super) fn fired(&self) -> u32 {
+        self.fired
+    }
+
     /// Both of a pair, turned round if the first says so.
     fn pair(&self, pair: u32, at: Target, context: &Context) -> bool {
         let both = self.selector(2 * pair, at, context) && self.selector(2 * pair + 1, at, context);

@@ -22,6 +22,8 @@ pub struct Settings {
     pub guess_seed: Option<u64>,
     /// With TRCCONFIGR.QE other than zero: Q elements are made from this seed.
     pub q_seed: Option<u64>,
+    /// There is no room for the trace now and then, from this seed.
+    pub overflow_seed: Option<u64>,
 }
 
 /// Registers of a trace unit that just traces.
@@ -62,7 +64,9 @@ impl Settings {
     /// taken for ETMv4.
     pub fn new(protocol: Protocol) -> Self {
         let (registers, all) = (Registers::default(), Vec::new());
-        let mut settings = Self { protocol, registers, all, source_addresses: false, guess_seed: None, q_seed: None };
+        let (guess_seed, q_seed, overflow_seed) = (None, None, None);
+        let mut settings =
+            Self { protocol, registers, all, source_addresses: false, guess_seed, q_seed, overflow_seed };
         let own = if protocol == Protocol::Ete { ETE } else { ETM4 };
         USUAL.iter().chain(&own).for_each(|(name, value)| settings.keep((*name).into(), *value));
         settings

@@ -232,3 +232,34 @@ fn q_elements_count_what_they_stand_for() {
         }
     }
 }
+
+#[test]
+fn behind_an_overflow_the_trace_starts_anew() {
+    for protocol in [Protocol::Ete, Protocol::Etm4] {
+        let mut settings = Settings::new(protocol);
+        settings.set("TRCCONFIGR", 0x11);
+        settings.overflow_seed = Some(1);
+        let mut unit = Unit::new(&settings);
+        for _ in 0..2000 {
+            unit.cycles(5);
+            unit.instruction(&at(0x1000, Class::Direct));
+        }
+        unit.finish();
+        let texts = texts(&unit);
+        let starts: Vec<usize> = (0..texts.len()).filter(|at| texts[*at].starts_with("overflow")).collect();
+        let losses = unit.overflowed();
+        assert!(starts.len() > 1 && losses.overflows == starts.len() as u64, "{losses:?}: {starts:?}");
+        for (number, start) in starts.iter().enumerate() {
+            let behind = &texts[start + 1..starts.get(number + 1).copied().unwrap_or(texts.len())];
+            let starts_anew = ["alignment sync", "trace info", "trace on", "address"];
+            let is_new = behind.iter().zip(starts_anew).all(|(text, wanted)| text.starts_with(wanted));
+            assert!(behind.is_empty() || is_new, "{protocol:?}: {behind:?}");
+            let mut counts = behind.iter().filter(|text| text.starts_with("cycle"));
+            let is_unknown = counts.next().is_none_or(|text| text.contains("unknown"));
+            assert!(is_unknown && counts.all(|text| !text.contains("unknown")), "{protocol:?}: {behind:?}");
+        }
+        let told: usize =
+            texts.iter().filter(|text| text.starts_with("atom")).map(|text| text.matches('E').count()).sum();
+        assert_eq!(told as u64 + losses.instructions, 2000, "{texts:?}");
+    }
+}

@@ -1,4 +1,6 @@
 //! ViewInst: which instructions are traced; where branches are broadcast and Q elements may be; when events happen.
+//!
+//! Between two addresses that comparators look for, all instructions have the same answers: they are kept.
 
 use super::resources::Resources;
 use super::settings::Settings;
@@ -26,10 +28,30 @@ pub(super) struct View {
     /// Some instructions may be left out.
     filters: bool,
     watches: bool,
+    calm: Calm,
+}
+
+/// Addresses where every instruction sees the same, until something changes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Calm {
+    start: u64,
+    /// Bytes; none if nothing is known.
+    length: u64,
+    /// What there is to an instruction here.
+    seen: Seen,
+    /// Bytes where nothing has to be done: it is shown, and that is all.
+    shown: u64,
+}
+
+impl Calm {
+    fn new((start, length): (u64, u64), seen: Seen) -> Self {
+        let is_all = seen == Seen { is_shown: true, ..Seen::default() };
+        Self { start, length, seen, shown: if is_all { length } else { 0 } }
+    }
 }
 
 /// What there is to an instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Seen {
     /// It is traced.
     pub(super) is_shown: bool,
@@ -52,6 +74,8 @@ impl View {
         });
         // Who always wants to know the time needs no look at each instruction.
         let time = if settings.times_all() { 0 } else { settings.low("TRCTSCTLR") & 0xff };
+        let watches = filters || events != [0; 4] || time != 0;
+        let all = Calm::new((0, u64::MAX), Seen { is_shown: true, ..Seen::default() });
         Self {
             resources: Resources::new(settings),
             control,
@@ -64,18 +88,48 @@ impl View {
             holding: 0,
             is_started: control & 1 << 9 != 0,
             filters,
-            watches: filters || events != [0; 4] || time != 0,
+            watches,
+            calm: if watches { Calm::default() } else { all },
         }
     }
 
-    /// Does each instruction want a look?
-    #[inline]
-    pub(super) fn watches(&self) -> bool {
-        self.watches
+    /// Is an instruction here shown, and nothing else happens?
+    #[inline(always)]
+    pub(super) fn is_calm_at(&self, address: u64) -> bool {
+        address.wrapping_sub(self.calm.start) < self.calm.shown
     }
 
-    /// The PE gets to an instruction: what is there to it? To be asked of each once, in order.
+    /// Another context has other answers.
+    pub(super) fn forget(&mut self) {
+        if self.watches {
+            self.calm = Calm::default();
+        }
+    }
+
+    /// The PE gets to an instruction: what is there to it? To be asked of each in order, but for those that are calm.
+    #[inline(always)]
     pub(super) fn look(&mut self, at: Target, context: &Context) -> Seen {
+        let is_known = at.address.wrapping_sub(self.calm.start) < self.calm.length;
+        if is_known { self.calm.seen } else { self.look_and_keep(at, context) }
+    }
+
+    #[inline(never)]
+    fn look_and_keep(&mut self, at: Target, context: &Context) -> Seen {
+        let before = self.state();
+        let seen = self.look_closely(at, context);
+        // What changed nothing changes nothing if it happens again.
+        let stays = before == self.state();
+        let window = if stays { self.resources.comparators.window(at.address) } else { (0, 0) };
+        self.calm = Calm::new(window, seen);
+        seen
+    }
+
+    /// What an answer depends on, but for comparators.
+    fn state(&self) -> (bool, u8, u32) {
+        (self.is_started, self.holding, self.resources.fired())
+    }
+
+    fn look_closely(&mut self, at: Target, context: &Context) -> Seen {
         let is_shown = !self.filters || self.passes(at, context);
         let holding = self.holding(at, context);
         let events = holding & !self.holding;
@@ -139,5 +193,66 @@ impl View {
         let comparators = &self.resources.comparators;
         let (include, exclude) = (field(self.include_exclude, 0, 8), field(self.include_exclude, 16, 8));
         (include == 0 || comparators.range(include, at, context)) && !comparators.range(exclude, at, context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Protocol;
+    use crate::etm4::packet::SubIsa;
+    use crate::etm4::unit::guess::random;
+
+    /// Registers that look at addresses in many ways: filters, start and stop, events of all kinds, single shots.
+    fn settings(state: &mut u64) -> Settings {
+        let mut settings = Settings::new(Protocol::Ete);
+        let mut set = |name: &str, value: u64| assert!(settings.set(name, value), "{name}");
+        let mut pick = |values: &[u64]| values[random(state) as usize % values.len()];
+        for n in 0..6 {
+            set(&alloc::format!("TRCACVR{n}"), 0x1000 + 4 * pick(&[1, 2, 5, 6, 9, 14, 20]));
+            set(&alloc::format!("TRCACATR{n}"), pick(&[0, 0, 1 << 13, 1 << 2]));
+        }
+        set("TRCVICTLR", pick(&[1, 0x201, 0x202, 0x82, 0x20_0201]));
+        set("TRCVIIECTLR", pick(&[0, 1, 2, 0x1_0000, 0x4_0003]));
+        set("TRCVISSCTLR", pick(&[0, 0x2_0001, 0x10_0008]));
+        for n in 2..6 {
+            let group = pick(&[3, 4, 5, 6]);
+            set(&alloc::format!("TRCRSCTLR{n}"), group << 16 | pick(&[1, 2, 3, 7]) | pick(&[0, 1, 2, 3]) << 20);
+        }
+        set("TRCSSCCR0", pick(&[0x100_0001, 0x1_0000, 4]));
+        set("TRCSSCCR1", pick(&[0x102_0000, 0x2_0000, 8]));
+        set("TRCEVENTCTL0R", pick(&[0x0302_8105, 0x8204_0302]));
+        set("TRCEVENTCTL1R", pick(&[0, 5, 15]));
+        set("TRCTSCTLR", pick(&[0, 2, 0x81]));
+        settings
+    }
+
+    #[test]
+    fn what_is_kept_is_what_a_closer_look_would_find() {
+        let state = &mut 1;
+        let mut calm = 0;
+        for row in 0..300 {
+            let settings = settings(state);
+            let (mut view, mut fresh) = (View::new(&settings), View::new(&settings));
+            let (el, aarch64, security) = (0, true, Security::NonSecure);
+            let mut context = Context { el, aarch64, security, vmid: None, context_id: Some(0) };
+            let mut address = 0x1000;
+            for step in 0..300 {
+                let random = random(state);
+                address = if random.is_multiple_of(7) { 0x1000 + 4 * (random >> 8 & 31) } else { address + 4 };
+                if random >> 16 & 31 == 0 {
+                    context = Context { el: (random >> 24 & 1) as u8, context_id: Some(random as u32 & 1), ..context };
+                    view.forget();
+                }
+                let at = Target { address, isa: SubIsa::Is0 };
+                fresh.forget();
+                let expected = fresh.look(at, &context);
+                let is_calm = view.is_calm_at(address);
+                calm += u32::from(is_calm);
+                let found = if is_calm { Seen { is_shown: true, ..Seen::default() } } else { view.look(at, &context) };
+                assert_eq!(found, expected, "row {row}, step {step}, {address:#x}: {settings:?}");
+            }
+        }
+        assert!(calm > 5000, "{calm}");
     }
 }
