@@ -67,16 +67,25 @@ fn records() -> Vec<Seed> {
         bytes
     };
     let word = |word: u32| word.to_le_bytes();
-    let start: &[u8] = &[0x0d];
+    let words = |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|word| word.to_le_bytes()).collect() };
+    let rare = |what: u64, number: u64| 2 << 62 | what << 56 | number;
+    let access = |index: u64, is_write: bool, size: u64, address: u64| {
+        1 << 62 | index << 53 | u64::from(is_write) << 52 | size << 49 | address
+    };
+    let (start, end) = (rare(4, 0), rare(5, 0));
     let a64 = [
-        block(0, 0x40_0000, &[&word(0xf940_0020), &word(0xf900_0020), &word(0x54ff_ffc1)]),
+        block(0, 0x40_0000, &[&word(0xf940_0020), &word(0xa900_0020), &word(0x54ff_ffc1)]),
         block(1, 0x40_000c, &[&word(0xc805_7c41), &word(0xd400_0001)]),
         block(2, 0x40_0014, &[&word(0xd65f_03c0)]),
     ];
-    let call = joined(&[&[0x0b], &[64; 32], &[0x0c], &[1; 16]]);
-    let run =
-        joined(&[start, &[0x09, 0x31, 0, 0x10, 0xb1, 1, 0x08, 0x09, 0x19, 2, 0x31, 0, 0], &call, &[0x19, 2, 0x0e]]);
-    let fault = joined(&[start, &[0x0f, 1, 0, 0x09, 0x1a, 0x31, 0, 0x10, 0x0a, 1, 0, 0x19, 4, 0x0e]]);
+    let turn = |address: u64| {
+        [0, access(0, false, 3, address), access(1, true, 3, address + 8), access(1, true, 3, address + 16)]
+    };
+    let mut run = vec![start];
+    [0x1000, 0x2000, 0x2fe8, 0x2ff0, 0x3000].into_iter().for_each(|address| run.extend(turn(address)));
+    run.extend([1, access(0, true, 3, 0x1000), rare(2, 0), 64, 1, 2, 3, rare(3, 0), 64, 0, 2, 2, 2, 0, end]);
+    let tagged = [rare(9, 0x0a00), access(0, false, 3, 8)];
+    let fault = [&[start, rare(6, 1), 0], &tagged[..], &[rare(1, 1), 2, end]].concat();
     // BX LR of A32, BL of T32, and an instruction with a halfword too many before the end of a page.
     let arm = [
         block(0, 0x8000, &[&[0x1e, 0xff, 0x2f, 0xe1]]),
@@ -84,13 +93,13 @@ fn records() -> Vec<Seed> {
         block(2, 0x9ff8, &[&[0x70, 0x47, 0x00, 0xf0]]),
         block(3, 0x9004, &[&[0x70, 0x47]]),
     ];
-    let around = joined(&[start, &[0x09, 0x19, 2, 0x19, 4, 0x19, 3, 0x19, 2, 0x19, 3, 0x0e]]);
+    let around = [start, 0, 1, 3, 2, 3, 1, end];
     let riscv = [block(0, 0x1_0000, &[&word(0x0000_b503), &word(0x1005_a52f), &[0x82, 0x80]])];
-    let turns = joined(&[start, &[0x09, 0x31, 0, 8, 0x21, 1, 8, 0x09, 0x0e]]);
+    let turns = [start, 0, access(0, false, 3, 8), access(1, false, 2, 12), 0, access(0, false, 3, 8), 0, 0, end];
     vec![
-        ("a64", joined(&[&[0], &chunk(u32::MAX, &a64.concat()), &chunk(0, &run), &chunk(1, &fault)])),
-        ("arm", joined(&[&[1], &chunk(u32::MAX, &arm.concat()), &chunk(0, &around)])),
-        ("riscv", joined(&[&[2], &chunk(u32::MAX, &riscv.concat()), &chunk(0, &turns)])),
+        ("a64", joined(&[&[0], &chunk(u32::MAX, &a64.concat()), &chunk(0, &words(&run)), &chunk(1, &words(&fault))])),
+        ("arm", joined(&[&[1], &chunk(u32::MAX, &arm.concat()), &chunk(0, &words(&around))])),
+        ("riscv", joined(&[&[2], &chunk(u32::MAX, &riscv.concat()), &chunk(0, &words(&turns))])),
     ]
 }
 

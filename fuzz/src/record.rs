@@ -2,21 +2,21 @@
 //!
 //! Input: byte 0 chooses the machine. The rest is the stream behind its first lines.
 //!
-//! Held against it: every stream is steps, then an end or an error; how it comes in makes no difference; the places of a
-//! core's instructions rise one by one; no instruction has more bytes than four.
+//! Held against it: every stream is steps, then an end or an error; how it comes in makes no difference; in runs it is the
+//! same; the places of a core's instructions rise one by one; no instruction has more bytes than four.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 
-use unspool::record::{Machine, Stream};
-use unspool_model::{Event, Step, StepSource};
+use unspool::record::{Listener, Machine, Stream};
+use unspool_model::{Branch, Direction, Event, Instruction, Refused, Run, Step, StepSource, Stretch, StretchEnd};
 
 /// More steps than this are not taken: one byte may be a block of hundreds.
 const MOST: usize = 50_000;
 
 /// How a stream starts.
-const START: &[u8] = b"unspool record 1\nany\n";
+const START: &[u8] = b"unspool record 2\nany\n";
 
 /// Reads a stream at once and in drops.
 pub fn check(data: &[u8]) {
@@ -25,6 +25,10 @@ pub fn check(data: &[u8]) {
     let machine = machines[usize::from(choice & 3)];
     let whole = steps(START.chain(rest), machine);
     assert_eq!(steps(Drops(START).chain(Drops(rest)), machine), whole, "drops");
+    if whole.0.len() < MOST {
+        let told: Vec<Told> = whole.0.iter().map(told).collect();
+        assert_eq!(in_runs(START.chain(rest), machine), (told, whole.1.clone()), "runs");
+    }
     let mut counts: HashMap<u32, u64> = HashMap::new();
     for step in &whole.0 {
         if let Event::Instruction(instruction) = &step.event {
@@ -43,6 +47,75 @@ fn steps(input: impl Read, machine: Machine) -> (Vec<Step>, Option<String>) {
         if all.len() < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     (all, ended.err().map(|error| error.text))
+}
+
+/// What a step says: of an instruction its core, and accesses put together where they are side by side; else all of it.
+type Told = (u32, Option<Instruction>, Vec<(Direction, u64, u64)>, String);
+
+fn told(step: &Step) -> Told {
+    let instruction = step.event.instruction().copied();
+    let mut accesses: Vec<(Direction, u64, u64)> = Vec::new();
+    for access in step.accesses() {
+        match accesses.last_mut() {
+            Some((direction, at, size))
+                if *direction == access.direction
+                    && at.wrapping_add(*size) == access.address
+                    && *at >> 12 == access.address.wrapping_add(access.size - 1) >> 12 =>
+            {
+                *size += access.size;
+            }
+            _ => accesses.push((access.direction, access.address, access.size)),
+        }
+    }
+    let other = if instruction.is_some() { String::new() } else { format!("{step:?}") };
+    (step.core, instruction, accesses, other)
+}
+
+/// Takes what comes in runs as steps.
+#[derive(Default)]
+struct Heard(Vec<Told>);
+
+impl Listener for Heard {
+    fn step(&mut self, step: &Step) -> ControlFlow<()> {
+        self.0.push(told(step));
+        ControlFlow::Continue(())
+    }
+
+    fn takes_runs(&self) -> bool {
+        true
+    }
+
+    fn run(&mut self, core: u32, run: &Run<'_>) -> ControlFlow<(), Option<Refused>> {
+        assert_eq!(run.instructions, run.instructions_of(run.passes.len()));
+        let mut rest = run.addresses.iter().copied();
+        // Of each run that is long, the fourth pass is not taken.
+        for pass in run.passes.iter().take(3) {
+            let Stretch { instructions, accesses, end } = &run.stretches[pass.number()];
+            let accesses: Vec<_> = accesses.iter().map(|access| (access, rest.next().expect("an address"))).collect();
+            let target = match end {
+                StretchEnd::Behind => None,
+                StretchEnd::Direct(target) | StretchEnd::Conditional(target) => Some(*target),
+                StretchEnd::Indirect => rest.next(),
+            };
+            let branch = Branch { taken: pass.is_taken(), target: target.filter(|_| pass.is_taken()) };
+            for (index, instruction) in instructions.iter().enumerate() {
+                let is_branch = index + 1 == instructions.len() && *end != StretchEnd::Behind;
+                let instruction = Instruction { branch: is_branch.then_some(branch), ..*instruction };
+                let of_it = accesses.iter().filter(|(access, _)| usize::from(access.index) == index);
+                let of_it = of_it.map(|(access, address)| (access.direction, *address, access.size.into())).collect();
+                self.0.push((core, Some(instruction), of_it, String::new()));
+            }
+        }
+        let is_all = run.passes.len() <= 3;
+        let addresses = run.addresses.len() - rest.len();
+        ControlFlow::Continue((!is_all).then_some(Refused { passes: 3, addresses, is_final: addresses % 2 == 1 }))
+    }
+}
+
+fn in_runs(input: impl Read, machine: Machine) -> (Vec<Told>, Option<String>) {
+    let mut heard = Heard::default();
+    let ended = Stream::new(input, machine).tell(&mut heard);
+    (heard.0, ended.err().map(|error| error.text))
 }
 
 /// A reader that gives three bytes at a time.

@@ -34,7 +34,7 @@ pub(crate) const BLOCKS: u32 = u32::MAX;
 pub(crate) const LONGEST: usize = 5;
 
 /// Words of a chunk.
-const CAPACITY: usize = 1 << 14;
+const CAPACITY: usize = 1 << 15;
 
 const ACCESS: u64 = 1 << 62;
 const RARE: u64 = 2 << 62;

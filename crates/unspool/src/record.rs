@@ -246,6 +246,12 @@ impl<R: Read> Stream<R> {
     pub fn new(input: R, machine: Machine) -> Self {
         Self(Teller::new(Here::new(input), machine, None))
     }
+
+    /// Tells all that it did, at once where it is what it did before. Is called once, in place of
+    /// [`each`](StepSource::each).
+    pub fn tell(&mut self, listener: &mut dyn Listener) -> Result<(), SourceError> {
+        self.0.each(listener)
+    }
 }
 
 impl<R: Read> StepSource for Stream<R> {

@@ -17,7 +17,7 @@ const MAGIC: &[u8] = b"unspool record 2\n";
 const MOST: u32 = 1 << 28;
 
 /// So many chunks are read ahead, so that the emulator need not wait for who takes them.
-const AHEAD: usize = 32;
+const AHEAD: usize = 128;
 
 /// Where chunks come from.
 pub(super) trait Chunks {

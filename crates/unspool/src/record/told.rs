@@ -297,8 +297,9 @@ impl<C: Chunks> Teller<C> {
                 rest = rest.get(self.runs.words_of(rest.first().and_then(block_of).unwrap_or(0))..).unwrap_or_default();
             }
             let Some(id) = rest.first().and_then(block_of) else { break };
+            addresses += used + self.runs.addresses_of(passes + taken);
             passes += taken + 1;
-            addresses += used + self.tell_pass(thread, id, &mut rest, take)?;
+            self.tell_pass(thread, id, &mut rest, take)?;
             if is_final {
                 self.runs.give_up(id);
             }
@@ -307,15 +308,9 @@ impl<C: Chunks> Teller<C> {
         ControlFlow::Continue(passed)
     }
 
-    /// Tells one block of a run step by step; how many addresses of the run it has.
+    /// Tells one block of a run step by step.
     #[cold]
-    fn tell_pass(
-        &mut self,
-        thread: &mut Thread,
-        id: usize,
-        words: &mut &[Word],
-        take: Take<'_>,
-    ) -> ControlFlow<(), usize> {
+    fn tell_pass(&mut self, thread: &mut Thread, id: usize, words: &mut &[Word], take: Take<'_>) -> ControlFlow<()> {
         let (now, rest) = words.split_at_checked(self.runs.words_of(id)).unwrap_or((words, &[]));
         *words = rest;
         let mut now = now.get(1..).unwrap_or_default();
@@ -323,8 +318,7 @@ impl<C: Chunks> Teller<C> {
             thread.accesses.push(touch);
         }
         let next = self.first_of(rest, 0).ok();
-        self.tell(thread, id, next, take)?;
-        ControlFlow::Continue(self.runs.addresses_of(id))
+        self.tell(thread, id, next, take)
     }
 
     /// Tells the block that is held; execution goes on at `next`.

@@ -19,7 +19,7 @@ use super::repeats::Repeats;
 const RECORDS: usize = 1 << 17;
 
 /// So many jobs are on their way.
-const JOBS: usize = 8;
+const JOBS: usize = 32;
 
 /// Packs in another thread.
 pub(super) struct Apart {

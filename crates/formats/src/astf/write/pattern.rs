@@ -31,7 +31,7 @@ pub struct Patterns {
 pub(super) struct Pattern {
     /// Where in the trace it was written last, or [`NOWHERE`].
     pub(super) at: u64,
-    /// What is added to both halves of an Adler-32 without the addresses.
+    /// What is added to both halves of an Adler-32, with the addresses that were written last.
     pub(super) sum: u32,
     pub(super) weighted: u64,
     /// Bytes of its records.
@@ -56,10 +56,13 @@ struct Rest {
 /// A place for an address.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
-    /// Where it is in the bytes of the pattern.
-    pub(super) at: usize,
     /// The address that was written last.
     pub(super) address: u64,
+    /// Where it is in the bytes of the pattern.
+    at: u32,
+    /// The sum of its bytes, and the sum of each times its place.
+    sum: u16,
+    places: u16,
 }
 
 impl Patterns {
@@ -72,7 +75,7 @@ impl Patterns {
         }
         let (first, from) = (self.slots.len(), self.records.len());
         let slots = slots.iter().filter(|slot| **slot < records.len());
-        self.slots.extend(slots.map(|slot| Slot { at: size_of::<Bytes>() * slot + EA.start, address: 0 }));
+        self.slots.extend(slots.map(|slot| Slot::new(size_of::<Bytes>() * slot + EA.start)));
         self.records.extend_from_slice(records);
         let mut pattern = Pattern {
             length: size_of_val(records) as u32,
@@ -94,12 +97,12 @@ impl Patterns {
 
     /// The records of a pattern with these addresses, as many as it has slots.
     pub fn fill(&mut self, number: usize, addresses: &[u64]) -> &[Bytes] {
-        let Some(pattern) = self.patterns.get(number) else { return &[] };
+        let Some(pattern) = self.patterns.get_mut(number) else { return &[] };
         let Some(rest) = self.rest.get(number) else { return &[] };
         let records = self.records.get_mut(rest.records.clone()).unwrap_or_default();
         let slots = self.slots.get_mut(pattern.slots()).unwrap_or_default();
         for (slot, address) in slots.iter_mut().zip(addresses) {
-            slot.address = *address;
+            slot.set(*address, pattern);
             slot.put_in(records.as_flattened_mut());
         }
         records
@@ -138,7 +141,7 @@ impl Patterns {
     /// Which records of a pattern have an address.
     pub(super) fn slot_records(&self, number: usize) -> impl Iterator<Item = usize> {
         let slots = self.patterns.get(number).and_then(|pattern| self.slots.get(pattern.slots()));
-        slots.unwrap_or_default().iter().map(|slot| slot.at / size_of::<Bytes>())
+        slots.unwrap_or_default().iter().map(|slot| slot.at() / size_of::<Bytes>())
     }
 
     /// How a pattern is spelled out.
@@ -146,7 +149,7 @@ impl Patterns {
         let rest = self.rest.get_mut(number)?;
         if rest.spelling.is_none() {
             let slots = self.slots.get(self.patterns.get(number)?.slots())?;
-            let slots: Vec<usize> = slots.iter().map(|slot| slot.at).collect();
+            let slots: Vec<usize> = slots.iter().map(Slot::at).collect();
             let records = self.records.get(rest.records.clone())?;
             rest.spelling = Some(Box::new(Spelling::new(records.as_flattened(), &slots)));
         }
@@ -165,10 +168,60 @@ impl Pattern {
 }
 
 impl Slot {
+    /// One without an address.
+    fn new(at: usize) -> Self {
+        Self { address: 0, at: at as u32, sum: 0, places: 0 }
+    }
+
+    /// Where it is in the bytes of the pattern.
+    #[inline(always)]
+    pub(super) fn at(&self) -> usize {
+        self.at as usize
+    }
+
+    /// Has another address from now on, in this pattern.
+    #[inline(always)]
+    pub(super) fn set(&mut self, address: u64, pattern: &mut Pattern) {
+        let (sum, places) = byte_sums(address);
+        let more = i64::from(sum) - i64::from(self.sum);
+        let behind = i64::from(pattern.length - self.at);
+        let weighted = behind * more + i64::from(self.places) - i64::from(places);
+        pattern.sum = pattern.sum.wrapping_add_signed(more as i32);
+        pattern.weighted = pattern.weighted.wrapping_add_signed(weighted);
+        (self.address, self.sum, self.places) = (address, sum, places);
+    }
+
     /// Puts the address into these bytes.
     fn put_in(&self, bytes: &mut [u8]) {
-        if let Some(place) = bytes.get_mut(self.at..self.at + EA.len()) {
+        if let Some(place) = bytes.get_mut(self.at()..self.at() + EA.len()) {
             place.copy_from_slice(&self.address.to_le_bytes());
+        }
+    }
+}
+
+/// The sum of the bytes of a word, and the sum of each times its place.
+#[inline(always)]
+fn byte_sums(word: u64) -> (u16, u16) {
+    const LOW: u64 = 0x00ff_00ff_00ff_00ff;
+    const ONES: u64 = 0x0001_0001_0001_0001;
+    // Of pairs of bytes; the highest of four lanes becomes the sum of all, each times the number opposite to it.
+    let odd = word >> 8 & LOW;
+    let pairs = (word & LOW) + odd;
+    let all = |lanes: u64, weights: u64| (lanes.wrapping_mul(weights) >> 48) as u16;
+    (all(pairs, ONES), 2 * all(pairs, 0x0000_0001_0002_0003) + all(odd, ONES))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_bytes() {
+        for word in [0, 1, u64::MAX, 0x0123_4567_89ab_cdef, 0xff00_0000_0000_0000, 0x8000_0000] {
+            let bytes = word.to_le_bytes();
+            let sum = bytes.iter().map(|byte| u16::from(*byte)).sum();
+            let places = (0_u16..).zip(bytes).map(|(place, byte)| place * u16::from(byte)).sum();
+            assert_eq!(byte_sums(word), (sum, places), "{word:#x}");
         }
     }
 }

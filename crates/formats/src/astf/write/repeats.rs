@@ -13,8 +13,8 @@ use zlib_rs::adler32::adler32;
 
 use super::super::layout::Bytes;
 use super::super::record::RECORD_BYTES;
-use super::codes::{Bits, Pen, SHORTEST, records_code};
-use super::pattern::{Patterns, Slot};
+use super::codes::{Bits, Code, Pen, SHORTEST, records_code};
+use super::pattern::{Pattern, Patterns, Slot};
 
 /// How far back a reference reaches.
 const WINDOW: u64 = 1 << 15;
@@ -93,29 +93,33 @@ impl Repeats {
         let Self { bits, course: kept, .. } = self;
         let (mut course, mut passes, mut addresses) = (*kept, *all, *all_addresses);
         bits.write(|mut pen| {
+            let mut open = Open::default();
             while let Some((pass, later)) = passes.split_first() {
                 let number = pass.index();
                 let Some(pattern) = patterns.patterns.get_mut(number) else { break };
                 let length = pattern.length as usize;
                 let slots = patterns.slots.get_mut(pattern.slots()).unwrap_or_default();
                 let Some((now, behind)) = addresses.split_at_checked(slots.len()) else { break };
-                if length == 0 || !pen.has_room(length) {
+                if length == 0 || !pen.has_room(open.length + length) {
                     break;
                 }
                 let distance = course.position.wrapping_sub(std::mem::replace(&mut pattern.at, course.position));
-                let mut sums = (u64::from(pattern.sum), pattern.weighted);
+                if distance != open.distance || distance > WINDOW {
+                    open.close(&mut pen);
+                    open.distance = distance;
+                }
                 if distance <= WINDOW {
-                    pen = refer(pen, &mut sums, length, distance as usize, slots.iter_mut().zip(now));
+                    refer(&mut pen, &mut open, pattern, slots.iter_mut().zip(now));
                 } else {
-                    for (slot, address) in slots.iter_mut().zip(now) {
-                        add(&mut sums, *address, length - slot.at);
-                        slot.address = *address;
-                    }
+                    slots.iter_mut().zip(now).for_each(|(slot, address)| slot.set(*address, pattern));
+                }
+                course.pass(pattern);
+                if distance > WINDOW {
                     pen = spell(pen, patterns, number, now);
                 }
-                course.pass(length, sums);
                 (passes, addresses) = (later, behind);
             }
+            open.close(&mut pen);
             pen
         });
         (*kept, *all, *all_addresses) = (course, passes, addresses);
@@ -179,12 +183,13 @@ impl Course {
         self.sums = (self.sums.0 % ADLER, self.sums.1 % ADLER);
     }
 
-    /// So many bytes were put, which add this to the Adler-32.
+    /// The bytes of this pattern come next.
     #[inline(always)]
-    fn pass(&mut self, length: usize, sums: (u64, u64)) {
+    fn pass(&mut self, pattern: &Pattern) {
         let (first, second) = self.sums;
-        self.sums = (first + sums.0, second + length as u64 * first + sums.1);
-        self.position += length as u64;
+        let length = u64::from(pattern.length);
+        self.sums = (first + u64::from(pattern.sum), second + length * first + pattern.weighted);
+        self.position += length;
         // A pattern has fewer than 2^16 bytes.
         if (self.sums.0 >> 40 | self.sums.1 >> 60) != 0 {
             self.reduce();
@@ -192,30 +197,51 @@ impl Course {
     }
 }
 
+/// A reference that may go on with the next pattern: if that was behind this one before, too.
+#[derive(Default)]
+struct Open {
+    /// Bytes.
+    length: usize,
+    distance: u64,
+}
+
+impl Open {
+    /// Puts it, if there is one.
+    #[inline(always)]
+    fn close(&mut self, pen: &mut Pen<'_>) {
+        if self.length > 0 {
+            pen.refer(self.length, self.code());
+            self.length = 0;
+        }
+    }
+
+    #[inline(always)]
+    fn code(&self) -> Code {
+        records_code(self.distance as usize / RECORD_BYTES)
+    }
+}
+
 /// A pattern, by what it was when it came last.
 #[inline(always)]
-fn refer<'b, 's>(
-    mut pen: Pen<'b>,
-    sums: &mut (u64, u64),
-    length: usize,
-    distance: usize,
+fn refer<'s>(
+    pen: &mut Pen<'_>,
+    open: &mut Open,
+    pattern: &mut Pattern,
     slots: impl Iterator<Item = (&'s mut Slot, &'s u64)>,
-) -> Pen<'b> {
-    let distance = records_code(distance / RECORD_BYTES);
-    let mut done = 0;
+) {
+    // Bytes of the pattern that were put, less those of the reference before.
+    let mut done = open.length.wrapping_neg();
     for (slot, address) in slots {
-        add(sums, *address, length - slot.at);
         let differs = slot.address ^ address;
         if differs == 0 {
             continue;
         }
         let changed = 8 - differs.leading_zeros() / 8;
-        pen.refer_and_put(slot.at - done, distance, *address, changed);
-        slot.address = *address;
-        done = slot.at + changed as usize;
+        pen.refer_and_put(slot.at().wrapping_sub(done), open.code(), *address, changed);
+        slot.set(*address, pattern);
+        done = slot.at() + changed as usize;
     }
-    pen.refer(length - done, distance);
-    pen
+    open.length = (pattern.length as usize).wrapping_sub(done);
 }
 
 /// A pattern that was not there for long.
@@ -224,26 +250,6 @@ fn spell<'b>(pen: Pen<'b>, patterns: &mut Patterns, number: usize, addresses: &[
         Some(spelling) => spelling.put(pen, addresses),
         None => pen,
     }
-}
-
-/// Adds a word that has `behind` bytes from its start to the end.
-#[inline(always)]
-fn add(sums: &mut (u64, u64), word: u64, behind: usize) {
-    let (bytes, places) = byte_sums(word);
-    sums.0 += bytes;
-    sums.1 += behind as u64 * bytes - places;
-}
-
-/// The sum of the bytes of a word, and the sum of each times its place.
-#[inline(always)]
-fn byte_sums(word: u64) -> (u64, u64) {
-    const LOW: u64 = 0x00ff_00ff_00ff_00ff;
-    const ONES: u64 = 0x0001_0001_0001_0001;
-    // Of pairs of bytes; the highest of four lanes becomes the sum of all, each times the number opposite to it.
-    let odd = word >> 8 & LOW;
-    let pairs = (word & LOW) + odd;
-    let all = |lanes: u64, weights: u64| lanes.wrapping_mul(weights) >> 48;
-    (all(pairs, ONES), 2 * all(pairs, 0x0000_0001_0002_0003) + all(odd, ONES))
 }
 
 #[cfg(test)]
@@ -312,16 +318,6 @@ mod tests {
             repeats.patterns(&mut packed, &mut known, &passes, &all)?;
             repeats.finish(&mut packed)?;
             prop_assert_eq!(inflated(&packed), expected);
-        }
-    }
-
-    #[test]
-    fn sums_of_bytes() {
-        for word in [0, 1, u64::MAX, 0x0123_4567_89ab_cdef, 0xff00_0000_0000_0000, 0x8000_0000] {
-            let bytes = word.to_le_bytes();
-            let sum = bytes.iter().map(|byte| u64::from(*byte)).sum();
-            let places = (0_u64..).zip(bytes).map(|(place, byte)| place * u64::from(byte)).sum();
-            assert_eq!(byte_sums(word), (sum, places), "{word:#x}");
         }
     }
 

@@ -131,11 +131,10 @@ impl Runs {
         self.known.get(id).map_or(1, |known| 1 + usize::from(known.count))
     }
 
-    /// The addresses that a pass of this block has in a run.
-    pub(super) fn addresses_of(&self, id: usize) -> usize {
-        let Some(known) = self.known.get(id) else { return 0 };
-        let accesses = self.stretches.get(known.stretch as usize).map_or(0, |stretch| stretch.accesses.len());
-        accesses + usize::from(known.is_indirect)
+    /// How many addresses a pass of the run has.
+    pub(super) fn addresses_of(&self, pass: usize) -> usize {
+        let stretch = self.passes.get(pass).and_then(|pass| self.stretches.get(pass.number()));
+        stretch.map_or(0, |stretch| stretch.accesses.len() + usize::from(stretch.end == StretchEnd::Indirect))
     }
 
     /// Instructions of the run.
@@ -168,7 +167,8 @@ impl Runs {
             let end = at + 1 + usize::from(this.count);
             let Some(next) = block_at(end) else { break };
             let is_taken = next.start != this.behind;
-            let is_there = next.start == this.target || this.is_indirect || !is_taken;
+            // Not one by one: which way it went is anyone's guess.
+            let is_there = (next.start == this.target) | this.is_indirect | !is_taken;
             let so_far = instructions + u64::from(this.instructions);
             let touches = words.get(at + 1..end).unwrap_or_default();
             let used = touch(this, pieces, touches, addresses, count);
