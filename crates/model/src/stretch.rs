@@ -8,7 +8,7 @@ use crate::{Direction, Instruction};
 pub struct Stretch {
     /// They follow each other in memory.
     pub instructions: Vec<Instruction>,
-    /// All that they access, in order.
+    /// All that they access, in order: at most one access of an instruction.
     pub accesses: Vec<StretchAccess>,
     /// What the last of them is.
     pub end: StretchEnd,

@@ -43,7 +43,7 @@ struct Known {
     is_indirect: bool,
 }
 
-/// Where no instruction is.
+/// Where no instruction is: a block that starts there was not told, or is not what it should be.
 const NOWHERE: u64 = 1;
 
 /// The stretch of a block that was not executed from its start to its end, and of one that is never told at once.
@@ -165,7 +165,7 @@ impl Runs {
         let mut block = block_at(at);
         while let Some(this) = block.filter(|block| block.stretch < NEVER) {
             let end = at + 1 + usize::from(this.count);
-            let Some(next) = block_at(end) else { break };
+            let Some(next) = block_at(end).filter(|next| next.start != NOWHERE) else { break };
             let is_taken = next.start != this.behind;
             // Not one by one: which way it went is anyone's guess.
             let is_there = (next.start == this.target) | this.is_indirect | !is_taken;
@@ -233,7 +233,7 @@ fn end(block: &Block) -> Option<StretchEnd> {
     }
 }
 
-/// Accesses as they were, and the pieces that they are told in.
+/// Accesses as they were, one of an instruction, and the pieces that they are told in.
 fn pieces(touches: &[Touch]) -> Option<(Vec<StretchAccess>, Vec<Piece>)> {
     let (mut accesses, mut pieces): (Vec<StretchAccess>, Vec<Piece>) = (Vec::new(), Vec::new());
     let mut before: Option<&Touch> = None;
@@ -246,6 +246,9 @@ fn pieces(touches: &[Touch]) -> Option<(Vec<StretchAccess>, Vec<Piece>)> {
             let is_next = touch.address == before.address.wrapping_add(before.size.into());
             is_next && (touch.index, touch.is_write) == (before.index, before.is_write)
         });
+        if !is_more && before.is_some_and(|before| before.index == touch.index) {
+            return None;
+        }
         match (accesses.last_mut().filter(|_| is_more), before) {
             (Some(access), Some(before)) => {
                 access.size = access.size.checked_add(touch.size)?;
