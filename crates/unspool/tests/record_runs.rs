@@ -308,7 +308,7 @@ proptest! {
 #[test]
 fn a_loop_comes_in_runs() {
     let codes: Vec<Code> = (0..BLOCKS).map(|at| (vec![1, 3, 0], End::Conditional(at / 2))).collect();
-    let turn = |at: u64| Turn { is_taken: at % 3 != 0, to: 0, address: 0x7000 + 16 * at, what: What::Usual };
+    let turn = |at: u64| Turn { is_taken: !at.is_multiple_of(3), to: 0, address: 0x7000 + 16 * at, what: What::Usual };
     let turns: Vec<Turn> = (0..500).map(turn).collect();
     let heard = heard(&stream(&codes, &turns), true, None);
     assert_eq!(heard.instructions, 2000);
