@@ -19,6 +19,11 @@ use super::pattern::{Pattern, Patterns, Slot};
 /// How far back a reference reaches.
 const WINDOW: u64 = 1 << 15;
 
+/// A reference of more bytes does not go on. With the longest pattern that there is room for beside it, 23,424 bytes, it has
+/// less than `LONGEST_OPEN`.
+const LONG: usize = 1 << 13;
+const LONGEST_OPEN: usize = 34 << 10;
+
 /// Halves of an Adler-32 are counted modulo this.
 const ADLER: u64 = 65_521;
 
@@ -26,6 +31,7 @@ const ADLER: u64 = 65_521;
 pub(super) struct Repeats {
     bits: Bits,
     course: Course,
+    open: Open,
     /// The record before, if it was none of a pattern.
     last: Option<Bytes>,
 }
@@ -48,7 +54,7 @@ impl Repeats {
             pen.start();
             pen
         });
-        Self { bits, course: Course { sums: (1, 0), position: 0 }, last: None }
+        Self { bits, course: Course { sums: (1, 0), position: 0 }, open: Open::default(), last: None }
     }
 
     /// Takes records that are in no pattern.
@@ -71,7 +77,7 @@ impl Repeats {
         let (mut passes, mut addresses) = (passes, addresses);
         while let Some(number) = passes.first().map(|pass| pass.index()) {
             let Some(length) = patterns.patterns.get(number).map(|pattern| pattern.length as usize) else { break };
-            if !Bits::may_have_room(length) {
+            if !Bits::may_have_room(length + LONGEST_OPEN) {
                 let (now, rest) = addresses.split_at_checked(patterns.slots(number)).unwrap_or_default();
                 self.write(output, patterns.fill(number, now))?;
                 (passes, addresses) = (passes.get(1..).unwrap_or_default(), rest);
@@ -90,10 +96,9 @@ impl Repeats {
 
     /// Puts patterns for as long as there is room.
     fn put_patterns(&mut self, patterns: &mut Patterns, all: &mut &[Pass], all_addresses: &mut &[u64]) {
-        let Self { bits, course: kept, .. } = self;
-        let (mut course, mut passes, mut addresses) = (*kept, *all, *all_addresses);
+        let Self { bits, course: kept, open: kept_open, .. } = self;
+        let (mut course, mut open, mut passes, mut addresses) = (*kept, *kept_open, *all, *all_addresses);
         bits.write(|mut pen| {
-            let mut open = Open::default();
             while let Some((pass, later)) = passes.split_first() {
                 let number = pass.index();
                 let Some(pattern) = patterns.patterns.get_mut(number) else { break };
@@ -104,7 +109,7 @@ impl Repeats {
                     break;
                 }
                 let distance = course.position.wrapping_sub(std::mem::replace(&mut pattern.at, course.position));
-                if distance != open.distance || distance > WINDOW {
+                if distance != open.distance || distance > WINDOW || open.length > LONG {
                     open.close(&mut pen);
                     open.distance = distance;
                 }
@@ -119,10 +124,9 @@ impl Repeats {
                 }
                 (passes, addresses) = (later, behind);
             }
-            open.close(&mut pen);
             pen
         });
-        (*kept, *all, *all_addresses) = (course, passes, addresses);
+        (*kept, *kept_open, *all, *all_addresses) = (course, open, passes, addresses);
     }
 
     /// Writes what is complete.
@@ -133,7 +137,9 @@ impl Repeats {
     /// Ends the stream.
     pub(super) fn finish(mut self, output: &mut impl Write) -> io::Result<()> {
         self.make_room(RECORD_BYTES, output)?;
+        let mut open = self.open;
         self.bits.write(|mut pen| {
+            open.close(&mut pen);
             pen.end();
             pen
         });
@@ -144,14 +150,16 @@ impl Repeats {
 
     #[inline]
     fn make_room(&mut self, bytes: usize, output: &mut impl Write) -> io::Result<()> {
-        if self.bits.has_room(bytes) { Ok(()) } else { self.bits.give(output) }
+        if self.bits.has_room(bytes + self.open.length) { Ok(()) } else { self.bits.give(output) }
     }
 
     /// A record, by what differs from the one before.
     fn record(&mut self, record: &Bytes) {
         let before = self.last.replace(*record);
         let distance = records_code(1);
-        self.bits.write(|mut pen| {
+        let Self { bits, open, .. } = self;
+        bits.write(|mut pen| {
+            open.close(&mut pen);
             let mut at = 0;
             while let Some(byte) = record.get(at) {
                 let before = before.iter().flatten().skip(at);
@@ -197,8 +205,9 @@ impl Course {
     }
 }
 
-/// A reference that may go on with the next pattern: if that was behind this one before, too.
-#[derive(Default)]
+/// A reference that may go on with the next pattern: if that was behind this one before, too. It stays open whenever bytes
+/// are written, so that they are the same bytes however many are written at a time.
+#[derive(Clone, Copy, Default)]
 struct Open {
     /// Bytes.
     length: usize,
