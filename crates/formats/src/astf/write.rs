@@ -15,10 +15,9 @@ mod zlib;
 use std::io::{self, Write};
 
 use liblzma::stream::{Action, Check, MtStreamBuilder, Status, Stream};
-use unspool_model::Pass;
 
 use self::apart::Apart;
-pub use self::pattern::Patterns;
+pub use self::pattern::{Passes, Patterns};
 use self::repeats::Repeats;
 use self::zlib::Zlib;
 use super::layout::Bytes;
@@ -91,18 +90,12 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Writes the records of passes, one behind the other, with these addresses filled in: so many records.
-    pub fn patterns(
-        &mut self,
-        patterns: &mut Patterns,
-        passes: &[Pass],
-        addresses: &[u64],
-        records: u64,
-    ) -> io::Result<()> {
+    /// Writes the records of passes, one behind the other.
+    pub fn patterns(&mut self, patterns: &mut Patterns, passes: Passes<'_>) -> io::Result<()> {
         match &mut self.pack {
-            Pack::Repeats(repeats) => repeats.patterns(&mut self.output, patterns, passes, addresses),
-            Pack::Apart(apart) => apart.patterns(&mut self.output, patterns, passes, addresses, records),
-            Pack::Raw | Pack::Xz(_) | Pack::Zlib(_) => patterns.each(passes, addresses, |records| self.write(records)),
+            Pack::Repeats(repeats) => repeats.patterns(&mut self.output, patterns, passes),
+            Pack::Apart(apart) => apart.patterns(&mut self.output, patterns, passes),
+            Pack::Raw | Pack::Xz(_) | Pack::Zlib(_) => patterns.each(passes, |records| self.write(records)),
         }
     }
 

@@ -8,6 +8,8 @@
 //! Specification: Arm Architectural Structured Trace Format, "Trace levels" and "Trace format".
 
 mod error;
+mod patterns;
+mod sink;
 mod step;
 
 use std::io::{self, Write};
@@ -16,6 +18,7 @@ use std::slice;
 use unspool_isa::{Isa, Kind, facts};
 
 pub use self::error::BuildError;
+pub use self::sink::RecordSink;
 pub use self::step::{Call, CallKind, Effect, Exception, Process, Redirection, State, Step};
 use super::access::{Access, Extent};
 use super::check::{Checker, Finding, Severity};
@@ -25,70 +28,13 @@ use super::record::{
     Trap, trap_type, xattr_mode,
 };
 use super::sanitize::Regime;
-use super::write::{Patterns, WriteOptions, Writer};
-use unspool_model::Pass;
+use super::write::{WriteOptions, Writer};
 
 /// The largest exception class.
 const MOST_CLASS: u8 = 0x3f;
 
 /// Bytes that one access of a record can have.
 const MOST_BYTES: u16 = 256;
-
-/// Takes records.
-pub trait RecordSink {
-    /// Takes these records, in order.
-    fn take(&mut self, records: &[Bytes]) -> io::Result<()>;
-
-    /// Takes the records of passes, so many, with these addresses filled in.
-    fn take_patterns(
-        &mut self,
-        patterns: &mut Patterns,
-        passes: &[Pass],
-        addresses: &[u64],
-        _records: u64,
-    ) -> io::Result<()> {
-        patterns.each(passes, addresses, |records| self.take(records))
-    }
-}
-
-impl RecordSink for Vec<Bytes> {
-    fn take(&mut self, records: &[Bytes]) -> io::Result<()> {
-        self.extend_from_slice(records);
-        Ok(())
-    }
-}
-
-impl<W: Write> RecordSink for Writer<W> {
-    fn take(&mut self, records: &[Bytes]) -> io::Result<()> {
-        self.write(records)
-    }
-
-    fn take_patterns(
-        &mut self,
-        patterns: &mut Patterns,
-        passes: &[Pass],
-        addresses: &[u64],
-        records: u64,
-    ) -> io::Result<()> {
-        self.patterns(patterns, passes, addresses, records)
-    }
-}
-
-impl<S: RecordSink + ?Sized> RecordSink for &mut S {
-    fn take(&mut self, records: &[Bytes]) -> io::Result<()> {
-        (**self).take(records)
-    }
-
-    fn take_patterns(
-        &mut self,
-        patterns: &mut Patterns,
-        passes: &[Pass],
-        addresses: &[u64],
-        records: u64,
-    ) -> io::Result<()> {
-        (**self).take_patterns(patterns, passes, addresses, records)
-    }
-}
 
 /// How far the trace has come.
 #[derive(Debug, Clone, Copy, Default)]
@@ -333,36 +279,6 @@ impl<S: RecordSink> Builder<S> {
         }
         self.course.next = if self.level == Level::Basic && self.course.left { None } else { Some(next) };
         self.write(before)
-    }
-
-    /// Where instructions that break no rule go on, if [patterns](Self::patterns) of them may be written there.
-    pub(super) fn goes_on(&self) -> Option<u64> {
-        let is_supported = self.course.state.is_some_and(|state| !state.unsupported);
-        let is_here = !self.course.left && self.regime.is_none();
-        self.course.next.filter(|pc| is_supported && is_here && self.checker.leads_to(*pc))
-    }
-
-    /// Does this record of an instruction break no rule wherever it may stand?
-    pub(super) fn is_certain(&mut self, record: &Bytes) -> bool {
-        self.checker.is_certain(record)
-    }
-
-    /// Writes instructions that follow each other and break no rule. Behind them [`passed`](Self::passed) has to be
-    /// called.
-    pub(super) fn patterns(
-        &mut self,
-        patterns: &mut Patterns,
-        passes: &[Pass],
-        addresses: &[u64],
-        records: u64,
-    ) -> io::Result<()> {
-        self.sink.take_patterns(patterns, passes, addresses, records)
-    }
-
-    /// So many instructions of patterns were written; behind the last execution goes on at `next`.
-    pub(super) fn passed(&mut self, count: u64, last: &Bytes, next: u64) {
-        self.course.next = Some(next);
-        self.checker.pass(count, last, next);
     }
 
     /// Nearly all instructions do what they always do, are told by one record, and break no rule.

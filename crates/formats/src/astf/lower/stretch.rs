@@ -10,7 +10,7 @@ use unspool_model::{Direction, Instruction, Isa, Pass, Refused, Run, SinkError, 
 use super::super::build::{Builder, RecordSink};
 use super::super::layout::Bytes;
 use super::super::record;
-use super::super::write::Patterns;
+use super::super::write::{Passes, Patterns};
 use super::Lowerer;
 use super::state::Due;
 use super::word::{Flow, Word, Words};
@@ -59,7 +59,7 @@ impl<S: RecordSink> Lowerer<S> {
         let (Some(now), Some(filled)) = (now, filled) else { return Ok(None) };
         let is_all = passes == run.passes.len();
         let records = if is_all { run.instructions } else { run.instructions_of(passes) };
-        self.builder.patterns(&mut self.forms.patterns, now, filled, records)?;
+        self.builder.patterns(&mut self.forms.patterns, Passes { passes: now, addresses: filled, records })?;
         if let Some((last, next)) = self.forms.end(run.stretches, now, filled) {
             self.builder.passed(records, last, next);
             self.go_on();

@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use unspool_model::Pass;
 
 use super::super::layout::Bytes;
-use super::pattern::Patterns;
+use super::pattern::{Passes, Patterns, no_pattern};
 use super::repeats::Repeats;
 
 /// A job has no more records than this, or one pattern.
@@ -47,6 +47,7 @@ struct Job {
     /// How many records become of it.
     count: usize,
     packed: Vec<u8>,
+    failed: Option<io::Error>,
 }
 
 /// A part of a job: so many records, slots, passes and addresses of it.
@@ -77,14 +78,12 @@ impl Apart {
         Ok(())
     }
 
-    /// Takes the patterns of passes, and their addresses, with so many records.
+    /// Takes the patterns of passes.
     pub(super) fn patterns(
         &mut self,
         output: &mut impl Write,
         patterns: &Patterns,
-        mut passes: &[Pass],
-        mut addresses: &[u64],
-        records: u64,
+        Passes { mut passes, mut addresses, records }: Passes<'_>,
     ) -> io::Result<()> {
         self.tell(patterns);
         if records <= RECORDS as u64 {
@@ -98,7 +97,7 @@ impl Apart {
                 count += 1;
             }
             let (now, later) = passes.split_at_checked(count).unwrap_or_default();
-            let (filled, behind) = addresses.split_at_checked(slots).unwrap_or_default();
+            let (filled, behind) = addresses.split_at_checked(slots).ok_or_else(no_pattern)?;
             self.pass(output, now, filled, records)?;
             (passes, addresses) = (later, behind);
         }
@@ -144,6 +143,9 @@ impl Apart {
     fn take(&mut self, output: &mut impl Write) -> io::Result<()> {
         let mut job = self.take.recv().map_err(|_| gone())?;
         self.in_flight -= 1;
+        if let Some(error) = job.failed.take() {
+            return Err(error);
+        }
         output.write_all(&job.packed)?;
         job.clear();
         self.spare.push(job);
@@ -190,8 +192,7 @@ impl Packer {
     /// Packs jobs until there are no more.
     fn work(mut self, jobs: &Receiver<Job>, done: &SyncSender<Job>) -> Self {
         while let Ok(mut job) = jobs.recv() {
-            // Writing into memory does not fail.
-            let _ = self.pack(&mut job);
+            job.failed = self.pack(&mut job).err();
             if done.send(job).is_err() {
                 break;
             }
@@ -210,8 +211,8 @@ impl Packer {
                     self.patterns.set(number, take(&mut records, count), take(&mut slots, places));
                 }
                 Part::Passes { passes: count, addresses: places } => {
-                    let (now, filled) = (take(&mut passes, count), take(&mut addresses, places));
-                    self.repeats.patterns(packed, &mut self.patterns, now, filled)?;
+                    let (passes, addresses) = (take(&mut passes, count), take(&mut addresses, places));
+                    self.repeats.patterns(packed, &mut self.patterns, Passes { passes, addresses, records: 0 })?;
                 }
             }
         }
@@ -246,14 +247,15 @@ mod tests {
         let slots: usize = passes.iter().map(|pass| patterns.slots(pass.index())).sum();
         let records: usize = passes.iter().map(|pass| patterns.records(pass.index()).len()).sum();
         let addresses: Vec<u64> = (0..slots as u64).map(|at| 0x7f00_0000 + at * at).collect();
+        let all = Passes { passes: &passes, addresses: &addresses, records: records as u64 };
         let (mut here, mut there) = (Vec::new(), Vec::new());
         let mut repeats = Repeats::new();
         let mut apart = Apart::new().expect("a thread");
         for _ in 0..2 {
             repeats.write(&mut here, &[record(9)]).expect("memory");
-            repeats.patterns(&mut here, &mut own, &passes, &addresses).expect("memory");
+            repeats.patterns(&mut here, &mut own, all).expect("memory");
             apart.write(&mut there, &[record(9)]).expect("memory");
-            apart.patterns(&mut there, &patterns, &passes, &addresses, records as u64).expect("memory");
+            apart.patterns(&mut there, &patterns, all).expect("memory");
         }
         repeats.finish(&mut here).expect("memory");
         apart.finish(&mut there).expect("memory");

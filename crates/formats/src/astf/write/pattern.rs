@@ -26,6 +26,17 @@ pub struct Patterns {
     numbers: Vec<usize>,
 }
 
+/// Passes that are written one behind the other.
+#[derive(Debug, Clone, Copy)]
+pub struct Passes<'p> {
+    /// Each has a pattern.
+    pub passes: &'p [Pass],
+    /// What is filled in, of one behind the other.
+    pub addresses: &'p [u64],
+    /// How many records they become.
+    pub records: u64,
+}
+
 /// One of them; without bytes there is none.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pattern {
@@ -39,6 +50,11 @@ pub(super) struct Pattern {
     /// Its slots among all slots.
     first: u32,
     count: u32,
+}
+
+/// Nothing is left out silently.
+pub(super) fn no_pattern() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "a pass has no pattern, or not all addresses")
 }
 
 /// Far from everywhere.
@@ -108,16 +124,15 @@ impl Patterns {
         records
     }
 
-    /// The records of each of these patterns, with these addresses filled in.
-    pub fn each(
-        &mut self,
-        passes: &[Pass],
-        mut addresses: &[u64],
-        mut take: impl FnMut(&[Bytes]) -> io::Result<()>,
-    ) -> io::Result<()> {
-        for pass in passes {
-            let (now, rest) = addresses.split_at_checked(self.slots(pass.index())).unwrap_or_default();
-            take(self.fill(pass.index(), now))?;
+    /// The records of each of these passes.
+    pub fn each(&mut self, all: Passes<'_>, mut take: impl FnMut(&[Bytes]) -> io::Result<()>) -> io::Result<()> {
+        let mut addresses = all.addresses;
+        for pass in all.passes {
+            let (now, rest) = addresses.split_at_checked(self.slots(pass.index())).ok_or_else(no_pattern)?;
+            match self.fill(pass.index(), now) {
+                [] => return Err(no_pattern()),
+                records => take(records)?,
+            }
             addresses = rest;
         }
         Ok(())

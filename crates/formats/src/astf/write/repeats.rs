@@ -14,7 +14,7 @@ use zlib_rs::adler32::adler32;
 use super::super::layout::Bytes;
 use super::super::record::RECORD_BYTES;
 use super::codes::{Bits, Code, Pen, SHORTEST, records_code};
-use super::pattern::{Pattern, Patterns, Slot};
+use super::pattern::{Passes, Pattern, Patterns, Slot, no_pattern};
 
 /// How far back a reference reaches.
 const WINDOW: u64 = 1 << 15;
@@ -66,19 +66,17 @@ impl Repeats {
         Ok(())
     }
 
-    /// Takes the patterns of passes, and their addresses. It ends before one that there is no pattern or no address for.
+    /// Takes the patterns of passes.
     pub(super) fn patterns(
         &mut self,
         output: &mut impl Write,
         patterns: &mut Patterns,
-        passes: &[Pass],
-        addresses: &[u64],
+        Passes { mut passes, mut addresses, .. }: Passes<'_>,
     ) -> io::Result<()> {
-        let (mut passes, mut addresses) = (passes, addresses);
         while let Some(number) = passes.first().map(|pass| pass.index()) {
-            let Some(length) = patterns.patterns.get(number).map(|pattern| pattern.length as usize) else { break };
+            let length = patterns.patterns.get(number).map(|pattern| pattern.length as usize).ok_or_else(no_pattern)?;
             if !Bits::may_have_room(length + LONGEST_OPEN) {
-                let (now, rest) = addresses.split_at_checked(patterns.slots(number)).unwrap_or_default();
+                let (now, rest) = addresses.split_at_checked(patterns.slots(number)).ok_or_else(no_pattern)?;
                 self.write(output, patterns.fill(number, now))?;
                 (passes, addresses) = (passes.get(1..).unwrap_or_default(), rest);
                 continue;
@@ -88,7 +86,7 @@ impl Repeats {
             self.put_patterns(patterns, &mut passes, &mut addresses);
             self.last = None;
             if passes.len() == before {
-                break;
+                return Err(no_pattern());
             }
         }
         Ok(())
@@ -286,6 +284,10 @@ mod tests {
         Pass::new(number as u32 >> 1, number & 1 == 1)
     }
 
+    fn told_as<'p>(passes: &'p [Pass], addresses: &'p [u64]) -> Passes<'p> {
+        Passes { passes, addresses, records: 0 }
+    }
+
     #[derive(Debug, Clone)]
     enum Told {
         Record(u64),
@@ -317,17 +319,30 @@ mod tests {
                     all.extend(addresses);
                 }
                 if matches!(one, Told::Record(_)) || passes.len() > 5 {
-                    repeats.patterns(&mut packed, &mut known, &std::mem::take(&mut passes), &std::mem::take(&mut all))?;
+                    repeats.patterns(&mut packed, &mut known, told_as(&std::mem::take(&mut passes), &std::mem::take(&mut all)))?;
                 }
                 if let Told::Record(seed) = one {
                     repeats.write(&mut packed, &[record(*seed)])?;
                     expected.extend_from_slice(&record(*seed));
                 }
             }
-            repeats.patterns(&mut packed, &mut known, &passes, &all)?;
+            repeats.patterns(&mut packed, &mut known, told_as(&passes, &all))?;
             repeats.finish(&mut packed)?;
             prop_assert_eq!(inflated(&packed), expected);
         }
+    }
+
+    #[test]
+    fn what_is_missing_is_an_error() {
+        let mut patterns = Patterns::default();
+        patterns.set(0, &[record(1)], &[0]);
+        let mut write = |passes: &[Pass], addresses: &[u64]| {
+            let in_patterns = Repeats::new().patterns(&mut Vec::new(), &mut patterns, told_as(passes, addresses));
+            (in_patterns.is_ok(), patterns.each(told_as(passes, addresses), |_| Ok(())).is_ok())
+        };
+        assert_eq!(write(&[pass(0)], &[8]), (true, true));
+        assert_eq!(write(&[pass(0), pass(0)], &[8]), (false, false), "an address");
+        assert_eq!(write(&[pass(0), pass(1)], &[8, 8]), (false, false), "a pattern");
     }
 
     #[test]
@@ -337,7 +352,7 @@ mod tests {
         patterns.set(0, &records, &[2]);
         let (mut repeats, mut packed) = (Repeats::new(), Vec::new());
         let addresses: Vec<u64> = (0..1000).map(|at| 0x7f00_0000 + 8 * at).collect();
-        let written = repeats.patterns(&mut packed, &mut patterns, &[pass(0); 1000], &addresses);
+        let written = repeats.patterns(&mut packed, &mut patterns, told_as(&[pass(0); 1000], &addresses));
         assert!(written.and_then(|()| repeats.finish(&mut packed)).is_ok());
         // Two references and a byte or two, for 256 bytes.
         assert!(packed.len() < 12_000, "{}", packed.len());

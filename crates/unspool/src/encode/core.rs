@@ -1,0 +1,392 @@
+//! One core of a capture: what its steps say, told to its trace unit.
+//!
+//! steps of a core ─▶ an instruction that waits until the next step tells its outcome ─▶ **the trace unit**
+
+use unspool_coresight::etm4::element::Target;
+use unspool_coresight::etm4::packet::{Context as PacketContext, Security as PacketSecurity, SubIsa};
+use unspool_coresight::etm4::unit::{Class, Executed, Settings, Unit};
+use unspool_isa::{self as isa, Kind, facts};
+use unspool_model::{
+    Context, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Security, SinkError, Step, TimeUnit,
+};
+
+use super::image::Image;
+use super::known::{KNOWN, Known, Pending, outcome, place};
+
+/// One core, its trace unit, and the instruction whose outcome the next step tells.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) settings: Settings,
+    pub(super) id: u8,
+    pub(super) unit: Unit,
+    pub(super) image: Image,
+    known: Vec<Known>,
+    pending: Option<Pending>,
+    context: Context,
+    context_is_new: bool,
+    is_aarch64: bool,
+    /// Where the last instruction was.
+    last_isa: SubIsa,
+    /// Instructions that an IT instruction makes conditional.
+    in_it: u8,
+    wfx_is_p0: bool,
+    /// Which identifiers are traced or compared: of contexts, of virtual contexts.
+    asks_for: (bool, bool),
+    counts_time: bool,
+    time: Option<u64>,
+    pub(super) instructions: u64,
+    pub(super) breaks: u64,
+    pub(super) assumed_contexts: u64,
+    pub(super) assumed_identifiers: u64,
+}
+
+impl Core {
+    pub(super) fn new(settings: Settings, id: u8, time_unit: TimeUnit) -> Self {
+        // No instruction is at the last address.
+        let executed = Executed { address: u64::MAX, ..Executed::default() };
+        let empty = Known { executed, target: 0, target_isa: None, opcode: 0, isa: Isa::A64, it: 0 };
+        Self {
+            unit: Unit::new(&settings),
+            wfx_is_p0: settings.config().wfx_is_p0,
+            asks_for: (settings.asks_for_context_ids(), settings.asks_for_vmids()),
+            settings,
+            id,
+            image: Image::default(),
+            known: vec![empty; KNOWN],
+            pending: None,
+            context: Context::default(),
+            context_is_new: true,
+            is_aarch64: true,
+            last_isa: SubIsa::Is0,
+            in_it: 0,
+            counts_time: time_unit == TimeUnit::Cycles,
+            time: None,
+            instructions: 0,
+            breaks: 0,
+            assumed_contexts: 0,
+            assumed_identifiers: 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn step(&mut self, step: &Step) -> Result<(), SinkError> {
+        let Event::Instruction(instruction) = &step.event else {
+            self.event(&step.event);
+            return Ok(());
+        };
+        if self.goes_on(instruction) {
+            self.pass_time(step.time);
+            return Ok(());
+        }
+        self.instruction(step, instruction)
+    }
+
+    /// What is no instruction.
+    #[inline(never)]
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::Exception(exception) => self.exception(exception),
+            Event::Context(context) => {
+                self.context = context.over(&self.context);
+                self.context_is_new = true;
+            }
+            Event::Gap(gap) => {
+                self.end();
+                if *gap == Gap::Overflow {
+                    self.unit.overflow();
+                }
+            }
+            Event::Instruction(_) | Event::State | Event::ExceptionReturn { .. } | Event::Note => {}
+        }
+    }
+
+    /// Most instructions were met before and are where the one before leads: nothing but its outcome has to be decided.
+    #[inline(always)]
+    fn goes_on(&mut self, instruction: &Instruction) -> bool {
+        let Some(pending) = &mut self.pending else { return false };
+        let known = &self.known[place(instruction.address)];
+        let is_moved = self.context_is_new || (instruction.isa == Isa::A64) != self.is_aarch64;
+        if !known.is_of(instruction) || is_moved || self.in_it | known.it > 0 {
+            return false;
+        }
+        let at = Target { address: instruction.address, isa: known.executed.isa };
+        match pending.known.executed.class {
+            Class::Other | Class::Barrier if at == pending.known.behind() => {}
+            Class::Other | Class::Barrier => return false,
+            _ => match outcome(pending, at) {
+                Some(taken) => pending.known.executed.taken = taken,
+                None => return false,
+            },
+        }
+        self.instructions += 1;
+        if !self.counts_time {
+            self.unit.cycles(1);
+        }
+        self.unit.instruction(&pending.known.executed);
+        self.last_isa = at.isa;
+        *pending = Pending::new(known, instruction);
+        true
+    }
+
+    /// All others: new ones, those in another context, those that do not follow.
+    #[inline(never)]
+    fn instruction(&mut self, step: &Step, instruction: &Instruction) -> Result<(), SinkError> {
+        let known = self.look_up(step, instruction)?;
+        let at = Target { address: instruction.address, isa: known.executed.isa };
+        self.last_isa = at.isa;
+        if let Some(pending) = self.pending {
+            if at != pending.known.behind() {
+                // What an IT instruction says is of those right behind it.
+                self.in_it = 0;
+            }
+            self.resolve(&pending, at);
+        }
+        if self.context_is_new || (instruction.isa == Isa::A64) != self.is_aarch64 {
+            self.change_context(instruction.isa == Isa::A64);
+        }
+        self.pass_time(step.time);
+        let mut pending = Pending::new(&known, instruction);
+        pending.known.executed.conditional |= self.in_it > 0;
+        self.in_it = self.in_it.saturating_sub(1).max(known.it);
+        self.pending = Some(pending);
+        Ok(())
+    }
+
+    /// What is known of an instruction. What is new goes into the program image.
+    fn look_up(&mut self, step: &Step, instruction: &Instruction) -> Result<Known, SinkError> {
+        let known = &self.known[place(instruction.address)];
+        if known.is_of(instruction) { Ok(*known) } else { self.discover(step, instruction) }
+    }
+
+    #[inline(never)]
+    fn discover(&mut self, step: &Step, instruction: &Instruction) -> Result<Known, SinkError> {
+        let refuse = |reason: String| SinkError::Refused { place: Some(step.place), reason };
+        let address = instruction.address;
+        let isa = match instruction.isa {
+            Isa::A64 => isa::Isa::A64,
+            Isa::A32 => isa::Isa::A32,
+            Isa::T32 => isa::Isa::T32,
+            Isa::Rv32 | Isa::Rv64 => {
+                return Err(refuse("this is RISC-V, and ETE and ETMv4 trace Arm instructions only".into()));
+            }
+        };
+        let low_bits = if isa == isa::Isa::T32 { 1 } else { 3 };
+        if address & low_bits != 0 || (isa != isa::Isa::A64 && address >> 32 != 0) {
+            return Err(refuse(format!("no {:?} instruction can be at {address:#x}", instruction.isa)));
+        }
+        let opcode = instruction.opcode.ok_or_else(|| {
+            refuse(format!("the opcode at {address:#x} is not known, so nobody could follow the trace there"))
+        })?;
+        let facts = facts(isa, address, opcode);
+        self.image.add(address, isa, opcode, facts.length).map_err(|at| {
+            refuse(format!(
+                "the code at {at:#x} is not what it was before, and a capture holds one image; cut the trace there"
+            ))
+        })?;
+        let class = match facts.kind {
+            Kind::Other => Class::Other,
+            Kind::Wfx if !self.wfx_is_p0 => Class::Other,
+            Kind::Direct => Class::Direct,
+            Kind::Indirect if facts.eret => Class::ExceptionReturn,
+            Kind::Indirect => Class::Indirect,
+            Kind::Isb | Kind::Wfx | Kind::TransactionStart => Class::Barrier,
+        };
+        let (conditional, link, length) = (facts.conditional, facts.link, facts.length);
+        let sub_isa = sub_isa(isa);
+        let executed = Executed { address, isa: sub_isa, length, class, conditional, link, taken: true };
+        let known = Known {
+            executed,
+            target: facts.target.map_or(0, |target| target.address),
+            target_isa: facts.target.map(|target| self::sub_isa(target.isa)),
+            opcode,
+            isa: instruction.isa,
+            it: facts.it,
+        };
+        self.known[place(address)] = known;
+        Ok(known)
+    }
+
+    /// The instruction that waited went on to `next`.
+    fn resolve(&mut self, pending: &Pending, next: Target) {
+        self.pending = None;
+        let mut executed = pending.known.executed;
+        if executed.class == Class::Other || executed.class == Class::Barrier {
+            self.tell(&executed);
+            if next != pending.known.behind() {
+                self.stop_behind(pending);
+            }
+            return;
+        }
+        match outcome(pending, next) {
+            Some(taken) => {
+                executed.taken = taken;
+                self.tell(&executed);
+            }
+            None => self.resolve_alone(pending),
+        }
+    }
+
+    /// The instruction that waited went on nobody knows where.
+    #[inline(never)]
+    fn resolve_alone(&mut self, pending: &Pending) {
+        self.pending = None;
+        let mut executed = pending.known.executed;
+        let is_branch = !matches!(executed.class, Class::Other | Class::Barrier);
+        // Who says that a branch was not taken which always is may be wrong in other things too.
+        let taken = match (pending.taken, executed.conditional) {
+            (Some(false), false) if is_branch => None,
+            (taken, conditional) => taken.or((!conditional).then_some(true)),
+        };
+        match taken {
+            Some(taken) => {
+                executed.taken = taken;
+                self.tell(&executed);
+                if is_branch && taken { self.stop() } else { self.stop_behind(pending) }
+            }
+            // Nobody knows which way it went: the trace ends before it.
+            None if is_branch => self.halt(Target { address: executed.address, isa: executed.isa }),
+            None => {
+                self.tell(&executed);
+                self.stop_behind(pending);
+            }
+        }
+    }
+
+    fn tell(&mut self, executed: &Executed) {
+        self.instructions += 1;
+        if !self.counts_time {
+            self.unit.cycles(1);
+        }
+        self.unit.instruction(executed);
+    }
+
+    fn stop_behind(&mut self, pending: &Pending) {
+        self.halt(pending.known.behind());
+    }
+
+    fn halt(&mut self, at: Target) {
+        self.breaks += 1;
+        self.unit.halt(at);
+    }
+
+    fn stop(&mut self) {
+        self.breaks += 1;
+        self.unit.stop();
+    }
+
+    /// Steps do not go on.
+    pub(super) fn end(&mut self) {
+        if let Some(pending) = self.pending {
+            self.resolve_alone(&pending);
+        }
+        self.in_it = 0;
+    }
+
+    fn exception(&mut self, exception: &Exception) {
+        self.in_it = 0;
+        let Some(pending) = self.pending else {
+            // Nothing ran before: it is at the return address that the exception finds the PE.
+            self.renew_context();
+            if let Some(address) = exception.return_address {
+                self.unit.exception(number(exception), Target { address, isa: self.last_isa });
+            }
+            return;
+        };
+        let at = Target { address: pending.known.executed.address, isa: pending.known.executed.isa };
+        let next = self.expected(&pending);
+        let return_address = exception.return_address.map_or(next, |address| Target { address, isa: next.isa });
+        let repeats = return_address.address == at.address;
+        let may_fail = exception.kind == ExceptionKind::Synchronous && pending.taken.is_none();
+        if repeats && (may_fail || next.address != at.address) {
+            // It was tried, and will be tried again.
+            self.pending = None;
+            self.renew_context();
+            return self.unit.exception(number(exception), at);
+        }
+        let is_call = exception.class.is_none() && pending.known.is_call();
+        self.resolve(&pending, return_address);
+        self.renew_context();
+        self.unit.exception(if is_call { CALL } else { number(exception) }, return_address);
+    }
+
+    /// Where the instruction leads, as far as it says so itself.
+    fn expected(&self, pending: &Pending) -> Target {
+        if let Some(address) = pending.led_to {
+            let isa = pending.known.target().map_or(pending.known.executed.isa, |target| target.isa);
+            return Target { address, isa };
+        }
+        let is_taken = pending.taken.unwrap_or(!pending.known.executed.conditional);
+        pending.known.target().filter(|_| is_taken).unwrap_or(pending.known.behind())
+    }
+
+    /// A context that no instruction was executed in.
+    fn renew_context(&mut self) {
+        if self.context_is_new {
+            self.change_context(self.is_aarch64);
+        }
+    }
+
+    #[inline(never)]
+    fn change_context(&mut self, is_aarch64: bool) {
+        (self.context_is_new, self.is_aarch64) = (false, is_aarch64);
+        let is_told = self.context.level.is_some() && self.context.security.is_some();
+        self.assumed_contexts += u64::from(!is_told);
+        let is_missing =
+            (self.asks_for.0 && self.context.process.is_none()) || (self.asks_for.1 && self.context.vmid.is_none());
+        self.assumed_identifiers += u64::from(is_missing);
+        let security = match self.context.security {
+            Some(Security::Secure) => PacketSecurity::Secure,
+            Some(Security::Root) => PacketSecurity::Root,
+            Some(Security::Realm) => PacketSecurity::Realm,
+            Some(Security::NonSecure) | None => PacketSecurity::NonSecure,
+        };
+        self.unit.context(PacketContext {
+            el: self.context.level.unwrap_or(0) & 3,
+            aarch64: is_aarch64,
+            security,
+            vmid: self.context.vmid,
+            // A context identifier has 32 bits.
+            context_id: self.context.process.map(|process| process as u32),
+        });
+    }
+
+    #[inline]
+    fn pass_time(&mut self, time: Option<u64>) {
+        let Some(now) = time else { return };
+        if self.counts_time {
+            self.unit.cycles(now.saturating_sub(self.time.unwrap_or(now)));
+        }
+        self.time = Some(now);
+        self.unit.time(now);
+    }
+}
+
+fn sub_isa(isa: isa::Isa) -> SubIsa {
+    match isa {
+        isa::Isa::A64 | isa::Isa::A32 => SubIsa::Is0,
+        isa::Isa::T32 => SubIsa::Is1,
+    }
+}
+
+/// The exception type of a call.
+const CALL: u16 = 2;
+
+/// The exception type of A-profile.
+fn number(exception: &Exception) -> u16 {
+    match (exception.kind, exception.class) {
+        (ExceptionKind::Reset, _) => 0,
+        (ExceptionKind::Debug, _) => 1,
+        (ExceptionKind::SError, _) => 4,
+        (ExceptionKind::Irq, _) => 14,
+        (ExceptionKind::Fiq, _) => 15,
+        (_, Some(0x11..=0x13 | 0x15..=0x17)) => CALL,
+        (_, Some(0x20 | 0x21)) => 11,
+        (_, Some(0x24 | 0x25)) => 12,
+        (_, Some(0x22 | 0x26)) => 10,
+        (_, Some(0x30..=0x33 | 0x38 | 0x3c)) => 6,
+        (_, Some(0x34 | 0x35)) => 7,
+        (_, Some(_)) => 3,
+        (_, None) if exception.call.is_some() => CALL,
+        (_, None) => 3,
+    }
+}
