@@ -28,6 +28,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     plugin.push(",idle=on");
     let idle = || time(Command::new("qemu-aarch64").arg("-plugin").arg(&plugin).args(&program));
     let record = || {
+        // What was there before would have to be given back first.
+        if output.exists() {
+            std::fs::remove_file(&output)?;
+        }
         let mut record = Command::new(folder.join("unspool"));
         time(record.arg("record").arg("-o").arg(&output).arg("--").args(&program))
     };

@@ -76,9 +76,6 @@ pub(super) struct Slot {
     pub(super) address: u64,
     /// Where it is in the bytes of the pattern.
     at: u32,
-    /// The sum of its bytes, and the sum of each times its place.
-    sum: u16,
-    places: u16,
 }
 
 impl Patterns {
@@ -185,7 +182,7 @@ impl Pattern {
 impl Slot {
     /// One without an address.
     fn new(at: usize) -> Self {
-        Self { address: 0, at: at as u32, sum: 0, places: 0 }
+        Self { address: 0, at: at as u32 }
     }
 
     /// Where it is in the bytes of the pattern.
@@ -195,15 +192,31 @@ impl Slot {
     }
 
     /// Has another address from now on, in this pattern.
-    #[inline(always)]
     pub(super) fn set(&mut self, address: u64, pattern: &mut Pattern) {
-        let (sum, places) = byte_sums(address);
-        let more = i64::from(sum) - i64::from(self.sum);
+        let ((sum, places), (sum_before, places_before)) = (byte_sums(address), byte_sums(self.address));
+        self.change(
+            address,
+            i64::from(sum) - i64::from(sum_before),
+            i64::from(places) - i64::from(places_before),
+            pattern,
+        );
+    }
+
+    /// The same for an address of which only the three lowest bytes differ.
+    #[inline(always)]
+    pub(super) fn set_low(&mut self, address: u64, pattern: &mut Pattern) {
+        let byte = |word: u64, place: u32| (word >> (8 * place) & 0xff).cast_signed();
+        let [more, more_1, more_2] = [0, 1, 2].map(|place| byte(address, place) - byte(self.address, place));
+        self.change(address, more + more_1 + more_2, more_1 + 2 * more_2, pattern);
+    }
+
+    /// Has another address, whose bytes add up to so much more; so do they if each counts as often as its place says.
+    #[inline(always)]
+    fn change(&mut self, address: u64, more: i64, places: i64, pattern: &mut Pattern) {
         let behind = i64::from(pattern.length - self.at);
-        let weighted = behind * more + i64::from(self.places) - i64::from(places);
         pattern.sum = pattern.sum.wrapping_add_signed(more as i32);
-        pattern.weighted = pattern.weighted.wrapping_add_signed(weighted);
-        (self.address, self.sum, self.places) = (address, sum, places);
+        pattern.weighted = pattern.weighted.wrapping_add_signed(behind * more - places);
+        self.address = address;
     }
 
     /// Puts the address into these bytes.
@@ -215,7 +228,6 @@ impl Slot {
 }
 
 /// The sum of the bytes of a word, and the sum of each times its place.
-#[inline(always)]
 fn byte_sums(word: u64) -> (u16, u16) {
     const LOW: u64 = 0x00ff_00ff_00ff_00ff;
     const ONES: u64 = 0x0001_0001_0001_0001;

@@ -245,7 +245,11 @@ fn refer<'s>(
         }
         let changed = 8 - differs.leading_zeros() / 8;
         pen.refer_and_put(slot.at().wrapping_sub(done), open.code(), *address, changed);
-        slot.set(*address, pattern);
+        if changed <= 3 {
+            slot.set_low(*address, pattern);
+        } else {
+            slot.set(*address, pattern);
+        }
         done = slot.at() + changed as usize;
     }
     open.length = (pattern.length as usize).wrapping_sub(done);
