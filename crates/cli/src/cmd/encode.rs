@@ -185,7 +185,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         return Err(refused(error));
     }
     let encoded = encoder.finish().map_err(refused)?;
-    let bits = encoded.trace_bytes as f64 * 8.0 / encoded.instructions.max(1) as f64;
+    // Those that were lost have no bits.
+    let traced = encoded.instructions.saturating_sub(encoded.overflowed.instructions);
+    let bits = encoded.trace_bytes as f64 * 8.0 / traced.max(1) as f64;
     tell(format_args!(
         "{} of {}, {} of trace ({bits:.3} bits an instruction), {}",
         many(encoded.instructions, "instruction"),
