@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 
 use crate::options::Options;
 use crate::stream::{self, Records};
@@ -96,6 +96,11 @@ impl Recorder {
         }
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         stream::put_block(&mut out.blocks, id, address, instructions);
+    }
+
+    /// Are records on their way?
+    pub(crate) fn is_sending(&self) -> bool {
+        matches!(self.out.try_lock(), Err(TryLockError::WouldBlock))
     }
 
     /// A process that was forked is not recorded: its records would be among ours.

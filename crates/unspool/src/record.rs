@@ -119,7 +119,10 @@ pub enum RecordError {
         beside: PathBuf,
     },
     /// The emulator ended before it said anything.
-    #[error("{name} did not start recording ({status}); does it take plugins? {name} 7.2 does, static ones do not")]
+    #[error(
+        "{name} did not start recording ({status}); does it take plugins? Those of Debian 12 do, \
+         static ones do not"
+    )]
     Silent {
         /// The emulator.
         name: String,
