@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 mod interface;
+mod registers;
 mod window;
 
 use std::cell::{Cell, RefCell};
@@ -22,10 +23,13 @@ use std::thread;
 use std::time::Duration;
 
 use self::interface::*;
+use self::registers::{Functions, Registers};
 pub(crate) use self::window::Window;
 use crate::log::Log;
 use crate::memory::Target;
+use crate::operands::{DCZID_EL0, Operands, PC, What};
 use crate::options::{From, Options};
+use crate::places::Places;
 use crate::thread::{Block, Kind, Recorder, Thread};
 
 /// More threads at a time are not recorded.
@@ -33,6 +37,9 @@ const MOST_THREADS: usize = 4096;
 
 static THREADS: [AtomicPtr<Thread>; MOST_THREADS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_THREADS];
 static SESSION: OnceLock<Session> = OnceLock::new();
+
+/// What is in the registers of CPUs, if the emulator tells that.
+static REGISTERS_OF: [AtomicPtr<Registers>; MOST_THREADS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_THREADS];
 
 /// CPUs of a system that have sent all that they have.
 static QUIET: [AtomicBool; MOST_THREADS] = [const { AtomicBool::new(true) }; MOST_THREADS];
@@ -62,6 +69,11 @@ struct Session {
     bytes: Bytes,
     /// Of a system: callbacks name the CPU that a block was translated for, and not always that which executes it.
     is_vague: bool,
+    /// Where blocks were translated.
+    places: Places,
+    /// What it tells besides.
+    registers: Option<Functions>,
+    values: Option<Values>,
     next_block: AtomicU32,
 }
 
@@ -107,7 +119,14 @@ fn start(info: &Info, target: &str, words: &[&str]) -> Result<Option<Session>, S
     }
     // A system would run for ever.
     let gone = if is_system { || give_up("") } else { || {} };
-    let recorder = Recorder::new(&options, target, move_up, gone);
+    let registers = Functions::find().filter(|_| is_system);
+    if is_system && info.version >= 2 && registers.is_none() {
+        return Err("this emulator does not tell where code is executed".into());
+    }
+    let values = options.has_data.then(Values::find).flatten().filter(|_| is_system);
+    let told = [(registers.is_some(), " registers"), (values.is_some(), " data")];
+    let told = told.map(|(is_told, word)| if is_told { word } else { "" }).concat();
+    let recorder = Recorder::new(&options, &format!("{target}{told}"), move_up, gone);
     let recorder = recorder.map_err(|error| format!("{}: {error}", options.out))?;
     Ok(Some(Session {
         is_system,
@@ -117,6 +136,9 @@ fn start(info: &Info, target: &str, words: &[&str]) -> Result<Option<Session>, S
         target: Target::of(target),
         bytes: Bytes::new(info.version),
         is_vague: is_system && info.version >= 2,
+        places: Places::new(),
+        registers,
+        values,
         next_block: AtomicU32::new(0),
     }))
 }
@@ -203,6 +225,12 @@ extern "C" fn thread_starts(_: Id, number: c_uint) {
     if SESSION.get().is_some_and(|session| session.is_vague) {
         remember(number);
     }
+    let functions = SESSION.get().and_then(|session| session.registers);
+    if let (Some(functions), Some(place)) = (functions, REGISTERS_OF.get(number as usize)) {
+        // SAFETY: the emulator says so; what was there before is never freed.
+        let registers = unsafe { Registers::of_new_cpu(functions) };
+        place.store(Box::into_raw(Box::new(registers)), Ordering::Relaxed);
+    }
     if let (Some(session), Some(place)) = (SESSION.get(), THREADS.get(number as usize)) {
         let thread = Box::into_raw(Box::new(Thread::new(&session.recorder, number)));
         // The thread that had the number before has ended; it may be in use still, so that it is not freed.
@@ -262,9 +290,41 @@ extern "C" fn system_executed(number: c_uint, word: *mut c_void) {
     if session.is_ending.load(Ordering::Relaxed) {
         rest(number);
     }
+    let mut block = Block::unpack(word.addr() as u64);
+    let at = place(session, number, &mut block);
     if let Some((thread, recorder)) = thread(number) {
-        thread.system_block(recorder, Block::unpack(word.addr() as u64));
+        thread.system_block(recorder, block, at);
     }
+}
+
+/// Where a block is executed, if that is elsewhere than where it was translated: emulators since QEMU 8 share code between
+/// all places that it is mapped at.
+#[inline(always)]
+fn place(session: &Session, number: c_uint, block: &mut Block) -> Option<u64> {
+    let address = program_counter(session, number)?;
+    if block.from != 0 && !is_there(session, block, address) {
+        block.from = 0;
+    }
+    (session.places.get(block.id) != Some(address)).then_some(address)
+}
+
+/// Where execution is; `None`: this emulator does not tell, and need not.
+fn program_counter(session: &Session, number: c_uint) -> Option<u64> {
+    session.registers?;
+    // SAFETY: what is there was made from a box and is never freed. It is used by the thread of the CPU only.
+    let registers = unsafe { REGISTERS_OF.get(number as usize)?.load(Ordering::Relaxed).as_ref() }?;
+    // SAFETY: blocks are told by a callback that was registered as one that looks at registers.
+    let address = unsafe { registers.read(PC) };
+    if address.is_none() {
+        give_up("this emulator does not tell where code is executed");
+    }
+    address
+}
+
+/// Is the instruction that recording starts with in this block, if that is executed at `address`?
+#[cold]
+fn is_there(session: &Session, block: &Block, address: u64) -> bool {
+    start_address(&session.options) == Some(address.wrapping_add(u64::from(block.from - 1) * 4))
 }
 
 #[cold]
@@ -287,9 +347,36 @@ fn rest(number: c_uint) {
 }
 
 extern "C" fn system_accessed(number: c_uint, info: u32, address: u64, word: *mut c_void) {
-    if let Some((thread, recorder)) = SESSION.get().and_then(|session| thread(executing(session, number))) {
+    let Some(session) = SESSION.get() else { return };
+    if let Some((thread, recorder)) = thread(executing(session, number)) {
+        // SAFETY: the emulator tells it at the moment.
+        if let Some(value) = session.values.and_then(|values| unsafe { values.of(info) }) {
+            thread.data(recorder, value.words());
+        }
         let word = word.addr() as u64;
         thread.system_access(recorder, kind(info), ((word >> 16) as u32, word as u16), address);
+    }
+}
+
+/// An instruction comes whose address only registers tell.
+extern "C" fn system_operands(number: c_uint, word: *mut c_void) {
+    let Some(number) = SESSION.get().map(|session| executing(session, number)) else { return };
+    let (Some((thread, recorder)), Some(place)) = (thread(number), REGISTERS_OF.get(number as usize)) else { return };
+    // SAFETY: what is there was made from a box and is never freed. It is used by the thread of the CPU only.
+    let Some(registers) = (unsafe { place.load(Ordering::Relaxed).as_ref() }) else { return };
+    let operands = Operands::unpack(word.addr() as u64);
+    let at = (operands.block, operands.index);
+    for register in operands.registers() {
+        // SAFETY: this callback was registered as one that looks at registers.
+        let Some(value) = (unsafe { registers.read(register) }) else { continue };
+        if operands.what == What::BlockSize {
+            registers.block_size.set(Some(value));
+        } else {
+            thread.register(recorder, at, register, value);
+        }
+    }
+    if let (What::Zeros, Some(size)) = (operands.what, registers.block_size.get()) {
+        thread.register(recorder, at, DCZID_EL0, size);
     }
 }
 
@@ -471,6 +558,14 @@ extern "C" fn translated(_: Id, block: *mut QemuBlock) {
                 last_mark = index;
             }
             is_marked = session.target.may_access(bytes.bytes());
+            let operands = Operands::of(bytes.bytes(), id, index);
+            let operands = operands.filter(|_| session.registers.is_some() && session.target == Target::A64);
+            if let Some((operands, there)) =
+                operands.and_then(|operands| Some((operands, instructions.get(usize::from(operands.index))?)))
+            {
+                let data = ptr::without_provenance_mut(operands.pack() as usize);
+                qemu_plugin_register_vcpu_insn_exec_cb(*there, system_operands, REGISTERS, data);
+            }
             if is_marked && session.is_system {
                 let data = ptr::without_provenance_mut((u64::from(id) << 16 | u64::from(index)) as usize);
                 qemu_plugin_register_vcpu_mem_cb(*instruction, system_accessed, NO_REGISTERS, BOTH, data);
@@ -478,14 +573,20 @@ extern "C" fn translated(_: Id, block: *mut QemuBlock) {
                 qemu_plugin_register_vcpu_mem_cb(*instruction, accessed, NO_REGISTERS, BOTH, data);
             }
         }
-        let from = start_address(&session.options)
-            .and_then(|from| instructions.iter().position(|instruction| qemu_plugin_insn_vaddr(*instruction) == from));
+        // Pages may be mapped elsewhere when the block is executed, and that is looked at then.
+        let mask = if session.registers.is_some() { 0xfff } else { u64::MAX };
+        session.places.set(id, qemu_plugin_tb_vaddr(block));
+        let from = start_address(&session.options).and_then(|from| {
+            let is_it = |instruction: &*mut QemuInstruction| (qemu_plugin_insn_vaddr(*instruction) ^ from) & mask == 0;
+            instructions.iter().position(is_it)
+        });
         let from = from.and_then(|index| u16::try_from(index + 1).ok()).unwrap_or(0);
         let count = u16::try_from(instructions.len()).unwrap_or(u16::MAX);
         let word = Block { id, count, last_mark, from }.pack();
         let data = ptr::without_provenance_mut(word as usize);
         let call = if session.is_system { system_executed } else { executed };
-        qemu_plugin_register_vcpu_tb_exec_cb(block, call, NO_REGISTERS, data);
+        let flags = if session.registers.is_some() { REGISTERS } else { NO_REGISTERS };
+        qemu_plugin_register_vcpu_tb_exec_cb(block, call, flags, data);
     }
 }
 

@@ -26,7 +26,7 @@ use unspool_model::{Coverage, Facet, Refused, Run, SourceError, Step, StepSource
 use self::chunks::{Ahead, Here};
 use self::launch::Launched;
 pub use self::machine::Machine;
-pub use self::system::{SystemOptions, SystemRecording};
+pub use self::system::{SystemOptions, SystemRecording, Told};
 use self::told::Teller;
 pub use self::told::Unsure;
 

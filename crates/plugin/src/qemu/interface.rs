@@ -31,8 +31,9 @@ pub(super) struct Info {
     most_cpus: c_int,
 }
 
-/// Callbacks do not look at registers.
+/// Callbacks do not look at registers, or do.
 pub(super) const NO_REGISTERS: c_uint = 0;
+pub(super) const REGISTERS: c_uint = 1;
 /// Reads and writes.
 pub(super) const BOTH: c_uint = 3;
 /// What a process gets when the one that started it ends.
@@ -80,6 +81,7 @@ unsafe extern "C" {
     pub(super) fn qemu_plugin_insn_vaddr(instruction: *const QemuInstruction) -> u64;
     pub(super) fn qemu_plugin_mem_size_shift(info: u32) -> c_uint;
     pub(super) fn qemu_plugin_mem_is_store(info: u32) -> bool;
+    pub(super) fn qemu_plugin_mem_is_big_endian(info: u32) -> bool;
     pub(super) fn qemu_plugin_start_code() -> u64;
     pub(super) fn qemu_plugin_outs(text: *const c_char);
     pub(super) fn qemu_plugin_register_vcpu_idle_cb(id: Id, call: extern "C" fn(Id, c_uint));
@@ -106,7 +108,7 @@ extern "C" fn choose_version() {
 }
 
 /// A function of the emulator; null: it has none of that name.
-fn look_up(name: &CStr) -> *mut c_void {
+pub(super) fn look_up(name: &CStr) -> *mut c_void {
     // SAFETY: the name ends with a zero. Without a library, it is looked for in all that was loaded.
     unsafe { dlsym(ptr::null_mut(), name.as_ptr()) }
 }
@@ -165,5 +167,51 @@ pub(super) struct Instruction {
 impl Instruction {
     pub(super) fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
+    }
+}
+
+/// What an access reads or writes, as the emulator gives it out.
+#[repr(C)]
+struct QemuValue {
+    /// log2 of the bytes.
+    size: c_int,
+    /// As a number, its lower half first.
+    words: [u64; 2],
+}
+
+/// How the emulator gives out what an access reads or writes: those since 9.2 do.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Values(unsafe extern "C" fn(u32) -> QemuValue);
+
+impl Values {
+    /// `None`: this emulator does not tell it.
+    pub(super) fn find() -> Option<Self> {
+        let function = look_up(c"qemu_plugin_mem_get_value");
+        // SAFETY: the type is that of the function with this name.
+        (!function.is_null()).then(|| Self(unsafe { mem::transmute::<*mut c_void, _>(function) }))
+    }
+
+    /// That of an access with the lowest byte first; `None`: it has another order of bytes.
+    ///
+    /// # Safety
+    /// The emulator tells this access at the moment.
+    pub(super) unsafe fn of(self, info: u32) -> Option<Value> {
+        // SAFETY: it is asked about what it tells.
+        let value = unsafe { (!qemu_plugin_mem_is_big_endian(info)).then(|| (self.0)(info)) }?;
+        let count = if value.size < 4 { 1 } else { 2 };
+        Some(Value { words: value.words, count })
+    }
+}
+
+/// What an access reads or writes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Value {
+    words: [u64; 2],
+    count: usize,
+}
+
+impl Value {
+    pub(super) fn words(&self) -> &[u64] {
+        self.words.get(..self.count).unwrap_or_default()
     }
 }
