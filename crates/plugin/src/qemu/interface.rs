@@ -117,18 +117,26 @@ pub(super) fn look_up(name: &CStr) -> *mut c_void {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Bytes {
     /// Up to version 2: where they are, while a block is translated.
-    Lent(unsafe extern "C" fn(*const QemuInstruction) -> *const c_void),
+    Lent(Lend),
     /// Since version 3: it copies them.
-    Copied(unsafe extern "C" fn(*const QemuInstruction, *mut c_void, usize) -> usize),
+    Copied(CopyOut),
 }
+
+type Any = unsafe extern "C" fn();
+type Lend = unsafe extern "C" fn(*const QemuInstruction) -> *const c_void;
+type CopyOut = unsafe extern "C" fn(*const QemuInstruction, *mut c_void, usize) -> usize;
 
 impl Bytes {
     /// As an emulator with this version of the interface does it.
     pub(super) fn new(version: c_int) -> Self {
-        let function: unsafe extern "C" fn() = qemu_plugin_insn_data;
+        let function: Any = qemu_plugin_insn_data;
         // SAFETY: the type is the one that this version has.
         unsafe {
-            if version < 3 { Self::Lent(mem::transmute(function)) } else { Self::Copied(mem::transmute(function)) }
+            if version < 3 {
+                Self::Lent(mem::transmute::<Any, Lend>(function))
+            } else {
+                Self::Copied(mem::transmute::<Any, CopyOut>(function))
+            }
         }
     }
 
@@ -181,14 +189,16 @@ struct QemuValue {
 
 /// How the emulator gives out what an access reads or writes: those since 9.2 do.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Values(unsafe extern "C" fn(u32) -> QemuValue);
+pub(super) struct Values(GetValue);
+
+type GetValue = unsafe extern "C" fn(u32) -> QemuValue;
 
 impl Values {
     /// `None`: this emulator does not tell it.
     pub(super) fn find() -> Option<Self> {
         let function = look_up(c"qemu_plugin_mem_get_value");
         // SAFETY: the type is that of the function with this name.
-        (!function.is_null()).then(|| Self(unsafe { mem::transmute::<*mut c_void, _>(function) }))
+        (!function.is_null()).then(|| Self(unsafe { mem::transmute::<*mut c_void, GetValue>(function) }))
     }
 
     /// That of an access with the lowest byte first; `None`: it has another order of bytes.

@@ -25,13 +25,19 @@ struct Description {
 /// The functions that it takes. All of them are looked up, since older emulators have none of them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Functions {
-    all: unsafe extern "C" fn() -> *mut Array,
+    all: All,
     /// It says how it went in ways that differ between versions; the array tells it, too.
-    read: unsafe extern "C" fn(*mut c_void, *mut Array) -> u8,
-    new_bytes: unsafe extern "C" fn() -> *mut Array,
-    set_size: unsafe extern "C" fn(*mut Array, c_uint) -> *mut Array,
-    element_size: unsafe extern "C" fn(*mut Array) -> c_uint,
+    read: Read,
+    new_bytes: NewBytes,
+    set_size: SetSize,
+    element_size: ElementSize,
 }
+
+type All = unsafe extern "C" fn() -> *mut Array;
+type Read = unsafe extern "C" fn(*mut c_void, *mut Array) -> u8;
+type NewBytes = unsafe extern "C" fn() -> *mut Array;
+type SetSize = unsafe extern "C" fn(*mut Array, c_uint) -> *mut Array;
+type ElementSize = unsafe extern "C" fn(*mut Array) -> c_uint;
 
 impl Functions {
     /// `None`: this emulator does not tell what is in registers.
@@ -40,11 +46,11 @@ impl Functions {
         // SAFETY: the types are those of the functions with these names.
         unsafe {
             Some(Self {
-                all: mem::transmute::<*mut c_void, _>(found(c"qemu_plugin_get_registers")?),
-                read: mem::transmute::<*mut c_void, _>(found(c"qemu_plugin_read_register")?),
-                new_bytes: mem::transmute::<*mut c_void, _>(found(c"g_byte_array_new")?),
-                set_size: mem::transmute::<*mut c_void, _>(found(c"g_byte_array_set_size")?),
-                element_size: mem::transmute::<*mut c_void, _>(found(c"g_array_get_element_size")?),
+                all: mem::transmute::<*mut c_void, All>(found(c"qemu_plugin_get_registers")?),
+                read: mem::transmute::<*mut c_void, Read>(found(c"qemu_plugin_read_register")?),
+                new_bytes: mem::transmute::<*mut c_void, NewBytes>(found(c"g_byte_array_new")?),
+                set_size: mem::transmute::<*mut c_void, SetSize>(found(c"g_byte_array_set_size")?),
+                element_size: mem::transmute::<*mut c_void, ElementSize>(found(c"g_array_get_element_size")?),
             })
         }
     }
