@@ -134,7 +134,7 @@ impl Told {
 
     /// As records of ASTF, and what was lost.
     fn astf(&self, level: Option<Level>, assumed: Context, is_start: bool) -> Option<(Vec<astf::Bytes>, Losses)> {
-        let options = astf::lower::LowerOptions { level, storage: Storage::Raw, assumed, leave_out: false };
+        let options = astf::lower::LowerOptions { level, storage: Storage::Raw, assumed, ..Default::default() };
         let header = written(astf::lower::header(self.coverage, self.unit, &options))?;
         let sink = vec![header.to_bytes()];
         let mut lowerer = written(astf::lower::Lowerer::new(sink, &header, self.coverage, self.unit, &options))?;

@@ -10,7 +10,11 @@ mod log;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod memory;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod operands;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod options;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod places;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod qemu;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]

@@ -1,117 +1,45 @@
 //! The border to the emulator: what it calls, and what it is asked.
 //!
-//! This is the only file of the project with `unsafe` code, and there is no way around it: the emulator is written in C
-//! and loads us by name. Its functions are declared here by hand, as version 1 of its interface has them (QEMU 4.2 to
-//! 8.x); who loads us has them. Everything behind the border is safe code.
+//! This room is the only one of the project with `unsafe` code, and there is no way around it: the emulator is written in
+//! C and loads us by name. Its functions are declared by hand (`interface`). Everything behind the border is safe code.
 //!
 //! The emulator hands back a word with each callback, and that word is all that a callback needs: there is no pointer in
 //! it. Threads are found by their number. The emulator calls back for a thread on that thread alone, or, when the program
 //! ends, while no other runs: so there is never a second reference to one.
 #![allow(unsafe_code)]
 
+mod interface;
+mod registers;
+mod window;
+
 use std::cell::{Cell, RefCell};
-use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
-use std::fs::File;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
-use std::slice;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use self::interface::*;
+use self::registers::{Functions, Registers};
+pub(crate) use self::window::Window;
 use crate::log::Log;
 use crate::memory::Target;
+use crate::operands::{DCZID_EL0, Operands, PC, What};
 use crate::options::{From, Options};
+use crate::places::Places;
 use crate::thread::{Block, Kind, Recorder, Thread};
-
-type Id = u64;
-type Callback = extern "C" fn(c_uint, *mut c_void);
-type AccessCallback = extern "C" fn(c_uint, u32, u64, *mut c_void);
-
-/// A block of code while it is translated.
-#[repr(C)]
-struct QemuBlock([u8; 0]);
-
-/// An instruction of it.
-#[repr(C)]
-struct QemuInstruction([u8; 0]);
-
-/// What the emulator says of itself.
-#[repr(C)]
-struct Info {
-    target_name: *const c_char,
-    oldest_version: c_int,
-    version: c_int,
-    is_system: bool,
-    cpus: c_int,
-    most_cpus: c_int,
-}
-
-/// Callbacks do not look at registers.
-const NO_REGISTERS: c_uint = 0;
-/// Reads and writes.
-const BOTH: c_uint = 3;
-/// What a process gets when the one that started it ends.
-const PR_SET_PDEATHSIG: c_int = 1;
-const SIGTERM: c_ulong = 15;
-/// The lowest free number from a given one on, closed in programs that are started.
-const F_DUPFD_CLOEXEC: c_int = 1030;
-
-unsafe extern "C" {
-    fn qemu_plugin_register_vcpu_init_cb(id: Id, call: extern "C" fn(Id, c_uint));
-    fn qemu_plugin_register_vcpu_exit_cb(id: Id, call: extern "C" fn(Id, c_uint));
-    fn qemu_plugin_register_vcpu_tb_trans_cb(id: Id, call: extern "C" fn(Id, *mut QemuBlock));
-    fn qemu_plugin_register_atexit_cb(id: Id, call: extern "C" fn(Id, *mut c_void), data: *mut c_void);
-    #[allow(clippy::type_complexity)]
-    fn qemu_plugin_register_vcpu_syscall_cb(
-        id: Id,
-        call: extern "C" fn(Id, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64),
-    );
-    fn qemu_plugin_register_vcpu_syscall_ret_cb(id: Id, call: extern "C" fn(Id, c_uint, i64, i64));
-    fn qemu_plugin_register_vcpu_tb_exec_cb(block: *mut QemuBlock, call: Callback, flags: c_uint, data: *mut c_void);
-    fn qemu_plugin_register_vcpu_insn_exec_cb(
-        instruction: *mut QemuInstruction,
-        call: Callback,
-        flags: c_uint,
-        data: *mut c_void,
-    );
-    fn qemu_plugin_register_vcpu_mem_cb(
-        instruction: *mut QemuInstruction,
-        call: AccessCallback,
-        flags: c_uint,
-        which: c_uint,
-        data: *mut c_void,
-    );
-    fn qemu_plugin_tb_n_insns(block: *const QemuBlock) -> usize;
-    fn qemu_plugin_tb_get_insn(block: *const QemuBlock, index: usize) -> *mut QemuInstruction;
-    fn qemu_plugin_tb_vaddr(block: *const QemuBlock) -> u64;
-    fn qemu_plugin_insn_data(instruction: *const QemuInstruction) -> *const c_void;
-    fn qemu_plugin_insn_size(instruction: *const QemuInstruction) -> usize;
-    fn qemu_plugin_insn_vaddr(instruction: *const QemuInstruction) -> u64;
-    fn qemu_plugin_mem_size_shift(info: u32) -> c_uint;
-    fn qemu_plugin_mem_is_store(info: u32) -> bool;
-    fn qemu_plugin_start_code() -> u64;
-    fn qemu_plugin_outs(text: *const c_char);
-    fn qemu_plugin_register_vcpu_idle_cb(id: Id, call: extern "C" fn(Id, c_uint));
-    fn mmap(at: *mut c_void, length: usize, protection: c_int, flags: c_int, file: c_int, offset: i64) -> *mut c_void;
-    fn munmap(at: *mut c_void, length: usize) -> c_int;
-    fn fallocate(file: c_int, mode: c_int, offset: i64, length: i64) -> c_int;
-    fn _exit(code: c_int) -> !;
-    fn prctl(what: c_int, ...) -> c_int;
-    fn fcntl(descriptor: c_int, command: c_int, argument: c_int) -> c_int;
-}
-
-/// The version of the interface that this is made for; the emulator reads it.
-#[unsafe(no_mangle)]
-pub(crate) static qemu_plugin_version: c_int = 1;
 
 /// More threads at a time are not recorded.
 const MOST_THREADS: usize = 4096;
 
 static THREADS: [AtomicPtr<Thread>; MOST_THREADS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_THREADS];
 static SESSION: OnceLock<Session> = OnceLock::new();
+
+/// What is in the registers of CPUs, if the emulator tells that.
+static REGISTERS_OF: [AtomicPtr<Registers>; MOST_THREADS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_THREADS];
 
 /// CPUs of a system that have sent all that they have.
 static QUIET: [AtomicBool; MOST_THREADS] = [const { AtomicBool::new(true) }; MOST_THREADS];
@@ -122,6 +50,14 @@ thread_local! {
     static LOG: Cell<Option<&'static RefCell<Log>>> = const { Cell::new(None) };
 }
 
+thread_local! {
+    /// The CPU of a system that this thread executes, of an emulator that may say another one.
+    static CPU: Cell<Option<c_uint>> = const { Cell::new(None) };
+}
+
+/// The logs of all threads, for when they have stopped.
+static LOGS: Mutex<Vec<AtomicPtr<RefCell<Log>>>> = Mutex::new(Vec::new());
+
 struct Session {
     is_system: bool,
     /// The emulator ends: CPUs stop where they are.
@@ -129,6 +65,15 @@ struct Session {
     recorder: Recorder,
     options: Options,
     target: Target,
+    /// How the emulator gives out code.
+    bytes: Bytes,
+    /// Of a system: callbacks name the CPU that a block was translated for, and not always that which executes it.
+    is_vague: bool,
+    /// Where blocks were translated.
+    places: Places,
+    /// What it tells besides.
+    registers: Option<Functions>,
+    values: Option<Values>,
     next_block: AtomicU32,
 }
 
@@ -152,7 +97,7 @@ pub(crate) unsafe extern "C" fn qemu_plugin_install(
             (0..count).map(|index| CStr::from_ptr(*arguments.add(index)).to_str().unwrap_or_default()).collect();
         (info, target, words)
     };
-    match start(target, info.is_system, &words) {
+    match start(info, target, &words) {
         Ok(None) => idle(id),
         Ok(Some(session)) => match SESSION.set(session) {
             Ok(()) => register(id),
@@ -163,20 +108,39 @@ pub(crate) unsafe extern "C" fn qemu_plugin_install(
 }
 
 /// What is recorded; `None`: nothing is.
-fn start(target: &str, is_system: bool, words: &[&str]) -> Result<Option<Session>, String> {
+fn start(info: &Info, target: &str, words: &[&str]) -> Result<Option<Session>, String> {
     let options = Options::read(words.iter().copied())?;
     if options.is_idle {
         return Ok(None);
     }
+    let is_system = info.is_system;
     if is_system != options.log.is_some() {
         return Err("systems are recorded with log=PATH, programs without it".into());
     }
     // A system would run for ever.
     let gone = if is_system { || give_up("") } else { || {} };
-    let recorder = Recorder::new(&options, target, move_up, gone);
+    let registers = Functions::find().filter(|_| is_system);
+    if is_system && info.version >= 2 && registers.is_none() {
+        return Err("this emulator does not tell where code is executed".into());
+    }
+    let values = options.has_data.then(Values::find).flatten().filter(|_| is_system);
+    let told = [(registers.is_some(), " registers"), (values.is_some(), " data")];
+    let told = told.map(|(is_told, word)| if is_told { word } else { "" }).concat();
+    let recorder = Recorder::new(&options, &format!("{target}{told}"), move_up, gone);
     let recorder = recorder.map_err(|error| format!("{}: {error}", options.out))?;
-    let (target, is_ending) = (Target::of(target), AtomicBool::new(false));
-    Ok(Some(Session { is_system, is_ending, recorder, options, target, next_block: AtomicU32::new(0) }))
+    Ok(Some(Session {
+        is_system,
+        is_ending: AtomicBool::new(false),
+        recorder,
+        options,
+        target: Target::of(target),
+        bytes: Bytes::new(info.version),
+        is_vague: is_system && info.version >= 2,
+        places: Places::new(),
+        registers,
+        values,
+        next_block: AtomicU32::new(0),
+    }))
 }
 
 /// Ends the emulator as it stands.
@@ -258,11 +222,45 @@ fn thread(number: c_uint) -> Option<(&'static mut Thread, &'static Recorder)> {
 }
 
 extern "C" fn thread_starts(_: Id, number: c_uint) {
+    if SESSION.get().is_some_and(|session| session.is_vague) {
+        remember(number);
+    }
+    let functions = SESSION.get().and_then(|session| session.registers);
+    if let (Some(functions), Some(place)) = (functions, REGISTERS_OF.get(number as usize)) {
+        // SAFETY: the emulator says so; what was there before is never freed.
+        let registers = unsafe { Registers::of_new_cpu(functions) };
+        place.store(Box::into_raw(Box::new(registers)), Ordering::Relaxed);
+    }
     if let (Some(session), Some(place)) = (SESSION.get(), THREADS.get(number as usize)) {
         let thread = Box::into_raw(Box::new(Thread::new(&session.recorder, number)));
         // The thread that had the number before has ended; it may be in use still, so that it is not freed.
         place.store(thread, Ordering::Relaxed);
     }
+}
+
+/// This thread executes a CPU, and has to be the only one that does.
+fn remember(number: c_uint) {
+    if is_first_thread() {
+        return;
+    }
+    if CPU.replace(Some(number)).is_some() {
+        give_up(
+            "this emulator does not tell apart CPUs that share a thread: record one CPU (-smp 1), or without -icount and \
+             thread=single, or with QEMU 7.2",
+        );
+    }
+}
+
+/// The one that the process started with executes no CPU.
+fn is_first_thread() -> bool {
+    let link = std::fs::read_link("/proc/thread-self").unwrap_or_default();
+    link.file_name().is_some_and(|name| *name == *std::process::id().to_string())
+}
+
+/// The CPU that this thread executes, which the emulator says is this one.
+#[inline(always)]
+fn executing(session: &Session, number: c_uint) -> c_uint {
+    if session.is_vague { CPU.get().unwrap_or(number) } else { number }
 }
 
 extern "C" fn thread_ends(_: Id, number: c_uint) {
@@ -284,16 +282,49 @@ fn end(number: usize) {
 /// A block of a system starts: what was logged happened before it.
 extern "C" fn system_executed(number: c_uint, word: *mut c_void) {
     let Some(session) = SESSION.get() else { return };
+    let number = executing(session, number);
     if QUIET.get(number as usize).is_some_and(|quiet| quiet.load(Ordering::Relaxed)) {
         wake(session, number);
     }
     look_at_log(session, number);
-    if let Some((thread, recorder)) = thread(number) {
-        if session.is_ending.load(Ordering::Relaxed) {
-            rest(number, thread, recorder);
-        }
-        thread.system_block(recorder, Block::unpack(word.addr() as u64));
+    if session.is_ending.load(Ordering::Relaxed) {
+        rest(number);
     }
+    let mut block = Block::unpack(word.addr() as u64);
+    let at = place(session, number, &mut block);
+    if let Some((thread, recorder)) = thread(number) {
+        thread.system_block(recorder, block, at);
+    }
+}
+
+/// Where a block is executed, if that is elsewhere than where it was translated: emulators since QEMU 8 share code between
+/// all places that it is mapped at.
+#[inline(always)]
+fn place(session: &Session, number: c_uint, block: &mut Block) -> Option<u64> {
+    let address = program_counter(session, number)?;
+    if block.from != 0 && !is_there(session, block, address) {
+        block.from = 0;
+    }
+    (session.places.get(block.id) != Some(address)).then_some(address)
+}
+
+/// Where execution is; `None`: this emulator does not tell, and need not.
+fn program_counter(session: &Session, number: c_uint) -> Option<u64> {
+    session.registers?;
+    // SAFETY: what is there was made from a box and is never freed. It is used by the thread of the CPU only.
+    let registers = unsafe { REGISTERS_OF.get(number as usize)?.load(Ordering::Relaxed).as_ref() }?;
+    // SAFETY: blocks are told by a callback that was registered as one that looks at registers.
+    let address = unsafe { registers.read(PC) };
+    if address.is_none() {
+        give_up("this emulator does not tell where code is executed");
+    }
+    address
+}
+
+/// Is the instruction that recording starts with in this block, if that is executed at `address`?
+#[cold]
+fn is_there(session: &Session, block: &Block, address: u64) -> bool {
+    start_address(&session.options) == Some(address.wrapping_add(u64::from(block.from - 1) * 4))
 }
 
 #[cold]
@@ -305,8 +336,8 @@ fn wake(session: &'static Session, number: c_uint) {
 
 /// The emulator ends, and this CPU is not the one that ends it.
 #[cold]
-fn rest(number: c_uint, thread: &mut Thread, recorder: &Recorder) {
-    thread.end(recorder);
+fn rest(number: c_uint) {
+    end(number as usize);
     if let Some(quiet) = QUIET.get(number as usize) {
         quiet.store(true, Ordering::Release);
     }
@@ -316,14 +347,44 @@ fn rest(number: c_uint, thread: &mut Thread, recorder: &Recorder) {
 }
 
 extern "C" fn system_accessed(number: c_uint, info: u32, address: u64, word: *mut c_void) {
-    if let Some((thread, recorder)) = thread(number) {
+    let Some(session) = SESSION.get() else { return };
+    if let Some((thread, recorder)) = thread(executing(session, number)) {
+        // SAFETY: the emulator tells it at the moment.
+        if let Some(value) = session.values.and_then(|values| unsafe { values.of(info) }) {
+            thread.data(recorder, value.words());
+        }
         let word = word.addr() as u64;
         thread.system_access(recorder, kind(info), ((word >> 16) as u32, word as u16), address);
     }
 }
 
+/// An instruction comes whose address only registers tell.
+extern "C" fn system_operands(number: c_uint, word: *mut c_void) {
+    let Some(number) = SESSION.get().map(|session| executing(session, number)) else { return };
+    let (Some((thread, recorder)), Some(place)) = (thread(number), REGISTERS_OF.get(number as usize)) else { return };
+    // SAFETY: what is there was made from a box and is never freed. It is used by the thread of the CPU only.
+    let Some(registers) = (unsafe { place.load(Ordering::Relaxed).as_ref() }) else { return };
+    let operands = Operands::unpack(word.addr() as u64);
+    let at = (operands.block, operands.index);
+    for register in operands.registers() {
+        // SAFETY: this callback was registered as one that looks at registers.
+        let Some(value) = (unsafe { registers.read(register) }) else { continue };
+        if operands.what == What::BlockSize {
+            registers.block_size.set(Some(value));
+        } else {
+            thread.register(recorder, at, register, value);
+        }
+    }
+    if let (What::Zeros, Some(size)) = (operands.what, registers.block_size.get()) {
+        thread.register(recorder, at, DCZID_EL0, size);
+    }
+}
+
 /// A CPU has nothing to do, or is stopped.
 extern "C" fn system_idle(_: Id, number: c_uint) {
+    if let (Some(session), Some(_)) = (SESSION.get(), LOG.get()) {
+        look_at_log(session, number);
+    }
     if let Some((thread, recorder)) = thread(number) {
         thread.flush(recorder);
         if let Some(quiet) = QUIET.get(number as usize) {
@@ -366,7 +427,12 @@ fn open_log(session: &'static Session, number: c_uint) {
     // SAFETY: the text ends with a zero.
     unsafe { qemu_plugin_outs(c"recorded by unspool\n".as_ptr()) };
     match Log::open(pattern, number) {
-        Ok(log) => LOG.set(Some(Box::leak(Box::new(RefCell::new(log))))),
+        Ok(log) => {
+            let log = Box::into_raw(Box::new(RefCell::new(log)));
+            LOGS.lock().unwrap_or_else(PoisonError::into_inner).push(AtomicPtr::new(log));
+            // SAFETY: it is never freed, and there is no mutable reference to it.
+            LOG.set(unsafe { log.as_ref() });
+        }
         Err(error) => give_up(&format!("{pattern}: {error}: the emulator has to log with -d int,tid,plugin")),
     }
 }
@@ -387,12 +453,35 @@ extern "C" fn system_ends(_: Id, _: *mut c_void) {
             QUIET.get(*cpu as usize).iter().for_each(|quiet| quiet.store(true, Ordering::Relaxed));
         });
     }
-    for _ in 0..MOST_WAITS {
+    if !come_to_rest(session) {
+        end_stopped(session);
+    }
+}
+
+/// False: a CPU is not heard of any more.
+fn come_to_rest(session: &Session) -> bool {
+    let mut waits = 0;
+    while waits < MOST_WAITS {
         if QUIET.iter().all(|quiet| quiet.load(Ordering::Acquire)) {
-            return;
+            return true;
         }
+        waits = if session.recorder.is_sending() { 0 } else { waits + 1 };
         thread::sleep(WAIT);
     }
+    false
+}
+
+/// CPUs that share a thread stop without a word, and so did those that are not at rest: one that executes anything comes to
+/// rest, and one that sends is waited for.
+fn end_stopped(session: &'static Session) {
+    for log in LOGS.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        // SAFETY: it is never freed, and its thread does nothing any more.
+        if let Some(Ok(mut log)) = unsafe { log.into_inner().as_ref() }.map(RefCell::try_borrow_mut) {
+            tell_news(session, &mut log);
+        }
+    }
+    let is_stopped = |number: &usize| QUIET.get(*number).is_some_and(|quiet| !quiet.load(Ordering::Acquire));
+    (0..MOST_THREADS).filter(is_stopped).for_each(end);
 }
 
 extern "C" fn called(_: Id, number: c_uint, call: i64, a: u64, b: u64, c: u64, _: u64, _: u64, _: u64, _: u64, _: u64) {
@@ -413,6 +502,12 @@ extern "C" fn executed(number: c_uint, word: *mut c_void) {
         && !thread.block(block)
     {
         thread.block_slowly(recorder, block);
+    }
+}
+
+extern "C" fn system_marked(number: c_uint, index: *mut c_void) {
+    if let Some((thread, _)) = SESSION.get().and_then(|session| thread(executing(session, number))) {
+        thread.mark(index.addr() as u16);
     }
 }
 
@@ -451,23 +546,26 @@ extern "C" fn translated(_: Id, block: *mut QemuBlock) {
     unsafe {
         let instructions: Vec<*mut QemuInstruction> =
             (0..qemu_plugin_tb_n_insns(block)).map(|index| qemu_plugin_tb_get_insn(block, index)).collect();
-        let bytes = |instruction: &*mut QemuInstruction| {
-            match qemu_plugin_insn_size(*instruction) {
-                // One that raises an exception before it is read has no bytes.
-                0 => &[],
-                size => slice::from_raw_parts(qemu_plugin_insn_data(*instruction).cast::<u8>(), size),
-            }
-        };
+        let bytes: Vec<Instruction> = instructions.iter().map(|instruction| session.bytes.of(*instruction)).collect();
         let id = session.next_block.fetch_add(1, Ordering::Relaxed);
-        session.recorder.tell_block(id, qemu_plugin_tb_vaddr(block), instructions.iter().map(bytes));
+        session.recorder.tell_block(id, qemu_plugin_tb_vaddr(block), bytes.iter().map(Instruction::bytes));
         let (mut is_marked, mut last_mark) = (false, 0);
-        for (index, instruction) in (0_u16..).zip(&instructions) {
+        for ((index, instruction), bytes) in (0_u16..).zip(&instructions).zip(&bytes) {
             let data = ptr::without_provenance_mut(usize::from(index));
             if is_marked {
-                qemu_plugin_register_vcpu_insn_exec_cb(*instruction, marked, NO_REGISTERS, data);
+                let call = if session.is_system { system_marked } else { marked };
+                qemu_plugin_register_vcpu_insn_exec_cb(*instruction, call, NO_REGISTERS, data);
                 last_mark = index;
             }
-            is_marked = session.target.may_access(bytes(instruction));
+            is_marked = session.target.may_access(bytes.bytes());
+            let operands = Operands::of(bytes.bytes(), id, index);
+            let operands = operands.filter(|_| session.registers.is_some() && session.target == Target::A64);
+            if let Some((operands, there)) =
+                operands.and_then(|operands| Some((operands, instructions.get(usize::from(operands.index))?)))
+            {
+                let data = ptr::without_provenance_mut(operands.pack() as usize);
+                qemu_plugin_register_vcpu_insn_exec_cb(*there, system_operands, REGISTERS, data);
+            }
             if is_marked && session.is_system {
                 let data = ptr::without_provenance_mut((u64::from(id) << 16 | u64::from(index)) as usize);
                 qemu_plugin_register_vcpu_mem_cb(*instruction, system_accessed, NO_REGISTERS, BOTH, data);
@@ -475,14 +573,20 @@ extern "C" fn translated(_: Id, block: *mut QemuBlock) {
                 qemu_plugin_register_vcpu_mem_cb(*instruction, accessed, NO_REGISTERS, BOTH, data);
             }
         }
-        let from = start_address(&session.options)
-            .and_then(|from| instructions.iter().position(|instruction| qemu_plugin_insn_vaddr(*instruction) == from));
+        // Pages may be mapped elsewhere when the block is executed, and that is looked at then.
+        let mask = if session.registers.is_some() { 0xfff } else { u64::MAX };
+        session.places.set(id, qemu_plugin_tb_vaddr(block));
+        let from = start_address(&session.options).and_then(|from| {
+            let is_it = |instruction: &*mut QemuInstruction| (qemu_plugin_insn_vaddr(*instruction) ^ from) & mask == 0;
+            instructions.iter().position(is_it)
+        });
         let from = from.and_then(|index| u16::try_from(index + 1).ok()).unwrap_or(0);
         let count = u16::try_from(instructions.len()).unwrap_or(u16::MAX);
         let word = Block { id, count, last_mark, from }.pack();
         let data = ptr::without_provenance_mut(word as usize);
         let call = if session.is_system { system_executed } else { executed };
-        qemu_plugin_register_vcpu_tb_exec_cb(block, call, NO_REGISTERS, data);
+        let flags = if session.registers.is_some() { REGISTERS } else { NO_REGISTERS };
+        qemu_plugin_register_vcpu_tb_exec_cb(block, call, flags, data);
     }
 }
 
@@ -491,55 +595,5 @@ fn start_address(options: &Options) -> Option<u64> {
         From::Address(address) => Some(address),
         // SAFETY: a program is loaded before its code is translated.
         From::Code(offset) => Some(unsafe { qemu_plugin_start_code() }.wrapping_add(offset)),
-    }
-}
-
-/// A part of a file, in memory.
-pub(crate) struct Window {
-    bytes: *const u8,
-    offset: u64,
-}
-
-impl Window {
-    const LENGTH: usize = 1 << 24;
-    const PAGE: u64 = 1 << 16;
-    const PROT_READ: c_int = 1;
-    const MAP_SHARED: c_int = 1;
-    const PUNCH_HOLE_KEEP_SIZE: c_int = 3;
-
-    /// That with this offset, near its start; the file gets so long.
-    pub(crate) fn new(file: &File, offset: u64) -> io::Result<Self> {
-        let offset = offset & !(Self::PAGE - 1);
-        file.set_len(offset + Self::LENGTH as u64)?;
-        let (protection, flags) = (Self::PROT_READ, Self::MAP_SHARED);
-        // SAFETY: a new mapping is in nobody's way.
-        let bytes =
-            unsafe { mmap(ptr::null_mut(), Self::LENGTH, protection, flags, file.as_raw_fd(), offset.cast_signed()) };
-        if bytes.addr() == usize::MAX {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Self { bytes: bytes.cast(), offset })
-    }
-
-    /// The byte at this offset of the file; `None`: it is outside.
-    #[inline(always)]
-    pub(crate) fn byte(&self, offset: u64) -> Option<u8> {
-        let at = usize::try_from(offset.wrapping_sub(self.offset)).ok().filter(|at| *at < Self::LENGTH)?;
-        // SAFETY: it is inside of the mapping, and the file is never made shorter. The emulator writes to it, by a call
-        // of the system on this thread.
-        Some(unsafe { self.bytes.add(at).read_volatile() })
-    }
-
-    /// Gives back what the file has before this offset, where the system can.
-    pub(crate) fn free(&self, file: &File, offset: u64) {
-        // SAFETY: it changes the file only.
-        unsafe { fallocate(file.as_raw_fd(), Self::PUNCH_HOLE_KEEP_SIZE, 0, offset.cast_signed()) };
-    }
-}
-
-impl Drop for Window {
-    fn drop(&mut self) {
-        // SAFETY: it was mapped so, and nobody else has the address.
-        unsafe { munmap(self.bytes.cast_mut().cast(), Self::LENGTH) };
     }
 }

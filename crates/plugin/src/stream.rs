@@ -1,6 +1,7 @@
 //! The words that are sent: chunks, each with records of one thread, or with blocks of code that threads execute.
 //!
-//! A stream starts with [`MAGIC`] and a line with the name of the target. A chunk is the number of a thread and a length,
+//! A stream starts with [`MAGIC`] and a line with the name of the target and with what else is told of what was asked for:
+//! `registers`, `data`. A chunk is the number of a thread and a length,
 //! both of 32 bits, and so many bytes; records do not go on in the next. All numbers have the lowest byte first.
 //!
 //! The chunk of [`BLOCKS`] tells code, once: `id:4 address:8 count:2`, and of each instruction its length and bytes.
@@ -23,6 +24,9 @@
 //! | 7 | length | so many bytes, and zeros up to a whole word | what the emulator logged of exceptions |
 //! | 8 | id | | accesses that follow are of this block, which is executed for a part of the block before |
 //! | 9 | bits 63 to 48 | | of the address of the next access |
+//! | 10 | 31 to 16: index, 15 to 0: register | what is in it | before this instruction, which has an address that only registers tell: X0 to X30, 31 for the stack pointer, 32 for TCR_EL1, 34 for DCZID_EL0 |
+//! | 11 | count | one word or two | what the next access reads or writes |
+//! | 12 | | address | the next block is executed there, and not where it was told to be: memory may be mapped in several places |
 
 /// How a stream starts.
 pub(crate) const MAGIC: &[u8] = b"unspool record 2\n";
@@ -127,6 +131,21 @@ impl Records {
 
     pub(crate) fn within(&mut self, id: u32) {
         self.rare(8, id);
+    }
+
+    pub(crate) fn register(&mut self, index: u16, register: u8, value: u64) {
+        self.rare(10, u32::from(index) << 16 | u32::from(register));
+        self.put(value);
+    }
+
+    pub(crate) fn at(&mut self, address: u64) {
+        self.rare(12, 0);
+        self.put(address);
+    }
+
+    pub(crate) fn data(&mut self, words: &[u64]) {
+        self.rare(11, words.len() as u32);
+        words.iter().for_each(|word| self.put(*word));
     }
 
     #[inline(always)]

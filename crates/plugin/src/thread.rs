@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 
 use crate::options::Options;
 use crate::stream::{self, Records};
@@ -68,7 +68,7 @@ impl Recorder {
     /// Opens what records go to.
     pub(crate) fn new(
         options: &Options,
-        target: &str,
+        head: &str,
         move_up: impl Fn(OwnedFd) -> OwnedFd,
         gone: fn(),
     ) -> io::Result<Self> {
@@ -77,7 +77,7 @@ impl Recorder {
             if is_socket { UnixStream::connect(&options.out)?.into() } else { File::create(&options.out)?.into() };
         let mut to = File::from(move_up(descriptor));
         to.write_all(stream::MAGIC)?;
-        to.write_all(format!("{target}\n").as_bytes())?;
+        to.write_all(format!("{head}\n").as_bytes())?;
         let out = Out { to: Box::new(to), blocks: Vec::new(), has_failed: false };
         Ok(Self {
             out: Mutex::new(out),
@@ -96,6 +96,11 @@ impl Recorder {
         }
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         stream::put_block(&mut out.blocks, id, address, instructions);
+    }
+
+    /// Are records on their way?
+    pub(crate) fn is_sending(&self) -> bool {
+        matches!(self.out.try_lock(), Err(TryLockError::WouldBlock))
     }
 
     /// A process that was forked is not recorded: its records would be among ours.
@@ -146,6 +151,8 @@ pub(crate) struct Thread {
     left: u64,
     /// Of a system, the block that accesses are expected from.
     current: u32,
+    /// Where the block is executed that starts, if that is elsewhere than where it was told to be.
+    at: Option<u64>,
     /// What the emulator said of accesses, and what that means.
     kinds: [Kind; KINDS],
 }
@@ -198,6 +205,7 @@ impl Thread {
             ahead: 0,
             left: 0,
             current: 0,
+            at: None,
             kinds: [Kind::NONE; KINDS],
         }
     }
@@ -229,7 +237,14 @@ impl Thread {
             return self.out_of_turn(recorder, block);
         }
         self.left = self.left.saturating_sub(u64::from(block.count));
-        self.records.block(block.id);
+        self.put_block(block.id);
+    }
+
+    fn put_block(&mut self, id: u32) {
+        if let Some(address) = self.at.take() {
+            self.records.at(address);
+        }
+        self.records.block(id);
     }
 
     /// Instructions before this one are complete.
@@ -261,11 +276,11 @@ impl Thread {
         }
     }
 
-    /// A block of a system starts.
+    /// A block of a system starts, `at` another place than where it was told to be.
     #[inline(always)]
-    pub(crate) fn system_block(&mut self, recorder: &Recorder, block: Block) {
-        self.current = block.id;
-        if !self.block(block) {
+    pub(crate) fn system_block(&mut self, recorder: &Recorder, block: Block, at: Option<u64>) {
+        (self.current, self.at) = (block.id, at);
+        if at.is_some() || !self.block(block) {
             self.block_slowly(recorder, block);
         }
     }
@@ -274,13 +289,36 @@ impl Thread {
     /// the emulator does so if it counts instructions.
     #[inline(always)]
     pub(crate) fn system_access(&mut self, recorder: &Recorder, kind: Kind, (block, index): (u32, u16), address: u64) {
+        self.go_within(recorder, block);
+        if !self.access(kind.info, index, address) {
+            self.access_slowly(recorder, kind, index, address);
+        }
+    }
+
+    /// What is in a register before an instruction of a system.
+    pub(crate) fn register(&mut self, recorder: &Recorder, (block, index): (u32, u16), register: u8, value: u64) {
+        if self.phase == Phase::Records {
+            self.go_within(recorder, block);
+            self.records.register(index, register, value);
+            self.make_room(recorder);
+        }
+    }
+
+    /// What the next access of a system reads or writes.
+    pub(crate) fn data(&mut self, recorder: &Recorder, words: &[u64]) {
+        if self.phase == Phase::Records {
+            self.records.data(words);
+            self.make_room(recorder);
+        }
+    }
+
+    /// What follows may be of a block of its own.
+    #[inline(always)]
+    fn go_within(&mut self, recorder: &Recorder, block: u32) {
         if block != self.current && self.phase == Phase::Records {
             self.records.within(block);
             self.make_room(recorder);
             self.current = block;
-        }
-        if !self.access(kind.info, index, address) {
-            self.access_slowly(recorder, kind, index, address);
         }
     }
 
@@ -365,7 +403,7 @@ impl Thread {
                 self.records.part(left_out);
             }
             self.left = self.left.saturating_sub(u64::from(block.count - left_out));
-            self.records.block(block.id);
+            self.put_block(block.id);
         } else {
             self.phase = Phase::Done;
         }

@@ -26,7 +26,7 @@ use unspool_model::{Coverage, Facet, Refused, Run, SourceError, Step, StepSource
 use self::chunks::{Ahead, Here};
 use self::launch::Launched;
 pub use self::machine::Machine;
-pub use self::system::{SystemOptions, SystemRecording};
+pub use self::system::{SystemOptions, SystemRecording, Told};
 use self::told::Teller;
 pub use self::told::Unsure;
 
@@ -119,7 +119,10 @@ pub enum RecordError {
         beside: PathBuf,
     },
     /// The emulator ended before it said anything.
-    #[error("{name} did not start recording ({status}); does it take plugins? {name} 7.2 does, static ones do not")]
+    #[error(
+        "{name} did not start recording ({status}); does it take plugins? Those of Debian 12 do, \
+         static ones do not"
+    )]
     Silent {
         /// The emulator.
         name: String,

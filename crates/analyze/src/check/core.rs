@@ -227,8 +227,15 @@ impl Core {
         raised.check(instruction.isa, &self.context, &self.bases, out);
     }
 
+    /// Is it a call of a hypervisor or of firmware that is not told? Then what follows is behind the call.
+    fn is_served(&self, exception: &Exception) -> bool {
+        let behind = self.last.as_ref().map(|last| last.instruction.address.wrapping_add(4));
+        matches!(exception.class, Some(0x16 | 0x17)) && exception.target.is_some() && exception.target == behind
+    }
+
     fn exception(&mut self, place: u64, exception: &Exception, source: &mut Source, out: &mut Out<'_>) {
         self.check_return_address(place, exception, out);
+        let is_served = self.is_served(exception);
         self.settle(false, source, out);
         let is_free = matches!(exception.kind, ExceptionKind::Unknown | ExceptionKind::Debug);
         // Of two without an instruction between, the state that the second came from is known if it was told.
@@ -236,7 +243,8 @@ impl Core {
         let from = if is_known { self.context } else { Context::default() };
         let isa = if self.cause.is_any() || self.returned() { None } else { self.isa };
         let target = exception.target.filter(|_| source.tells(Facet::Exceptions));
-        self.raised = target.map(|target| Raised { place, exception: *exception, target, from, isa });
+        self.raised =
+            target.filter(|_| !is_served).map(|target| Raised { place, exception: *exception, target, from, isa });
         self.cause.returned |= self.returned();
         self.cause.raised = true;
         self.cause.free |= is_free;

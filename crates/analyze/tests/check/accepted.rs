@@ -33,6 +33,21 @@ fn flow() -> Vec<Row> {
                 nop(PC + 4),
             ],
         ),
+        (
+            "a call of firmware that is not told",
+            vec![
+                el_with(1, true),
+                op(PC, 0xd400_0002),
+                event(Event::Exception(Exception {
+                    kind: ExceptionKind::Synchronous,
+                    class: Some(0x16),
+                    target: Some(PC + 4),
+                    ..Exception::default()
+                })),
+                el_with(1, true),
+                nop(PC + 4),
+            ],
+        ),
         ("an interrupt behind a branch", vec![op(PC, B_EQ), irq_back(0x2280, PC + 8), nop(0x2280)]),
         ("a fault returns to its instruction", vec![op(PC, LDR), irq_back(0x2280, PC), nop(0x2280)]),
         ("a transaction fails", vec![op(PC, TSTART), nop(PC + 4), nop(PC + 8), nop(PC + 4)]),

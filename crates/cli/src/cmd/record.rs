@@ -9,7 +9,7 @@ mod sinks;
 mod system;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use anyhow::{Context, anyhow};
@@ -19,7 +19,7 @@ use unspool::model::StepSource;
 use unspool::record::{Machine, Options, Recording};
 
 use self::sinks::Sinks;
-use super::convert::{assumed, format_by_name};
+use super::convert::{AstfLevel, assumed, format_by_name};
 use super::{grouped, many};
 use crate::Verdict;
 use crate::args::{number_u64, tell};
@@ -66,6 +66,11 @@ pub(crate) struct Args {
     #[arg(long, requires = "system", help_heading = "Systems")]
     split: bool,
 
+    /// The level of ASTF traces (if not said, basicplus). A Basic one is written without exceptions, and without
+    /// instructions whose address is not told: those are counted
+    #[arg(long, value_name = "LEVEL", value_enum, requires = "system", help_heading = "Systems")]
+    astf_level: Option<AstfLevel>,
+
     /// The program, and what it is given; with --system, what the emulator is given
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
@@ -88,14 +93,17 @@ ASTF is stored with zlib, unless the name says otherwise (.astf.xz, .astf.raw): 
 Each thread is a trace of its own, OUT, OUT with .1 before its extension and so on; a Tarmac log has them all, as cores.
 A program that forks is recorded without its children.
 
-A system is recorded with QEMU in system mode, the package qemu-system-arm. What it logs of exceptions is joined with what
-it executes; -d and -D are not to be had. ASTF is BasicPlus. Each CPU is a trace of its own. A system ends by itself (as
-by PSCI or semihosting), by its monitor, or where all CPUs reached --limit; ended by Ctrl-C it leaves no trace.
-The level at the start is the one that the first exception comes from; if none comes for long, say --assume el=. After a
-return to EL1 to EL3 the stack pointer is known only if nobody wrote SPSR_ELx since the exception; below EL3 nobody tells the
-Security state: --assume. Prefetches, maintenance of caches and translations by address, and calls that the emulator serves
-(PSCI) cannot be told in ASTF: a trace ends there, and is complete up to there (exit code 1), or goes on behind it in another
-file (--split). A Tarmac log tells them.";
+A system is recorded with QEMU in system mode, the package qemu-system-arm (7.2 and 10.0 are tested). What it logs of
+exceptions is joined with what it executes; -d and -D are not to be had. ASTF is BasicPlus, unless --astf-level says basic.
+Each CPU is a trace of its own. A system ends by itself (as by PSCI or semihosting), by its monitor, or where all CPUs reached
+--limit; ended by Ctrl-C it leaves no trace. -icount shift=1,sleep=off makes runs repeatable.
+The level at the start is the one that the first exception comes from; if none comes for long, say --assume el=. Below EL3
+nobody tells the Security state: --assume. Calls that the emulator serves (PSCI) are exceptions that lead behind the call.
+QEMU since 9.0 tells what is in registers, and since 9.2 what is read and written, which Tarmac logs have then. Without
+registers (7.2) the stack pointer after a return to EL1 to EL3 is known only if nobody wrote SPSR_ELx since the exception
+(--assume sp=), and prefetches, DC ZVA and maintenance of caches and translations by address cannot be told in ASTF: a trace
+ends there, and is complete up to there (exit code 1), goes on behind it in another file (--split), or is Basic and written
+without them (--astf-level basic).";
 
 /// Records.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
@@ -130,18 +138,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     }
     for trace in written {
         let name = trace.path.display();
-        for LeftOut { kind, count, first } in trace.left_out {
-            let (count, kind) = (grouped(count), kind.words());
-            tell(format_args!(
-                "{name}: left out, since the emulator does not tell where they go: {count} {kind}, the first at {first:#x}"
-            ));
-        }
+        tell_left_out(&trace.path, &trace.left_out);
         tell(format_args!("{name}: {} instructions", grouped(trace.instructions)));
         if !trace.losses.is_empty() {
             tell(format_args!("{name}: lost, since the format cannot say it: {}", trace.losses));
         }
     }
     Ok(Verdict::Clean)
+}
+
+/// What the emulator does not tell enough of.
+fn tell_left_out(path: &Path, left_out: &[LeftOut]) {
+    let name = path.display();
+    for LeftOut { kind, count, first } in left_out {
+        let (count, kind) = (grouped(*count), kind.words());
+        tell(format_args!(
+            "{name}: left out, since the emulator does not tell where they go: {count} {kind}, the first at {first:#x}"
+        ));
+    }
 }
 
 fn ended(status: ExitStatus) -> String {

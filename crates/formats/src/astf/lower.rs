@@ -27,7 +27,7 @@ use unspool_model::{
 };
 
 use self::raised::Syndrome;
-use self::registers::{Missing, Registers};
+use self::registers::{Missing, Registers, Told};
 use self::state::Known;
 use self::stretch::Forms;
 use self::tell::Open;
@@ -51,6 +51,9 @@ pub struct LowerOptions {
     /// Of a Basic trace, instructions of the kinds of [`Untold`] are left out if no access of theirs is told, and counted
     /// ([`Lowerer::left_out`]). Else they are refused, as all others are.
     pub leave_out: bool,
+    /// Of registers the source tells those that make an address where nothing else tells it, before the instruction
+    /// ([`Event::State`]): they hold for that instruction and no longer.
+    pub operands: bool,
 }
 
 /// What may be told and is not in the trace.
@@ -216,7 +219,11 @@ impl<S: RecordSink> Lowerer<S> {
             timestamp: None,
             open: None,
             accesses: Vec::new(),
-            registers: Registers::new(coverage.has(Facet::Registers)),
+            registers: Registers::new(match coverage.has(Facet::Registers) {
+                true => Told::All,
+                false if options.operands => Told::Operands,
+                false => Told::Nothing,
+            }),
             derived: Vec::new(),
             missing: None,
             syndrome: Syndrome::default(),

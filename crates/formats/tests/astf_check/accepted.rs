@@ -329,6 +329,10 @@ fn traps() -> Vec<Row> {
     vec![
         ("SVC", plus(records![trapped(op(PC, SVC)), call(1, 0x15), add(VECTOR)])),
         ("HVC", plus(records![trapped(op(PC, HVC)), call(2, 0x16), Context { el: 2, ..el1() }, add(VECTOR)])),
+        (
+            "HVC of what is not told",
+            plus(records![trapped(op(PC, HVC)), Trap { target_pc: PC + 4, ..call(2, 0x16) }, el1(), add(PC + 4)]),
+        ),
         ("HVC that is undefined", plus(records![trapped(op(PC, HVC)), exception(0), add(VECTOR)])),
         ("BRK", plus(records![trapped(op(PC, 0xd420_0000)), exception(0x3c), add(VECTOR)])),
         ("UDF", plus(records![trapped(op(PC, 0)), exception(0), add(VECTOR)])),

@@ -13,6 +13,9 @@ use super::stream::damage;
 /// How a stream starts.
 const MAGIC: &[u8] = b"unspool record 2\n";
 
+/// No more is kept of its first line.
+const MOST_HEAD: usize = 256;
+
 /// No chunk has more bytes.
 const MOST: u32 = 1 << 28;
 
@@ -40,7 +43,7 @@ impl<R: Read> Here<R> {
 impl<R: Read> Chunks for Here<R> {
     fn next(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<u32>> {
         if !std::mem::replace(&mut self.has_started, true) {
-            read_magic(&mut self.input)?;
+            read_head(&mut self.input)?;
         }
         read_chunk(&mut self.input, bytes)
     }
@@ -57,9 +60,17 @@ type Chunk = io::Result<Option<(u32, Vec<u8>)>>;
 
 impl Ahead {
     pub(super) fn new(input: impl Read + Send + 'static) -> io::Result<Self> {
+        Self::of(Here::new(input))
+    }
+
+    /// What follows the [head](read_head) of a stream.
+    pub(super) fn behind_head(input: impl Read + Send + 'static) -> io::Result<Self> {
+        Self::of(Here { input, has_started: true })
+    }
+
+    fn of(here: Here<impl Read + Send + 'static>) -> io::Result<Self> {
         let (give, chunks) = sync_channel(AHEAD);
         let (spare, used) = channel();
-        let here = Here::new(input);
         thread::Builder::new().name("read".into()).spawn(move || read_ahead(here, &give, &used))?;
         Ok(Self { chunks, spare })
     }
@@ -86,18 +97,24 @@ impl Chunks for Ahead {
     }
 }
 
-/// Reads what comes before the first chunk, up to the end of the line.
-fn read_magic(input: &mut impl Read) -> io::Result<()> {
+/// Reads what comes before the first chunk: the target, and what else is told of it.
+pub(super) fn read_head(input: &mut impl Read) -> io::Result<String> {
     let mut magic = [0; MAGIC.len()];
     input.read_exact(&mut magic)?;
     if magic != *MAGIC {
         return Err(damage("this is no stream of our plugin"));
     }
+    let mut line = Vec::new();
     let mut byte = [0];
-    while byte != *b"\n" {
+    loop {
         input.read_exact(&mut byte)?;
+        if byte == *b"\n" {
+            return Ok(String::from_utf8_lossy(&line).into_owned());
+        }
+        if line.len() < MOST_HEAD {
+            line.extend(byte);
+        }
     }
-    Ok(())
 }
 
 /// Reads the next chunk into `bytes`: whose it is; `None`: there are no more.

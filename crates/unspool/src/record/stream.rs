@@ -35,6 +35,22 @@ pub(super) enum Record {
     Text { length: u32 },
     /// Accesses that follow are of this block, which is executed for a part of the block before.
     Within { id: u32 },
+    /// What is in a register before an instruction of the block.
+    Register(Operand),
+    /// What the next access reads or writes, the lowest byte first.
+    Data { words: [u64; 2] },
+    /// The next block is executed there.
+    At { address: u64 },
+}
+
+/// What is in a register before an instruction whose address only registers tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Operand {
+    /// Which instruction of the block.
+    pub(super) index: u16,
+    /// X0 to X30, and what the stream has for others.
+    pub(super) register: u16,
+    pub(super) value: u64,
 }
 
 /// An access.
@@ -124,6 +140,17 @@ fn take_rare(word: u64, words: &mut &[Word]) -> Option<Record> {
         6 => Record::Part { left_out: number as u16 },
         7 => Record::Text { length: number },
         8 => Record::Within { id: number },
+        10 => Record::Register(Operand {
+            index: (number >> 16) as u16,
+            register: number as u16,
+            value: take_word(words)?,
+        }),
+        11 => {
+            let low = take_word(words)?;
+            let high = if number == 2 { take_word(words)? } else { 0 };
+            Record::Data { words: [low, high] }
+        }
+        12 => Record::At { address: take_word(words)? },
         9 => Record::Access(touch(take_word(words).filter(|word| word >> 62 == 1)?, number as u16)),
         _ => return None,
     })
@@ -196,7 +223,17 @@ mod tests {
             ("a part", &[rare(6, 3)], Some(Record::Part { left_out: 3 })),
             ("a text", &[rare(7, 2)], Some(Record::Text { length: 2 })),
             ("on behalf of another", &[rare(8, 0x201)], Some(Record::Within { id: 0x201 })),
-            ("no such record", &[rare(10, 0)], None),
+            (
+                "a register",
+                &[rare(10, 0x0007_001f), 0x1000],
+                Some(Record::Register(Operand { index: 7, register: 31, value: 0x1000 })),
+            ),
+            ("a register, cut off", &[rare(10, 0)], None),
+            ("data", &[rare(11, 1), 5], Some(Record::Data { words: [5, 0] })),
+            ("much data", &[rare(11, 2), 5, 6], Some(Record::Data { words: [5, 6] })),
+            ("data, cut off", &[rare(11, 2), 5], None),
+            ("elsewhere", &[rare(12, 0), 0x1000], Some(Record::At { address: 0x1000 })),
+            ("no such record", &[rare(13, 0)], None),
             ("nothing of the kind", &[u64::MAX], None),
             ("nothing", &[], None),
         ];

@@ -8,6 +8,7 @@
 
 mod block;
 mod log;
+mod operands;
 mod state;
 mod teller;
 
@@ -23,10 +24,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fs, thread};
 
-use unspool_model::{Context, Coverage, SourceError, Step, StepSource};
+use unspool_model::{Context, Coverage, Facet, SourceError, Step, StepSource};
 
 use self::teller::Teller;
-use super::chunks::Ahead;
+use super::chunks::{Ahead, read_head};
 use super::launch::{accept, escaped, number, plugin, system};
 use super::{Options, RecordError, coverage};
 
@@ -43,6 +44,11 @@ pub struct SystemOptions {
     pub limit: Option<u64>,
     /// What holds where nothing tells it: the user vouches for it.
     pub assumed: Context,
+    /// What is read and written is wanted, if the emulator tells it.
+    pub data: bool,
+    /// Registers are wanted before instructions whose address only they tell, if the emulator tells them: as
+    /// [`Event::State`](unspool_model::Event::State), for the next instruction and no longer.
+    pub operands: bool,
     /// The emulator; `None`: that of AArch64, found in the usual places.
     pub emulator: Option<PathBuf>,
     /// The plugin; `None`: found beside the executable.
@@ -53,6 +59,7 @@ pub struct SystemOptions {
 pub struct SystemRecording {
     child: Started,
     teller: Teller<Ahead>,
+    told: Told,
     _watch: Sender<()>,
     /// Keeps the place of the socket and of the logs.
     _place: tempfile::TempDir,
@@ -80,11 +87,18 @@ impl SystemRecording {
         })?;
         let child = Started(Arc::new(Mutex::new(child)));
         let accepted = accept(&listener, &mut child.get(), &name);
-        let stream = accepted.inspect_err(|_| child.kill())?;
-        let chunks = Ahead::new(stream).map_err(|source| system("a thread that reads", source))?;
-        let teller = Teller::new(chunks, options);
+        let mut stream = accepted.inspect_err(|_| child.kill())?;
+        let head = read_head(&mut stream).inspect_err(|_| child.kill());
+        let told = Told::of(&head.map_err(|source| system("the stream of the plugin", source))?, options);
+        let chunks = Ahead::behind_head(stream).map_err(|source| system("a thread that reads", source))?;
+        let teller = Teller::new(chunks, options, told);
         let _watch = watch(place.path().to_path_buf(), child.clone());
-        Ok(Self { child, teller, _watch, _place: place })
+        Ok(Self { child, teller, told, _watch, _place: place })
+    }
+
+    /// What this emulator tells of what was asked for.
+    pub fn told(&self) -> Told {
+        self.told
     }
 
     /// Places at which what was executed and what was logged do not fit together. They are told as gaps.
@@ -100,6 +114,24 @@ impl SystemRecording {
         }
         child.kill()?;
         child.wait().map(|_| None)
+    }
+}
+
+/// What not every emulator tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Told {
+    /// What is read and written: QEMU since 9.2 does.
+    pub data: bool,
+    /// Registers where only they tell an address: QEMU since 9.0 does.
+    pub operands: bool,
+}
+
+impl Told {
+    /// As the first line of the stream says, behind the name of the target.
+    fn of(head: &str, options: &SystemOptions) -> Self {
+        let has = |word: &str| head.split_whitespace().skip(1).any(|other| other == word);
+        Self { data: options.data && has("data"), operands: has("registers") }
     }
 }
 
@@ -153,7 +185,7 @@ fn bytes_in(folder: &Path) -> u64 {
 
 impl StepSource for SystemRecording {
     fn coverage(&self) -> Coverage {
-        coverage()
+        if self.told.data { coverage().with(Facet::Data) } else { coverage() }
     }
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
@@ -174,5 +206,8 @@ fn plugin_argument(options: &SystemOptions) -> Result<OsString, RecordError> {
     }
     // Blocks may be left before their end, so that the plugin cannot count to a limit.
     argument.push(format!(",skip={}", options.skip));
+    if options.data {
+        argument.push(",data=on");
+    }
     Ok(argument)
 }

@@ -236,7 +236,12 @@ impl<C: Chunks> Teller<C> {
             }
             Record::End => return Ok(self.finish(thread, None, take)),
             Record::Part { left_out } => thread.left_out = left_out,
-            Record::Block { .. } | Record::Text { .. } | Record::Within { .. } => {
+            Record::Block { .. }
+            | Record::Text { .. }
+            | Record::Within { .. }
+            | Record::Register(_)
+            | Record::Data { .. }
+            | Record::At { .. } => {
                 return Err(damage("this is a stream of a system"));
             }
         }

@@ -167,7 +167,7 @@ pub(super) fn run(args: &Args, source: Source, to: Format) -> anyhow::Result<Ver
                 level: args.astf_level.map(Into::into),
                 storage: super::storage(args)?,
                 assumed: args.assume.unwrap_or_default(),
-                leave_out: false,
+                ..astf::lower::LowerOptions::default()
             };
             let header = astf::lower::header(coverage, unit, &options).map_err(refused)?;
             let writer = super::astf_writer(args, &header)?;

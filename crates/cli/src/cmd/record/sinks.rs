@@ -159,7 +159,7 @@ impl Sink {
                     leave_out: true,
                     ..astf::lower::LowerOptions::default()
                 };
-                Self::astf(path, coverage, &options)?
+                Self::astf(path, coverage, &options, true)?
             }
             Format::Stf => {
                 let container = container_by_name(path).unwrap_or(stf::read::Container::Plain);
@@ -179,13 +179,18 @@ impl Sink {
         })
     }
 
-    /// An ASTF file.
-    pub(super) fn astf(path: &Path, coverage: Coverage, options: &astf::lower::LowerOptions) -> anyhow::Result<Self> {
+    /// An ASTF file, of records that come in patterns or one by one.
+    pub(super) fn astf(
+        path: &Path,
+        coverage: Coverage,
+        options: &astf::lower::LowerOptions,
+        in_patterns: bool,
+    ) -> anyhow::Result<Self> {
         let unit = TimeUnit::Unknown;
         let refused = |error| told(path, error);
         let header = astf::lower::header(coverage, unit, options).map_err(refused)?;
         let target = Target::open(path)?;
-        let write = astf::write::WriteOptions { in_patterns: true, ..Default::default() };
+        let write = astf::write::WriteOptions { in_patterns, ..Default::default() };
         let writer = astf::write::Writer::new(target, &header, write)
             .with_context(|| format!("cannot write {}", path.display()))?;
         let lowerer = astf::lower::Lowerer::new(writer, &header, coverage, unit, options).map_err(refused)?;
@@ -217,7 +222,7 @@ impl Sink {
         }
     }
 
-    fn left_out(&self) -> Vec<astf::lower::LeftOut> {
+    pub(super) fn left_out(&self) -> Vec<astf::lower::LeftOut> {
         match self {
             Self::Astf(sink) => sink.left_out().collect(),
             Self::Stf(_) | Self::Tarmac(_) => Vec::new(),
@@ -235,7 +240,7 @@ impl Sink {
 }
 
 /// How records are stored: compressed, unless the name says otherwise. A second of a program has gigabytes of them.
-fn storage(path: &Path) -> Storage {
+pub(super) fn storage(path: &Path) -> Storage {
     let is_raw = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("raw"));
     by_name(path).filter(|storage| *storage != Storage::Raw || is_raw).unwrap_or(Storage::Zlib)
 }

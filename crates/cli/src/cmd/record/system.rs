@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use unspool::convert::Format;
+use unspool::formats::astf::lower::LeftOut;
 use unspool::formats::astf::lower::LowerOptions;
-use unspool::formats::astf::record::{Level, Storage};
+use unspool::formats::astf::record::Level;
 use unspool::model::{Context, Coverage, Event, Losses, SinkError, Step, StepSource};
-use unspool::record::{SystemOptions, SystemRecording};
+use unspool::record::{SystemOptions, SystemRecording, Told};
 
-use super::super::convert::{by_name, format_by_name};
+use super::super::convert::format_by_name;
 use super::super::grouped;
-use super::Args;
-use super::sinks::{Sink, numbered, told};
+use super::sinks::{Sink, numbered, storage, told};
+use super::{Args, tell_left_out};
 use crate::Verdict;
 use crate::args::tell;
 
@@ -25,20 +26,30 @@ const MOST_PIECES: u64 = 1000;
 /// Records a system.
 pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let assumed = args.assume.unwrap_or_default();
+    let path = args.output.clone().unwrap_or_else(|| "system.astf".into());
+    let format = format_by_name(&path).unwrap_or(Format::Astf);
     let options = SystemOptions {
         arguments: args.program.clone(),
         from: args.from.clone(),
         skip: args.skip,
         limit: args.limit,
         assumed,
+        data: format == Format::Tarmac,
+        operands: format == Format::Astf,
         emulator: args.emulator.clone(),
         plugin: args.plugin.clone(),
     };
     let mut recording = SystemRecording::start(&options)?;
-    let path = args.output.clone().unwrap_or_else(|| "system.astf".into());
-    let format = format_by_name(&path).unwrap_or(Format::Astf);
-    let mut traces =
-        Traces { path, format, coverage: recording.coverage(), assumed, is_split: args.split, cpus: Vec::new() };
+    let mut traces = Traces {
+        path,
+        format,
+        level: args.astf_level.map_or(Level::BasicPlus, Into::into),
+        coverage: recording.coverage(),
+        told: recording.told(),
+        assumed,
+        is_split: args.split,
+        cpus: Vec::new(),
+    };
     let mut failed = None;
     recording.each(&mut |step| match traces.take(step) {
         Ok(flow) => flow,
@@ -65,7 +76,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
 struct Traces {
     path: PathBuf,
     format: Format,
+    level: Level,
     coverage: Coverage,
+    told: Told,
     assumed: Context,
     is_split: bool,
     cpus: Vec<Cpu>,
@@ -98,6 +111,8 @@ struct Written {
     path: PathBuf,
     instructions: u64,
     losses: Losses,
+    /// What the emulator does not tell enough of, by kind.
+    left_out: Vec<LeftOut>,
     /// Why it could not be told further.
     reason: Option<String>,
 }
@@ -137,10 +152,15 @@ impl Traces {
         let path = piece_name(&numbered(&self.path, at), cpu.count + 1);
         let mut sink = match self.format {
             Format::Astf => {
-                let storage = by_name(&path).unwrap_or(Storage::Raw);
-                let level = Some(Level::BasicPlus);
-                let options = LowerOptions { level, storage, assumed: self.assumed, ..LowerOptions::default() };
-                Sink::astf(&path, self.coverage, &options)?
+                let storage = storage(&path);
+                let options = LowerOptions {
+                    level: Some(self.level),
+                    storage,
+                    assumed: self.assumed,
+                    leave_out: self.level == Level::Basic,
+                    operands: self.told.operands,
+                };
+                Sink::astf(&path, self.coverage, &options, false)?
             }
             format => Sink::open(&path, format, self.coverage)?,
         };
@@ -197,10 +217,25 @@ impl Traces {
                 tell(format_args!("{MOST_PIECES} files were written of one CPU, and no more"));
             }
         }
+        tell_untold(self.format, self.level, self.told, is_whole);
         if count == 0 {
             return Err(anyhow!("nothing was recorded: execution did not come to where recording starts"));
         }
         Ok(is_whole)
+    }
+}
+
+/// What another emulator would have told, if that matters here.
+fn tell_untold(format: Format, level: Level, told: Told, is_whole: bool) {
+    match format {
+        Format::Tarmac if !told.data => {
+            tell(format_args!("this emulator does not tell what is read and written; QEMU since 9.2 does"));
+        }
+        Format::Astf if !told.operands && level == Level::BasicPlus && !is_whole => tell(format_args!(
+            "this emulator does not tell what is in registers; QEMU since 9.0 does, and a Basic trace is written without \
+             what needs them (--astf-level basic)"
+        )),
+        _ => {}
     }
 }
 
@@ -224,14 +259,15 @@ impl Piece {
 
     fn close(self, instructions: u64, reason: Option<String>) -> anyhow::Result<Written> {
         let Self { path, sink, .. } = self;
-        let losses = sink.losses().clone();
+        let (losses, left_out) = (sink.losses().clone(), sink.left_out());
         sink.close().with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Written { path, instructions, losses, reason })
+        Ok(Written { path, instructions, losses, left_out, reason })
     }
 }
 
 impl Written {
     fn tell(&self) {
+        tell_left_out(&self.path, &self.left_out);
         let name = self.path.display();
         tell(format_args!("{name}: {} instructions", grouped(self.instructions)));
         if !self.losses.is_empty() {

@@ -15,6 +15,7 @@ pub(super) struct Last {
     /// The number of its record; 0 before the first.
     pub(super) record: u64,
     pub(super) word: u32,
+    address: u64,
     /// It raised an exception.
     pub(super) is_trapped: bool,
     has_address: bool,
@@ -24,7 +25,7 @@ impl Last {
     #[inline]
     pub(super) fn new(view: InstructionView<'_>, record: u64) -> Self {
         let has_address = view.ea_valid() && !view.is_branch();
-        Self { record, word: view.iword(), is_trapped: view.trap(), has_address }
+        Self { record, word: view.iword(), address: view.pc(), is_trapped: view.trap(), has_address }
     }
 }
 
@@ -122,7 +123,15 @@ pub(super) fn check(view: TrapView<'_>, before: &Before<'_>, out: &mut Out<'_>) 
         trap_type::SERROR..=trap_type::FIQ => check_asynchronous(&trap, out),
         _ => return,
     }
-    check_vector(&trap, out);
+    if !is_served(&trap, before) {
+        check_vector(&trap, out);
+    }
+}
+
+/// Is it a call of a hypervisor or of firmware that is no part of the trace? Then what follows is behind the call.
+fn is_served(trap: &Trap, before: &Before<'_>) -> bool {
+    let is_call = matches!(before.operation(), Some(Operation::HypervisorCall | Operation::SecureMonitorCall));
+    is_call && trap.syscall_type != 0 && trap.target_pc == before.last.address.wrapping_add(4)
 }
 
 /// May a Trap of this type stand here?

@@ -186,12 +186,13 @@ mod tests {
     use unspool_isa::a64_access;
     use unspool_model::Step;
 
+    use super::super::registers::Told;
     use super::*;
 
     fn registers(writes: &[(&str, u64)]) -> Registers {
         let mut step = Step::default();
         writes.iter().for_each(|(name, value)| step.write_register(name, 0, &value.to_le_bytes()));
-        let mut registers = Registers::new(true);
+        let mut registers = Registers::new(Told::All);
         step.registers().for_each(|write| registers.learn(&write));
         registers
     }

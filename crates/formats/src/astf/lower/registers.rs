@@ -37,11 +37,22 @@ pub(super) enum Course {
     Nowhere,
 }
 
+/// What a source tells of registers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    Nothing,
+    /// Before an instruction what it needs, and nothing of what becomes of it.
+    Operands,
+    /// What they are given.
+    All,
+}
+
 /// What is known of registers.
 #[derive(Debug)]
 pub(super) struct Registers {
-    /// The source tells of them.
-    pub(super) is_told: bool,
+    told: Told,
+    /// Something may be known.
+    is_used: bool,
     slots: [Slot; NAMES.len()],
     course: Course,
 }
@@ -54,14 +65,26 @@ struct Slot {
 }
 
 impl Registers {
-    pub(super) fn new(is_told: bool) -> Self {
-        Self { is_told, slots: [Slot::default(); NAMES.len()], course: Course::Anywhere }
+    pub(super) fn new(told: Told) -> Self {
+        Self { told, is_used: false, slots: [Slot::default(); NAMES.len()], course: Course::Anywhere }
+    }
+
+    /// Does every instruction matter?
+    #[inline]
+    pub(super) fn follow(&self) -> bool {
+        self.told == Told::All || self.is_used
+    }
+
+    /// What is told holds for one instruction.
+    pub(super) fn are_operands(&self) -> bool {
+        self.told == Told::Operands
     }
 
     /// A register is written.
     #[inline]
     pub(super) fn learn(&mut self, write: &RegisterWrite<'_>) {
-        let Some(number) = number(write.name).filter(|_| self.is_told) else { return };
+        let Some(number) = number(write.name).filter(|_| self.told != Told::Nothing) else { return };
+        self.is_used = true;
         match number {
             // One of the others, and nobody says which; and the other way round.
             SP => self.slots[SP_EL0..TCR_EL1].fill(Slot::default()),
@@ -75,6 +98,8 @@ impl Registers {
     pub(super) fn arrive(&mut self, address: u64) {
         let is_here = match self.course {
             Course::Anywhere => true,
+            // They were told for it.
+            _ if self.are_operands() => true,
             Course::At(expected) => expected == address,
             Course::Nowhere => false,
         };
@@ -90,8 +115,8 @@ impl Registers {
 
     /// Anything may have changed.
     pub(super) fn forget(&mut self) {
-        if self.is_told {
-            *self = Self::new(true);
+        if self.is_used {
+            *self = Self::new(self.told);
         }
     }
 
@@ -172,7 +197,7 @@ mod tests {
     use super::*;
 
     fn told(writes: &[(&str, u16, &[u8])]) -> Registers {
-        let mut registers = Registers::new(true);
+        let mut registers = Registers::new(Told::All);
         for (name, low, bytes) in writes {
             let mut step = Step::default();
             step.write_register(name, *low, bytes);
@@ -241,7 +266,7 @@ mod tests {
             registers.arrive(0x100);
             assert_eq!(registers.x(0).is_ok(), is_known, "{course:?}");
         }
-        let mut silent = Registers::new(false);
+        let mut silent = Registers::new(Told::Nothing);
         let mut step = Step::default();
         step.write_register("x0", 0, &[1; 8]);
         step.registers().for_each(|write| silent.learn(&write));

@@ -69,7 +69,7 @@ impl<S: RecordSink> Lowerer<S> {
 
     /// May runs be taken, and does this one start where execution goes on?
     fn may_take(&mut self, run: &Run<'_>) -> Result<bool, SinkError> {
-        let is_plain = self.hold.is_empty() && self.is_basic && !self.has_times && !self.registers.is_told;
+        let is_plain = self.hold.is_empty() && self.is_basic && !self.has_times && !self.registers.follow();
         if !is_plain {
             return Ok(false);
         }

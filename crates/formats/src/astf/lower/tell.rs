@@ -91,7 +91,7 @@ impl<S: RecordSink> Lowerer<S> {
             branch: instruction.branch,
             za_index: instruction.za_index,
         });
-        if self.registers.is_told || word.has_address {
+        if self.registers.follow() || word.has_address {
             self.before_effects();
         }
         // What it writes was not so before.
@@ -108,7 +108,9 @@ impl<S: RecordSink> Lowerer<S> {
             let open = *open;
             self.derive(&open);
         }
-        if self.open.is_some_and(|open| open.word.sets) {
+        if self.registers.are_operands() {
+            self.registers.forget();
+        } else if self.open.is_some_and(|open| open.word.sets) {
             self.registers.change_stack();
         }
     }
@@ -224,6 +226,8 @@ impl<S: RecordSink> Lowerer<S> {
         if self.leaves_out
             && self.accesses.is_empty()
             && let Some(kind) = Untold::of(&open.word.access)
+            // Many of these have no address.
+            && (kind != Untold::TranslationMaintenance || self.missing.is_some())
         {
             self.left_out.add(kind, open.address);
             return self.leave_out(open);
@@ -438,7 +442,9 @@ impl<S: RecordSink> Lowerer<S> {
     fn state(&mut self, step: &Step) -> Result<(), SinkError> {
         let contents = step.registers().len() + step.accesses().len();
         if contents > 0 {
-            self.losses.add_many(Loss::State, contents as u64, step.place);
+            if !self.registers.are_operands() {
+                self.losses.add_many(Loss::State, contents as u64, step.place);
+            }
             step.registers().for_each(|write| self.registers.learn(&write));
             return Ok(());
         }

@@ -14,6 +14,8 @@ pub enum Untold {
     Prefetches,
     /// IC and DC at an address.
     CacheMaintenance,
+    /// TLBI and AT at an address.
+    TranslationMaintenance,
     /// DC ZVA and its kin.
     Zeroing,
     /// Loads and stores of SVE and SME, which may have been kept from memory by a predicate.
@@ -32,13 +34,15 @@ pub struct LeftOut {
 }
 
 impl Untold {
-    const ALL: [Self; 4] = [Self::Prefetches, Self::CacheMaintenance, Self::Zeroing, Self::Vectors];
+    const ALL: [Self; 5] =
+        [Self::Prefetches, Self::CacheMaintenance, Self::TranslationMaintenance, Self::Zeroing, Self::Vectors];
 
     /// What it is, in the words of a report.
     pub fn words(self) -> &'static str {
         match self {
             Self::Prefetches => "prefetches",
             Self::CacheMaintenance => "operations on caches (DC, IC)",
+            Self::TranslationMaintenance => "operations on translations (TLBI, AT)",
             Self::Zeroing => "blocks zeroed (DC ZVA)",
             Self::Vectors => "accesses of vectors",
         }
@@ -50,6 +54,9 @@ impl Untold {
             operation if access.vector => operation.is_memory_access().then_some(Self::Vectors),
             Operation::Prefetch => Some(Self::Prefetches),
             Operation::CacheMaintenance => Some(Self::CacheMaintenance),
+            Operation::TlbInvalidate | Operation::TlbInvalidateRange | Operation::AddressTranslation => {
+                Some(Self::TranslationMaintenance)
+            }
             Operation::Zero | Operation::TagZero | Operation::TagAndDataZero => Some(Self::Zeroing),
             _ => None,
         }

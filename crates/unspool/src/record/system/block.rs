@@ -12,6 +12,8 @@ pub(super) struct Block {
     pub(super) instructions: Vec<Instruction>,
     /// Those that store if they have memory for themselves. The emulator compares there first, and tells that as a read.
     pub(super) exclusive: Vec<u16>,
+    /// Those that compare first, and store if that was equal. The emulator may tell a store all the same.
+    pub(super) swaps: Vec<u16>,
     /// Those that change the state.
     pub(super) changes: Vec<(u16, Change)>,
     last: Last,
@@ -65,22 +67,75 @@ impl Block {
             let (opcode, length) = (Some(opcode), 4);
             block.instructions.push(Instruction { address, opcode, length, isa: Isa::A64, ..Instruction::default() });
             block.exclusive.extend(opcode.filter(|opcode| is_exclusive_store(*opcode)).map(|_| index));
+            block.swaps.extend(opcode.filter(|opcode| is_swap(*opcode)).map(|_| index));
             block.changes.extend(opcode.and_then(change).map(|change| (index, change)));
         }
         block.last = block.instructions.last().map_or(Last::Behind, last);
         Some(block)
     }
 
+    /// The block, executed where its first instruction is so far from where it was told to be.
+    pub(super) fn moved(&self, by: u64) -> Placed<'_> {
+        Placed { block: self, by }
+    }
+
+    /// How far it was moved to be executed there.
+    pub(super) fn distance(&self, address: u64) -> u64 {
+        self.instructions.first().map_or(0, |first| address.wrapping_sub(first.address))
+    }
+
+    /// Where the instruction is in it that has this place in its page, wherever both are mapped.
+    pub(super) fn position_in_page(&self, address: u64) -> Option<usize> {
+        const PAGE: u64 = 1 << 12;
+        let first = self.instructions.first()?.address;
+        let index = usize::try_from((address % PAGE).checked_sub(first % PAGE)? / 4).ok()?;
+        (self.instructions.get(index)?.address % PAGE == address % PAGE).then_some(index)
+    }
+}
+
+/// A block, where it is executed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placed<'b> {
+    block: &'b Block,
+    by: u64,
+}
+
+impl Placed<'_> {
+    /// The address of an instruction, or of the last one.
+    pub(super) fn address(&self, index: usize) -> Option<u64> {
+        let instructions = &self.block.instructions;
+        Some(instructions.get(index).or(instructions.last())?.address.wrapping_add(self.by))
+    }
+
+    /// The address behind it.
+    pub(super) fn behind(&self) -> Option<u64> {
+        self.address(usize::MAX).map(|address| address.wrapping_add(4))
+    }
+
+    /// An instruction.
+    pub(super) fn instruction(&self, index: usize) -> Option<Instruction> {
+        let instruction = self.block.instructions.get(index)?;
+        Some(Instruction { address: instruction.address.wrapping_add(self.by), ..*instruction })
+    }
+
     /// Does it end with an exception return?
-    pub(super) fn is_return(&self) -> bool {
-        self.last == Last::Return
+    fn is_return(&self) -> bool {
+        self.block.last == Last::Return
     }
 
     /// Where the instruction with this address is in it.
-    pub(super) fn position(&self, address: u64) -> Option<usize> {
-        let first = self.instructions.first()?.address;
-        let index = usize::try_from(address.wrapping_sub(first) / 4).ok()?;
-        (self.instructions.get(index)?.address == address).then_some(index)
+    fn position(&self, address: u64) -> Option<usize> {
+        let index = usize::try_from(address.wrapping_sub(self.address(0)?) / 4).ok()?;
+        (self.instruction(index)?.address == address).then_some(index)
+    }
+
+    /// How it goes on.
+    fn last(&self) -> Last {
+        match self.block.last {
+            Last::Conditional(target) => Last::Conditional(target.wrapping_add(self.by)),
+            Last::Direct(target) => Last::Direct(target.wrapping_add(self.by)),
+            last => last,
+        }
     }
 
     /// How it ended, if the log says this behind it, or nothing, and execution goes on at `next`; if it was left,
@@ -90,7 +145,7 @@ impl Block {
             Some(Entry::Taken(taken)) if taken.is_between() => self.completed(taken.returns_to, left),
             Some(Entry::Taken(taken)) => self.raised(taken),
             Some(Entry::Return { target, .. }) if self.is_return() => self.completed(*target, left),
-            Some(Entry::Served { .. }) => Some(Ended::whole(self.instructions.len(), None)),
+            Some(Entry::Served { .. }) => Some(Ended::whole(self.block.instructions.len(), None)),
             Some(Entry::Return { .. } | Entry::ReturnToAarch32 { .. } | Entry::Other(_)) => None,
             None => self.completed(next, left),
         }
@@ -99,21 +154,21 @@ impl Block {
     /// How it ended, if nobody says what follows; `is_complete`: that it was the last is told.
     pub(super) fn cut(&self, left: Option<u16>, is_complete: bool) -> Ended {
         let count = match left {
-            Some(mark) => usize::from(mark).min(self.instructions.len()),
-            None if is_complete => self.instructions.len(),
+            Some(mark) => usize::from(mark).min(self.block.instructions.len()),
+            None if is_complete => self.block.instructions.len(),
             None => 0,
         };
-        let branch = match self.last {
+        let branch = match self.last() {
             Last::Direct(target) => Some(Branch { taken: true, target: Some(target) }),
             _ => None,
         };
-        Ended::whole(count, branch.filter(|_| count == self.instructions.len()))
+        Ended::whole(count, branch.filter(|_| count == self.block.instructions.len()))
     }
 
     /// An instruction of it raised an exception. Calls return behind themselves.
     fn raised(&self, taken: &Taken) -> Option<Ended> {
         let is_call = |index: &usize| {
-            let opcode = self.instructions.get(*index).and_then(|instruction| instruction.opcode);
+            let opcode = self.block.instructions.get(*index).and_then(|instruction| instruction.opcode);
             opcode.is_some_and(|opcode| is_call(a64_access(opcode).operation))
         };
         let behind_call = self.position(taken.returns_to.wrapping_sub(4)).filter(is_call);
@@ -123,7 +178,7 @@ impl Block {
 
     /// Execution goes on there, and no instruction of it raised an exception.
     fn completed(&self, next: u64, left: Option<u16>) -> Option<Ended> {
-        let Some(last) = self.instructions.last() else {
+        let (Some(last), Some(behind)) = (self.block.instructions.last(), self.behind()) else {
             return Some(Ended::whole(0, None));
         };
         let part = |mark: usize| self.position(next).filter(|index| *index >= mark);
@@ -132,11 +187,10 @@ impl Block {
             // to repeat alone.
             return part(mark.into()).map(|index| Ended::whole(index, None));
         }
-        let whole = self.instructions.len();
-        let behind = last.address.wrapping_add(4);
+        let whole = self.block.instructions.len();
         let taken = Some(Branch { taken: true, target: Some(next) });
         let not_taken = Some(Branch { taken: false, target: None });
-        match self.last {
+        match self.last() {
             Last::Behind if next == behind => Some(Ended::whole(whole, None)),
             Last::Behind => part(whole - 1).filter(|_| may_access(last)).map(|index| Ended::whole(index, None)),
             Last::Conditional(_) if next == behind => Some(Ended::whole(whole, not_taken)),
@@ -157,6 +211,11 @@ fn may_access(instruction: &Instruction) -> bool {
 /// STXR and its like. Where a pair would have 32 bits less, it is a CASP.
 fn is_exclusive_store(opcode: u32) -> bool {
     opcode & 0x3fe0_0000 == 0x0800_0000 || opcode & 0xbfe0_0000 == 0x8820_0000
+}
+
+/// CAS and its like, and CASP.
+fn is_swap(opcode: u32) -> bool {
+    opcode & 0x3fa0_7c00 == 0x08a0_7c00 || opcode & 0xbfa0_7c00 == 0x0820_7c00
 }
 
 fn last(instruction: &Instruction) -> Last {
@@ -199,7 +258,7 @@ mod tests {
         let whole = |count, branch| Some(Ended::whole(count, branch));
         let raised = |count| Some(Ended { count, branch: None, has_raised: true });
         let back = |target| Some(Entry::Return { from: 1, to: 0, target });
-        let served = Some(Entry::Served { from: 1, by: "" });
+        let served = Some(Entry::Served { from: 1, by: "", class: None });
         type Row<'a> = (&'a str, &'a [u32], Option<Entry>, u64, Option<u16>, Option<Ended>);
         let rows: &[Row<'_>] = &[
             ("straight on", &[NOP, NOP], None, 0x1008, None, whole(2, None)),
@@ -237,8 +296,22 @@ mod tests {
             let bytes: Vec<[u8; 4]> = code.iter().map(|word| word.to_le_bytes()).collect();
             let bytes: Vec<&[u8]> = bytes.iter().map(|bytes| &bytes[..]).collect();
             let block = Block::new(0x1000, &bytes).unwrap_or_default();
-            assert_eq!(block.ended(entry.as_ref(), *next, *left), *expected, "{name}");
+            assert_eq!(block.moved(0).ended(entry.as_ref(), *next, *left), *expected, "{name}");
         }
+    }
+
+    #[test]
+    fn code_may_be_executed_elsewhere() {
+        let bytes = [NOP, BACK].map(u32::to_le_bytes);
+        let block = Block::new(0x1000, &[&bytes[0], &bytes[1]]).unwrap_or_default();
+        let there = block.moved(block.distance(0xffff_0000_0000_3000));
+        let taken = Some(Branch { taken: true, target: Some(0xffff_0000_0000_3000) });
+        assert_eq!(there.ended(None, 0xffff_0000_0000_3000, None), Some(Ended::whole(2, taken)));
+        assert_eq!(there.ended(None, 0x1000, None), None);
+        assert_eq!(there.behind(), Some(0xffff_0000_0000_3008));
+        assert_eq!(there.instruction(1).map(|found| found.address), Some(0xffff_0000_0000_3004));
+        assert_eq!(block.position_in_page(0x7_7004), Some(1));
+        assert_eq!(block.position_in_page(0x7_7008), None);
     }
 
     #[test]

@@ -15,8 +15,9 @@ pub(super) enum Entry {
     Return { from: u8, to: u8, target: u64 },
     /// An exception returned to AArch32.
     ReturnToAarch32 { from: u8 },
-    /// The emulator did what the instruction asks for, as a host of semihosting or as firmware (PSCI) does.
-    Served { from: u8, by: &'static str },
+    /// The emulator did what the instruction asks for, as a host of semihosting or as firmware (PSCI) does. Firmware is
+    /// called by an exception of this class.
+    Served { from: u8, by: &'static str, class: Option<u8> },
     /// Something else.
     Other(String),
 }
@@ -114,7 +115,8 @@ fn taken<'a>(first: &str, lines: impl Iterator<Item = &'a str>) -> Option<Entry>
         } else if line.starts_with("handl") {
             let by =
                 if line.contains("PSCI") { "the firmware of the emulator (PSCI)" } else { "the host (semihosting)" };
-            return Some(Entry::Served { from: levels?.0, by });
+            let class = syndrome.map(|syndrome| (syndrome >> 26) as u8);
+            return Some(Entry::Served { from: levels?.0, by, class });
         }
     }
     let (from, to) = levels?;
@@ -186,7 +188,12 @@ mod tests {
             (
                 "Taking exception 16 [Semihosting call] on CPU 0\n...from EL1 to EL1\n\
                  ...handling as semihosting call 0x18\n",
-                Some(Entry::Served { from: 1, by: "the host (semihosting)" }),
+                Some(Entry::Served { from: 1, by: "the host (semihosting)", class: None }),
+            ),
+            (
+                "Taking exception 11 [Hypervisor Call] on CPU 0\n...from EL1 to EL2\n...with ESR 0x16/0x5a000000\n\
+                 ...handled as PSCI call\n",
+                Some(Entry::Served { from: 1, by: "the firmware of the emulator (PSCI)", class: Some(0x16) }),
             ),
             (
                 "Exception return from AArch64 EL3 to AArch64 EL2 PC 0x40100058\n",

@@ -42,6 +42,11 @@ pub(super) fn change(opcode: u32) -> Option<Change> {
     }
 }
 
+/// The level and the stack pointer that SPSR_ELx has in these bits; none of AArch32.
+fn saved(bits: u64) -> Option<(u8, bool)> {
+    (bits & 0x12 == 0).then_some(((bits >> 2 & 3) as u8, bits & 1 != 0))
+}
+
 impl State {
     /// It was found at this level.
     pub(super) fn start(&mut self, level: u8) {
@@ -112,17 +117,20 @@ impl State {
         fits
     }
 
-    /// An instruction was executed that changes it. True: so much that it has to be told.
-    pub(super) fn execute(&mut self, change: Change) -> bool {
+    /// An instruction was executed that changes it, with this operand, if that is known. True: it changed so much that it
+    /// has to be told.
+    pub(super) fn execute(&mut self, change: Change, operand: Option<u64>) -> bool {
         match change {
             Change::Stack(handler) => {
+                let handler = handler.or(operand.map(|operand| operand & 1 != 0));
                 let before = std::mem::replace(&mut self.handler, handler);
                 before != handler
             }
             Change::Saved(level) => {
-                self.put_saved(level, None);
                 // With VHE, EL2 means its own register if it says that of EL1.
-                if level == 1 {
+                let is_sure = level != 1 || self.level == Some(1);
+                self.put_saved(level, operand.filter(|_| is_sure).and_then(saved));
+                if !is_sure {
                     self.put_saved(2, None);
                 }
                 false
@@ -168,20 +176,44 @@ mod tests {
     fn the_stack_pointer_comes_back_if_nobody_wrote_it() {
         let mut state = State::default();
         state.start(1);
-        assert!(state.execute(Change::Stack(Some(false))));
+        assert!(state.execute(Change::Stack(Some(false)), None));
         // The vector of the current level with SP_EL0.
         assert!(state.take(&taken(1, 1, 0x800)));
         assert_eq!(state.stack(1), Some(true));
         assert!(state.go_back(1, 1));
         assert_eq!(state.stack(1), Some(false));
         assert!(state.take(&taken(1, 1, 0x800)));
-        state.execute(Change::Saved(1));
+        state.execute(Change::Saved(1), None);
         assert!(state.go_back(1, 1));
         assert_eq!(state.stack(1), None);
         assert!(state.go_back(1, 0));
         assert_eq!(state.stack(0), Some(false));
         // Where EL1 was said to be, and is not.
         assert!(!state.take(&taken(1, 1, 0x800)));
+    }
+
+    #[test]
+    fn what_is_written_may_be_known() {
+        let mut state = State::default();
+        state.start(1);
+        // EL1h, EL1t, EL0t, and AArch32.
+        for (bits, to, expected) in
+            [(0x3c5, 1, Some(true)), (0x3c4, 1, Some(false)), (0, 0, Some(false)), (0x10, 1, None)]
+        {
+            assert!(state.take(&taken(to, 1, 0x400)) || to == 0);
+            (state.level, state.handler) = (Some(1), Some(true));
+            state.execute(Change::Saved(1), Some(bits));
+            assert!(state.go_back(1, to));
+            assert_eq!(state.stack(to), expected, "{bits:#x}");
+            (state.level, state.handler) = (Some(1), Some(true));
+        }
+        assert!(state.execute(Change::Stack(None), Some(0)));
+        assert_eq!(state.stack(1), Some(false));
+        // At EL2 nobody knows which register SPSR_EL1 is.
+        state.level = Some(2);
+        state.execute(Change::Saved(1), Some(0x3c5));
+        assert!(state.go_back(2, 1));
+        assert_eq!(state.stack(1), None);
     }
 
     #[test]

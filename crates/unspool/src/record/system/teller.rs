@@ -13,17 +13,21 @@ use std::ops::ControlFlow;
 use unspool_model::{Context, Direction, Event, Exception, ExceptionKind, Gap, SourceError, Step};
 
 use super::super::chunks::Chunks;
-use super::super::stream::{self, Record, Touch, Word, damage, take_code, take_record, take_text, words};
-use super::SystemOptions;
+use super::super::stream::{self, Operand, Record, Touch, Word, damage, take_code, take_record, take_text, words};
 use super::block::{Block, Ended};
 use super::log::{Entry, Taken};
+use super::operands;
 use super::state::State;
+use super::{SystemOptions, Told};
 
 /// Tells the steps of a stream.
 pub(super) struct Teller<C> {
     chunks: C,
     limit: u64,
     assumed: Context,
+    told: Told,
+    /// Registers are wanted before instructions whose address they make.
+    wants_operands: bool,
     /// Recording does not start with the first instruction.
     is_part: bool,
     blocks: Vec<Option<Block>>,
@@ -44,10 +48,16 @@ struct Cpu {
     held: Option<Held>,
     /// What was logged since the block was started.
     entries: Vec<Entry>,
-    touches: Vec<Touch>,
+    touches: Vec<(Touch, Option<Data>)>,
+    /// What the next access reads or writes.
+    data: Option<Data>,
+    /// What is in registers before instructions of the block.
+    operands: Vec<Operand>,
     /// Accesses are those of this block.
     within: Option<usize>,
     left_out: u16,
+    /// Where the next block is executed, if that is elsewhere than where it was told to be.
+    at: Option<u64>,
     state: State,
     /// It is in AArch32: nothing is told.
     is_narrow: bool,
@@ -63,10 +73,15 @@ struct Cpu {
     is_done: bool,
 }
 
+/// What an access reads or writes, the lowest byte first.
+type Data = [u64; 2];
+
 /// A block that was started.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     id: usize,
+    /// It is executed so far from where it was told to be.
+    moved_by: u64,
     left_out: usize,
     /// It was left: instructions before this one are complete.
     left: Option<u16>,
@@ -83,14 +98,25 @@ const MOST_AHEAD: usize = 1 << 12;
 
 const NO_LEVEL: &str = "no exception tells at which Exception level this starts: assume one (--assume el=0..3)";
 
+impl Cpu {
+    /// What is kept of a block does not matter any more.
+    fn forget_block(&mut self) {
+        self.touches.clear();
+        self.operands.clear();
+        self.data = None;
+    }
+}
+
 type Take<'t> = &'t mut dyn FnMut(&Step) -> ControlFlow<()>;
 
 impl<C: Chunks> Teller<C> {
-    pub(super) fn new(chunks: C, options: &SystemOptions) -> Self {
+    pub(super) fn new(chunks: C, options: &SystemOptions, told: Told) -> Self {
         Self {
             chunks,
             limit: options.limit.unwrap_or(u64::MAX),
             assumed: options.assumed,
+            told,
+            wants_operands: options.operands,
             is_part: options.from.is_some() || options.skip > 0,
             blocks: Vec::new(),
             cpus: BTreeMap::new(),
@@ -189,6 +215,12 @@ impl<C: Chunks> Teller<C> {
         match first_level(words(news)?)?.or(assumed) {
             Some(level) if cpu.has_run => cpu.state.level = Some(level),
             Some(level) => cpu.state.start(level),
+            // That something is missing was told.
+            None if cpu.waiting.len() as u64 > self.most_waiting() && cpu.has_run => {
+                cpu.waiting.clear();
+                cpu.looked = 0;
+                return Ok(false);
+            }
             None if cpu.waiting.len() as u64 > self.most_waiting() => return Err(untold(NO_LEVEL)),
             None => return Ok(false),
         }
@@ -225,6 +257,9 @@ impl<C: Chunks> Teller<C> {
                         entry => cpu.entries.extend(entry),
                     }
                 }
+                Record::Register(operand) => self.operand(cpu, operand),
+                Record::Data { words } => cpu.data = Some(words),
+                Record::At { address } => cpu.at = Some(address),
                 Record::Within { id } => self.within(cpu, id as usize),
                 Record::Part { left_out } => cpu.left_out = left_out,
                 Record::Start => {}
@@ -243,11 +278,24 @@ impl<C: Chunks> Teller<C> {
     /// An access; one that was made in another block belongs to the instruction with the same address.
     #[inline]
     fn touch(&self, cpu: &mut Cpu, touch: Touch) {
-        let index = match cpu.within {
-            None => Some(touch.index),
-            Some(id) => self.index_in_held(cpu, id, touch.index),
-        };
-        cpu.touches.extend(index.map(|index| Touch { index, ..touch }));
+        let data = cpu.data.take();
+        let index = self.index_now(cpu, touch.index);
+        cpu.touches.extend(index.map(|index| (Touch { index, ..touch }, data)));
+    }
+
+    /// What is in a register, likewise.
+    fn operand(&self, cpu: &mut Cpu, operand: Operand) {
+        let index = self.index_now(cpu, operand.index);
+        cpu.operands.extend(index.map(|index| Operand { index, ..operand }));
+    }
+
+    /// Which instruction of the block that is held this is.
+    #[inline]
+    fn index_now(&self, cpu: &Cpu, index: u16) -> Option<u16> {
+        match cpu.within {
+            None => Some(index),
+            Some(id) => self.index_in_held(cpu, id, index),
+        }
     }
 
     fn block(&self, id: usize) -> Option<&Block> {
@@ -257,13 +305,14 @@ impl<C: Chunks> Teller<C> {
     fn index_in_held(&self, cpu: &Cpu, id: usize, index: u16) -> Option<u16> {
         let address = self.block(id)?.instructions.get(usize::from(index))?.address;
         let held = self.block(cpu.held?.id)?;
-        u16::try_from(held.position(address)?).ok()
+        u16::try_from(held.position_in_page(address)?).ok()
     }
 
     /// An instruction is executed again, in a block of its own: what it did before does not count.
     fn within(&self, cpu: &mut Cpu, id: usize) {
         if let Some(index) = self.index_in_held(cpu, id, 0) {
-            cpu.touches.retain(|touch| touch.index < index);
+            cpu.touches.retain(|(touch, _)| touch.index < index);
+            cpu.operands.retain(|operand| operand.index < index);
         }
         cpu.within = Some(id);
     }
@@ -271,19 +320,21 @@ impl<C: Chunks> Teller<C> {
     /// A block starts, and the one before is complete.
     fn start_block(&mut self, cpu: &mut Cpu, id: usize, take: Take<'_>) -> io::Result<ControlFlow<()>> {
         let left_out = usize::from(std::mem::take(&mut cpu.left_out));
-        let first = self.block(id).map(|block| block.instructions.get(left_out).or(block.instructions.last()));
+        let at = cpu.at.take();
+        let moved_by = self.block(id).zip(at).map_or(0, |(block, at)| block.distance(at));
+        let first = self.block(id).map(|block| block.moved(moved_by).address(left_out));
         if !std::mem::replace(&mut cpu.has_run, true) && self.is_part {
             cpu.state.forget();
         }
         let next = match first {
             _ if cpu.is_narrow => return Ok(ControlFlow::Continue(())),
-            Some(Some(first)) => first.address,
+            Some(Some(address)) => address,
             // Nothing of it was fetched; that an exception follows is told.
             Some(None) => return Ok(ControlFlow::Continue(())),
             None => return self.unknown_block(cpu, take),
         };
         let flow = self.finish(cpu, Some(next), take)?;
-        cpu.held = Some(Held { id, left_out, left: None });
+        cpu.held = Some(Held { id, moved_by, left_out, left: None });
         Ok(flow)
     }
 
@@ -301,11 +352,12 @@ impl<C: Chunks> Teller<C> {
         let entries = std::mem::take(&mut cpu.entries);
         cpu.within = None;
         let Some(held) = cpu.held.take() else {
-            cpu.touches.clear();
+            cpu.forget_block();
             return Ok(ControlFlow::Continue(()));
         };
         let ended = {
             let Some(block) = self.block(held.id) else { return Err(damage("a block is executed that was not told")) };
+            let block = block.moved(held.moved_by);
             match (next, entries.first()) {
                 (None, None) => Some(block.cut(held.left, cpu.has_ended)),
                 (next, entry) => block.ended(entry, next.unwrap_or(0), held.left),
@@ -332,7 +384,9 @@ impl<C: Chunks> Teller<C> {
         let count = ended.count.min(held.left_out.saturating_add(wanted));
         cpu.is_done = count < ended.count || wanted == 0;
         let mut touches = cpu.touches.iter().peekable();
-        for (index, instruction) in block.instructions.iter().enumerate().take(count) {
+        let placed = block.moved(held.moved_by);
+        for index in 0..count {
+            let Some(instruction) = placed.instruction(index) else { break };
             let change = block.changes.iter().find(|(at, _)| usize::from(*at) == index);
             if index < held.left_out {
                 continue;
@@ -348,16 +402,30 @@ impl<C: Chunks> Teller<C> {
                 step.clear();
             }
             let is_raised = ended.has_raised && index + 1 == ended.count;
-            while let Some(touch) = touches.next_if(|touch| usize::from(touch.index) <= index) {
+            let operands = operands::take(&mut cpu.operands, index);
+            if self.wants_operands && operands::state(&operands, &instruction, step) {
+                (step.core, step.place) = (cpu.number, cpu.told);
+                if take(step).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                step.clear();
+            }
+            while let Some((touch, data)) = touches.next_if(|(touch, _)| usize::from(touch.index) <= index) {
                 let is_probe = !touch.is_write && block.exclusive.contains(&touch.index);
                 if usize::from(touch.index) < index || is_probe || is_raised {
                     continue;
                 }
                 let direction = if touch.is_write { Direction::Write } else { Direction::Read };
-                step.access(direction, touch.address, touch.size.into());
+                let is_sure = !touch.is_write || !block.swaps.contains(&touch.index);
+                let data = data.iter().filter(|_| is_sure).flatten().flat_map(|word| word.to_le_bytes());
+                let bytes = data.take(touch.size.into()).map(|byte| (byte, 0xff));
+                step.access_known(direction, touch.address, touch.size.into(), bytes);
+            }
+            if !operands.is_empty() && !is_raised {
+                operands::zeros(&operands, &instruction, self.told.data, step);
             }
             (step.core, step.place) = (cpu.number, cpu.told);
-            step.event = Event::Instruction(*instruction);
+            step.event = Event::Instruction(instruction);
             if let (Event::Instruction(last), true) = (&mut step.event, index + 1 == block.instructions.len()) {
                 last.branch = ended.branch;
             }
@@ -366,10 +434,11 @@ impl<C: Chunks> Teller<C> {
                 return Ok(ControlFlow::Break(()));
             }
             if let Some((_, change)) = change.filter(|_| !is_raised) {
-                cpu.is_context_due |= cpu.state.execute(*change);
+                let operand = operands::source(&operands, &instruction).filter(|_| self.told.operands);
+                cpu.is_context_due |= cpu.state.execute(*change, operand);
             }
         }
-        cpu.touches.clear();
+        cpu.forget_block();
         Ok(ControlFlow::Continue(()))
     }
 
@@ -402,10 +471,9 @@ impl<C: Chunks> Teller<C> {
                     at = Some(*target);
                     self.tell(cpu, Event::ExceptionReturn { target: at }, "", take)
                 }
-                Entry::Served { by, .. } if is_first => {
-                    let last = self.block(held.id).and_then(|block| block.instructions.last());
-                    at = last.map(|last| last.address.wrapping_add(4));
-                    self.tell(cpu, Event::Note, &format!("served by {by}"), take)
+                Entry::Served { by, class, .. } if is_first => {
+                    at = self.block(held.id).and_then(|block| block.moved(held.moved_by).behind());
+                    self.served(cpu, by, *class, next.and(at), take)
                 }
                 entry => return self.lose(cpu, &format!("{entry:x?}"), rest, take),
             };
@@ -418,6 +486,24 @@ impl<C: Chunks> Teller<C> {
             return self.lose(cpu, &format!("execution goes on at {next:x?} and not at {at:x?}"), &[], take);
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// A call that the emulator serves: nothing of what it does is executed here, and what follows is behind the call.
+    fn served(&mut self, cpu: &Cpu, by: &str, class: Option<u8>, to: Option<u64>, take: Take<'_>) -> ControlFlow<()> {
+        if class.is_some() {
+            let exception = Exception {
+                kind: ExceptionKind::Synchronous,
+                class,
+                call: None,
+                is_virtual: None,
+                return_address: to,
+                target: to,
+            };
+            if self.tell(cpu, Event::Exception(exception), "", take).is_break() {
+                return ControlFlow::Break(());
+            }
+        }
+        self.tell(cpu, Event::Note, &format!("served by {by}"), take)
     }
 
     fn taken(&mut self, cpu: &Cpu, taken: &Taken, take: Take<'_>) -> ControlFlow<()> {
@@ -456,7 +542,7 @@ impl<C: Chunks> Teller<C> {
     fn lose(&mut self, cpu: &mut Cpu, why: &str, rest: &[Entry], take: Take<'_>) -> io::Result<ControlFlow<()>> {
         self.gaps += 1;
         (cpu.held, cpu.is_context_due) = (None, true);
-        cpu.touches.clear();
+        cpu.forget_block();
         cpu.state.lose();
         rest.iter().for_each(|entry| follow(cpu, entry));
         if self.tell(cpu, Event::Note, &format!("the log of the emulator does not fit: {why}"), take).is_break() {
