@@ -95,6 +95,17 @@ pub enum RecordError {
         /// Its name.
         name: String,
     },
+    /// An emulator that does not tell where code of a system is executed.
+    #[error(
+        "{name}: QEMU {version} does not tell plugins where code of a system is executed, if memory is mapped in several \
+         places: take QEMU 7.2, or 9.0 or later"
+    )]
+    Vague {
+        /// Its name.
+        name: String,
+        /// What it says it is.
+        version: String,
+    },
     /// An argument of the emulator that would take its log away.
     #[error("'{argument}': the log of the emulator is needed to record a system, and cannot be had for something else")]
     LogInUse {

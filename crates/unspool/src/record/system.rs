@@ -72,6 +72,7 @@ impl SystemRecording {
         let socket = place.path().join("stream");
         let listener = UnixListener::bind(&socket).map_err(|source| system("the socket of the plugin", source))?;
         let name = options.emulator.clone().unwrap_or_else(|| "qemu-system-aarch64".into());
+        refuse_vague(&name)?;
         // A log for each thread of the emulator, so that lines of several CPUs are not mixed.
         let log = place.path().join("log.%d");
         let mut argument = plugin_argument(options)?;
@@ -133,6 +134,22 @@ impl Told {
         let has = |word: &str| head.split_whitespace().skip(1).any(|other| other == word);
         Self { data: options.data && has("data"), operands: has("registers") }
     }
+}
+
+/// QEMU 8 may execute code where it did not translate it, and tells plugins only where that was.
+fn refuse_vague(name: &Path) -> Result<(), RecordError> {
+    // One that is missing is told later.
+    let Ok(said) = Command::new(name).arg("--version").output() else { return Ok(()) };
+    match vague_version(&String::from_utf8_lossy(&said.stdout)) {
+        Some(version) => Err(RecordError::Vague { name: name.display().to_string(), version: version.into() }),
+        None => Ok(()),
+    }
+}
+
+/// The version that an emulator says it has, if it is one of those.
+fn vague_version(said: &str) -> Option<&str> {
+    let version = said.split_once(" version ")?.1.split_whitespace().next()?;
+    version.starts_with("8.").then_some(version)
 }
 
 /// An emulator that runs.
@@ -210,4 +227,20 @@ fn plugin_argument(options: &SystemOptions) -> Result<OsString, RecordError> {
         argument.push(",data=on");
     }
     Ok(argument)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_that_do_not_say_where_code_is_executed() {
+        let said = |version: &str| format!("QEMU emulator version {version} (Debian 1:{version}+ds-1)\nCopyright");
+        for (version, is_vague) in
+            [("7.2.22", false), ("8.0.4", true), ("8.2.2", true), ("9.0.0", false), ("10.0.2", false)]
+        {
+            assert_eq!(vague_version(&said(version)).is_some(), is_vague, "{version}");
+        }
+        assert_eq!(vague_version("an emulator"), None);
+    }
 }
