@@ -15,7 +15,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-use self::programs::{Target, UNSPOOL, built, plugin, record, text, unspool};
+use self::programs::{Target, UNSPOOL, built, interrupted, plugin, record, text, unspool};
 
 fn a64(dir: &TempDir, name: &str) -> Option<PathBuf> {
     built(dir.path(), name, Target::A64)
@@ -195,6 +195,17 @@ fn programs_of_riscv_become_stf() {
     let Some(program) = built(dir.path(), "calls", Target::Riscv64) else { return };
     let out = dir.path().join("out.stf");
     record(&["-o", out.to_str().unwrap()], &program, &[]);
+    assert_clean(&out);
+}
+
+#[test]
+fn what_is_interrupted_is_complete_up_to_there() {
+    let dir = TempDir::new().unwrap();
+    let Some(program) = a64(&dir, "sort") else { return };
+    let out = dir.path().join("out.astf");
+    let words = ["record", "--plugin", plugin().to_str().unwrap(), "-o", out.to_str().unwrap(), "--"];
+    let done = interrupted(&[&words[..], &[program.to_str().unwrap(), "100000000"]].concat());
+    assert!(text(&done.stderr).contains("ended by a signal"), "{}", text(&done.stderr));
     assert_clean(&out);
 }
 

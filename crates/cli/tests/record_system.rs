@@ -7,6 +7,8 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod programs;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -16,7 +18,8 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-const UNSPOOL: &str = env!("CARGO_BIN_EXE_unspool");
+use self::programs::{UNSPOOL, interrupted, text};
+
 const COMPILER: &str = "aarch64-linux-gnu-gcc";
 
 /// The machine of `levels.S`; counted instructions make runs repeatable.
@@ -47,17 +50,8 @@ fn single() -> &'static str {
     if is_old() { "-singlestep" } else { "-accel tcg,one-insn-per-tb=on" }
 }
 
-/// The plugin, built once.
 fn plugin() -> &'static str {
-    static PLUGIN: OnceLock<String> = OnceLock::new();
-    PLUGIN.get_or_init(|| {
-        let target = Path::new(UNSPOOL).parent().and_then(Path::parent).unwrap();
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut build = Command::new(cargo);
-        build.args(["build", "-q", "-p", "unspool-plugin", "--target-dir"]).arg(target);
-        assert!(build.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success());
-        target.join("debug/libunspool_plugin.so").to_str().unwrap().into()
-    })
+    programs::plugin().to_str().unwrap()
 }
 
 /// A system, and a folder for what is made of it.
@@ -98,6 +92,10 @@ impl System {
     }
 
     fn record(&self, out: &str, options: &[&str], settings: &[&str]) -> Output {
+        self.record_by(unspool, out, options, settings)
+    }
+
+    fn record_by(&self, run: fn(&[&str]) -> Output, out: &str, options: &[&str], settings: &[&str]) -> Output {
         let out = self.path(out);
         let mut words = vec!["record", "--system", "--plugin", plugin(), "-o", out.to_str().unwrap()];
         if !options.contains(&"--emulator") {
@@ -106,7 +104,7 @@ impl System {
         words.extend_from_slice(options);
         words.push("--");
         words.extend(self.machine(settings));
-        unspool(&words)
+        run(&words)
     }
 
     /// Records, and has to come to the end.
@@ -129,10 +127,6 @@ impl System {
 fn unspool(words: &[&str]) -> Output {
     // What goes wrong here runs for ever.
     Command::new("timeout").args(["120", UNSPOOL]).args(words).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn assert_clean(trace: &Path) {
@@ -413,6 +407,14 @@ fn data_is_what_the_program_writes() {
             assert_eq!(line, expected, "{instruction}");
         }
     }
+}
+
+#[test]
+fn what_is_interrupted_is_complete_up_to_there() {
+    let Some(system) = System::build("endless") else { return };
+    let done = system.record_by(interrupted, "out.astf", &["--assume", "el=1"], &[CPUS]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert_clean(&system.path("out.astf"));
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod system;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, anyhow};
 use unspool::convert::Format;
@@ -23,6 +24,9 @@ use super::convert::{AstfLevel, assumed, format_by_name};
 use super::{grouped, many};
 use crate::Verdict;
 use crate::args::{number_u64, tell};
+
+/// The exit code of who was ended by Ctrl-C.
+const INTERRUPTED: i32 = 130;
 
 /// Run a program, or a whole system, under QEMU, and write a trace of what it does
 #[derive(Debug, clap::Args)]
@@ -91,12 +95,12 @@ operations on caches and DC ZVA go: ASTF is written without those, and says how 
 their accesses are not told; QEMU_CPU chooses another processor.
 ASTF is stored with zlib, unless the name says otherwise (.astf.xz, .astf.raw): raw records have 32 bytes each.
 Each thread is a trace of its own, OUT, OUT with .1 before its extension and so on; a Tarmac log has them all, as cores.
-A program that forks is recorded without its children.
+A program that forks is recorded without its children. One that is ended by Ctrl-C leaves a complete trace up to there.
 
 A system is recorded with QEMU in system mode, the package qemu-system-arm (7.2 and 10.0 are tested). What it logs of
 exceptions is joined with what it executes; -d and -D are not to be had. ASTF is BasicPlus, unless --astf-level says basic.
-Each CPU is a trace of its own. A system ends by itself (as by PSCI or semihosting), by its monitor, or where all CPUs reached
---limit; ended by Ctrl-C it leaves no trace. -icount shift=1,sleep=off makes runs repeatable.
+Each CPU is a trace of its own. A system ends by itself (as by PSCI or semihosting), by its monitor, by Ctrl-C, or where all CPUs
+reached --limit: what was told until then is a complete trace. -icount shift=1,sleep=off makes runs repeatable.
 The level at the start is the one that the first exception comes from; if none comes for long, say --assume el=. Below EL3
 nobody tells the Security state: --assume. Calls that the emulator serves (PSCI) are exceptions that lead behind the call.
 QEMU since 9.0 tells what is in registers, and since 9.2 what is read and written, which Tarmac logs have then. Without
@@ -107,6 +111,7 @@ without them (--astf-level basic).";
 
 /// Records.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
+    outlive_interrupt()?;
     if args.system {
         return system::run(args);
     }
@@ -145,6 +150,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         }
     }
     Ok(Verdict::Clean)
+}
+
+/// Ctrl-C is for the emulator, which gets it as we do, and ends: what it told until then becomes a complete trace. A second
+/// one is for us.
+fn outlive_interrupt() -> anyhow::Result<()> {
+    let was_asked = AtomicBool::new(false);
+    let asked = move || {
+        if was_asked.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED);
+        }
+    };
+    ctrlc::set_handler(asked).context("cannot wait for Ctrl-C")
 }
 
 /// What the emulator does not tell enough of.

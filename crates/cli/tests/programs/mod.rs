@@ -2,9 +2,12 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::thread;
+use std::time::Duration;
 
 pub(crate) const UNSPOOL: &str = env!("CARGO_BIN_EXE_unspool");
 
@@ -82,4 +85,16 @@ pub(crate) fn record(options: &[&str], program: &Path, arguments: &[&str]) -> (S
     let done = unspool(&words);
     assert!(done.status.success(), "{words:?}: {}", text(&done.stderr));
     (text(&done.stdout), text(&done.stderr))
+}
+
+/// What comes of it if it is ended by Ctrl-C while it records.
+pub(crate) fn interrupted(words: &[&str]) -> Output {
+    let mut command = Command::new(UNSPOOL);
+    command.args(words).process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    thread::sleep(Duration::from_secs(3));
+    // A terminal sends it to all that it has started.
+    let group = format!("-{}", child.id());
+    assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
+    child.wait_with_output().unwrap()
 }

@@ -158,10 +158,14 @@ impl<C: Chunks> Teller<C> {
                 return Ok(());
             }
         }
-        // One that was killed said nothing of its end.
+        // One that was killed said nothing of its end, nor how far it came in its last block.
         let mut rest: Vec<Thread> = self.threads.drain().map(|(_, thread)| thread).collect();
         rest.sort_by_key(|thread| thread.core);
         for mut thread in rest {
+            let special = thread.special.get_or_insert_default();
+            if special.call.is_none() {
+                special.left.get_or_insert(0);
+            }
             if self.finish(&mut thread, None, take).is_break() {
                 break;
             }

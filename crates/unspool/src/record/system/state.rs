@@ -200,8 +200,8 @@ mod tests {
         for (bits, to, expected) in
             [(0x3c5, 1, Some(true)), (0x3c4, 1, Some(false)), (0, 0, Some(false)), (0x10, 1, None)]
         {
-            assert!(state.take(&taken(to, 1, 0x400)) || to == 0);
-            (state.level, state.handler) = (Some(1), Some(true));
+            // The vector of the current level with its stack pointer.
+            assert!(state.take(&taken(1, 1, 0x200)));
             state.execute(Change::Saved(1), Some(bits));
             assert!(state.go_back(1, to));
             assert_eq!(state.stack(to), expected, "{bits:#x}");
