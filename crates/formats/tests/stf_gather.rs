@@ -238,6 +238,51 @@ fn an_index_that_lies_is_told() {
     }
 }
 
+/// Behind a lie, chunks are read in order. One thread finds the next lie before it looks at the last; several look ahead.
+#[test]
+fn three_lies_are_told_by_any_number_of_threads() {
+    const CHUNKS: usize = 8;
+    let file = written(&calm(40), Container::Zstf, 5);
+    let word = |file: &[u8], at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap());
+    let index = word(&file, 12) as usize + 8;
+    let offset = |file: &[u8], chunk: usize| word(file, index + 24 * chunk) as usize;
+    let set = |file: &mut Vec<u8>, at: usize, value: u64| file[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    let none = |_: &mut Vec<u8>, _: usize| {};
+    let size = |file: &mut Vec<u8>, chunk: usize| set(file, index + 24 * chunk + 16, 3);
+    let pc = |file: &mut Vec<u8>, chunk: usize| set(file, index + 24 * chunk + 8, 0x1234);
+    let elsewhere = |file: &mut Vec<u8>, chunk: usize| {
+        let at = offset(file, chunk) as u64 + 1;
+        set(file, index + 24 * chunk, at);
+    };
+    let no_frame = |file: &mut Vec<u8>, chunk: usize| {
+        let at = offset(file, chunk);
+        file[at] ^= 0xff;
+    };
+    let broken = |file: &mut Vec<u8>, chunk: usize| {
+        let at = offset(file, chunk) + 9;
+        file[at] ^= 0xff;
+    };
+    // Two chunks under one entry.
+    let joined = |file: &mut Vec<u8>, chunk: usize| {
+        let count = word(file, index - 8) - 1;
+        set(file, index - 8, count);
+        file.drain(index + 24 * chunk..index + 24 * (chunk + 1));
+    };
+    let first: [&dyn Fn(&mut Vec<u8>, usize); 5] = [&none, &size, &pc, &elsewhere, &broken];
+    let last: [&dyn Fn(&mut Vec<u8>, usize); 6] = [&size, &pc, &elsewhere, &no_frame, &broken, &joined];
+    for (kind, lie) in first.iter().enumerate() {
+        for (other, worse) in last.iter().enumerate() {
+            for (chunk, behind) in (2..CHUNKS).flat_map(|chunk| (chunk..CHUNKS).map(move |behind| (chunk, behind))) {
+                let mut file = file.clone();
+                size(&mut file, 1);
+                lie(&mut file, chunk);
+                worse(&mut file, behind);
+                same(&format!("lie {kind} about {chunk}, lie {other} about {behind}"), &file);
+            }
+        }
+    }
+}
+
 #[test]
 fn every_chunk_is_counted() {
     let mut file = written(&trace(20), Container::Zstf, 5);

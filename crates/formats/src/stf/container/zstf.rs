@@ -81,6 +81,9 @@ pub(in crate::stf) struct Chunks {
     by_index: bool,
     /// The number of the next chunk to be read.
     next: u64,
+    /// The index is wrong about that one. That is seen to when its turn comes, so that it is the same for any number of
+    /// threads.
+    is_next_odd: bool,
     has_ended: bool,
     has_failed: bool,
     queue: VecDeque<Pending>,
@@ -101,6 +104,8 @@ pub(in crate::stf) struct Chunks {
 struct Pending {
     chunk: u64,
     offset: u64,
+    /// How many frames it has, if that is odd.
+    frames: Option<u64>,
     /// How much of it came out.
     size: u64,
     source: Source,
@@ -140,6 +145,7 @@ impl Chunks {
             compares: false,
             by_index: false,
             next: 0,
+            is_next_odd: false,
             has_ended: false,
             has_failed: false,
             queue: VecDeque::new(),
@@ -184,7 +190,8 @@ impl Chunks {
     /// Goes on with this chunk, which the index has.
     pub(in crate::stf) fn seek(&mut self, chunk: u64) {
         self.queue.clear();
-        (self.next, self.has_ended, self.has_failed, self.runs_ahead) = (chunk, false, false, false);
+        (self.next, self.is_next_odd, self.has_ended, self.has_failed, self.runs_ahead) =
+            (chunk, false, false, false, false);
     }
 
     /// What a chunk holds, if there is nothing odd about it and it can be held in memory. Whoever goes on otherwise
@@ -221,6 +228,9 @@ impl Chunks {
             let Some(mut pending) = self.queue.pop_front() else {
                 return Part { buffer: spare, length: 0, chunk: self.next, end: Some(self.last()) };
             };
+            if let Some(frames) = pending.frames.take() {
+                self.warnings.push(Warning::SeveralFrames { chunk: pending.chunk, frames });
+            }
             let piece = match &mut pending.source {
                 Source::Worker(pieces) => {
                     if let Some(workers) = &self.workers
@@ -298,10 +308,13 @@ impl Chunks {
             if let Some(Pending { source: Source::Stream, .. }) = self.queue.back() {
                 return;
             }
+            if self.is_next_odd && !self.queue.is_empty() {
+                return;
+            }
             let pending = if self.by_index { self.indexed() } else { self.walked() };
             match pending {
                 Some(pending) => self.queue.push_back(pending),
-                None => self.has_ended = true,
+                None => self.has_ended = !self.is_next_odd,
             }
         }
     }
@@ -312,7 +325,7 @@ impl Chunks {
         next.map_or(self.end, |next| next.offset)
     }
 
-    /// The next chunk, where the index says.
+    /// The next chunk, where the index says. `None`: there is none, or it is odd and not yet its turn.
     fn indexed(&mut self) -> Option<Pending> {
         let entry = *self.index.as_ref()?.get(self.next as usize)?;
         if let Err(error) = self.input.seek(entry.offset) {
@@ -325,6 +338,10 @@ impl Chunks {
         }
         let bytes = self.bytes(length as usize);
         let frames = frames(&bytes);
+        self.is_next_odd = frames == 0 && !self.queue.is_empty();
+        if self.is_next_odd {
+            return None;
+        }
         if frames == 0 {
             // The next chunk starts elsewhere, or the frame is damaged. Whoever goes from frame to frame finds out.
             self.leave_index(self.next, "a chunk is elsewhere");
@@ -336,11 +353,8 @@ impl Chunks {
                 }
             };
         }
-        if frames > 1 {
-            self.warnings.push(Warning::SeveralFrames { chunk: self.next, frames });
-        }
         let source = self.give(Packed { bytes, used: 0, room: Some(entry.size) });
-        Some(self.pending(entry.offset, source))
+        Some(Pending { frames: Some(frames).filter(|frames| *frames > 1), ..self.pending(entry.offset, source) })
     }
 
     /// The next so many bytes of the file; fewer at its end.
@@ -393,7 +407,7 @@ impl Chunks {
 
     fn pending(&mut self, offset: u64, source: Source) -> Pending {
         self.next += 1;
-        Pending { chunk: self.next - 1, offset, size: 0, source }
+        Pending { chunk: self.next - 1, offset, frames: None, size: 0, source }
     }
 }
 
