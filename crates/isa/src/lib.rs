@@ -2,6 +2,7 @@
 //!
 //! (instruction set, address, opcode) ─▶ **facts** (and text)
 //! (A64 opcode) ─▶ **access**
+//! (A64 or RISC-V opcode) ─▶ **destinations**: registers that are written
 //! (RISC-V width, address, opcode) ─▶ **facts**, with access and classes (and text)
 //!
 //! Knows nothing of traces or of files. What matters to a trace unit is whether an instruction is a P0 instruction (one
@@ -27,6 +28,7 @@ extern crate std;
 mod a32;
 mod a64;
 mod access;
+mod destinations;
 mod facts;
 mod riscv;
 mod t32;
@@ -35,6 +37,7 @@ mod text;
 
 pub use a64::is_ordinary_a64;
 pub use access::{Access, Operation, Stage, a64_access, call_number};
+pub use destinations::{Destinations, a64_destinations, riscv_destinations};
 pub use facts::{Facts, Isa, Kind, Target, facts, t32_length};
 pub use riscv::{Class, Classes, RiscvAccess, RiscvExtensions, RiscvFacts, RiscvFlow, Xlen, riscv_facts, riscv_length};
 #[cfg(feature = "text")]
