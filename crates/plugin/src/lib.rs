@@ -2,8 +2,8 @@
 //!
 //! QEMU ─▶ callbacks (`qemu`) ─▶ **threads** ─▶ records (`stream`) ─▶ a socket or a file
 //!
-//! Knows nothing of instruction sets but where an access to memory can be, nor of trace formats. It depends on nothing,
-//! since it lives in the process of somebody else. Only QEMU on Linux has what it needs; elsewhere it is empty.
+//! Knows nothing of instruction sets but where an access to memory can be, and which registers an instruction writes; nor
+//! of trace formats. It depends on little, since it lives in the process of somebody else. Only QEMU on Linux has what it needs; elsewhere it is empty.
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod log;
@@ -21,3 +21,5 @@ mod qemu;
 mod stream;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod thread;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod values;

@@ -2,13 +2,17 @@
 //!
 //! It may say yes of one that does not: then a callback is made in vain.
 
+use unspool_isa::Xlen;
+
 /// What the emulator calls a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     /// AArch64.
     A64,
+    /// AArch32.
+    Arm,
     /// RISC-V.
-    Riscv,
+    Riscv(Xlen),
     /// All others.
     Other,
 }
@@ -18,7 +22,9 @@ impl Target {
     pub(crate) fn of(name: &str) -> Self {
         match name {
             "aarch64" => Self::A64,
-            "riscv64" | "riscv32" => Self::Riscv,
+            "arm" => Self::Arm,
+            "riscv64" => Self::Riscv(Xlen::Rv64),
+            "riscv32" => Self::Riscv(Xlen::Rv32),
             _ => Self::Other,
         }
     }
@@ -31,12 +37,12 @@ impl Target {
                 let group = fourth >> 1 & 0xf;
                 group & 0b0101 == 0b0100 || group & 0b1101 == 0 || (fourth == 0xd5 && third & 0xf8 == 0x08)
             }
-            (Self::Riscv, &[low, _, _, _]) => {
+            (Self::Riscv(_), &[low, _, _, _]) => {
                 // LOAD, LOAD-FP, STORE, STORE-FP, AMO, and what is custom or of the system.
                 !matches!(low >> 2 & 0x1f, 0x04 | 0x05 | 0x06 | 0x0c | 0x0d | 0x0e | 0x10..=0x14 | 0x18 | 0x19 | 0x1b)
             }
             // The middle quarter has arithmetic and jumps.
-            (Self::Riscv, &[low, _]) => low & 3 != 1,
+            (Self::Riscv(_), &[low, _]) => low & 3 != 1,
             _ => true,
         }
     }

@@ -1,5 +1,5 @@
 //! The arguments that the emulator hands over: `out=PATH`, `from=ADDRESS`, `from-code=OFFSET`, `skip=N`, `limit=N`,
-//! `log=PATH`, `data=on`, or `idle=on`.
+//! `log=PATH`, `data=on`, `registers=on`, or `idle=on`.
 
 /// What to record, and where it goes.
 #[derive(Debug, Default)]
@@ -14,8 +14,10 @@ pub(crate) struct Options {
     pub(crate) limit: Option<u64>,
     /// Of a system, where the emulator logs exceptions; `%d` stands for the number of a thread.
     pub(crate) log: Option<String>,
-    /// Of a system, what is read and written is told, if the emulator tells it.
+    /// What is read and written is told, if the emulator tells it.
     pub(crate) has_data: bool,
+    /// What instructions write into registers is told.
+    pub(crate) has_registers: bool,
     /// Nothing is recorded: every instruction and every access is told to us, and we do nothing. To measure against.
     pub(crate) is_idle: bool,
 }
@@ -43,6 +45,7 @@ impl Options {
                 "skip" => options.skip = number()?,
                 "log" => options.log = Some(value.to_string()),
                 "data" => options.has_data = value == "on",
+                "registers" => options.has_registers = value == "on",
                 "idle" => options.is_idle = value == "on",
                 "limit" => options.limit = Some(number()?),
                 _ => return Err(format!("'{argument}': there is no such argument")),

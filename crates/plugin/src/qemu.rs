@@ -4,7 +4,7 @@
 //! C and loads us by name. Its functions are declared by hand (`interface`). Everything behind the border is safe code.
 //!
 //! The emulator hands back a word with each callback, and that word is all that a callback needs: there is no pointer in
-//! it. Threads are found by their number. The emulator calls back for a thread on that thread alone, or, when the program
+//! it, unless what instructions write is asked for. Threads are found by their number. The emulator calls back for a thread on that thread alone, or, when the program
 //! ends, while no other runs: so there is never a second reference to one.
 #![allow(unsafe_code)]
 
@@ -31,6 +31,7 @@ use crate::operands::{DCZID_EL0, Operands, PC, What};
 use crate::options::{From, Options};
 use crate::places::Places;
 use crate::thread::{Block, Kind, Recorder, Thread};
+use crate::values::{Exchange, Follower, Site, Value, When};
 
 /// More threads at a time are not recorded.
 const MOST_THREADS: usize = 4096;
@@ -40,6 +41,9 @@ static SESSION: OnceLock<Session> = OnceLock::new();
 
 /// What is in the registers of CPUs, if the emulator tells that.
 static REGISTERS_OF: [AtomicPtr<Registers>; MOST_THREADS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_THREADS];
+
+/// Who follows what instructions write, if that is asked for.
+static FOLLOWERS: [AtomicPtr<Follower>; MOST_THREADS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_THREADS];
 
 /// CPUs of a system that have sent all that they have.
 static QUIET: [AtomicBool; MOST_THREADS] = [const { AtomicBool::new(true) }; MOST_THREADS];
@@ -74,6 +78,8 @@ struct Session {
     /// What it tells besides.
     registers: Option<Functions>,
     values: Option<Values>,
+    /// What instructions write into registers is told.
+    written: Option<Functions>,
     next_block: AtomicU32,
 }
 
@@ -117,14 +123,21 @@ fn start(info: &Info, target: &str, words: &[&str]) -> Result<Option<Session>, S
     if is_system != options.log.is_some() {
         return Err("systems are recorded with log=PATH, programs without it".into());
     }
+    if matches!(options.from, Some(From::Code(_))) && !tells_start_code() {
+        return Err("this emulator does not tell where the code of the program is: say an address, and no function".into());
+    }
     // A system would run for ever.
     let gone = if is_system { || give_up("") } else { || {} };
     let registers = Functions::find().filter(|_| is_system);
     if is_system && info.version >= 2 && registers.is_none() {
         return Err("this emulator does not tell where code is executed".into());
     }
-    let values = options.has_data.then(Values::find).flatten().filter(|_| is_system);
-    let told = [(registers.is_some(), " registers"), (values.is_some(), " data")];
+    let written = options.has_registers.then(Functions::find).flatten();
+    if options.has_registers && written.is_none() {
+        return Err("this emulator does not tell what is in registers: QEMU 9.0 or later with plugins does".into());
+    }
+    let values = options.has_data.then(Values::find).flatten();
+    let told = [(registers.is_some(), " registers"), (values.is_some(), " data"), (written.is_some(), " written")];
     let told = told.map(|(is_told, word)| if is_told { word } else { "" }).concat();
     let recorder = Recorder::new(&options, &format!("{target}{told}"), move_up, gone);
     let recorder = recorder.map_err(|error| format!("{}: {error}", options.out))?;
@@ -139,6 +152,7 @@ fn start(info: &Info, target: &str, words: &[&str]) -> Result<Option<Session>, S
         places: Places::new(),
         registers,
         values,
+        written,
         next_block: AtomicU32::new(0),
     }))
 }
@@ -225,11 +239,15 @@ extern "C" fn thread_starts(_: Id, number: c_uint) {
     if SESSION.get().is_some_and(|session| session.is_vague) {
         remember(number);
     }
-    let functions = SESSION.get().and_then(|session| session.registers);
-    if let (Some(functions), Some(place)) = (functions, REGISTERS_OF.get(number as usize)) {
+    let asked = SESSION.get().and_then(|session| Some((session, session.registers.or(session.written)?)));
+    if let (Some((session, functions)), Some(place)) = (asked, REGISTERS_OF.get(number as usize)) {
         // SAFETY: the emulator says so; what was there before is never freed.
-        let registers = unsafe { Registers::of_new_cpu(functions) };
+        let registers = unsafe { Registers::of_new_cpu(functions, session.target) };
         place.store(Box::into_raw(Box::new(registers)), Ordering::Relaxed);
+        if let Some(place) = FOLLOWERS.get(number as usize).filter(|_| session.written.is_some()) {
+            let follower = Follower::new(session.target, !session.is_system);
+            place.store(Box::into_raw(Box::new(follower)), Ordering::Relaxed);
+        }
     }
     if let (Some(session), Some(place)) = (SESSION.get(), THREADS.get(number as usize)) {
         let thread = Box::into_raw(Box::new(Thread::new(&session.recorder, number)));
@@ -286,12 +304,15 @@ extern "C" fn system_executed(number: c_uint, word: *mut c_void) {
     if QUIET.get(number as usize).is_some_and(|quiet| quiet.load(Ordering::Relaxed)) {
         wake(session, number);
     }
-    look_at_log(session, number);
+    let has_news = look_at_log(session, number);
     if session.is_ending.load(Ordering::Relaxed) {
         rest(number);
     }
     let mut block = Block::unpack(word.addr() as u64);
     let at = place(session, number, &mut block);
+    if session.written.is_some() {
+        follow(number, |follower, with| follower.block(has_news, with));
+    }
     if let Some((thread, recorder)) = thread(number) {
         thread.system_block(recorder, block, at);
     }
@@ -380,6 +401,50 @@ extern "C" fn system_operands(number: c_uint, word: *mut c_void) {
     }
 }
 
+/// Asks for registers of a CPU, and tells its values.
+struct Told<'a> {
+    registers: &'a Registers,
+    thread: &'a mut Thread,
+    recorder: &'a Recorder,
+}
+
+impl Exchange for Told<'_> {
+    fn read(&mut self, register: u8) -> Option<Value> {
+        // SAFETY: callbacks that follow registers are registered as such that look at them.
+        unsafe { self.registers.read_value(register) }
+    }
+
+    fn tell(&mut self, when: When, register: u8, value: Value) {
+        self.thread.value(self.recorder, when, register, value);
+    }
+}
+
+/// Does something with who follows the registers of this CPU; nothing while nothing is recorded.
+fn follow(number: c_uint, act: impl FnOnce(&mut Follower, &mut Told<'_>)) {
+    let Some((thread, recorder)) = thread(number) else { return };
+    let (Some(registers), Some(follower)) = (REGISTERS_OF.get(number as usize), FOLLOWERS.get(number as usize)) else {
+        return;
+    };
+    // SAFETY: what is there was made from a box and is never freed. It is used by the thread of the CPU only.
+    let (registers, follower) =
+        unsafe { (registers.load(Ordering::Relaxed).as_ref(), follower.load(Ordering::Relaxed).as_mut()) };
+    let (Some(registers), Some(follower)) = (registers, follower) else { return };
+    if thread.is_recording() {
+        act(follower, &mut Told { registers, thread, recorder });
+    } else {
+        follower.rest();
+    }
+}
+
+/// An instruction comes, and the one before it is complete.
+extern "C" fn followed(number: c_uint, site: *mut c_void) {
+    let Some(session) = SESSION.get() else { return };
+    // SAFETY: it is what was registered with this callback, a box that is never freed nor changed.
+    if let Some(site) = unsafe { site.cast::<Site>().as_ref() } {
+        follow(executing(session, number), |follower, with| follower.instruction(site, with));
+    }
+}
+
 /// A CPU has nothing to do, or is stopped.
 extern "C" fn system_idle(_: Id, number: c_uint) {
     if let (Some(session), Some(_)) = (SESSION.get(), LOG.get()) {
@@ -393,18 +458,20 @@ extern "C" fn system_idle(_: Id, number: c_uint) {
     }
 }
 
+/// True: something was logged.
 #[inline(always)]
-fn look_at_log(session: &'static Session, number: c_uint) {
-    match LOG.get() {
-        Some(log) => {
-            let mut log = log.borrow_mut();
-            if log.has_news() {
-                tell_news(session, &mut log);
-            }
-            log.execute(number);
-        }
-        None => open_log(session, number),
+fn look_at_log(session: &'static Session, number: c_uint) -> bool {
+    let Some(log) = LOG.get() else {
+        open_log(session, number);
+        return false;
+    };
+    let mut log = log.borrow_mut();
+    let has_news = log.has_news();
+    if has_news {
+        tell_news(session, &mut log);
     }
+    log.execute(number);
+    has_news
 }
 
 /// Each part goes to the CPU that it is about. CPUs with a thread of their own have a log of their own.
@@ -505,6 +572,12 @@ extern "C" fn executed(number: c_uint, word: *mut c_void) {
     }
 }
 
+/// A block starts, and registers that the one before wrote are told.
+extern "C" fn executed_followed(number: c_uint, word: *mut c_void) {
+    follow(number, |follower, with| follower.block(false, with));
+    executed(number, word);
+}
+
 extern "C" fn system_marked(number: c_uint, index: *mut c_void) {
     if let Some((thread, _)) = SESSION.get().and_then(|session| thread(executing(session, number))) {
         thread.mark(index.addr() as u16);
@@ -524,6 +597,17 @@ extern "C" fn accessed(number: c_uint, info: u32, address: u64, index: *mut c_vo
     {
         accessed_slowly(thread, recorder, info, index, address);
     }
+}
+
+/// The same, with what is read or written.
+extern "C" fn accessed_with_data(number: c_uint, info: u32, address: u64, index: *mut c_void) {
+    let values = SESSION.get().and_then(|session| session.values);
+    // SAFETY: the emulator tells it at the moment.
+    let value = values.and_then(|values| unsafe { values.of(info) });
+    if let (Some((thread, recorder)), Some(value)) = (thread(number), value) {
+        thread.data(recorder, value.words());
+    }
+    accessed(number, info, address, index);
 }
 
 #[cold]
@@ -570,7 +654,15 @@ extern "C" fn translated(_: Id, block: *mut QemuBlock) {
                 let data = ptr::without_provenance_mut((u64::from(id) << 16 | u64::from(index)) as usize);
                 qemu_plugin_register_vcpu_mem_cb(*instruction, system_accessed, NO_REGISTERS, BOTH, data);
             } else if is_marked {
-                qemu_plugin_register_vcpu_mem_cb(*instruction, accessed, NO_REGISTERS, BOTH, data);
+                let call = if session.values.is_some() { accessed_with_data } else { accessed };
+                qemu_plugin_register_vcpu_mem_cb(*instruction, call, NO_REGISTERS, BOTH, data);
+            }
+            if session.written.is_some() {
+                let is_last = usize::from(index) + 1 == instructions.len();
+                let site = Site::new(session.target, bytes.bytes(), (index, is_last), !session.is_system);
+                // It is never freed: nobody says when the block is thrown away.
+                let site = Box::into_raw(Box::new(site));
+                qemu_plugin_register_vcpu_insn_exec_cb(*instruction, followed, REGISTERS, site.cast());
             }
         }
         // Pages may be mapped elsewhere when the block is executed, and that is looked at then.
@@ -584,8 +676,13 @@ extern "C" fn translated(_: Id, block: *mut QemuBlock) {
         let count = u16::try_from(instructions.len()).unwrap_or(u16::MAX);
         let word = Block { id, count, last_mark, from }.pack();
         let data = ptr::without_provenance_mut(word as usize);
-        let call = if session.is_system { system_executed } else { executed };
-        let flags = if session.registers.is_some() { REGISTERS } else { NO_REGISTERS };
+        let call = match session.written {
+            _ if session.is_system => system_executed,
+            Some(_) => executed_followed,
+            None => executed,
+        };
+        let looks = session.registers.is_some() || session.written.is_some();
+        let flags = if looks { REGISTERS } else { NO_REGISTERS };
         qemu_plugin_register_vcpu_tb_exec_cb(block, call, flags, data);
     }
 }
@@ -593,7 +690,7 @@ extern "C" fn translated(_: Id, block: *mut QemuBlock) {
 fn start_address(options: &Options) -> Option<u64> {
     match options.from? {
         From::Address(address) => Some(address),
-        // SAFETY: a program is loaded before its code is translated.
-        From::Code(offset) => Some(unsafe { qemu_plugin_start_code() }.wrapping_add(offset)),
+        // A program is loaded before its code is translated.
+        From::Code(offset) => Some(start_code()?.wrapping_add(offset)),
     }
 }

@@ -1,7 +1,7 @@
 //! The words that are sent: chunks, each with records of one thread, or with blocks of code that threads execute.
 //!
 //! A stream starts with [`MAGIC`] and a line with the name of the target and with what else is told of what was asked for:
-//! `registers`, `data`. A chunk is the number of a thread and a length,
+//! `registers`, `data`, `written`. A chunk is the number of a thread and a length,
 //! both of 32 bits, and so many bytes; records do not go on in the next. All numbers have the lowest byte first.
 //!
 //! The chunk of [`BLOCKS`] tells code, once: `id:4 address:8 count:2`, and of each instruction its length and bytes.
@@ -27,6 +27,10 @@
 //! | 10 | 31 to 16: index, 15 to 0: register | what is in it | before this instruction, which has an address that only registers tell: X0 to X30, 31 for the stack pointer, 32 for TCR_EL1, 34 for DCZID_EL0 |
 //! | 11 | count | one word or two | what the next access reads or writes |
 //! | 12 | | address | the next block is executed there, and not where it was told to be: memory may be mapped in several places |
+//! | 13 | 31: see below, 25 to 16: index, 15 to 0: register | what is in it | this instruction of the block wrote it; or, with bit 31, it holds before that instruction and nobody says who wrote it. X0 to X30 and the stack pointer, R0 to R14 or x1 to x31 by their numbers, 35 for CPSR |
+//! | 14 | the same | two, the lower half first | likewise; V0 to V31, D0 to D31 or f0 to f31 from 64 on |
+
+use crate::values::FLOAT;
 
 /// How a stream starts.
 pub(crate) const MAGIC: &[u8] = b"unspool record 2\n";
@@ -136,6 +140,19 @@ impl Records {
     pub(crate) fn register(&mut self, index: u16, register: u8, value: u64) {
         self.rare(10, u32::from(index) << 16 | u32::from(register));
         self.put(value);
+    }
+
+    /// `is_before`: it holds before the instruction, and nobody says who wrote it.
+    pub(crate) fn value(&mut self, is_before: bool, index: u16, register: u8, [low, high]: [u64; 2]) {
+        let number = u32::from(is_before) << 31 | u32::from(index & 0x3ff) << 16 | u32::from(register);
+        if register < FLOAT {
+            self.rare(13, number);
+            self.put(low);
+        } else {
+            self.rare(14, number);
+            self.put(low);
+            self.put(high);
+        }
     }
 
     pub(crate) fn at(&mut self, address: u64) {

@@ -15,6 +15,7 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 
 use crate::options::Options;
 use crate::stream::{self, Records};
+use crate::values::{Value, When};
 
 /// What is known of a block wherever it is executed, in the word that the emulator hands back.
 #[derive(Debug, Clone, Copy)]
@@ -304,7 +305,22 @@ impl Thread {
         }
     }
 
-    /// What the next access of a system reads or writes.
+    /// Is what happens now told?
+    pub(crate) fn is_recording(&self) -> bool {
+        self.phase == Phase::Records
+    }
+
+    /// What is in a register behind an instruction, or before one.
+    pub(crate) fn value(&mut self, recorder: &Recorder, when: When, register: u8, value: Value) {
+        let (is_before, index) = match when {
+            When::Behind(index) => (false, index),
+            When::Before(index) => (true, index),
+        };
+        self.records.value(is_before, index, register, value);
+        self.make_room(recorder);
+    }
+
+    /// What the next access reads or writes.
     pub(crate) fn data(&mut self, recorder: &Recorder, words: &[u64]) {
         if self.phase == Phase::Records {
             self.records.data(words);

@@ -5,8 +5,8 @@
 //! Or a whole system ─▶ QEMU, and what it logs of exceptions ─▶ the same, one core for each CPU ([`SystemRecording`]).
 //!
 //! Comes in: a program for Linux on AArch64, AArch32 or RISC-V. Goes out: its instructions with opcodes, accesses and
-//! outcomes of branches, calls of the system, and where a signal sent it elsewhere. QEMU 7.2 tells neither what is in
-//! memory nor what is in registers, so that steps have neither. What the kernel does is not executed by the emulator:
+//! outcomes of branches, calls of the system, and where a signal sent it elsewhere. What is in
+//! memory and in registers is told where the emulator tells it: QEMU 7.2 tells neither. What the kernel does is not executed by the emulator:
 //! behind a call execution goes on where the kernel returned to.
 
 mod chunks;
@@ -15,6 +15,7 @@ mod machine;
 mod stream;
 mod system;
 mod told;
+mod values;
 
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -26,7 +27,7 @@ use unspool_model::{Coverage, Facet, Refused, Run, SourceError, Step, StepSource
 use self::chunks::{Ahead, Here};
 use self::launch::Launched;
 pub use self::machine::Machine;
-pub use self::system::{SystemOptions, SystemRecording, Told};
+pub use self::system::{SystemOptions, SystemRecording};
 use self::told::Teller;
 pub use self::told::Unsure;
 
@@ -43,6 +44,10 @@ pub struct Options {
     pub skip: u64,
     /// So many instructions of each thread are recorded.
     pub limit: Option<u64>,
+    /// What is read and written is wanted, if the emulator tells it.
+    pub data: bool,
+    /// What instructions write into registers is wanted. An emulator that does not tell it is an error.
+    pub registers: bool,
     /// The emulator; `None`: that of the machine, found in the usual places.
     pub emulator: Option<PathBuf>,
     /// The plugin; `None`: found beside the executable.
@@ -101,6 +106,17 @@ pub enum RecordError {
          places: take QEMU 7.2, or 9.0 or later"
     )]
     Vague {
+        /// Its name.
+        name: String,
+        /// What it says it is.
+        version: String,
+    },
+    /// An emulator that does not tell what is in registers.
+    #[error(
+        "{name}: QEMU {version} does not tell plugins what is in registers: --registers needs QEMU 9.0 or later with \
+         plugins (--emulator)"
+    )]
+    NoRegisters {
         /// Its name.
         name: String,
         /// What it says it is.
@@ -180,6 +196,7 @@ impl Listener for Steps<'_> {
 pub struct Recording {
     machine: Machine,
     child: Child,
+    told: Told,
     teller: Option<Teller<Ahead>>,
     /// Keeps the place of the socket.
     _place: tempfile::TempDir,
@@ -188,9 +205,11 @@ pub struct Recording {
 impl Recording {
     /// Starts a program.
     pub fn start(options: &Options) -> Result<Self, RecordError> {
-        let Launched { machine, child, stream, place } = launch::launch(options)?;
-        let mut recording = Self { machine, child, teller: None, _place: place };
-        let chunks = Ahead::new(stream).map_err(|source| launch::system("a thread that reads", source))?;
+        let Launched { machine, child, mut stream, place } = launch::launch(options)?;
+        let mut recording = Self { machine, child, told: Told::default(), teller: None, _place: place };
+        let head = chunks::read_head(&mut stream).map_err(|source| launch::system("the stream of the plugin", source))?;
+        recording.told = Told::of(&head);
+        let chunks = Ahead::behind_head(stream).map_err(|source| launch::system("a thread that reads", source))?;
         recording.teller = Some(Teller::new(chunks, machine, options.limit));
         Ok(recording)
     }
@@ -198,6 +217,11 @@ impl Recording {
     /// What it is made for.
     pub fn machine(&self) -> Machine {
         self.machine
+    }
+
+    /// What this emulator tells of what was asked for.
+    pub fn told(&self) -> Told {
+        self.told
     }
 
     /// Blocks of AArch32 that were told as T32 and may be A32: nothing said which.
@@ -228,7 +252,7 @@ impl Drop for Recording {
 
 impl StepSource for Recording {
     fn coverage(&self) -> Coverage {
-        coverage()
+        self.told.coverage()
     }
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
@@ -278,7 +302,32 @@ impl<R: Read> StepSource for Stream<R> {
     }
 }
 
-/// What steps of a recording tell.
+/// What not every emulator tells, and what not everybody asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Told {
+    /// What is read and written: QEMU since 9.2 tells it.
+    pub data: bool,
+    /// What instructions write into registers: QEMU since 9.0 tells it.
+    pub registers: bool,
+    /// Of a system, registers where only they tell an address: QEMU since 9.0 does.
+    pub operands: bool,
+}
+
+impl Told {
+    /// As the first line of the stream says, behind the name of the target.
+    fn of(head: &str) -> Self {
+        let has = |word: &str| head.split_whitespace().skip(1).any(|other| other == word);
+        Self { data: has("data"), registers: has("written"), operands: has("registers") }
+    }
+
+    fn coverage(self) -> Coverage {
+        let told = [(self.data, Facet::Data), (self.registers, Facet::Registers)];
+        told.iter().filter(|(is_told, _)| *is_told).fold(coverage(), |all, (_, facet)| all.with(*facet))
+    }
+}
+
+/// What steps of every recording tell.
 pub fn coverage() -> Coverage {
     Coverage::of(&[
         Facet::Instructions,

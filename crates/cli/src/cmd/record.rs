@@ -49,6 +49,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = number_u64)]
     limit: Option<u64>,
 
+    /// Tell what each instruction writes into registers, in Tarmac and STF; needs QEMU 9.0 or later with plugins
+    #[arg(long)]
+    registers: bool,
+
     /// The plugin (found beside unspool, if not said)
     #[arg(long, value_name = "PATH")]
     plugin: Option<PathBuf>,
@@ -116,19 +120,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         return system::run(args);
     }
     let (program, arguments) = args.program.split_first().context("say which program to record")?;
+    let format = match args.output.as_deref().and_then(format_by_name) {
+        Some(format) => format,
+        None => usual_format(Machine::of_program(Path::new(program))?),
+    };
+    refuse_registers(args, format)?;
     let options = Options {
         program: program.into(),
         arguments: arguments.to_vec(),
         from: args.from.clone(),
         skip: args.skip,
         limit: args.limit,
+        data: has_values(format),
+        registers: args.registers,
         emulator: args.emulator.clone(),
         plugin: args.plugin.clone(),
     };
     let mut recording = Recording::start(&options)?;
-    let usual = usual_format(recording.machine());
-    let output = args.output.clone().unwrap_or_else(|| usual_name(&options, usual));
-    let mut sinks = Sinks::new(&output, format_by_name(&output).unwrap_or(usual), recording.coverage());
+    let output = args.output.clone().unwrap_or_else(|| usual_name(&options, format));
+    let mut sinks = Sinks::new(&output, format, recording.coverage());
     recording.tell(&mut sinks)?;
     sinks.result()?;
     if let Some(unsure) = recording.unsure() {
@@ -150,6 +160,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         }
     }
     Ok(Verdict::Clean)
+}
+
+/// Has it records of what is in memory and in registers?
+fn has_values(format: Format) -> bool {
+    format != Format::Astf
+}
+
+/// Registers that nothing would hold are not asked for.
+fn refuse_registers(args: &Args, format: Format) -> anyhow::Result<()> {
+    if args.registers && !has_values(format) {
+        return Err(anyhow!("an ASTF trace has no registers: --registers is for Tarmac and STF (-o OUT.tarmac, OUT.stf)"));
+    }
+    Ok(())
 }
 
 /// Ctrl-C is for the emulator, which gets it as we do, and ends: what it told until then becomes a complete trace. A second

@@ -82,7 +82,6 @@ unsafe extern "C" {
     pub(super) fn qemu_plugin_mem_size_shift(info: u32) -> c_uint;
     pub(super) fn qemu_plugin_mem_is_store(info: u32) -> bool;
     pub(super) fn qemu_plugin_mem_is_big_endian(info: u32) -> bool;
-    pub(super) fn qemu_plugin_start_code() -> u64;
     pub(super) fn qemu_plugin_outs(text: *const c_char);
     pub(super) fn qemu_plugin_register_vcpu_idle_cb(id: Id, call: extern "C" fn(Id, c_uint));
     pub(super) fn _exit(code: c_int) -> !;
@@ -111,6 +110,21 @@ extern "C" fn choose_version() {
 pub(super) fn look_up(name: &CStr) -> *mut c_void {
     // SAFETY: the name ends with a zero. Without a library, it is looked for in all that was loaded.
     unsafe { dlsym(ptr::null_mut(), name.as_ptr()) }
+}
+
+/// Where the code of the program starts; `None`: this emulator does not tell. Those for programs of QEMU 10.0 were built
+/// without.
+pub(super) fn start_code() -> Option<u64> {
+    let function = look_up(c"qemu_plugin_start_code");
+    // SAFETY: the type is that of the function with this name, which may be called wherever callbacks are.
+    (!function.is_null()).then(|| unsafe { mem::transmute::<*mut c_void, StartCode>(function)() })
+}
+
+type StartCode = unsafe extern "C" fn() -> u64;
+
+/// Does the emulator tell where the code of the program starts?
+pub(super) fn tells_start_code() -> bool {
+    !look_up(c"qemu_plugin_start_code").is_null()
 }
 
 /// How the emulator gives out the bytes of an instruction.

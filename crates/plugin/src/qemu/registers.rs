@@ -5,7 +5,9 @@ use std::ffi::{CStr, c_char, c_uint, c_void};
 use std::{mem, ptr};
 
 use super::interface::look_up;
+use crate::memory::Target;
 use crate::operands::{PC, Register, SP, TCR_EL1};
+use crate::values::{COUNT, FLOAT, STATUS, Value};
 
 /// A growing array of the library that the emulator is made with.
 #[repr(C)]
@@ -65,15 +67,12 @@ pub(super) struct Registers {
     pub(super) block_size: Cell<Option<u64>>,
 }
 
-/// X0 to X30, the stack pointer, TCR_EL1 and the program counter.
-const COUNT: usize = PC as usize + 1;
-
 impl Registers {
     /// Those of the CPU that starts.
     ///
     /// # Safety
     /// The emulator has just said that a CPU starts, on the thread that executes it.
-    pub(super) unsafe fn of_new_cpu(functions: Functions) -> Self {
+    pub(super) unsafe fn of_new_cpu(functions: Functions, target: Target) -> Self {
         let mut handles: [*mut c_void; COUNT] = [ptr::null_mut(); COUNT];
         // SAFETY: the emulator hands over an array of descriptions, each with a name that ends with a zero. It is not
         // freed, as the names are in use elsewhere.
@@ -86,7 +85,7 @@ impl Registers {
             for index in (0..count).filter(|_| size >= size_of::<Description>()) {
                 let description = &*(*array).data.add(index * size).cast::<Description>();
                 let place = Some(description.name).filter(|name| !name.is_null()).and_then(|name| {
-                    handles.get_mut(usize::from(register(CStr::from_ptr(name).to_str().unwrap_or_default())?))
+                    handles.get_mut(usize::from(register(target, CStr::from_ptr(name).to_str().unwrap_or_default())?))
                 });
                 if let Some(place) = place.filter(|place| place.is_null()) {
                     *place = description.handle;
@@ -96,33 +95,84 @@ impl Registers {
         }
     }
 
-    /// What is in one of them; `None`: the emulator does not tell.
+    /// What is in one of them that has 64 bits; `None`: the emulator does not tell.
     ///
     /// # Safety
     /// The emulator calls back for this CPU, by a callback that may look at registers.
     pub(super) unsafe fn read(&self, register: Register) -> Option<u64> {
+        // SAFETY: as is said above.
+        let (value, length) = unsafe { self.read_any(register) }?;
+        (length == size_of::<u64>()).then_some(value[0])
+    }
+
+    /// What is in one of them, up to 128 bits of it.
+    ///
+    /// # Safety
+    /// The emulator calls back for this CPU, by a callback that may look at registers.
+    pub(super) unsafe fn read_value(&self, register: Register) -> Option<Value> {
+        // SAFETY: as is said above.
+        unsafe { self.read_any(register) }.map(|(value, _)| value)
+    }
+
+    /// The lowest 128 bits, and how many bytes there are.
+    ///
+    /// # Safety
+    /// As above.
+    unsafe fn read_any(&self, register: Register) -> Option<(Value, usize)> {
         let handle = self.handles.get(usize::from(register)).filter(|handle| !handle.is_null())?;
-        // SAFETY: the handle is one of this CPU, and the buffer is used by nobody else.
-        let bytes = unsafe {
+        let mut bytes = [0_u8; size_of::<Value>()];
+        // SAFETY: the handle is one of this CPU, and the buffer is used by nobody else. There are so many bytes in it.
+        let length = unsafe {
             let buffer = (self.functions.set_size)(self.buffer, 0);
             (self.functions.read)(*handle, buffer);
             let about = buffer.as_ref()?;
-            (about.length as usize == size_of::<u64>()).then(|| about.data.cast::<[u8; 8]>().read())?
+            let length = about.length as usize;
+            ptr::copy_nonoverlapping(about.data, bytes.as_mut_ptr(), length.min(bytes.len()));
+            length
         };
-        // Registers come in the order of bytes of the target, which is this one for all systems that are recorded.
-        Some(u64::from_le_bytes(bytes))
+        // Registers come in the order of bytes of the target, which is this one for all that is recorded.
+        let number = u128::from_le_bytes(bytes);
+        (length >= size_of::<u32>()).then_some(([number as u64, (number >> 64) as u64], length))
     }
 }
 
-/// Which one has this name.
-fn register(name: &str) -> Option<Register> {
-    if let Some(digits) = name.strip_prefix('x') {
-        return digits.parse().ok().filter(|number| *number < SP);
+/// Which one of a target has this name.
+fn register(target: Target, name: &str) -> Option<Register> {
+    let numbered = |letter: char, count: Register| {
+        let number: Register = name.strip_prefix(letter)?.parse().ok()?;
+        (number < count).then_some(number)
+    };
+    let float = |letter: char| numbered(letter, 32).map(|number| FLOAT + number);
+    match (target, name) {
+        (_, "pc") => Some(PC),
+        (Target::A64, "sp") => Some(SP),
+        (Target::A64 | Target::Arm, "cpsr") => Some(STATUS),
+        (Target::A64, _) if name.eq_ignore_ascii_case("tcr_el1") => Some(TCR_EL1),
+        // With SVE, a vector is the lowest part of a longer one.
+        (Target::A64, _) => numbered('x', SP).or_else(|| float('v')).or_else(|| float('z')),
+        (Target::Arm, "sp") => Some(13),
+        (Target::Arm, "lr") => Some(14),
+        (Target::Arm, _) => numbered('r', 15).or_else(|| float('d')),
+        (Target::Riscv(_), _) => riscv(name),
+        (Target::Other, _) => None,
     }
-    match name {
-        "sp" => Some(SP),
-        "pc" => Some(PC),
-        _ if name.eq_ignore_ascii_case("tcr_el1") => Some(TCR_EL1),
-        _ => None,
-    }
+}
+
+/// By the names that compilers have for them.
+fn riscv(name: &str) -> Option<Register> {
+    const GENERAL: [&str; 32] = [
+        "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "fp", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",
+        "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6",
+    ];
+    const FLOATS: [&str; 32] = [
+        "ft0", "ft1", "ft2", "ft3", "ft4", "ft5", "ft6", "ft7", "fs0", "fs1", "fa0", "fa1", "fa2", "fa3", "fa4", "fa5",
+        "fa6", "fa7", "fs2", "fs3", "fs4", "fs5", "fs6", "fs7", "fs8", "fs9", "fs10", "fs11", "ft8", "ft9", "ft10",
+        "ft11",
+    ];
+    let place = |names: &[&str], first: Register| {
+        let index = names.iter().position(|other| *other == name)?;
+        Some(first + index as Register)
+    };
+    let name_of_frame = (name == "s0").then_some(8);
+    place(&GENERAL, 0).or(name_of_frame).or_else(|| place(&FLOATS, FLOAT))
 }

@@ -59,10 +59,6 @@ pub(super) struct Ahead {
 type Chunk = io::Result<Option<(u32, Vec<u8>)>>;
 
 impl Ahead {
-    pub(super) fn new(input: impl Read + Send + 'static) -> io::Result<Self> {
-        Self::of(Here::new(input))
-    }
-
     /// What follows the [head](read_head) of a stream.
     pub(super) fn behind_head(input: impl Read + Send + 'static) -> io::Result<Self> {
         Self::of(Here { input, has_started: true })

@@ -26,14 +26,15 @@ pub(super) struct Launched {
 /// What the plugin is called.
 const PLUGIN: &str = "libunspool_plugin.so";
 
+/// The header of a program has no more bytes.
+const HEADER: u64 = 64;
+
 /// How long to wait before looking again whether the plugin is there.
 const PATIENCE: Duration = Duration::from_millis(2);
 
 pub(super) fn launch(options: &Options) -> Result<Launched, RecordError> {
     let path = in_path(&options.program);
-    let program = |source| RecordError::Program { path: path.clone(), source };
-    let mut image = Vec::new();
-    File::open(&path).and_then(|mut file| file.read_to_end(&mut image)).map_err(program)?;
+    let image = std::fs::read(&path).map_err(|source| RecordError::Program { path: path.clone(), source })?;
     let machine = Machine::of(&path, &image)?;
     let from = options.from.as_deref().map(|from| start_of(&path, &image, from)).transpose()?;
     let plugin = plugin(options)?;
@@ -42,6 +43,9 @@ pub(super) fn launch(options: &Options) -> Result<Launched, RecordError> {
     let listener = UnixListener::bind(&socket).map_err(|source| system("the socket of the plugin", source))?;
 
     let name = options.emulator.clone().unwrap_or_else(|| machine.emulator().into());
+    if options.registers {
+        refuse_without_registers(&name)?;
+    }
     let mut command = Command::new(&name);
     let mut argument = escaped(&plugin);
     argument.push(",out=");
@@ -49,6 +53,7 @@ pub(super) fn launch(options: &Options) -> Result<Launched, RecordError> {
     from.iter().for_each(|from| argument.push(format!(",{from}")));
     argument.push(format!(",skip={}", options.skip));
     options.limit.iter().for_each(|limit| argument.push(format!(",limit={limit}")));
+    argument.push(wishes(options.data, options.registers));
     if is_usual() {
         command.args(machine.settings());
     }
@@ -68,6 +73,44 @@ pub(super) fn launch(options: &Options) -> Result<Launched, RecordError> {
             let _ = child.wait();
             Err(error)
         }
+    }
+}
+
+/// What a program is made for, which is looked for as the shell would do.
+pub(super) fn machine_of(program: &Path) -> Result<Machine, RecordError> {
+    let path = in_path(program);
+    let mut header = Vec::new();
+    let read = File::open(&path).and_then(|file| file.take(HEADER).read_to_end(&mut header));
+    read.map_err(|source| RecordError::Program { path: path.clone(), source })?;
+    Machine::of(&path, &header)
+}
+
+/// What the plugin is told of what is wanted besides.
+pub(super) fn wishes(data: bool, registers: bool) -> &'static str {
+    match (data, registers) {
+        (false, false) => "",
+        (true, false) => ",data=on",
+        (false, true) => ",registers=on",
+        (true, true) => ",data=on,registers=on",
+    }
+}
+
+/// The version that an emulator says it has; `None`: it is missing, which is told later, or says nothing of the kind.
+pub(super) fn version_of(name: &Path) -> Option<String> {
+    let said = Command::new(name).arg("--version").output().ok()?;
+    version_in(&String::from_utf8_lossy(&said.stdout)).map(str::to_string)
+}
+
+pub(super) fn version_in(said: &str) -> Option<&str> {
+    said.split_once(" version ")?.1.split_whitespace().next()
+}
+
+/// Plugins can read registers since QEMU 9.0.
+pub(super) fn refuse_without_registers(name: &Path) -> Result<(), RecordError> {
+    let is_old = |version: &String| version.split('.').next().and_then(number).is_some_and(|major| major < 9);
+    match version_of(name).filter(is_old) {
+        Some(version) => Err(RecordError::NoRegisters { name: name.display().to_string(), version }),
+        None => Ok(()),
     }
 }
 

@@ -25,6 +25,11 @@ pub(super) fn is_usual() -> bool {
 }
 
 impl Machine {
+    /// What a program is made for.
+    pub fn of_program(program: &Path) -> Result<Self, RecordError> {
+        super::launch::machine_of(program)
+    }
+
     /// That of the program at this path.
     pub(super) fn of(path: &Path, header: &[u8]) -> Result<Self, RecordError> {
         let not = |what: String| RecordError::NotSupported { path: path.to_path_buf(), what };

@@ -6,6 +6,8 @@
 
 use std::io;
 
+use super::values::Value;
+
 /// The thread that blocks of code are told under.
 pub(super) const BLOCKS: u32 = u32::MAX;
 
@@ -39,6 +41,8 @@ pub(super) enum Record {
     Register(Operand),
     /// What the next access reads or writes, the lowest byte first.
     Data { words: [u64; 2] },
+    /// What an instruction of the block wrote into a register, or what is in one.
+    Value(Value),
     /// The next block is executed there.
     At { address: u64 },
 }
@@ -151,9 +155,19 @@ fn take_rare(word: u64, words: &mut &[Word]) -> Option<Record> {
             Record::Data { words: [low, high] }
         }
         12 => Record::At { address: take_word(words)? },
+        what @ (13 | 14) => {
+            let low = take_word(words)?;
+            let high = if what == 14 { take_word(words)? } else { 0 };
+            Record::Value(value(number, [low, high]))
+        }
         9 => Record::Access(touch(take_word(words).filter(|word| word >> 62 == 1)?, number as u16)),
         _ => return None,
     })
+}
+
+fn value(number: u32, words: [u64; 2]) -> Value {
+    let index = (number >> 16 & 0x3ff) as u16;
+    Value { index, is_before: number >> 31 != 0, register: number as u16, words }
 }
 
 /// Takes the bytes of a text off the front; `None`: it is damaged.
@@ -233,7 +247,18 @@ mod tests {
             ("much data", &[rare(11, 2), 5, 6], Some(Record::Data { words: [5, 6] })),
             ("data, cut off", &[rare(11, 2), 5], None),
             ("elsewhere", &[rare(12, 0), 0x1000], Some(Record::At { address: 0x1000 })),
-            ("no such record", &[rare(13, 0)], None),
+            (
+                "a register that is written",
+                &[rare(13, 0x0007_001e), 5],
+                Some(Record::Value(Value { index: 7, is_before: false, register: 30, words: [5, 0] })),
+            ),
+            (
+                "a vector, by nobody",
+                &[rare(14, 0x8007_0041), 5, 6],
+                Some(Record::Value(Value { index: 7, is_before: true, register: 65, words: [5, 6] })),
+            ),
+            ("a vector, cut off", &[rare(14, 0x40), 5], None),
+            ("no such record", &[rare(15, 0)], None),
             ("nothing of the kind", &[u64::MAX], None),
             ("nothing", &[], None),
         ];

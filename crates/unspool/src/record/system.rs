@@ -24,12 +24,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fs, thread};
 
-use unspool_model::{Context, Coverage, Facet, SourceError, Step, StepSource};
+use unspool_model::{Context, Coverage, SourceError, Step, StepSource};
 
 use self::teller::Teller;
 use super::chunks::{Ahead, read_head};
-use super::launch::{accept, escaped, number, plugin, system};
-use super::{Options, RecordError, coverage};
+use super::launch::{accept, escaped, number, plugin, refuse_without_registers, system, version_of, wishes};
+use super::{Options, RecordError, Told};
 
 /// What to record.
 #[derive(Debug, Clone, Default)]
@@ -46,6 +46,8 @@ pub struct SystemOptions {
     pub assumed: Context,
     /// What is read and written is wanted, if the emulator tells it.
     pub data: bool,
+    /// What instructions write into registers is wanted. An emulator that does not tell it is an error.
+    pub registers: bool,
     /// Registers are wanted before instructions whose address only they tell, if the emulator tells them: as
     /// [`Event::State`](unspool_model::Event::State), for the next instruction and no longer.
     pub operands: bool,
@@ -73,6 +75,9 @@ impl SystemRecording {
         let listener = UnixListener::bind(&socket).map_err(|source| system("the socket of the plugin", source))?;
         let name = options.emulator.clone().unwrap_or_else(|| "qemu-system-aarch64".into());
         refuse_vague(&name)?;
+        if options.registers {
+            refuse_without_registers(&name)?;
+        }
         // A log for each thread of the emulator, so that lines of several CPUs are not mixed.
         let log = place.path().join("log.%d");
         let mut argument = plugin_argument(options)?;
@@ -90,7 +95,7 @@ impl SystemRecording {
         let accepted = accept(&listener, &mut child.get(), &name);
         let mut stream = accepted.inspect_err(|_| child.kill())?;
         let head = read_head(&mut stream).inspect_err(|_| child.kill());
-        let told = Told::of(&head.map_err(|source| system("the stream of the plugin", source))?, options);
+        let told = Told::of(&head.map_err(|source| system("the stream of the plugin", source))?);
         let chunks = Ahead::behind_head(stream).map_err(|source| system("a thread that reads", source))?;
         let teller = Teller::new(chunks, options, told);
         let _watch = watch(place.path().to_path_buf(), child.clone());
@@ -118,38 +123,16 @@ impl SystemRecording {
     }
 }
 
-/// What not every emulator tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct Told {
-    /// What is read and written: QEMU since 9.2 does.
-    pub data: bool,
-    /// Registers where only they tell an address: QEMU since 9.0 does.
-    pub operands: bool,
-}
-
-impl Told {
-    /// As the first line of the stream says, behind the name of the target.
-    fn of(head: &str, options: &SystemOptions) -> Self {
-        let has = |word: &str| head.split_whitespace().skip(1).any(|other| other == word);
-        Self { data: options.data && has("data"), operands: has("registers") }
-    }
-}
-
 /// QEMU 8 may execute code where it did not translate it, and tells plugins only where that was.
 fn refuse_vague(name: &Path) -> Result<(), RecordError> {
-    // One that is missing is told later.
-    let Ok(said) = Command::new(name).arg("--version").output() else { return Ok(()) };
-    match vague_version(&String::from_utf8_lossy(&said.stdout)) {
-        Some(version) => Err(RecordError::Vague { name: name.display().to_string(), version: version.into() }),
+    match version_of(name).filter(|version| is_vague(version)) {
+        Some(version) => Err(RecordError::Vague { name: name.display().to_string(), version }),
         None => Ok(()),
     }
 }
 
-/// The version that an emulator says it has, if it is one of those.
-fn vague_version(said: &str) -> Option<&str> {
-    let version = said.split_once(" version ")?.1.split_whitespace().next()?;
-    version.starts_with("8.").then_some(version)
+fn is_vague(version: &str) -> bool {
+    version.starts_with("8.")
 }
 
 /// An emulator that runs.
@@ -202,7 +185,7 @@ fn bytes_in(folder: &Path) -> u64 {
 
 impl StepSource for SystemRecording {
     fn coverage(&self) -> Coverage {
-        if self.told.data { coverage().with(Facet::Data) } else { coverage() }
+        self.told.coverage()
     }
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
@@ -223,15 +206,13 @@ fn plugin_argument(options: &SystemOptions) -> Result<OsString, RecordError> {
     }
     // Blocks may be left before their end, so that the plugin cannot count to a limit.
     argument.push(format!(",skip={}", options.skip));
-    if options.data {
-        argument.push(",data=on");
-    }
+    argument.push(wishes(options.data, options.registers));
     Ok(argument)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::super::launch::version_in;
 
     #[test]
     fn versions_that_do_not_say_where_code_is_executed() {
@@ -239,8 +220,9 @@ mod tests {
         for (version, is_vague) in
             [("7.2.22", false), ("8.0.4", true), ("8.2.2", true), ("9.0.0", false), ("10.0.2", false)]
         {
-            assert_eq!(vague_version(&said(version)).is_some(), is_vague, "{version}");
+            assert_eq!(version_in(&said(version)), Some(version));
+            assert_eq!(super::is_vague(version), is_vague, "{version}");
         }
-        assert_eq!(vague_version("an emulator"), None);
+        assert_eq!(version_in("an emulator"), None);
     }
 }

@@ -21,6 +21,7 @@ use self::readings::{Around, Readings};
 use self::runs::Runs;
 use super::chunks::Chunks;
 use super::stream::{self, Record, Touch, Word, block_of, damage, take_code, take_record, words};
+use super::values::{Names, Value};
 use super::{Listener, Machine};
 
 /// Tells the steps of a stream.
@@ -38,6 +39,7 @@ pub(super) struct Teller<C> {
     threads: HashMap<u32, Thread>,
     /// All that were.
     count: u32,
+    names: Names,
     step: Step,
 }
 
@@ -84,11 +86,17 @@ struct Thread {
     held: Option<usize>,
     special: Option<Special>,
     accesses: Vec<Touch>,
+    /// What of them reads or writes what, by their places among them; only what is told.
+    data: Vec<(usize, Data)>,
+    values: Vec<Value>,
     /// So many instructions of the next block are not told.
     left_out: u16,
     /// The instruction set that the last block leads to, if that does not depend on a register.
     leads: Option<Isa>,
 }
+
+/// What an access reads or writes, the lowest byte first.
+type Data = [u64; 2];
 
 /// A block that was started.
 #[derive(Debug, Clone, Copy)]
@@ -132,6 +140,7 @@ impl<C: Chunks> Teller<C> {
             readings: Readings::default(),
             threads: HashMap::new(),
             count: 0,
+            names: Names::new(machine),
             step: Step::default(),
         }
     }
@@ -213,7 +222,7 @@ impl<C: Chunks> Teller<C> {
                 return Ok(flow);
             }
         }
-        if thread.accesses.len() > MOST_ACCESSES {
+        if thread.accesses.len() > MOST_ACCESSES || thread.values.len() > MOST_ACCESSES {
             return Err(damage("a block has more accesses than it can have"));
         }
         self.threads.insert(number, thread);
@@ -240,11 +249,16 @@ impl<C: Chunks> Teller<C> {
             }
             Record::End => return Ok(self.finish(thread, None, take)),
             Record::Part { left_out } => thread.left_out = left_out,
+            Record::Data { words } => {
+                let coming = thread.accesses.len();
+                thread.data.retain(|(at, _)| *at != coming);
+                thread.data.push((coming, words));
+            }
+            Record::Value(value) => thread.values.push(value),
             Record::Block { .. }
             | Record::Text { .. }
             | Record::Within { .. }
             | Record::Register(_)
-            | Record::Data { .. }
             | Record::At { .. } => {
                 return Err(damage("this is a stream of a system"));
             }
@@ -362,13 +376,25 @@ impl<C: Chunks> Teller<C> {
         if self.machine == Machine::Arm {
             thread.leads = block.leads().filter(|_| ended.is_straight && self.readings.is_settled(id));
         }
-        let mut touches = thread.accesses.iter().peekable();
+        let mut touches = (0..).zip(&thread.accesses).peekable();
+        let values = std::mem::take(&mut thread.values);
+        let mut values = values.iter().peekable();
         let wanted = usize::try_from(self.limit.saturating_sub(thread.told)).unwrap_or(usize::MAX);
         let count = ended.count.min(left_out.saturating_add(wanted));
         let is_cut = count < ended.count || wanted == 0;
         for (index, instruction) in block.instructions.iter().enumerate().take(count) {
+            let place = (thread.core, thread.told);
+            if index >= left_out && values.peek().is_some() {
+                let is_before = |value: &&Value| {
+                    usize::from(value.index) < index || value.is_before && usize::from(value.index) == index
+                };
+                let now = std::iter::from_fn(|| values.next_if(is_before));
+                if self.names.state(step, place, now) {
+                    take.step(step)?;
+                }
+            }
             step.clear();
-            while let Some(touch) = touches.next_if(|touch| usize::from(touch.index) <= index) {
+            while let Some((at, touch)) = touches.next_if(|(_, touch)| usize::from(touch.index) <= index) {
                 let Touch { is_write, address, .. } = *touch;
                 let size = touch.size.into();
                 if !is_write && block.exclusive.contains(&touch.index) {
@@ -377,12 +403,21 @@ impl<C: Chunks> Teller<C> {
                 if is_write && block.modifying.contains(&touch.index) && step.accesses().len() == 0 {
                     step.access(Direction::Read, address, size);
                 }
-                step.access(if is_write { Direction::Write } else { Direction::Read }, address, size);
+                let direction = if is_write { Direction::Write } else { Direction::Read };
+                match thread.data_of(at).filter(|_| !is_write || !block.hides_data(touch.index)) {
+                    Some(data) => step.access_known(direction, address, size, known(data, touch.size)),
+                    None => step.access(direction, address, size),
+                }
             }
             if index < left_out {
                 continue;
             }
-            (step.core, step.place) = (thread.core, thread.told);
+            // What is behind the last instruction may be what the kernel wrote.
+            if index + 1 < ended.count || ended.is_straight {
+                let is_now = |value: &&Value| !value.is_before && usize::from(value.index) == index;
+                std::iter::from_fn(|| values.next_if(is_now)).for_each(|value| self.names.put(step, value));
+            }
+            (step.core, step.place) = place;
             step.event = Event::Instruction(*instruction);
             if index + 1 == block.instructions.len()
                 && let Event::Instruction(last) = &mut step.event
@@ -393,10 +428,17 @@ impl<C: Chunks> Teller<C> {
             take.step(step)?;
         }
         thread.accesses.clear();
-        if is_cut || (call.is_none() && ended.is_straight) {
+        thread.data.clear();
+        if is_cut {
             return ControlFlow::Continue(());
         }
-        self.kernel(thread, call, next, take)
+        if call.is_some() || !ended.is_straight {
+            self.kernel(thread, call, next, take)?;
+        }
+        match values.peek().is_some() && self.names.state(&mut self.step, (thread.core, thread.told), values) {
+            true => take.step(&self.step),
+            false => ControlFlow::Continue(()),
+        }
     }
 
     /// The kernel was called, or it sent the program elsewhere.
@@ -425,6 +467,23 @@ impl<C: Chunks> Teller<C> {
         tell(Event::Note, &note)?;
         if next.is_some() { tell(Event::Context(self.machine.context()), "") } else { ControlFlow::Continue(()) }
     }
+}
+
+impl Thread {
+    /// What the access with this place among those of the block reads or writes.
+    fn data_of(&self, at: usize) -> Option<Data> {
+        if self.data.is_empty() {
+            return None;
+        }
+        let found = self.data.binary_search_by_key(&at, |(at, _)| *at).ok()?;
+        self.data.get(found).map(|(_, data)| *data)
+    }
+}
+
+/// The bytes of so many that are known.
+fn known(data: Data, size: u16) -> impl Iterator<Item = (u8, u8)> {
+    let bytes = data.into_iter().flat_map(u64::to_le_bytes);
+    bytes.take(size.into()).map(|byte| (byte, 0xff))
 }
 
 /// How a block ended.
@@ -458,6 +517,12 @@ impl Block {
         };
         let (exclusive, modifying) = (those(is_exclusive_store), those(is_modifying));
         Self { instructions, exclusive, modifying, last, behind: address }
+    }
+
+    /// Does the emulator tell what such an instruction has as an operand, and not what it writes to memory? With several
+    /// threads it does so, unless that is the same.
+    fn hides_data(&self, index: u16) -> bool {
+        self.modifying.contains(&index) && !self.instructions.get(usize::from(index)).is_some_and(is_swap)
     }
 
     /// How it ended, if execution goes on at `next`.
@@ -536,6 +601,22 @@ fn is_modifying(instruction: &Instruction) -> bool {
         Isa::T32 => false,
         Isa::Rv32 | Isa::Rv64 => opcode & 0x7f == 0x2f && opcode >> 28 != 1,
     }
+}
+
+/// Does it write an operand as it is: SWP and its like, AMOSWAP?
+fn is_swap(instruction: &Instruction) -> bool {
+    let Some(opcode) = instruction.opcode else { return false };
+    match instruction.isa {
+        Isa::A64 => is_a64_swap(opcode),
+        Isa::A32 => true,
+        Isa::T32 => false,
+        Isa::Rv32 | Isa::Rv64 => opcode >> 27 == 1,
+    }
+}
+
+/// SWP and its like.
+pub(super) fn is_a64_swap(opcode: u32) -> bool {
+    opcode & 0x3f20_fc00 == 0x3820_8000
 }
 
 /// May it access memory?

@@ -16,7 +16,7 @@ use unspool::record::{SystemOptions, SystemRecording, Told};
 use super::super::convert::format_by_name;
 use super::super::grouped;
 use super::sinks::{Sink, numbered, storage, told};
-use super::{Args, tell_left_out};
+use super::{Args, has_values, refuse_registers, tell_left_out};
 use crate::Verdict;
 use crate::args::tell;
 
@@ -28,13 +28,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let assumed = args.assume.unwrap_or_default();
     let path = args.output.clone().unwrap_or_else(|| "system.astf".into());
     let format = format_by_name(&path).unwrap_or(Format::Astf);
+    refuse_registers(args, format)?;
     let options = SystemOptions {
         arguments: args.program.clone(),
         from: args.from.clone(),
         skip: args.skip,
         limit: args.limit,
         assumed,
-        data: format == Format::Tarmac,
+        data: has_values(format),
+        registers: args.registers,
         operands: format == Format::Astf,
         emulator: args.emulator.clone(),
         plugin: args.plugin.clone(),
@@ -228,7 +230,7 @@ impl Traces {
 /// What another emulator would have told, if that matters here.
 fn tell_untold(format: Format, level: Level, told: Told, is_whole: bool) {
     match format {
-        Format::Tarmac if !told.data => {
+        Format::Tarmac | Format::Stf if !told.data => {
             tell(format_args!("this emulator does not tell what is read and written; QEMU since 9.2 does"));
         }
         Format::Astf if !told.operands && level == Level::BasicPlus && !is_whole => tell(format_args!(

@@ -3,6 +3,7 @@
 use unspool_isa::{Kind, Operation, a64_access, facts};
 use unspool_model::{Branch, Instruction, Isa};
 
+use super::super::told::is_a64_swap;
 use super::log::{Entry, Taken};
 use super::state::{Change, change};
 
@@ -12,8 +13,9 @@ pub(super) struct Block {
     pub(super) instructions: Vec<Instruction>,
     /// Those that store if they have memory for themselves. The emulator compares there first, and tells that as a read.
     pub(super) exclusive: Vec<u16>,
-    /// Those that compare first, and store if that was equal. The emulator may tell a store all the same.
-    pub(super) swaps: Vec<u16>,
+    /// Those of which the emulator may tell another value than what they write: one that compares first may not store,
+    /// and of one that reads and writes as one, with several CPUs, the operand is told.
+    pub(super) unsure: Vec<u16>,
     /// Those that change the state.
     pub(super) changes: Vec<(u16, Change)>,
     last: Last,
@@ -67,7 +69,7 @@ impl Block {
             let (opcode, length) = (Some(opcode), 4);
             block.instructions.push(Instruction { address, opcode, length, isa: Isa::A64, ..Instruction::default() });
             block.exclusive.extend(opcode.filter(|opcode| is_exclusive_store(*opcode)).map(|_| index));
-            block.swaps.extend(opcode.filter(|opcode| is_swap(*opcode)).map(|_| index));
+            block.unsure.extend(opcode.filter(|opcode| is_unsure(*opcode)).map(|_| index));
             block.changes.extend(opcode.and_then(change).map(|change| (index, change)));
         }
         block.last = block.instructions.last().map_or(Last::Behind, last);
@@ -213,9 +215,9 @@ fn is_exclusive_store(opcode: u32) -> bool {
     opcode & 0x3fe0_0000 == 0x0800_0000 || opcode & 0xbfe0_0000 == 0x8820_0000
 }
 
-/// CAS and its like, and CASP.
-fn is_swap(opcode: u32) -> bool {
-    opcode & 0x3fa0_7c00 == 0x08a0_7c00 || opcode & 0xbfa0_7c00 == 0x0820_7c00
+/// LDADD, CAS and their like, but SWP.
+fn is_unsure(opcode: u32) -> bool {
+    a64_access(opcode).operation == Operation::LoadStore && !is_a64_swap(opcode)
 }
 
 fn last(instruction: &Instruction) -> Last {

@@ -13,12 +13,15 @@ use std::ops::ControlFlow;
 use unspool_model::{Context, Direction, Event, Exception, ExceptionKind, Gap, SourceError, Step};
 
 use super::super::chunks::Chunks;
+use super::super::Machine;
 use super::super::stream::{self, Operand, Record, Touch, Word, damage, take_code, take_record, take_text, words};
+use super::super::values::{Names, Value};
 use super::block::{Block, Ended};
 use super::log::{Entry, Taken};
 use super::operands;
 use super::state::State;
-use super::{SystemOptions, Told};
+use super::super::Told;
+use super::SystemOptions;
 
 /// Tells the steps of a stream.
 pub(super) struct Teller<C> {
@@ -32,6 +35,7 @@ pub(super) struct Teller<C> {
     is_part: bool,
     blocks: Vec<Option<Block>>,
     cpus: BTreeMap<u32, Cpu>,
+    names: Names,
     step: Step,
     /// Places that are not told.
     gaps: u64,
@@ -53,6 +57,8 @@ struct Cpu {
     data: Option<Data>,
     /// What is in registers before instructions of the block.
     operands: Vec<Operand>,
+    /// What its instructions wrote into registers.
+    values: Vec<Value>,
     /// Accesses are those of this block.
     within: Option<usize>,
     left_out: u16,
@@ -103,6 +109,7 @@ impl Cpu {
     fn forget_block(&mut self) {
         self.touches.clear();
         self.operands.clear();
+        self.values.clear();
         self.data = None;
     }
 }
@@ -120,6 +127,7 @@ impl<C: Chunks> Teller<C> {
             is_part: options.from.is_some() || options.skip > 0,
             blocks: Vec::new(),
             cpus: BTreeMap::new(),
+            names: Names::new(Machine::Aarch64),
             step: Step::default(),
             gaps: 0,
             is_over: false,
@@ -258,6 +266,8 @@ impl<C: Chunks> Teller<C> {
                     }
                 }
                 Record::Register(operand) => self.operand(cpu, operand),
+                // It is of the block that is held, even if that is executed in parts.
+                Record::Value(value) => cpu.values.push(value),
                 Record::Data { words } => cpu.data = Some(words),
                 Record::At { address } => cpu.at = Some(address),
                 Record::Within { id } => self.within(cpu, id as usize),
@@ -384,6 +394,7 @@ impl<C: Chunks> Teller<C> {
         let count = ended.count.min(held.left_out.saturating_add(wanted));
         cpu.is_done = count < ended.count || wanted == 0;
         let mut touches = cpu.touches.iter().peekable();
+        let mut values = cpu.values.iter().peekable();
         let placed = block.moved(held.moved_by);
         for index in 0..count {
             let Some(instruction) = placed.instruction(index) else { break };
@@ -402,6 +413,16 @@ impl<C: Chunks> Teller<C> {
                 step.clear();
             }
             let is_raised = ended.has_raised && index + 1 == ended.count;
+            if values.peek().is_some() {
+                let is_before = |value: &&Value| {
+                    usize::from(value.index) < index || value.is_before && usize::from(value.index) == index
+                };
+                let now = std::iter::from_fn(|| values.next_if(is_before));
+                if self.names.state(step, (cpu.number, cpu.told), now) && take(step).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                step.clear();
+            }
             let operands = operands::take(&mut cpu.operands, index);
             if self.wants_operands && operands::state(&operands, &instruction, step) {
                 (step.core, step.place) = (cpu.number, cpu.told);
@@ -416,13 +437,17 @@ impl<C: Chunks> Teller<C> {
                     continue;
                 }
                 let direction = if touch.is_write { Direction::Write } else { Direction::Read };
-                let is_sure = !touch.is_write || !block.swaps.contains(&touch.index);
+                let is_sure = !touch.is_write || !block.unsure.contains(&touch.index);
                 let data = data.iter().filter(|_| is_sure).flatten().flat_map(|word| word.to_le_bytes());
                 let bytes = data.take(touch.size.into()).map(|byte| (byte, 0xff));
                 step.access_known(direction, touch.address, touch.size.into(), bytes);
             }
             if !operands.is_empty() && !is_raised {
                 operands::zeros(&operands, &instruction, self.told.data, step);
+            }
+            if !is_raised {
+                let is_now = |value: &&Value| !value.is_before && usize::from(value.index) == index;
+                std::iter::from_fn(|| values.next_if(is_now)).for_each(|value| self.names.put(step, value));
             }
             (step.core, step.place) = (cpu.number, cpu.told);
             step.event = Event::Instruction(instruction);
