@@ -214,7 +214,23 @@ fn records_say_what_they_can() {
     assert_eq!(warnings(&bytes), [""; 0]);
 }
 
-/// Behind a first instruction, each of these steps is written so.
+#[test]
+fn registers_of_risc_v_are_records() {
+    let mut add = step(Event::Instruction(Instruction { isa: Isa::Rv64, ..at(0x1000, 0x00b5_0533) })); // add a0, a0, a1
+    add.write_register("x10", 0, &[1, 2, 3, 4, 5, 6, 7, 8]);
+    add.write_register("f31", 0, &[7; 8]);
+    add.write_register("f32", 0, &[7; 8]);
+    let bytes = returns(&(few().with(Facet::Registers), TimeUnit::Unknown, vec![add]), "registers");
+    let expected = [
+        "unspool isa rv64",
+        "reg 31 10 [1, 2, 3, 4, 5, 6, 7, 8]",
+        "reg 32 31 [7, 7, 7, 7, 7, 7, 7, 7]",
+        "unspool reg f32 0 0707070707070707",
+        "opcode b50533",
+    ];
+    assert_eq!(records(&bytes), expected);
+}
+
 /// The header claims what records have, whatever the source may tell.
 #[test]
 fn only_what_records_have_is_claimed() {

@@ -124,7 +124,9 @@ fn start(info: &Info, target: &str, words: &[&str]) -> Result<Option<Session>, S
         return Err("systems are recorded with log=PATH, programs without it".into());
     }
     if matches!(options.from, Some(From::Code(_))) && !tells_start_code() {
-        return Err("this emulator does not tell where the code of the program is: say an address, and no function".into());
+        return Err(
+            "this emulator does not tell where the code of the program is: say an address, and no function".into()
+        );
     }
     // A system would run for ever.
     let gone = if is_system { || give_up("") } else { || {} };

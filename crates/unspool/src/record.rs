@@ -207,7 +207,8 @@ impl Recording {
     pub fn start(options: &Options) -> Result<Self, RecordError> {
         let Launched { machine, child, mut stream, place } = launch::launch(options)?;
         let mut recording = Self { machine, child, told: Told::default(), teller: None, _place: place };
-        let head = chunks::read_head(&mut stream).map_err(|source| launch::system("the stream of the plugin", source))?;
+        let head =
+            chunks::read_head(&mut stream).map_err(|source| launch::system("the stream of the plugin", source))?;
         recording.told = Told::of(&head);
         let chunks = Ahead::behind_head(stream).map_err(|source| launch::system("a thread that reads", source))?;
         recording.teller = Some(Teller::new(chunks, machine, options.limit));

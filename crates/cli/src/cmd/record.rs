@@ -170,7 +170,9 @@ fn has_values(format: Format) -> bool {
 /// Registers that nothing would hold are not asked for.
 fn refuse_registers(args: &Args, format: Format) -> anyhow::Result<()> {
     if args.registers && !has_values(format) {
-        return Err(anyhow!("an ASTF trace has no registers: --registers is for Tarmac and STF (-o OUT.tarmac, OUT.stf)"));
+        return Err(anyhow!(
+            "an ASTF trace has no registers: --registers is for Tarmac and STF (-o OUT.tarmac, OUT.stf)"
+        ));
     }
     Ok(())
 }

@@ -276,9 +276,9 @@ impl<S: RecordSink> Lowerer<S> {
     }
 
     fn register(&mut self, write: &RegisterWrite<'_>, part: &mut Part) {
-        match general_register(write).filter(|_| self.isa == Isa::A64) {
-            Some((number, value)) => {
-                put_register(&mut self.out, number, value);
+        match told_by_record(self.isa, write) {
+            Some((kind, number, value)) => {
+                put_register(&mut self.out, kind, number, value);
                 self.features = self.features | Features::OPERAND_VALUE;
             }
             None => say::register(&mut self.out, part, write),
@@ -485,18 +485,31 @@ fn whole_opcode(instruction: &Instruction) -> Option<u32> {
     fits.then_some(opcode)
 }
 
-/// The number and the value, if it is all of a general register. The architecture numbers those as the format does.
+/// The kind, the number and the value, if it is all of a register that a record can tell: a general one, or one of RISC-V
+/// for floating-point numbers. The architectures number those as the format does.
 #[inline]
-fn general_register(write: &RegisterWrite<'_>) -> Option<(u16, [u8; 8])> {
+fn told_by_record(isa: Isa, write: &RegisterWrite<'_>) -> Option<(u8, u16, [u8; 8])> {
     let bytes: &[(u8, u8); 8] = write.bytes.try_into().ok()?;
-    let number = match write.name.as_bytes() {
-        [b'x', ones @ b'0'..=b'9'] => u16::from(ones - b'0'),
-        [b'x', tens @ b'1'..=b'3', ones @ b'0'..=b'9'] => u16::from(tens - b'0') * 10 + u16::from(ones - b'0'),
+    let (letter, number) = match write.name.as_bytes() {
+        [letter, ones @ b'0'..=b'9'] => (letter, u16::from(ones - b'0')),
+        [letter, tens @ b'1'..=b'3', ones @ b'0'..=b'9'] => {
+            (letter, u16::from(tens - b'0') * 10 + u16::from(ones - b'0'))
+        }
+        _ => return None,
+    };
+    let kind = match (isa, letter) {
+        (Isa::A64, b'x') if number <= 30 => INTEGER,
+        (Isa::Rv64, b'x') if number <= 31 => INTEGER,
+        (Isa::Rv64, b'f') if number <= 31 => FLOAT,
         _ => return None,
     };
     let is_known = bytes.iter().all(|byte| byte.1 == 0xff);
-    (is_known && write.low == 0 && number <= 30).then(|| (number, bytes.map(|byte| byte.0)))
+    (is_known && write.low == 0).then(|| (kind, number, bytes.map(|byte| byte.0)))
 }
+
+/// Kinds of registers.
+const INTEGER: u8 = 1;
+const FLOAT: u8 = 2;
 
 /// The size and the direction of an access, if records can tell it with all of its data.
 #[inline]
@@ -516,12 +529,12 @@ fn put(out: &mut Vec<u8>, record: &Record<'_>) {
     record.encode(out);
 }
 
-/// A general register that is written: a record of an integer register, a destination.
+/// A register that is written: a record of one that is a destination.
 #[inline]
-fn put_register(out: &mut Vec<u8>, number: u16, value: [u8; 8]) {
+fn put_register(out: &mut Vec<u8>, kind: u8, number: u16, value: [u8; 8]) {
     let [low, high] = number.to_le_bytes();
     let [a, b, c, d, e, f, g, h] = value;
-    out.extend_from_slice(&[descriptor::INST_REG, low, high, 0x31, a, b, c, d, e, f, g, h]);
+    out.extend_from_slice(&[descriptor::INST_REG, low, high, 0x30 | kind, a, b, c, d, e, f, g, h]);
 }
 
 #[inline]

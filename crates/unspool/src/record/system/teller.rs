@@ -12,16 +12,16 @@ use std::ops::ControlFlow;
 
 use unspool_model::{Context, Direction, Event, Exception, ExceptionKind, Gap, SourceError, Step};
 
-use super::super::chunks::Chunks;
 use super::super::Machine;
+use super::super::Told;
+use super::super::chunks::Chunks;
 use super::super::stream::{self, Operand, Record, Touch, Word, damage, take_code, take_record, take_text, words};
 use super::super::values::{Names, Value};
+use super::SystemOptions;
 use super::block::{Block, Ended};
 use super::log::{Entry, Taken};
 use super::operands;
 use super::state::State;
-use super::super::Told;
-use super::SystemOptions;
 
 /// Tells the steps of a stream.
 pub(super) struct Teller<C> {
