@@ -47,11 +47,22 @@ pub(crate) fn plugin() -> &'static Path {
 
 /// A program of this folder; `None`: it cannot be built or run here.
 pub(crate) fn built(dir: &Path, name: &str, target: Target) -> Option<PathBuf> {
+    built_with(dir, name, target, &["-pthread"])
+}
+
+/// One that needs no library.
+pub(crate) fn built_alone(dir: &Path, name: &str, target: Target) -> Option<PathBuf> {
+    let lone = ["-nostdlib", "-ffreestanding", "-fno-stack-protector", "-fno-tree-loop-distribute-patterns", "-lgcc"];
+    let options: &[&str] = if target == Target::A64 { &["-march=armv8.3-a"] } else { &[] };
+    built_with(dir, name, target, &[&lone, options].concat())
+}
+
+fn built_with(dir: &Path, name: &str, target: Target, settings: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
     let program = dir.join(name);
     let (compiler, options, emulator) = target.tools();
     let mut build = Command::new(compiler);
-    build.args(options).args(["-O1", "-static", "-pthread", "-o"]).arg(&program).arg(source);
+    build.args(options).args(["-O1", "-static", "-o"]).arg(&program).arg(source).args(settings);
     let has_emulator = Command::new(emulator).arg("--version").output().is_ok();
     match build.output() {
         Ok(done) if has_emulator => {
