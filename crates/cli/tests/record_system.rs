@@ -9,6 +9,7 @@
 
 mod programs;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -198,6 +199,93 @@ fn addresses_levels_and_stack_pointers_are_those_of_the_log_of_the_emulator() {
         for mode in ["3h", "2h", "1h", "1t", "0t"] {
             assert!(found.iter().any(|place| place.mode == mode), "{mode}");
         }
+    }
+}
+
+/// Registers by name, before an instruction.
+type Registers = BTreeMap<String, u128>;
+
+/// As [`places_of_log`], with registers: `X00=..`, `SP=..`, `PSTATE=..`, `Q00=..:..`.
+fn registers_of_log(log: &str) -> Vec<(u64, Registers)> {
+    let (mut all, mut is_interrupt) = (Vec::<(u64, Registers)>::new(), false);
+    for line in log.lines() {
+        if let Some(rest) = line.strip_prefix(" PC=") {
+            let address = u64::from_str_radix(&rest[..16], 16).unwrap();
+            all.pop_if(|last| last.0 == address);
+            all.push((address, Registers::new()));
+        } else if line.starts_with("Taking exception") {
+            is_interrupt = line.contains("[IRQ]");
+        } else if let Some(elr) = line.strip_prefix("...with ELR 0x") {
+            let elr = u64::from_str_radix(elr, 16).unwrap();
+            all.pop_if(|last| is_interrupt && last.0 == elr);
+        }
+        let Some((_, registers)) = all.last_mut() else { continue };
+        for (name, value) in line.split_whitespace().filter_map(|word| word.split_once('=')) {
+            let number = name.get(1..).and_then(|digits| digits.parse::<u8>().ok());
+            let name = match (name, name.get(..1), number) {
+                ("SP", ..) => "SP".into(),
+                ("PSTATE", ..) => "CPSR".into(),
+                (_, Some("X"), Some(number)) => format!("X{number}"),
+                (_, Some("Q"), Some(number)) => format!("V{number}"),
+                _ => continue,
+            };
+            registers.extend(u128::from_str_radix(&value.replace(':', ""), 16).ok().map(|value| (name, value)));
+        }
+    }
+    all
+}
+
+/// `  R X0 0000000040102fd0` behind the instruction that wrote it.
+fn registers_of_trace(trace: &Path) -> Vec<(u64, Registers)> {
+    let (mut all, mut registers) = (Vec::new(), Registers::new());
+    for line in fs::read_to_string(trace).unwrap().lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["R", name, value] => {
+                registers.extend(u128::from_str_radix(value, 16).ok().map(|value| (name.to_string(), value)));
+            }
+            ["ES", place, ..] if place.starts_with('(') => {
+                let address = place[1..].split_once(':').unwrap().0;
+                all.push((u64::from_str_radix(address, 16).unwrap(), registers.clone()));
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+#[test]
+fn registers_are_those_of_the_log_of_the_emulator() {
+    let Some(system) = System::build("levels") else { return };
+    if is_old() {
+        let done = system.record("out.tarmac", &["--registers"], &[LEVELS]);
+        assert!(text(&done.stderr).contains("needs QEMU 9.0 or later with plugins"), "{}", text(&done.stderr));
+        eprintln!("SKIPPED: {} does not tell registers, so none were recorded", emulator());
+        return;
+    }
+    let expected = registers_of_log(&system.log(&[LEVELS, COUNTED, single()], "cpu,fpu,int,nochain"));
+    for settings in ["", single()] {
+        let options = ["--registers", "--assume", ASSUMED];
+        let trace = system.recorded("out.tarmac", &options, &[LEVELS, COUNTED, settings]);
+        assert_clean(&trace);
+        let found = registers_of_trace(&trace);
+        assert_eq!((found.len(), found.len() > 1000), (expected.len(), true), "{settings}");
+        let mut compared = 0;
+        for (index, ((address, found), (there, expected))) in found.iter().zip(&expected).enumerate() {
+            assert_eq!(address, there, "{settings} {index}");
+            for (name, value) in found.iter().filter(|(name, _)| expected.contains_key(*name)) {
+                // BTYPE is not told.
+                let hidden = if name == "CPSR" { 0xc00 } else { 0 };
+                let is_equal = (value ^ expected[name]) & !hidden == 0;
+                assert!(
+                    is_equal,
+                    "{settings} {index} {address:#x}: {name} is {:#x}, and not {value:#x}",
+                    expected[name]
+                );
+                compared += 1;
+            }
+        }
+        assert!(compared > 32 * found.len(), "{compared}");
     }
 }
 
