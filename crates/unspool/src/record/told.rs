@@ -281,7 +281,7 @@ impl<C: Chunks> Teller<C> {
         }
         if left_out > 0 {
             thread.special = Some(Special { left_out, ..Special::default() });
-        } else if thread.told > 0 && self.machine != Machine::Arm && take.takes_runs() {
+        } else if thread.told > 0 && self.machine != Machine::Arm && !thread.has_values() && take.takes_runs() {
             let ControlFlow::Continue(passed) = self.pass(thread, words, take) else {
                 return Ok(ControlFlow::Break(()));
             };
@@ -412,8 +412,8 @@ impl<C: Chunks> Teller<C> {
             if index < left_out {
                 continue;
             }
-            // What is behind the last instruction may be what the kernel wrote.
-            if index + 1 < ended.count || ended.is_straight {
+            // What is behind the last instruction of a block may be what the kernel wrote.
+            if index + 1 < block.instructions.len() || ended.is_straight {
                 let is_now = |value: &&Value| !value.is_before && usize::from(value.index) == index;
                 std::iter::from_fn(|| values.next_if(is_now)).for_each(|value| self.names.put(step, value));
             }
@@ -470,6 +470,11 @@ impl<C: Chunks> Teller<C> {
 }
 
 impl Thread {
+    /// Was something told of registers or data that no step has yet?
+    fn has_values(&self) -> bool {
+        !self.values.is_empty() || !self.data.is_empty()
+    }
+
     /// What the access with this place among those of the block reads or writes.
     fn data_of(&self, at: usize) -> Option<Data> {
         if self.data.is_empty() {
