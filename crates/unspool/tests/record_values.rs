@@ -93,8 +93,24 @@ fn told(blocks: &[(u64, &[u32])], words: &[u64]) -> Vec<String> {
 fn values_belong_to_their_instructions() {
     let code: &[(u64, &[u32])] = &[(0x1000, &[LDR, NOP]), (0x1008, &[NOP])];
     let vector = rare(14, 1 << 16 | 65);
-    let words =
-        [START, 0, held(0, 0), 0x2000, rare(11, 1), 7, read(0), written(0, 1), 7, vector, 5, 6, 1, written(0, 35), 9, END];
+    let words = [
+        START,
+        0,
+        held(0, 0),
+        0x2000,
+        rare(11, 1),
+        7,
+        read(0),
+        written(0, 1),
+        7,
+        vector,
+        5,
+        6,
+        1,
+        written(0, 35),
+        9,
+        END,
+    ];
     let expected = ["state x0=2000", "1000 read 7 x1=7", "1004 v1=60000000000000005", "1008 cpsr=9"];
     assert_eq!(told(code, &words), expected);
 }

@@ -89,6 +89,7 @@ Examples:
   unspool record -o sort.astf -- ./sort 1000
   unspool record -o main.astf.xz --from main --limit 1000000 -- ./program
   unspool record -o run.zstf -- ./riscv-program
+  unspool record --registers --emulator ~/qemu-10/build/qemu-aarch64 -o sort.tarmac -- ./sort 1000
   unspool record --system -o boot.astf -- -M virt -cpu cortex-a72 -nodefaults -nographic -kernel image.elf
   unspool record --system -o firmware.astf.xz --assume security=nonsecure,sp=x -- -M virt,secure=on -bios bl1.bin
   unspool record --system -o linux.tarmac.xz --limit 100000000 -- -M virt -cpu cortex-a57 -nographic -kernel Image
@@ -97,6 +98,13 @@ The emulator is QEMU in user mode: the package qemu-user of Debian 12 (QEMU 7.2)
 instructions, their opcodes, and where memory is accessed; not what is in memory or in registers, and not where prefetches,
 operations on caches and DC ZVA go: ASTF is written without those, and says how many. SVE and SME are switched off, since
 their accesses are not told; QEMU_CPU chooses another processor.
+QEMU since 9.2 tells what is read and written too, which Tarmac and STF have then; since 9.0 it tells registers (--registers),
+of programs and of systems. Packages of such emulators for programs take no plugins: build one (configure --enable-plugins
+--target-list=aarch64-linux-user,arm-linux-user,riscv64-linux-user), and name it with --emulator. Told is all that there is
+at the start, and then what each instruction writes: X0 to X30, SP, V0 to V31 and the PSTATE of flags; x1 to x31 and f0 to f31
+of RISC-V; of AArch32, R0 to R14, D0 to D31 and the CPSR, where an instruction changes them. What a system call returns is
+written by the call. Behind a signal all of them are told anew, as state. Not told: SVE, SME and vectors of RISC-V, system
+registers and CSRs, FPSR, FPCR and FPSCR, the branch type in PSTATE, and the state of IT.
 ASTF is stored with zlib, unless the name says otherwise (.astf.xz, .astf.raw): raw records have 32 bytes each.
 Each thread is a trace of its own, OUT, OUT with .1 before its extension and so on; a Tarmac log has them all, as cores.
 A program that forks is recorded without its children. One that is ended by Ctrl-C leaves a complete trace up to there.
@@ -107,7 +115,7 @@ Each CPU is a trace of its own. A system ends by itself (as by PSCI or semihosti
 reached --limit: what was told until then is a complete trace. -icount shift=1,sleep=off makes runs repeatable.
 The level at the start is the one that the first exception comes from; if none comes for long, say --assume el=. Below EL3
 nobody tells the Security state: --assume. Calls that the emulator serves (PSCI) are exceptions that lead behind the call.
-QEMU since 9.0 tells what is in registers, and since 9.2 what is read and written, which Tarmac logs have then. Without
+QEMU since 9.0 tells what is in registers, and since 9.2 what is read and written, which Tarmac and STF have then. Without
 registers (7.2) the stack pointer after a return to EL1 to EL3 is known only if nobody wrote SPSR_ELx since the exception
 (--assume sp=), and prefetches, DC ZVA and maintenance of caches and translations by address cannot be told in ASTF: a trace
 ends there, and is complete up to there (exit code 1), goes on behind it in another file (--split), or is Basic and written
