@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use unspool::model::{Direction, Event, StepSource as _};
 use unspool::{OpenSteps, open_steps};
 
-use self::programs::{Target, UNSPOOL, built_alone, plugin, text};
+use self::programs::{Target, UNSPOOL, built, built_alone, plugin, text};
 
 /// The emulator of a target that tells registers, if there is one.
 fn emulator(name: &str) -> Option<PathBuf> {
@@ -210,6 +210,30 @@ fn what_is_read_is_what_was_written() {
         told.unwrap();
         assert!(compared > 2000, "{target:?}: {compared}");
     }
+}
+
+/// BL writes where it returns to, and that is behind itself, on each thread.
+#[test]
+fn threads_have_registers_of_their_own() {
+    let Some(emulator) = emulator("qemu-aarch64") else { return };
+    let dir = TempDir::new().unwrap();
+    let Some(program) = built(dir.path(), "threads", Target::A64) else { return };
+    let out = dir.path().join("out.tarmac");
+    let (is_done, told) = record(&emulator, Target::A64, &["--registers"], &out, &program);
+    assert!(is_done, "{told}");
+    let mut calls: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut source = open_steps(&out, &OpenSteps::default()).unwrap();
+    let told = source.each(&mut |step| {
+        let Event::Instruction(instruction) = &step.event else { return ControlFlow::Continue(()) };
+        if instruction.opcode.is_some_and(|opcode| opcode >> 26 == 0b100101) {
+            let link: Vec<u8> = step.registers().flat_map(|write| write.bytes.iter().map(|byte| byte.0)).collect();
+            assert_eq!(link, (instruction.address + 4).to_le_bytes(), "core {} {:#x}", step.core, instruction.address);
+            *calls.entry(step.core).or_default() += 1;
+        }
+        ControlFlow::Continue(())
+    });
+    told.unwrap();
+    assert!(calls.len() > 1 && calls.values().all(|count| *count > 10), "{calls:?}");
 }
 
 #[test]
