@@ -23,7 +23,7 @@ use std::process::{Child, ExitStatus};
 
 use unspool_model::{Coverage, Facet, Refused, Run, SourceError, Step, StepSource};
 
-use self::chunks::{Ahead, Here};
+use self::chunks::{Kept, Live, read_head};
 use self::launch::Launched;
 pub use self::machine::Machine;
 pub use self::system::{SystemOptions, SystemRecording, Told};
@@ -180,7 +180,7 @@ impl Listener for Steps<'_> {
 pub struct Recording {
     machine: Machine,
     child: Child,
-    teller: Option<Teller<Ahead>>,
+    teller: Option<Teller<Live>>,
     /// Keeps the place of the socket.
     _place: tempfile::TempDir,
 }
@@ -188,10 +188,10 @@ pub struct Recording {
 impl Recording {
     /// Starts a program.
     pub fn start(options: &Options) -> Result<Self, RecordError> {
-        let Launched { machine, child, stream, place } = launch::launch(options)?;
+        let Launched { machine, child, mut stream, memory, place } = launch::launch(options)?;
         let mut recording = Self { machine, child, teller: None, _place: place };
-        let chunks = Ahead::new(stream).map_err(|source| launch::system("a thread that reads", source))?;
-        recording.teller = Some(Teller::new(chunks, machine, options.limit));
+        read_head(&mut stream).map_err(|source| launch::system("the stream of the plugin", source))?;
+        recording.teller = Some(Teller::new(Live::new(stream, memory), machine, options.limit));
         Ok(recording)
     }
 
@@ -253,12 +253,12 @@ impl StepSource for Recording {
 /// assert_eq!(steps, 0);
 /// # Ok::<(), unspool::model::SourceError>(())
 /// ```
-pub struct Stream<R>(Teller<Here<R>>);
+pub struct Stream<R>(Teller<Kept<R>>);
 
 impl<R: Read> Stream<R> {
     /// Reads what a program for this machine did.
     pub fn new(input: R, machine: Machine) -> Self {
-        Self(Teller::new(Here::new(input), machine, None))
+        Self(Teller::new(Kept::new(input), machine, None))
     }
 
     /// Tells all that it did, at once where it is what it did before. Is called once, in place of

@@ -27,8 +27,8 @@ use std::{fs, thread};
 use unspool_model::{Context, Coverage, Facet, SourceError, Step, StepSource};
 
 use self::teller::Teller;
-use super::chunks::{Ahead, read_head};
-use super::launch::{accept, escaped, number, plugin, system};
+use super::chunks::{Live, Memory, read_head};
+use super::launch::{accept, escaped, lend, number, plugin, system};
 use super::{Options, RecordError, coverage};
 
 /// What to record.
@@ -58,7 +58,7 @@ pub struct SystemOptions {
 /// A system that runs and is recorded. Who drops it ends it.
 pub struct SystemRecording {
     child: Started,
-    teller: Teller<Ahead>,
+    teller: Teller<Live>,
     told: Told,
     _watch: Sender<()>,
     /// Keeps the place of the socket and of the logs.
@@ -80,6 +80,8 @@ impl SystemRecording {
             argument.push(key);
             argument.push(escaped(path));
         }
+        let memory = Memory::new();
+        memory.iter().for_each(|memory| lend(memory, &mut argument));
         let mut command = Command::new(&name);
         command.args(["-d", "int,plugin,tid", "-D"]).arg(&log).arg("-plugin").arg(argument).args(&options.arguments);
         let child = command.spawn().map_err(|source| match source.kind() {
@@ -91,8 +93,7 @@ impl SystemRecording {
         let mut stream = accepted.inspect_err(|_| child.kill())?;
         let head = read_head(&mut stream).inspect_err(|_| child.kill());
         let told = Told::of(&head.map_err(|source| system("the stream of the plugin", source))?, options);
-        let chunks = Ahead::behind_head(stream).map_err(|source| system("a thread that reads", source))?;
-        let teller = Teller::new(chunks, options, told);
+        let teller = Teller::new(Live::new(stream, memory), options, told);
         let _watch = watch(place.path().to_path_buf(), child.clone());
         Ok(Self { child, teller, told, _watch, _place: place })
     }
