@@ -11,11 +11,11 @@ mod programs;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use self::programs::{Target, UNSPOOL, built, interrupted, plugin, record, text, unspool};
+use self::programs::{Target, UNSPOOL, built, interrupted, plugin, record, terminated, text, unspool};
 
 fn a64(dir: &TempDir, name: &str) -> Option<PathBuf> {
     built(dir.path(), name, Target::A64)
@@ -235,11 +235,13 @@ fn programs_of_riscv_become_stf() {
 fn what_is_interrupted_is_complete_up_to_there() {
     let dir = TempDir::new().unwrap();
     let Some(program) = a64(&dir, "sort") else { return };
-    let out = dir.path().join("out.astf");
-    let words = ["record", "--plugin", plugin().to_str().unwrap(), "-o", out.to_str().unwrap(), "--"];
-    let done = interrupted(&[&words[..], &[program.to_str().unwrap(), "100000000"]].concat());
-    assert!(text(&done.stderr).contains("ended by a signal"), "{}", text(&done.stderr));
-    assert_clean(&out);
+    for (name, end) in [("interrupted", interrupted as fn(&[&str]) -> Output), ("terminated", terminated)] {
+        let out = dir.path().join(format!("{name}.astf"));
+        let words = ["record", "--plugin", plugin().to_str().unwrap(), "-o", out.to_str().unwrap(), "--"];
+        let done = end(&[&words[..], &[program.to_str().unwrap(), "100000000"]].concat());
+        assert!(text(&done.stderr).contains("ended by a signal"), "{name}: {}", text(&done.stderr));
+        assert_clean(&out);
+    }
 }
 
 #[test]

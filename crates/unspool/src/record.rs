@@ -200,6 +200,11 @@ impl Recording {
         self.machine
     }
 
+    /// The process of the emulator.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Blocks of AArch32 that were told as T32 and may be A32: nothing said which.
     pub fn unsure(&self) -> Option<Unsure> {
         self.teller.as_ref().and_then(Teller::unsure)
