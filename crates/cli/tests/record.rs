@@ -11,11 +11,11 @@ mod programs;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use self::programs::{Target, UNSPOOL, built, interrupted, plugin, record, text, unspool};
+use self::programs::{Target, UNSPOOL, built, interrupted, plugin, record, terminated, text, unspool};
 
 fn a64(dir: &TempDir, name: &str) -> Option<PathBuf> {
     built(dir.path(), name, Target::A64)
@@ -190,6 +190,39 @@ fn threads_are_traces_of_their_own() {
 }
 
 #[test]
+fn more_threads_than_there_is_memory_for_are_recorded() {
+    let dir = TempDir::new().unwrap();
+    let Some(program) = a64(&dir, "many") else { return };
+    let (said, _) = record(&["-o", dir.path().join("out.astf").to_str().unwrap()], &program, &[]);
+    assert_eq!(said, format!("{}\n", 100 * 999 * 1000 / 2));
+    assert_clean(&dir.path().join("out.astf"));
+    for number in 1..=100 {
+        let out = dir.path().join(format!("out.{number}.astf"));
+        let counted = text(&unspool(&["stats", out.to_str().unwrap()]).stdout);
+        let writes = counted.split_once("bytes, ").and_then(|(_, rest)| rest.split_once(" writes")).unwrap().0;
+        assert!(writes.replace(',', "").parse::<u32>().unwrap() >= 1000, "{number}: {counted}");
+        assert_clean(&out);
+    }
+    assert!(!dir.path().join("out.101.astf").exists());
+}
+
+/// Whatever a process does that is forked, it does not change what is recorded.
+#[test]
+fn forked_processes_are_not_recorded() {
+    let dir = TempDir::new().unwrap();
+    let Some(program) = a64(&dir, "forks") else { return };
+    let traces = ["0", "3"].map(|much| {
+        let out = dir.path().join(format!("{much}.astf"));
+        let (said, _) = record(&["-o", out.to_str().unwrap()], &program, &[much]);
+        assert_eq!(said, "19674\n");
+        assert_clean(&out);
+        out.display().to_string()
+    });
+    let difference = unspool(&["diff", &traces[0], &traces[1]]);
+    assert!(difference.status.success(), "{}", text(&difference.stdout));
+}
+
+#[test]
 fn programs_of_riscv_become_stf() {
     let dir = TempDir::new().unwrap();
     let Some(program) = built(dir.path(), "calls", Target::Riscv64) else { return };
@@ -202,11 +235,13 @@ fn programs_of_riscv_become_stf() {
 fn what_is_interrupted_is_complete_up_to_there() {
     let dir = TempDir::new().unwrap();
     let Some(program) = a64(&dir, "sort") else { return };
-    let out = dir.path().join("out.astf");
-    let words = ["record", "--plugin", plugin().to_str().unwrap(), "-o", out.to_str().unwrap(), "--"];
-    let done = interrupted(&[&words[..], &[program.to_str().unwrap(), "100000000"]].concat());
-    assert!(text(&done.stderr).contains("ended by a signal"), "{}", text(&done.stderr));
-    assert_clean(&out);
+    for (name, end) in [("interrupted", interrupted as fn(&[&str]) -> Output), ("terminated", terminated)] {
+        let out = dir.path().join(format!("{name}.astf"));
+        let words = ["record", "--plugin", plugin().to_str().unwrap(), "-o", out.to_str().unwrap(), "--"];
+        let done = end(&[&words[..], &[program.to_str().unwrap(), "100000000"]].concat());
+        assert!(text(&done.stderr).contains("ended by a signal"), "{name}: {}", text(&done.stderr));
+        assert_clean(&out);
+    }
 }
 
 #[test]

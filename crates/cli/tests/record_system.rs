@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use self::programs::{UNSPOOL, interrupted, text};
+use self::programs::{UNSPOOL, interrupted, terminated, text};
 
 const COMPILER: &str = "aarch64-linux-gnu-gcc";
 
@@ -500,9 +500,11 @@ fn data_is_what_the_program_writes() {
 #[test]
 fn what_is_interrupted_is_complete_up_to_there() {
     let Some(system) = System::build("endless") else { return };
-    let done = system.record_by(interrupted, "out.astf", &["--assume", "el=1"], &[CPUS]);
-    assert!(done.status.success(), "{}", text(&done.stderr));
-    assert_clean(&system.path("out.astf"));
+    for (name, end) in [("interrupted.astf", interrupted as fn(&[&str]) -> Output), ("terminated.astf", terminated)] {
+        let done = system.record_by(end, name, &["--assume", "el=1"], &[CPUS]);
+        assert!(done.status.success(), "{name}: {}", text(&done.stderr));
+        assert_clean(&system.path(name));
+    }
 }
 
 #[test]

@@ -290,6 +290,14 @@ fn every_chunk_is_counted() {
     let (outcome, _) = same("other numbers", &file).unwrap();
     let told = |chunk| Warning::WrongMarkers { chunk, found: 5, expected: 6 }.to_string();
     assert_eq!(outcome.warnings, [0, 1, 2].map(told));
+    // The last chunk is none, but the index says that it should be one: so the one before is not the last.
+    let last = u64::from_le_bytes(file[12..20].try_into().unwrap()) as usize + 8 + 3 * 24;
+    let last = u64::from_le_bytes(file[last..last + 8].try_into().unwrap()) as usize;
+    file[last] ^= 0xff;
+    let (outcome, _) = same("other numbers, and no last chunk", &file).unwrap();
+    let told: Vec<String> =
+        [0, 1, 2].map(told).into_iter().chain([Warning::DamagedIndex("a chunk is elsewhere").to_string()]).collect();
+    assert_eq!(outcome.warnings, told);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The arguments that the emulator hands over: `out=PATH`, `from=ADDRESS`, `from-code=OFFSET`, `skip=N`, `limit=N`,
+//! The arguments that the emulator hands over: `out=PATH`, `memory=PATH`, `from=ADDRESS`, `from-code=OFFSET`, `skip=N`, `limit=N`,
 //! `log=PATH`, `data=on`, `registers=on`, or `idle=on`.
 
 /// What to record, and where it goes.
@@ -6,6 +6,8 @@
 pub(crate) struct Options {
     /// A socket that somebody listens at, or a file.
     pub(crate) out: String,
+    /// A file in memory with buffers that are lent to us.
+    pub(crate) memory: Option<String>,
     /// Recording starts when the instruction there is executed for the first time.
     pub(crate) from: Option<From>,
     /// So many instructions of each thread are left out.
@@ -40,6 +42,7 @@ impl Options {
             let number = || number(value).ok_or_else(|| format!("'{argument}': this is no number"));
             match name {
                 "out" => options.out = value.to_string(),
+                "memory" => options.memory = Some(value.to_string()),
                 "from" => options.from = Some(From::Address(number()?)),
                 "from-code" => options.from = Some(From::Code(number()?)),
                 "skip" => options.skip = number()?,

@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 mod interface;
+mod lent;
 mod registers;
 mod window;
 
@@ -141,7 +142,9 @@ fn start(info: &Info, target: &str, words: &[&str]) -> Result<Option<Session>, S
     let values = options.has_data.then(Values::find).flatten();
     let told = [(registers.is_some(), " registers"), (values.is_some(), " data"), (written.is_some(), " written")];
     let told = told.map(|(is_told, word)| if is_told { word } else { "" }).concat();
-    let recorder = Recorder::new(&options, &format!("{target}{told}"), move_up, gone);
+    let buffers = options.memory.as_deref().map(lent::buffers).transpose();
+    let buffers = buffers.map_err(|error| format!("the memory for records: {error}"))?.unwrap_or_default();
+    let recorder = Recorder::new(&options, &format!("{target}{told}"), buffers, move_up, gone);
     let recorder = recorder.map_err(|error| format!("{}: {error}", options.out))?;
     Ok(Some(Session {
         is_system,
@@ -566,11 +569,11 @@ extern "C" fn returned(_: Id, number: c_uint, call: i64, result: i64) {
 }
 
 extern "C" fn executed(number: c_uint, word: *mut c_void) {
-    let block = Block::unpack(word.addr() as u64);
+    let word = word.addr() as u64;
     if let Some((thread, recorder)) = thread(number)
-        && !thread.block(block)
+        && !thread.block(Block::unpack(word))
     {
-        thread.block_slowly(recorder, block);
+        thread.block_slowly(recorder, word);
     }
 }
 

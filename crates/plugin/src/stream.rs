@@ -4,6 +4,10 @@
 //! `registers`, `data`, `written`. A chunk is the number of a thread and a length,
 //! both of 32 bits, and so many bytes; records do not go on in the next. All numbers have the lowest byte first.
 //!
+//! If the reader lends memory (`memory=PATH`), it is cut into buffers of [`CAPACITY`] words. A chunk may then be in one of
+//! them: its length has [`IN_BUFFER`] set, and the number of the buffer, of 32 bits, is in the place of the bytes. The
+//! reader sends that number back when it has read them.
+//!
 //! The chunk of [`BLOCKS`] tells code, once: `id:4 address:8 count:2`, and of each instruction its length and bytes.
 //! Other chunks are words of 64 bits, so that a reader finds the next one without looking at this one:
 //!
@@ -42,7 +46,13 @@ pub(crate) const BLOCKS: u32 = u32::MAX;
 pub(crate) const LONGEST: usize = 5;
 
 /// Words of a chunk.
-const CAPACITY: usize = 1 << 15;
+pub(crate) const CAPACITY: usize = 1 << 15;
+
+/// What is set in the length of a chunk that is in a buffer.
+pub(crate) const IN_BUFFER: u32 = 1 << 31;
+
+/// A word, as it is sent.
+pub(crate) type Word = [u8; 8];
 
 const ACCESS: u64 = 1 << 62;
 const RARE: u64 = 2 << 62;
@@ -50,19 +60,39 @@ const RARE: u64 = 2 << 62;
 /// Records of one thread that were not sent.
 #[derive(Debug)]
 pub(crate) struct Records {
-    words: Box<[[u8; 8]]>,
+    words: &'static mut [Word],
     length: usize,
+    /// The number of the buffer that they are in, if it is one of the reader's.
+    buffer: Option<u32>,
 }
 
 impl Records {
+    /// In a buffer of our own.
     pub(crate) fn new() -> Self {
-        Self { words: vec![[0; 8]; CAPACITY].into_boxed_slice(), length: 0 }
+        Self { words: Box::leak(vec![[0; 8]; CAPACITY].into_boxed_slice()), length: 0, buffer: None }
+    }
+
+    /// In a buffer of the reader.
+    pub(crate) fn lent(buffer: u32, words: &'static mut [Word]) -> Self {
+        Self { words, length: 0, buffer: Some(buffer) }
+    }
+
+    /// Nothing more is recorded: the buffer, if it is one of the reader's.
+    pub(crate) fn give_back(&mut self) -> Option<(u32, &'static mut [Word])> {
+        let buffer = self.buffer.take()?;
+        self.length = 0;
+        Some((buffer, std::mem::take(&mut self.words)))
+    }
+
+    /// The number of the buffer that they are in, if it is one of the reader's.
+    pub(crate) fn buffer(&self) -> Option<u32> {
+        self.buffer
     }
 
     /// There is no room for one more.
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
-        self.length + LONGEST > CAPACITY
+        self.length + LONGEST > self.words.len()
     }
 
     /// All of them.
@@ -121,7 +151,7 @@ impl Records {
 
     /// Is there no room for this text?
     pub(crate) fn is_too_full_for(&self, text: &str) -> bool {
-        self.length + text.len() / 8 + LONGEST > CAPACITY
+        self.length + text.len() / 8 + LONGEST > self.words.len()
     }
 
     pub(crate) fn text(&mut self, text: &str) {

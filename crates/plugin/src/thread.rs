@@ -1,12 +1,12 @@
 //! What a thread does, as records; and the way that records of all threads go.
 //!
-//! blocks, marks, accesses, calls ─▶ **threads** ─▶ chunks ─▶ a socket or a file
+//! blocks, marks, accesses, calls ─▶ **threads** ─▶ chunks ─▶ buffers of the reader, a socket or a file
 //!
 //! A block is told when it starts. What is marked behind each access shows how far it came: a block whose last mark was
 //! not reached was left, by a fault.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
 
 use crate::options::Options;
-use crate::stream::{self, Records};
+use crate::stream::{self, IN_BUFFER, Records, Word};
 use crate::values::{Value, When};
 
 /// What is known of a block wherever it is executed, in the word that the emulator hands back.
@@ -60,9 +60,15 @@ pub(crate) struct Recorder {
 }
 
 struct Out {
-    to: Box<dyn Write + Send>,
+    to: File,
     blocks: Vec<u8>,
     has_failed: bool,
+    /// Buffers of the reader that no thread uses.
+    buffers: Vec<Option<&'static mut [Word]>>,
+    /// Those of them that the reader does not read.
+    free: Vec<u32>,
+    /// How many threads use one.
+    users: usize,
 }
 
 impl Recorder {
@@ -70,6 +76,7 @@ impl Recorder {
     pub(crate) fn new(
         options: &Options,
         head: &str,
+        buffers: Vec<&'static mut [Word]>,
         move_up: impl Fn(OwnedFd) -> OwnedFd,
         gone: fn(),
     ) -> io::Result<Self> {
@@ -79,7 +86,9 @@ impl Recorder {
         let mut to = File::from(move_up(descriptor));
         to.write_all(stream::MAGIC)?;
         to.write_all(format!("{head}\n").as_bytes())?;
-        let out = Out { to: Box::new(to), blocks: Vec::new(), has_failed: false };
+        let free = (0..buffers.len() as u32).rev().collect();
+        let buffers = buffers.into_iter().map(Some).collect();
+        let out = Out { to, blocks: Vec::new(), has_failed: false, buffers, free, users: 0 };
         Ok(Self {
             out: Mutex::new(out),
             skip: options.skip,
@@ -115,12 +124,39 @@ impl Recorder {
             let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
             let blocks = std::mem::take(&mut out.blocks);
             out.chunk(stream::BLOCKS, &blocks);
-            out.chunk(thread, records.bytes());
+            match records.buffer() {
+                Some(buffer) => out.exchange(thread, buffer, records),
+                None => out.chunk(thread, records.bytes()),
+            }
             if out.has_failed {
                 (self.gone)();
             }
         }
         records.clear();
+    }
+
+    /// Where a thread puts its records.
+    fn records(&self) -> Records {
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        // The reader needs some to read.
+        let is_lent = out.users < out.buffers.len() / 2 && !self.is_child();
+        match is_lent.then(|| out.free.pop()).flatten().and_then(|buffer| Some((buffer, out.take(buffer)?))) {
+            Some((buffer, words)) => {
+                out.users += 1;
+                Records::lent(buffer, words)
+            }
+            None => Records::new(),
+        }
+    }
+
+    /// A thread has ended, and sent all that it had.
+    fn take_back(&self, records: &mut Records) {
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((buffer, words)) = records.give_back() {
+            out.put(buffer, words);
+            out.free.push(buffer);
+            out.users -= 1;
+        }
     }
 }
 
@@ -131,10 +167,47 @@ impl Out {
         if length == 0 || self.has_failed {
             return;
         }
-        let [a, b, c, d] = thread.to_le_bytes();
-        let [e, f, g, h] = length.to_le_bytes();
-        let head = [a, b, c, d, e, f, g, h];
-        self.has_failed = self.to.write_all(&head).and_then(|()| self.to.write_all(bytes)).is_err();
+        let head = [thread, length].map(u32::to_le_bytes);
+        self.has_failed = self.to.write_all(head.as_flattened()).and_then(|()| self.to.write_all(bytes)).is_err();
+    }
+
+    /// Lets the reader read the buffer that these records are in, and has them go on in another.
+    fn exchange(&mut self, thread: u32, buffer: u32, records: &mut Records) {
+        let length = records.bytes().len() as u32;
+        if length == 0 || self.has_failed {
+            return;
+        }
+        let head = [thread, length | IN_BUFFER, buffer].map(u32::to_le_bytes);
+        match self.to.write_all(head.as_flattened()).and_then(|()| self.free_buffer()) {
+            Ok((next, words)) => {
+                let (_, read) = std::mem::replace(records, Records::lent(next, words)).give_back().unwrap_or_default();
+                self.put(buffer, read);
+            }
+            Err(_) => self.has_failed = true,
+        }
+    }
+
+    /// A buffer that can be written to; if there is none, the reader is waited for.
+    fn free_buffer(&mut self) -> io::Result<(u32, &'static mut [Word])> {
+        let buffer = match self.free.pop() {
+            Some(buffer) => buffer,
+            None => {
+                let mut number = [0; 4];
+                self.to.read_exact(&mut number)?;
+                u32::from_le_bytes(number)
+            }
+        };
+        self.take(buffer).map(|words| (buffer, words)).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    fn take(&mut self, buffer: u32) -> Option<&'static mut [Word]> {
+        self.buffers.get_mut(buffer as usize)?.take()
+    }
+
+    fn put(&mut self, buffer: u32, words: &'static mut [Word]) {
+        if let Some(place) = self.buffers.get_mut(buffer as usize) {
+            *place = Some(words);
+        }
     }
 }
 
@@ -194,7 +267,7 @@ enum Phase {
 impl Thread {
     /// It is told at once: threads are counted in the order in which they start.
     pub(crate) fn new(recorder: &Recorder, number: u32) -> Self {
-        let mut records = Records::new();
+        let mut records = recorder.records();
         records.start();
         recorder.send(number, &mut records);
         Self {
@@ -225,10 +298,12 @@ impl Thread {
         true
     }
 
-    /// A block starts: there may be no room, or it is not wanted, or the one before was left.
+    /// A block starts, which is [packed](Block::pack): there may be no room, or it is not wanted, or the one before was
+    /// left.
     #[cold]
     #[inline(never)]
-    pub(crate) fn block_slowly(&mut self, recorder: &Recorder, block: Block) {
+    pub(crate) fn block_slowly(&mut self, recorder: &Recorder, word: u64) {
+        let block = Block::unpack(word);
         self.make_room(recorder);
         if self.mark != self.last_mark {
             self.leave(recorder);
@@ -282,7 +357,7 @@ impl Thread {
     pub(crate) fn system_block(&mut self, recorder: &Recorder, block: Block, at: Option<u64>) {
         (self.current, self.at) = (block.id, at);
         if at.is_some() || !self.block(block) {
-            self.block_slowly(recorder, block);
+            self.block_slowly(recorder, block.pack());
         }
     }
 
@@ -377,6 +452,7 @@ impl Thread {
         self.last_mark = self.mark;
         self.records.end();
         recorder.send(self.number, &mut self.records);
+        recorder.take_back(&mut self.records);
     }
 
     /// The block before was left by a fault.

@@ -24,7 +24,7 @@ use std::process::{Child, ExitStatus};
 
 use unspool_model::{Coverage, Facet, Refused, Run, SourceError, Step, StepSource};
 
-use self::chunks::{Ahead, Here};
+use self::chunks::{Kept, Live, read_head};
 use self::launch::Launched;
 pub use self::machine::Machine;
 pub use self::system::{SystemOptions, SystemRecording};
@@ -197,7 +197,7 @@ pub struct Recording {
     machine: Machine,
     child: Child,
     told: Told,
-    teller: Option<Teller<Ahead>>,
+    teller: Option<Teller<Live>>,
     /// Keeps the place of the socket.
     _place: tempfile::TempDir,
 }
@@ -205,13 +205,11 @@ pub struct Recording {
 impl Recording {
     /// Starts a program.
     pub fn start(options: &Options) -> Result<Self, RecordError> {
-        let Launched { machine, child, mut stream, place } = launch::launch(options)?;
+        let Launched { machine, child, mut stream, memory, place } = launch::launch(options)?;
         let mut recording = Self { machine, child, told: Told::default(), teller: None, _place: place };
-        let head =
-            chunks::read_head(&mut stream).map_err(|source| launch::system("the stream of the plugin", source))?;
+        let head = read_head(&mut stream).map_err(|source| launch::system("the stream of the plugin", source))?;
         recording.told = Told::of(&head);
-        let chunks = Ahead::behind_head(stream).map_err(|source| launch::system("a thread that reads", source))?;
-        recording.teller = Some(Teller::new(chunks, machine, options.limit));
+        recording.teller = Some(Teller::new(Live::new(stream, memory), machine, options.limit));
         Ok(recording)
     }
 
@@ -223,6 +221,11 @@ impl Recording {
     /// What this emulator tells of what was asked for.
     pub fn told(&self) -> Told {
         self.told
+    }
+
+    /// The process of the emulator.
+    pub fn process(&self) -> u32 {
+        self.child.id()
     }
 
     /// Blocks of AArch32 that were told as T32 and may be A32: nothing said which.
@@ -278,12 +281,12 @@ impl StepSource for Recording {
 /// assert_eq!(steps, 0);
 /// # Ok::<(), unspool::model::SourceError>(())
 /// ```
-pub struct Stream<R>(Teller<Here<R>>);
+pub struct Stream<R>(Teller<Kept<R>>);
 
 impl<R: Read> Stream<R> {
     /// Reads what a program for this machine did.
     pub fn new(input: R, machine: Machine) -> Self {
-        Self(Teller::new(Here::new(input), machine, None))
+        Self(Teller::new(Kept::new(input), machine, None))
     }
 
     /// Tells all that it did, at once where it is what it did before. Is called once, in place of

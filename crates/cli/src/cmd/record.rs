@@ -5,13 +5,13 @@
 //! The program keeps the standard streams; what we have to say goes to the error stream. Files appear when they are
 //! complete, or not at all.
 
+mod signals;
 mod sinks;
 mod system;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, anyhow};
 use unspool::convert::Format;
@@ -19,14 +19,12 @@ use unspool::formats::astf::lower::LeftOut;
 use unspool::model::StepSource;
 use unspool::record::{Machine, Options, Recording};
 
+use self::signals::Signals;
 use self::sinks::Sinks;
 use super::convert::{AstfLevel, assumed, format_by_name};
 use super::{grouped, many};
 use crate::Verdict;
 use crate::args::{number_u64, tell};
-
-/// The exit code of who was ended by Ctrl-C.
-const INTERRUPTED: i32 = 130;
 
 /// Run a program, or a whole system, under QEMU, and write a trace of what it does
 #[derive(Debug, clap::Args)]
@@ -107,7 +105,7 @@ written by the call. Behind a signal all of them are told anew, as state. Not to
 registers and CSRs, FPSR, FPCR and FPSCR, the branch type in PSTATE, and the state of IT.
 ASTF is stored with zlib, unless the name says otherwise (.astf.xz, .astf.raw): raw records have 32 bytes each.
 Each thread is a trace of its own, OUT, OUT with .1 before its extension and so on; a Tarmac log has them all, as cores.
-A program that forks is recorded without its children. One that is ended by Ctrl-C leaves a complete trace up to there.
+A program that forks is recorded without its children. One that is ended by Ctrl-C or SIGTERM leaves a complete trace up to there.
 
 A system is recorded with QEMU in system mode, the package qemu-system-arm (7.2 and 10.0 are tested). What it logs of
 exceptions is joined with what it executes; -d and -D are not to be had. ASTF is BasicPlus, unless --astf-level says basic.
@@ -123,9 +121,9 @@ without them (--astf-level basic).";
 
 /// Records.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    outlive_interrupt()?;
+    let signals = Signals::wait()?;
     if args.system {
-        return system::run(args);
+        return system::run(args, &signals);
     }
     let (program, arguments) = args.program.split_first().context("say which program to record")?;
     let format = match args.output.as_deref().and_then(format_by_name) {
@@ -145,6 +143,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         plugin: args.plugin.clone(),
     };
     let mut recording = Recording::start(&options)?;
+    signals.hand_on_to(recording.process());
     let output = args.output.clone().unwrap_or_else(|| usual_name(&options, format));
     let mut sinks = Sinks::new(&output, format, recording.coverage());
     recording.tell(&mut sinks)?;
@@ -153,6 +152,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         let blocks = many(unsure.blocks as u64, "block");
         tell(format_args!("{blocks} of code, taken for T32, may be A32: the first is at {:#x}", unsure.first));
     }
+    signals.let_go();
     let status = recording.wait().context("waiting for the emulator")?;
     tell(format_args!("{}: {}", options.program.display(), ended(status)));
     let written = sinks.finish()?;
@@ -183,18 +183,6 @@ fn refuse_registers(args: &Args, format: Format) -> anyhow::Result<()> {
         ));
     }
     Ok(())
-}
-
-/// Ctrl-C is for the emulator, which gets it as we do, and ends: what it told until then becomes a complete trace. A second
-/// one is for us.
-fn outlive_interrupt() -> anyhow::Result<()> {
-    let was_asked = AtomicBool::new(false);
-    let asked = move || {
-        if was_asked.swap(true, Ordering::Relaxed) {
-            std::process::exit(INTERRUPTED);
-        }
-    };
-    ctrlc::set_handler(asked).context("cannot wait for Ctrl-C")
 }
 
 /// What the emulator does not tell enough of.

@@ -100,12 +100,21 @@ pub(crate) fn record(options: &[&str], program: &Path, arguments: &[&str]) -> (S
 
 /// What comes of it if it is ended by Ctrl-C while it records.
 pub(crate) fn interrupted(words: &[&str]) -> Output {
+    // A terminal sends it to all that it has started.
+    ended_by("-INT", "-", words)
+}
+
+/// What comes of it if it is told to end, and nobody else is.
+pub(crate) fn terminated(words: &[&str]) -> Output {
+    ended_by("-TERM", "", words)
+}
+
+fn ended_by(signal: &str, whom: &str, words: &[&str]) -> Output {
     let mut command = Command::new(UNSPOOL);
     command.args(words).process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     thread::sleep(Duration::from_secs(3));
-    // A terminal sends it to all that it has started.
-    let group = format!("-{}", child.id());
-    assert!(Command::new("kill").args(["-INT", "--", &group]).status().unwrap().success());
+    let whom = format!("{whom}{}", child.id());
+    assert!(Command::new("kill").args([signal, "--", &whom]).status().unwrap().success());
     child.wait_with_output().unwrap()
 }

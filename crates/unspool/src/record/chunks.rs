@@ -1,12 +1,16 @@
-//! The chunks of the plugin's stream, as they are wanted or ahead of that.
+//! The chunks of the plugin's stream, from wherever it was kept, or from a plugin that runs.
 //!
 //! bytes ─▶ **chunks**, each of one thread
 //!
 //! `crates/plugin/src/stream.rs` says what the bytes are. What does not fit is damage, and ends the stream.
 
-use std::io::{self, Read};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::thread;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use tempfile::NamedTempFile;
 
 use super::stream::damage;
 
@@ -19,8 +23,17 @@ const MOST_HEAD: usize = 256;
 /// No chunk has more bytes.
 const MOST: u32 = 1 << 28;
 
-/// So many chunks are read ahead, so that the emulator need not wait for who takes them.
-const AHEAD: usize = 128;
+/// What is set in the length of a chunk that is in a buffer.
+const IN_BUFFER: u32 = 1 << 31;
+
+/// The bytes of a buffer.
+const BUFFER: usize = 8 << 15;
+
+/// So many chunks may be ahead of who reads them, so that the emulator need not wait.
+const BUFFERS: usize = 128;
+
+/// Where files are memory.
+const IN_MEMORY: &str = "/dev/shm";
 
 /// Where chunks come from.
 pub(super) trait Chunks {
@@ -28,69 +41,96 @@ pub(super) trait Chunks {
     fn next(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<u32>>;
 }
 
-/// Chunks that are read when they are wanted.
-pub(super) struct Here<R> {
+/// Chunks that were kept.
+pub(super) struct Kept<R> {
     input: R,
     has_started: bool,
 }
 
-impl<R: Read> Here<R> {
+impl<R: Read> Kept<R> {
     pub(super) fn new(input: R) -> Self {
         Self { input, has_started: false }
     }
 }
 
-impl<R: Read> Chunks for Here<R> {
+impl<R: Read> Chunks for Kept<R> {
     fn next(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<u32>> {
         if !std::mem::replace(&mut self.has_started, true) {
             read_head(&mut self.input)?;
         }
-        read_chunk(&mut self.input, bytes)
+        let Some((thread, length)) = read_start(&mut self.input)? else { return Ok(None) };
+        read_bytes(&mut self.input, length, bytes)?;
+        Ok(Some(thread))
     }
 }
 
-/// Chunks that a thread reads ahead.
-pub(super) struct Ahead {
-    chunks: Receiver<Chunk>,
-    /// What was taken, for its memory.
-    spare: Sender<Vec<u8>>,
+/// Chunks of a plugin that runs, behind the [head](read_head) of its stream.
+pub(super) struct Live {
+    input: UnixStream,
+    /// What it was lent.
+    memory: Option<File>,
 }
 
-type Chunk = io::Result<Option<(u32, Vec<u8>)>>;
-
-impl Ahead {
-    /// What follows the [head](read_head) of a stream.
-    pub(super) fn behind_head(input: impl Read + Send + 'static) -> io::Result<Self> {
-        Self::of(Here { input, has_started: true })
-    }
-
-    fn of(here: Here<impl Read + Send + 'static>) -> io::Result<Self> {
-        let (give, chunks) = sync_channel(AHEAD);
-        let (spare, used) = channel();
-        thread::Builder::new().name("read".into()).spawn(move || read_ahead(here, &give, &used))?;
-        Ok(Self { chunks, spare })
+impl Live {
+    pub(super) fn new(input: UnixStream, memory: Option<Memory>) -> Self {
+        Self { input, memory: memory.map(Memory::keep) }
     }
 }
 
-fn read_ahead(mut here: Here<impl Read>, give: &SyncSender<Chunk>, used: &Receiver<Vec<u8>>) {
-    loop {
-        let mut bytes = used.try_recv().unwrap_or_default();
-        let chunk = here.next(&mut bytes).map(|number| number.map(|number| (number, bytes)));
-        let is_last = !matches!(chunk, Ok(Some(_)));
-        if give.send(chunk).is_err() || is_last {
-            return;
-        }
-    }
-}
-
-impl Chunks for Ahead {
+impl Chunks for Live {
     fn next(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<u32>> {
-        // Behind the last there is nothing.
-        let Some((number, chunk)) = self.chunks.recv().unwrap_or(Ok(None))? else { return Ok(None) };
-        // The thread may have read all there is.
-        let _ = self.spare.send(std::mem::replace(bytes, chunk));
-        Ok(Some(number))
+        let start = match read_start(&mut self.input) {
+            // It has ended, and left numbers of buffers unread.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => None,
+            start => start?,
+        };
+        let Some((thread, length)) = start else { return Ok(None) };
+        match &self.memory {
+            Some(memory) if length & IN_BUFFER != 0 => {
+                let mut number = [0; 4];
+                self.input.read_exact(&mut number)?;
+                read_buffer(memory, number, length & !IN_BUFFER, bytes)?;
+                // It may have ended since.
+                let _ = self.input.write_all(&number);
+            }
+            _ => read_bytes(&mut self.input, length, bytes)?,
+        }
+        Ok(Some(thread))
     }
+}
+
+/// Memory that a plugin may put chunks into: a file, until it is kept.
+pub(super) struct Memory(NamedTempFile);
+
+impl Memory {
+    /// `None`: there is none to be had, and chunks come by the socket.
+    pub(super) fn new() -> Option<Self> {
+        let mut file = NamedTempFile::with_prefix_in("unspool", IN_MEMORY).ok()?;
+        // All of it is taken now: who writes to memory cannot be told that there is no more.
+        let zeros = vec![0; BUFFER];
+        (0..BUFFERS).try_for_each(|_| file.write_all(&zeros)).ok()?;
+        Some(Self(file))
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// The plugin has it: nobody else needs its name.
+    fn keep(self) -> File {
+        self.0.into_file()
+    }
+}
+
+/// Reads what is in a buffer.
+fn read_buffer(memory: &File, number: [u8; 4], length: u32, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let (number, length) = (u64::from(u32::from_le_bytes(number)), length as usize);
+    if length > BUFFER || number >= BUFFERS as u64 {
+        return Err(damage("there is no such buffer"));
+    }
+    bytes.resize(length, 0);
+    memory.read_exact_at(bytes, number * BUFFER as u64)
 }
 
 /// Reads what comes before the first chunk: the target, and what else is told of it.
@@ -113,8 +153,8 @@ pub(super) fn read_head(input: &mut impl Read) -> io::Result<String> {
     }
 }
 
-/// Reads the next chunk into `bytes`: whose it is; `None`: there are no more.
-fn read_chunk(input: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<Option<u32>> {
+/// Reads how a chunk starts: whose it is, and how long; `None`: there are no more.
+fn read_start(input: &mut impl Read) -> io::Result<Option<(u32, u32)>> {
     let mut head = [0; 8];
     let first = loop {
         match input.read(&mut head) {
@@ -129,14 +169,17 @@ fn read_chunk(input: &mut impl Read, bytes: &mut Vec<u8>) -> io::Result<Option<u
         input.read_exact(rest)?;
     }
     let [a, b, c, d, e, f, g, h] = head;
-    let length = u32::from_le_bytes([e, f, g, h]);
+    Ok(Some((u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]))))
+}
+
+/// Reads the bytes of a chunk. It takes no more memory than there are bytes.
+fn read_bytes(input: &mut impl Read, length: u32, bytes: &mut Vec<u8>) -> io::Result<()> {
     if length > MOST {
         return Err(damage("a chunk is too long"));
     }
-    // It takes no more memory than there are bytes.
     bytes.clear();
     if input.take(u64::from(length)).read_to_end(bytes)? < length as usize {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    Ok(Some(u32::from_le_bytes([a, b, c, d])))
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Starting the emulator: which one, with which plugin, and how the stream comes back.
 //!
-//! The plugin connects to a socket in a folder of our own, so that the program's files and pipes stay as they are.
+//! The plugin connects to a socket in a folder of our own, so that the program's files and pipes stay as they are. It is
+//! lent memory to put the stream into, where that can be had.
 
 use std::env;
 use std::ffi::OsString;
@@ -12,6 +13,7 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::Duration;
 
+use super::chunks::Memory;
 use super::machine::is_usual;
 use super::{Machine, Options, RecordError};
 
@@ -20,6 +22,7 @@ pub(super) struct Launched {
     pub(super) machine: Machine,
     pub(super) child: Child,
     pub(super) stream: UnixStream,
+    pub(super) memory: Option<Memory>,
     pub(super) place: tempfile::TempDir,
 }
 
@@ -50,6 +53,8 @@ pub(super) fn launch(options: &Options) -> Result<Launched, RecordError> {
     let mut argument = escaped(&plugin);
     argument.push(",out=");
     argument.push(escaped(&socket));
+    let memory = Memory::new();
+    memory.iter().for_each(|memory| lend(memory, &mut argument));
     from.iter().for_each(|from| argument.push(format!(",{from}")));
     argument.push(format!(",skip={}", options.skip));
     options.limit.iter().for_each(|limit| argument.push(format!(",limit={limit}")));
@@ -66,7 +71,7 @@ pub(super) fn launch(options: &Options) -> Result<Launched, RecordError> {
         _ => system(&name.display().to_string(), source),
     })?;
     match accept(&listener, &mut child, &name) {
-        Ok(stream) => Ok(Launched { machine, child, stream, place }),
+        Ok(stream) => Ok(Launched { machine, child, stream, memory, place }),
         Err(error) => {
             // It has ended, or is of no use.
             let _ = child.kill();
@@ -149,6 +154,12 @@ fn in_path(program: &Path) -> PathBuf {
     let paths = env::var_os("PATH").unwrap_or_default();
     let found = env::split_paths(&paths).map(|folder| folder.join(program)).find(|path| path.is_file());
     found.unwrap_or_else(|| program.to_path_buf())
+}
+
+/// Tells the plugin of memory.
+pub(super) fn lend(memory: &Memory, argument: &mut OsString) {
+    argument.push(",memory=");
+    argument.push(escaped(memory.path()));
 }
 
 /// The emulator splits at commas, and takes two of them for one.

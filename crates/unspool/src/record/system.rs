@@ -19,6 +19,7 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,8 +28,8 @@ use std::{fs, thread};
 use unspool_model::{Context, Coverage, SourceError, Step, StepSource};
 
 use self::teller::Teller;
-use super::chunks::{Ahead, read_head};
-use super::launch::{accept, escaped, number, plugin, refuse_without_registers, system, version_of, wishes};
+use super::chunks::{Live, Memory, read_head};
+use super::launch::{accept, escaped, lend, number, plugin, refuse_without_registers, system, version_of, wishes};
 use super::{Options, RecordError, Told};
 
 /// What to record.
@@ -60,9 +61,9 @@ pub struct SystemOptions {
 /// A system that runs and is recorded. Who drops it ends it.
 pub struct SystemRecording {
     child: Started,
-    teller: Teller<Ahead>,
+    teller: Teller<Live>,
     told: Told,
-    _watch: Sender<()>,
+    watch: Watch,
     /// Keeps the place of the socket and of the logs.
     _place: tempfile::TempDir,
 }
@@ -85,6 +86,8 @@ impl SystemRecording {
             argument.push(key);
             argument.push(escaped(path));
         }
+        let memory = Memory::new();
+        memory.iter().for_each(|memory| lend(memory, &mut argument));
         let mut command = Command::new(&name);
         command.args(["-d", "int,plugin,tid", "-D"]).arg(&log).arg("-plugin").arg(argument).args(&options.arguments);
         let child = command.spawn().map_err(|source| match source.kind() {
@@ -96,10 +99,14 @@ impl SystemRecording {
         let mut stream = accepted.inspect_err(|_| child.kill())?;
         let head = read_head(&mut stream).inspect_err(|_| child.kill());
         let told = Told::of(&head.map_err(|source| system("the stream of the plugin", source))?);
-        let chunks = Ahead::behind_head(stream).map_err(|source| system("a thread that reads", source))?;
-        let teller = Teller::new(chunks, options, told);
-        let _watch = watch(place.path().to_path_buf(), child.clone());
-        Ok(Self { child, teller, told, _watch, _place: place })
+        let teller = Teller::new(Live::new(stream, memory), options, told);
+        let watch = Watch::new(place.path().to_path_buf(), child.clone());
+        Ok(Self { child, teller, told, watch, _place: place })
+    }
+
+    /// The process of the emulator.
+    pub fn process(&self) -> u32 {
+        self.child.get().id()
     }
 
     /// What this emulator tells of what was asked for.
@@ -110,6 +117,11 @@ impl SystemRecording {
     /// Places at which what was executed and what was logged do not fit together. They are told as gaps.
     pub fn gaps(&self) -> u64 {
         self.teller.gaps()
+    }
+
+    /// It was ended, since it took exceptions for ever and executed nothing.
+    pub fn was_stuck(&self) -> bool {
+        self.watch.was_stuck.load(Ordering::Relaxed)
     }
 
     /// Ends it; how it ended, if it did so itself.
@@ -163,18 +175,27 @@ const MOST_LOG: u64 = 1 << 30;
 const OFTEN: Duration = Duration::from_millis(500);
 
 /// Ends an emulator whose log nobody reads: a system whose vectors cannot be fetched takes exceptions for ever, and
-/// executes nothing. Who drops what is returned ends the watch.
-fn watch(folder: PathBuf, child: Started) -> Sender<()> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        while receiver.recv_timeout(OFTEN) == Err(RecvTimeoutError::Timeout) {
-            if bytes_in(&folder) > MOST_LOG {
-                child.kill();
-                return;
+/// executes nothing. Who drops it ends the watch.
+struct Watch {
+    was_stuck: Arc<AtomicBool>,
+    _sender: Sender<()>,
+}
+
+impl Watch {
+    fn new(folder: PathBuf, child: Started) -> Self {
+        let (_sender, receiver) = mpsc::channel();
+        let was_stuck = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&was_stuck);
+        thread::spawn(move || {
+            while receiver.recv_timeout(OFTEN) == Err(RecvTimeoutError::Timeout) {
+                if bytes_in(&folder) > MOST_LOG {
+                    told.store(true, Ordering::Relaxed);
+                    return child.kill();
+                }
             }
-        }
-    });
-    sender
+        });
+        Self { was_stuck, _sender }
+    }
 }
 
 /// What the files of a folder have of the disk.

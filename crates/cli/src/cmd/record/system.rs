@@ -15,6 +15,7 @@ use unspool::record::{SystemOptions, SystemRecording, Told};
 
 use super::super::convert::format_by_name;
 use super::super::grouped;
+use super::signals::Signals;
 use super::sinks::{Sink, numbered, storage, told};
 use super::{Args, has_values, refuse_registers, tell_left_out};
 use crate::Verdict;
@@ -24,7 +25,7 @@ use crate::args::tell;
 const MOST_PIECES: u64 = 1000;
 
 /// Records a system.
-pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
+pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
     let assumed = args.assume.unwrap_or_default();
     let path = args.output.clone().unwrap_or_else(|| "system.astf".into());
     let format = format_by_name(&path).unwrap_or(Format::Astf);
@@ -42,6 +43,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
         plugin: args.plugin.clone(),
     };
     let mut recording = SystemRecording::start(&options)?;
+    signals.hand_on_to(recording.process());
     let mut traces = Traces {
         path,
         format,
@@ -63,15 +65,22 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if let Some(error) = failed {
         return Err(error);
     }
-    let gaps = recording.gaps();
+    signals.let_go();
+    let (gaps, was_stuck) = (recording.gaps(), recording.was_stuck());
     if let Some(status) = recording.end().context("waiting for the emulator")? {
         tell(format_args!("the emulator ended ({status})"));
+    }
+    if was_stuck {
+        tell(format_args!(
+            "the emulator was stopped: a CPU took exceptions for ever and executed nothing, as it does where vectors cannot \
+             be fetched; see that VBAR_ELx is set, and that there is code"
+        ));
     }
     if gaps > 0 {
         tell(format_args!("places at which its log does not fit what it executed, told as gaps: {}", grouped(gaps)));
     }
     let is_whole = traces.finish()?;
-    Ok(if is_whole && gaps == 0 { Verdict::Clean } else { Verdict::Problems })
+    Ok(if is_whole && gaps == 0 && !was_stuck { Verdict::Clean } else { Verdict::Problems })
 }
 
 /// The traces of all CPUs.

@@ -10,7 +10,10 @@ use std::io::{self, Write};
 
 /// The shortest and the longest stretch that a reference is for.
 pub(super) const SHORTEST: usize = 3;
-const LONGEST: usize = 258;
+pub(super) const LONGEST: usize = 258;
+
+/// So many bytes and a reference are put at once.
+pub(super) const FEW: u32 = 3;
 
 /// More bytes than this are not kept back. It is a power of two.
 const WAITING: usize = 64 << 10;
@@ -46,7 +49,7 @@ const DISTANCES: [u8; 30] = {
 const END: usize = 256;
 
 /// A code, lowest bit first, and how many bits it has.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Code {
     bits: u32,
     count: u32,
@@ -163,18 +166,22 @@ impl Pen<'_> {
         self.literals(word, 8);
     }
 
-    /// A stretch that was there before, and behind it the lowest so many bytes of a word.
+    /// A stretch that was there before, of at most [`LONGEST`] bytes, and behind it the lowest so many bytes of a word, at
+    /// most [`FEW`].
     #[inline(always)]
     pub(super) fn refer_and_put(&mut self, length: usize, distance: Code, word: u64, count: u32) {
-        let length = self.refer_most(length, distance);
         let code = reference(length, distance);
-        let bits = u64::from(code.bits);
-        if count <= 3 {
-            // A reference has at most 29 bits.
-            return self.put(bits | literals(word, count) << code.count, code.count + BYTE * count);
-        }
-        self.put(bits, code.count);
-        self.literals(word, count);
+        // A reference has at most 29 bits.
+        self.put(u64::from(code.bits) | literals(word, count) << code.count, code.count + BYTE * count);
+    }
+
+    /// The same without limits.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn refer_long_and_put(self, length: usize, distance: Code, word: u64, count: u32) -> Self {
+        let mut pen = self.refer_long(length, distance);
+        pen.literals(word, count);
+        pen
     }
 
     /// The lowest so many bytes of a word.
@@ -189,29 +196,29 @@ impl Pen<'_> {
         }
     }
 
-    /// A stretch of at least [`SHORTEST`] bytes that was there before.
+    /// A stretch of at least [`SHORTEST`] bytes that was there before, and at most [`LONGEST`].
     #[inline(always)]
     pub(super) fn refer(&mut self, length: usize, distance: Code) {
-        let length = self.refer_most(length, distance);
         let code = reference(length, distance);
         self.put(code.bits.into(), code.count);
     }
 
-    /// Refers to what is too long for one reference; gives back what is left.
-    #[inline(always)]
-    fn refer_most(&mut self, mut length: usize, distance: Code) -> usize {
+    /// The same for any number of bytes.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn refer_long(mut self, mut length: usize, distance: Code) -> Self {
         while length > LONGEST {
             // What is left must not be too short.
             let now = LONGEST.min(length - SHORTEST);
-            let code = reference(now, distance);
-            self.put(code.bits.into(), code.count);
+            self.refer(now, distance);
             length -= now;
         }
-        length
+        self.refer(length, distance);
+        self
     }
 }
 
-/// The codes of the lowest so many bytes of a word, at most three.
+/// The codes of the lowest so many bytes of a word, at most [`FEW`].
 #[inline(always)]
 fn literals(word: u64, count: u32) -> u64 {
     let [a, b, c, ..] = word.to_le_bytes().map(|byte| u64::from(BYTES[usize::from(byte)]));

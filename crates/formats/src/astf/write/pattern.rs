@@ -192,6 +192,7 @@ impl Slot {
     }
 
     /// Has another address from now on, in this pattern.
+    #[inline(never)]
     pub(super) fn set(&mut self, address: u64, pattern: &mut Pattern) {
         let ((sum, places), (sum_before, places_before)) = (byte_sums(address), byte_sums(self.address));
         self.change(

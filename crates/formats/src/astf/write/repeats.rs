@@ -13,7 +13,7 @@ use zlib_rs::adler32::adler32;
 
 use super::super::layout::Bytes;
 use super::super::record::RECORD_BYTES;
-use super::codes::{Bits, Code, Pen, SHORTEST, records_code};
+use super::codes::{Bits, Code, FEW, LONGEST, Pen, SHORTEST, records_code};
 use super::pattern::{Passes, Pattern, Patterns, Slot, no_pattern};
 
 /// How far back a reference reaches.
@@ -107,12 +107,12 @@ impl Repeats {
                     break;
                 }
                 let distance = course.position.wrapping_sub(std::mem::replace(&mut pattern.at, course.position));
-                if distance != open.distance || distance > WINDOW || open.length > LONG {
-                    open.close(&mut pen);
-                    open.distance = distance;
+                if distance != open.distance || open.length > LONG {
+                    pen = open.close(pen);
+                    open.start(distance);
                 }
                 if distance <= WINDOW {
-                    refer(&mut pen, &mut open, pattern, slots.iter_mut().zip(now));
+                    pen = refer(pen, &mut open, pattern, slots.iter_mut().zip(now));
                 } else {
                     slots.iter_mut().zip(now).for_each(|(slot, address)| slot.set(*address, pattern));
                 }
@@ -136,8 +136,8 @@ impl Repeats {
     pub(super) fn finish(mut self, output: &mut impl Write) -> io::Result<()> {
         self.make_room(RECORD_BYTES, output)?;
         let mut open = self.open;
-        self.bits.write(|mut pen| {
-            open.close(&mut pen);
+        self.bits.write(|pen| {
+            let mut pen = open.close(pen);
             pen.end();
             pen
         });
@@ -156,8 +156,8 @@ impl Repeats {
         let before = self.last.replace(*record);
         let distance = records_code(1);
         let Self { bits, open, .. } = self;
-        bits.write(|mut pen| {
-            open.close(&mut pen);
+        bits.write(|pen| {
+            let mut pen = open.close(pen);
             let mut at = 0;
             while let Some(byte) = record.get(at) {
                 let before = before.iter().flatten().skip(at);
@@ -209,33 +209,40 @@ impl Course {
 struct Open {
     /// Bytes.
     length: usize,
+    /// Of what is too far back there is no reference, and its length is 0.
     distance: u64,
+    code: Code,
 }
 
 impl Open {
-    /// Puts it, if there is one.
+    /// What comes next was so far back.
     #[inline(always)]
-    fn close(&mut self, pen: &mut Pen<'_>) {
-        if self.length > 0 {
-            pen.refer(self.length, self.code());
-            self.length = 0;
-        }
+    fn start(&mut self, distance: u64) {
+        (self.distance, self.code) = (distance, records_code(distance as usize / RECORD_BYTES));
     }
 
+    /// Puts it, if there is one.
     #[inline(always)]
-    fn code(&self) -> Code {
-        records_code(self.distance as usize / RECORD_BYTES)
+    fn close<'b>(&mut self, mut pen: Pen<'b>) -> Pen<'b> {
+        let length = std::mem::take(&mut self.length);
+        if length > LONGEST {
+            return pen.refer_long(length, self.code);
+        }
+        if length > 0 {
+            pen.refer(length, self.code);
+        }
+        pen
     }
 }
 
 /// A pattern, by what it was when it came last.
 #[inline(always)]
-fn refer<'s>(
-    pen: &mut Pen<'_>,
+fn refer<'b, 's>(
+    mut pen: Pen<'b>,
     open: &mut Open,
     pattern: &mut Pattern,
     slots: impl Iterator<Item = (&'s mut Slot, &'s u64)>,
-) {
+) -> Pen<'b> {
     // Bytes of the pattern that were put, less those of the reference before.
     let mut done = open.length.wrapping_neg();
     for (slot, address) in slots {
@@ -244,15 +251,18 @@ fn refer<'s>(
             continue;
         }
         let changed = 8 - differs.leading_zeros() / 8;
-        pen.refer_and_put(slot.at().wrapping_sub(done), open.code(), *address, changed);
-        if changed <= 3 {
+        let length = slot.at().wrapping_sub(done);
+        if changed <= FEW && length <= LONGEST {
+            pen.refer_and_put(length, open.code, *address, changed);
             slot.set_low(*address, pattern);
         } else {
+            pen = pen.refer_long_and_put(length, open.code, *address, changed);
             slot.set(*address, pattern);
         }
         done = slot.at() + changed as usize;
     }
     open.length = (pattern.length as usize).wrapping_sub(done);
+    pen
 }
 
 /// A pattern that was not there for long.

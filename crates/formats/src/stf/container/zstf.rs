@@ -182,6 +182,11 @@ impl Chunks {
         self.index.as_deref().filter(|_| self.by_index)
     }
 
+    /// Does the index have this chunk, wherever that is?
+    pub(in crate::stf) fn should_be(&self, chunk: u64) -> bool {
+        self.index.as_ref().is_some_and(|index| chunk < index.len() as u64)
+    }
+
     /// What is odd about the file, as far as it was read. Each is told once.
     pub(in crate::stf) fn take_warnings(&mut self) -> impl Iterator<Item = Warning> {
         self.warnings.drain(..)

@@ -87,8 +87,12 @@ impl<R: Read> Reader<R> {
         let part = chunks.next(spare);
         let expected = chunks.markers();
         let warnings: Vec<Warning> = chunks.take_warnings().collect();
-        // A chunk that is damaged from its first byte on is one all the same.
-        let is_damaged = matches!(part.end, Some(Some(ReadErrorKind::Chunk { fault, .. })) if fault != Fault::NoChunk);
+        // A chunk that is damaged from its first byte on is one all the same, if the index has it.
+        let is_damaged = match part.end {
+            Some(Some(ReadErrorKind::Chunk { fault: Fault::NoChunk, .. })) => chunks.should_be(part.chunk),
+            Some(Some(ReadErrorKind::Chunk { .. })) => true,
+            _ => false,
+        };
         let next = Some(part.chunk).filter(|_| part.length > 0 || is_damaged);
         if next.is_none() || self.count.chunk != next {
             self.judge(next, expected);

@@ -19,7 +19,9 @@ pub(super) struct Runs {
     /// The accesses of all blocks, in pieces.
     pieces: Vec<Piece>,
     stretches: Vec<Stretch>,
+    /// As many as `found` are of the run.
     passes: Vec<Pass>,
+    found: usize,
     /// As many as `count` are those of the passes.
     addresses: Vec<u64>,
     count: usize,
@@ -31,7 +33,7 @@ pub(super) struct Runs {
 #[derive(Debug, Clone, Copy)]
 struct Known {
     start: u64,
-    /// Where it goes on if no branch is taken, and if one is; [`NOWHERE`]: it does not.
+    /// Where it goes on if no branch is taken, and if one is; [`NEVERWHERE`]: it does not.
     behind: u64,
     target: u64,
     stretch: u32,
@@ -45,6 +47,9 @@ struct Known {
 
 /// Where no instruction is: a block that starts there was not told, or is not what it should be.
 const NOWHERE: u64 = 1;
+
+/// Where no block starts: where one goes that does not go there.
+const NEVERWHERE: u64 = 3;
 
 /// The stretch of a block that was not executed from its start to its end, and of one that is never told at once.
 const NOT_YET: u32 = u32::MAX;
@@ -98,10 +103,10 @@ impl Runs {
         let end = end(block)?;
         let start = block.instructions.first()?.address;
         let (behind, target) = match end {
-            StretchEnd::Behind => (block.behind, NOWHERE),
-            StretchEnd::Direct(target) => (NOWHERE, target),
+            StretchEnd::Behind => (block.behind, NEVERWHERE),
+            StretchEnd::Direct(target) => (NEVERWHERE, target),
             StretchEnd::Conditional(target) => (block.behind, target),
-            StretchEnd::Indirect => (NOWHERE, NOWHERE),
+            StretchEnd::Indirect => (NEVERWHERE, NEVERWHERE),
         };
         let (accesses, pieces) = pieces(touches)?;
         let known = Known {
@@ -146,7 +151,7 @@ impl Runs {
     pub(super) fn run(&self, passes: usize, addresses: usize, instructions: u64) -> Run<'_> {
         Run {
             stretches: &self.stretches,
-            passes: self.passes.get(passes..).unwrap_or_default(),
+            passes: self.passes.get(passes..self.found).unwrap_or_default(),
             addresses: self.addresses.get(addresses..self.count).unwrap_or_default(),
             instructions: self.instructions - instructions,
         }
@@ -155,41 +160,54 @@ impl Runs {
     /// Finds the run that starts with the first word, which is a block, and has fewer instructions than `wanted`. How many
     /// words it has; behind them is a block again.
     pub(super) fn find(&mut self, words: &[Word], wanted: u64) -> usize {
-        let Self { known, pieces, passes, addresses, .. } = self;
-        passes.clear();
-        if addresses.len() < words.len() {
-            addresses.resize(words.len(), 0);
+        let Self { known, pieces, .. } = self;
+        if self.passes.len() < words.len() {
+            self.passes.resize(words.len(), Pass::new(0, false));
+            self.addresses.resize(words.len() + 1, 0);
         }
-        let block_at = |at: usize| known.get(block_of(words.get(at)?)?);
-        let (mut at, mut count, mut instructions) = (0, 0, 0);
-        let mut block = block_at(at);
+        let (passes, addresses) = (self.passes.as_mut_slice(), self.addresses.as_mut_slice());
+        let (mut found, mut count, mut instructions) = (0, 0, 0);
+        let mut rest = words;
+        let mut block = take_block(&mut rest, known);
+        // What is left behind the last block that is not of the run.
+        let mut behind = words;
         while let Some(this) = block.filter(|block| block.stretch < NEVER) {
-            let end = at + 1 + usize::from(this.count);
-            let Some(next) = block_at(end).filter(|next| next.start != NOWHERE) else { break };
-            let is_taken = next.start != this.behind;
+            let Some((touches, mut later)) = rest.split_at_checked(this.count.into()) else { break };
+            let Some(next) = take_block(&mut later, known) else { break };
+            let (is_behind, is_target) = (next.start == this.behind, next.start == this.target);
             // Not one by one: which way it went is anyone's guess.
-            let is_there = (next.start == this.target) | this.is_indirect | !is_taken;
+            let is_there = is_behind | is_target | (this.is_indirect & (next.start != NOWHERE));
             let so_far = instructions + u64::from(this.instructions);
-            let touches = words.get(at + 1..end).unwrap_or_default();
             let used = touch(this, pieces, touches, addresses, count);
-            let Some(used) = used.filter(|_| is_there && so_far < wanted) else { break };
+            let (Some(used), Some(pass)) = (used.filter(|_| is_there & (so_far < wanted)), passes.get_mut(found))
+            else {
+                break;
+            };
             if let Some(place) = addresses.get_mut(used) {
                 *place = next.start;
             }
-            passes.push(Pass::new(this.stretch, is_taken));
-            (count, instructions) = (used + usize::from(this.is_indirect), so_far);
-            (at, block) = (end, Some(next));
+            *pass = Pass::new(this.stretch, !is_behind);
+            (found, count, instructions) = (found + 1, used + usize::from(this.is_indirect), so_far);
+            behind = rest.get(touches.len()..).unwrap_or_default();
+            (rest, block) = (later, Some(next));
         }
-        (self.count, self.instructions) = (count, instructions);
-        at
+        (self.found, self.count, self.instructions) = (found, count, instructions);
+        words.len() - behind.len()
     }
+}
+
+/// Takes the block off the front that is executed next, if it is one that was told.
+#[inline(always)]
+fn take_block<'k>(words: &mut &[Word], known: &'k [Known]) -> Option<&'k Known> {
+    let (first, rest) = words.split_first()?;
+    *words = rest;
+    known.get(block_of(first)?)
 }
 
 /// Puts the addresses of a block behind the first `count`; how many there are then. `None`: accesses are not as they were.
 #[inline(always)]
 fn touch(block: &Known, pieces: &[Piece], words: &[Word], addresses: &mut [u64], mut count: usize) -> Option<usize> {
-    let first = block.first as usize;
-    let pieces = pieces.get(first..first + words.len())?;
+    let pieces = pieces.get(block.first as usize..)?.get(..words.len())?;
     let (mut odd, mut before) = (0, 0_u64);
     for (word, piece) in words.iter().zip(pieces) {
         let word = u64::from_le_bytes(*word);
@@ -208,8 +226,8 @@ impl Known {
     fn unknown(start: u64) -> Self {
         Self {
             start,
-            behind: NOWHERE,
-            target: NOWHERE,
+            behind: NEVERWHERE,
+            target: NEVERWHERE,
             stretch: NOT_YET,
             first: 0,
             count: 0,
