@@ -238,6 +238,9 @@ fn an_index_that_lies_is_told() {
     }
 }
 
+/// Makes a file lie about a chunk.
+type Lie<'l> = &'l dyn Fn(&mut Vec<u8>, usize);
+
 /// Behind a lie, chunks are read in order. One thread finds the next lie before it looks at the last; several look ahead.
 #[test]
 fn three_lies_are_told_by_any_number_of_threads() {
@@ -268,8 +271,8 @@ fn three_lies_are_told_by_any_number_of_threads() {
         set(file, index - 8, count);
         file.drain(index + 24 * chunk..index + 24 * (chunk + 1));
     };
-    let first: [&dyn Fn(&mut Vec<u8>, usize); 5] = [&none, &size, &pc, &elsewhere, &broken];
-    let last: [&dyn Fn(&mut Vec<u8>, usize); 6] = [&size, &pc, &elsewhere, &no_frame, &broken, &joined];
+    let first: [Lie<'_>; 5] = [&none, &size, &pc, &elsewhere, &broken];
+    let last: [Lie<'_>; 6] = [&size, &pc, &elsewhere, &no_frame, &broken, &joined];
     for (kind, lie) in first.iter().enumerate() {
         for (other, worse) in last.iter().enumerate() {
             for (chunk, behind) in (2..CHUNKS).flat_map(|chunk| (chunk..CHUNKS).map(move |behind| (chunk, behind))) {
