@@ -50,19 +50,51 @@ fn programs_of_aarch64_become_astf_that_passes_the_check() {
 fn addresses_are_those_of_the_log_of_the_emulator() {
     let dir = TempDir::new().unwrap();
     let Some(program) = a64(&dir, "sort") else { return };
-    let (out, log) = (dir.path().join("out.tarmac"), dir.path().join("log"));
+    let out = dir.path().join("out.tarmac");
     record(&["-o", out.to_str().unwrap()], &program, &["20"]);
-    let settings = ["-L", "/usr/aarch64-linux-gnu", "-cpu", "max,sve=off,sme=off", "-singlestep"];
-    let mut alone = Command::new("qemu-aarch64");
-    alone.args(settings).args(["-d", "exec,nochain", "-D"]).arg(&log).arg(&program).arg("20");
-    alone.env("QEMU_RAND_SEED", "1").output().unwrap();
-    let log = fs::read_to_string(log).unwrap();
-    let expected: Vec<u64> = log.lines().filter(|line| line.starts_with("Trace")).map(address_of_log).collect();
-    let trace = fs::read_to_string(out).unwrap();
-    let found: Vec<u64> = trace.lines().filter_map(address_of_line).collect();
+    let (found, expected) = (addresses(&out), executed_alone(&dir, &program, &["20"]));
     assert!(found.len() > 5000);
     let differs = found.iter().zip(&expected).position(|(found, expected)| found != expected);
     assert_eq!((differs, found.len()), (None, expected.len()));
+}
+
+/// What faults is not complete: it is told when it is repeated.
+#[test]
+fn what_faults_is_told_when_it_is_complete() {
+    let dir = TempDir::new().unwrap();
+    let Some(program) = a64(&dir, "faults") else { return };
+    let (out, trace) = (dir.path().join("out.tarmac"), dir.path().join("out.astf"));
+    let (said, _) = record(&["-o", out.to_str().unwrap()], &program, &[]);
+    let (handler, hits) = said.trim().strip_prefix("0x").unwrap().split_once(' ').unwrap();
+    assert_eq!(hits, "3");
+    let handler = u64::from_str_radix(handler, 16).unwrap();
+    let executed = executed_alone(&dir, &program, &[]);
+    // The log has what was begun: what led to the handler came to nothing.
+    let is_complete = |pair: &[u64]| (pair[1] != handler).then_some(pair[0]);
+    let expected: Vec<u64> = executed.windows(2).filter_map(is_complete).chain(executed.last().copied()).collect();
+    assert_eq!(expected.len() + 3, executed.len());
+    assert!(addresses(&out) == expected);
+    // Runs tell the same as steps do.
+    record(&["-o", trace.to_str().unwrap()], &program, &[]);
+    assert_clean(&trace);
+    let difference = unspool(&["diff", out.to_str().unwrap(), trace.to_str().unwrap()]);
+    assert!(difference.status.success(), "{}", text(&difference.stdout));
+}
+
+/// The addresses of what is executed, by the log of the emulator.
+fn executed_alone(dir: &TempDir, program: &Path, arguments: &[&str]) -> Vec<u64> {
+    let log = dir.path().join("log");
+    let settings = ["-L", "/usr/aarch64-linux-gnu", "-cpu", "max,sve=off,sme=off", "-singlestep"];
+    let mut alone = Command::new("qemu-aarch64");
+    alone.args(settings).args(["-d", "exec,nochain", "-D"]).arg(&log).arg(program).args(arguments);
+    alone.env("QEMU_RAND_SEED", "1").output().unwrap();
+    let log = fs::read_to_string(log).unwrap();
+    log.lines().filter(|line| line.starts_with("Trace")).map(address_of_log).collect()
+}
+
+/// Those of a Tarmac log.
+fn addresses(trace: &Path) -> Vec<u64> {
+    fs::read_to_string(trace).unwrap().lines().filter_map(address_of_line).collect()
 }
 
 /// `Trace 0: 0x7f.. [flags/pc/..] symbol`

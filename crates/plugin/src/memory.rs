@@ -29,6 +29,19 @@ impl Target {
         }
     }
 
+    /// Does this instruction access memory once, whole or not at all? Then it is complete when that is told. It may say no of
+    /// one that does.
+    pub(crate) fn accesses_once(self, bytes: &[u8]) -> bool {
+        let &[a, b, c, d] = bytes else { return false };
+        let opcode = u32::from_le_bytes([a, b, c, d]);
+        // One general register, by an offset that is a number or in a register.
+        let is_single = opcode & 0x3f00_0000 == 0x3900_0000
+            || opcode & 0x3f20_0000 == 0x3800_0000
+            || opcode & 0x3f20_0c00 == 0x3820_0800;
+        let is_prefetch = opcode & 0xc0c0_0000 == 0xc080_0000;
+        self == Self::A64 && is_single && !is_prefetch
+    }
+
     /// May this instruction access memory?
     pub(crate) fn may_access(self, bytes: &[u8]) -> bool {
         match (self, bytes) {

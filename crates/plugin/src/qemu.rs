@@ -604,6 +604,17 @@ extern "C" fn accessed(number: c_uint, info: u32, address: u64, index: *mut c_vo
     }
 }
 
+/// The same of an instruction that is complete then, and not the last of its block.
+extern "C" fn accessed_whole(number: c_uint, info: u32, address: u64, index: *mut c_void) {
+    let index = index.addr() as u16;
+    if let Some((thread, recorder)) = thread(number) {
+        thread.mark(index + 1);
+        if !thread.access(info, index, address) {
+            accessed_slowly(thread, recorder, info, index, address);
+        }
+    }
+}
+
 /// The same, with what is read or written.
 extern "C" fn accessed_with_data(number: c_uint, info: u32, address: u64, index: *mut c_void) {
     let values = SESSION.get().and_then(|session| session.values);
@@ -638,15 +649,22 @@ extern "C" fn translated(_: Id, block: *mut QemuBlock) {
         let bytes: Vec<Instruction> = instructions.iter().map(|instruction| session.bytes.of(*instruction)).collect();
         let id = session.next_block.fetch_add(1, Ordering::Relaxed);
         session.recorder.tell_block(id, qemu_plugin_tb_vaddr(block), bytes.iter().map(Instruction::bytes));
-        let (mut is_marked, mut last_mark) = (false, 0);
+        let (mut is_marked, mut is_whole, mut last_mark) = (false, false, 0);
         for ((index, instruction), bytes) in (0_u16..).zip(&instructions).zip(&bytes) {
             let data = ptr::without_provenance_mut(usize::from(index));
             if is_marked {
-                let call = if session.is_system { system_marked } else { marked };
-                qemu_plugin_register_vcpu_insn_exec_cb(*instruction, call, NO_REGISTERS, data);
                 last_mark = index;
             }
+            if is_marked && !is_whole {
+                let call = if session.is_system { system_marked } else { marked };
+                qemu_plugin_register_vcpu_insn_exec_cb(*instruction, call, NO_REGISTERS, data);
+            }
             is_marked = session.target.may_access(bytes.bytes());
+            let is_last = usize::from(index) + 1 == instructions.len();
+            is_whole = !session.is_system
+                && session.values.is_none()
+                && !is_last
+                && session.target.accesses_once(bytes.bytes());
             let operands = Operands::of(bytes.bytes(), id, index);
             let operands = operands.filter(|_| session.registers.is_some() && session.target == Target::A64);
             if let Some((operands, there)) =
@@ -659,11 +677,14 @@ extern "C" fn translated(_: Id, block: *mut QemuBlock) {
                 let data = ptr::without_provenance_mut((u64::from(id) << 16 | u64::from(index)) as usize);
                 qemu_plugin_register_vcpu_mem_cb(*instruction, system_accessed, NO_REGISTERS, BOTH, data);
             } else if is_marked {
-                let call = if session.values.is_some() { accessed_with_data } else { accessed };
+                let call = match session.values {
+                    _ if is_whole => accessed_whole,
+                    Some(_) => accessed_with_data,
+                    None => accessed,
+                };
                 qemu_plugin_register_vcpu_mem_cb(*instruction, call, NO_REGISTERS, BOTH, data);
             }
             if session.written.is_some() {
-                let is_last = usize::from(index) + 1 == instructions.len();
                 let site = Site::new(session.target, bytes.bytes(), (index, is_last), !session.is_system);
                 // It is never freed: nobody says when the block is thrown away.
                 let site = Box::into_raw(Box::new(site));

@@ -2,8 +2,8 @@
 //!
 //! blocks, marks, accesses, calls ─▶ **threads** ─▶ chunks ─▶ buffers of the reader, a socket or a file
 //!
-//! A block is told when it starts. What is marked behind each access shows how far it came: a block whose last mark was
-//! not reached was left, by a fault.
+//! A block is told when it starts. What is marked behind each access, or with it, shows how far it came: a block whose last
+//! mark was not reached was left, by a fault.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
