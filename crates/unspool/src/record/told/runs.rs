@@ -51,6 +51,11 @@ const NOWHERE: u64 = 1;
 /// Where no block starts: where one goes that does not go there.
 const NEVERWHERE: u64 = 3;
 
+/// Can an instruction be there? A stream that is damaged may say anything.
+fn is_place(address: &u64) -> bool {
+    address.is_multiple_of(2)
+}
+
 /// The stretch of a block that was not executed from its start to its end, and of one that is never told at once.
 const NOT_YET: u32 = u32::MAX;
 const NEVER: u32 = u32::MAX - 1;
@@ -73,7 +78,7 @@ const PAGE_BITS: u32 = 12;
 impl Runs {
     /// A block starts here.
     pub(super) fn tell(&mut self, id: usize, start: Option<u64>) {
-        let start = start.unwrap_or(NOWHERE);
+        let start = start.filter(is_place).unwrap_or(NOWHERE);
         let unknown = Known::unknown(NOWHERE);
         if self.known.len() <= id {
             self.known.resize(id + 1, unknown);
@@ -101,7 +106,7 @@ impl Runs {
 
     fn learned(&mut self, block: &Block, touches: &[Touch]) -> Option<Known> {
         let end = end(block)?;
-        let start = block.instructions.first()?.address;
+        let start = Some(block.instructions.first()?.address).filter(is_place)?;
         let (behind, target) = match end {
             StretchEnd::Behind => (block.behind, NEVERWHERE),
             StretchEnd::Direct(target) => (NEVERWHERE, target),
