@@ -105,6 +105,10 @@ impl Runs {
     }
 
     fn learned(&mut self, block: &Block, touches: &[Touch]) -> Option<Known> {
+        let is_inside = |touch: &Touch| usize::from(touch.index) < block.instructions.len();
+        if !touches.is_sorted_by_key(|touch| touch.index) || !touches.last().is_none_or(is_inside) {
+            return None;
+        }
         let end = end(block)?;
         let start = Some(block.instructions.first()?.address).filter(is_place)?;
         let (behind, target) = match end {
