@@ -30,7 +30,7 @@ const IN_BUFFER: u32 = 1 << 31;
 const BUFFER: usize = 8 << 15;
 
 /// So many chunks may be ahead of who reads them, so that the emulator need not wait.
-const BUFFERS: usize = 128;
+const BUFFERS: usize = 32;
 
 /// Where files are memory.
 const IN_MEMORY: &str = "/dev/shm";

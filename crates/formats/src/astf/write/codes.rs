@@ -109,10 +109,11 @@ impl Bits {
     }
 }
 
-/// A byte has nine bits, a reference less than nine for each of its bytes, and eight are written at a time.
+/// A byte has nine bits, a reference less than nine for each of its bytes, and eight bytes are written at a time. What is
+/// quick to see is enough.
 #[inline(always)]
 fn has_room(length: usize, bytes: usize) -> bool {
-    length + bytes + bytes / 8 + 16 <= WAITING
+    length + 2 * bytes + 16 <= WAITING
 }
 
 impl Pen<'_> {
@@ -175,18 +176,9 @@ impl Pen<'_> {
         self.put(u64::from(code.bits) | literals(word, count) << code.count, code.count + BYTE * count);
     }
 
-    /// The same without limits.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn refer_long_and_put(self, length: usize, distance: Code, word: u64, count: u32) -> Self {
-        let mut pen = self.refer_long(length, distance);
-        pen.literals(word, count);
-        pen
-    }
-
     /// The lowest so many bytes of a word.
     #[inline(always)]
-    fn literals(&mut self, word: u64, count: u32) {
+    pub(super) fn literals(&mut self, word: u64, count: u32) {
         let (first, rest) = (count.min(3), count.saturating_sub(3));
         self.put(literals(word, first), BYTE * first);
         let (second, rest) = (rest.min(3), rest.saturating_sub(3));
@@ -203,18 +195,16 @@ impl Pen<'_> {
         self.put(code.bits.into(), code.count);
     }
 
-    /// The same for any number of bytes.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn refer_long(mut self, mut length: usize, distance: Code) -> Self {
+    /// The same for any number of bytes, until a reference is left, of so many.
+    #[inline(always)]
+    pub(super) fn shorten(mut self, mut length: usize, distance: Code) -> (Self, usize) {
         while length > LONGEST {
             // What is left must not be too short.
             let now = LONGEST.min(length - SHORTEST);
             self.refer(now, distance);
             length -= now;
         }
-        self.refer(length, distance);
-        self
+        (self, length)
     }
 }
 

@@ -7,6 +7,7 @@
 //! Specification: RFC 1950, RFC 1951.
 
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 
 use unspool_model::Pass;
 use zlib_rs::adler32::adler32;
@@ -18,11 +19,6 @@ use super::pattern::{Passes, Pattern, Patterns, Slot, no_pattern};
 
 /// How far back a reference reaches.
 const WINDOW: u64 = 1 << 15;
-
-/// A reference of more bytes does not go on. With the longest pattern that there is room for beside it, 23,424 bytes, it has
-/// less than `LONGEST_OPEN`.
-const LONG: usize = 1 << 13;
-const LONGEST_OPEN: usize = 34 << 10;
 
 /// Halves of an Adler-32 are counted modulo this.
 const ADLER: u64 = 65_521;
@@ -74,57 +70,71 @@ impl Repeats {
         Passes { mut passes, mut addresses, .. }: Passes<'_>,
     ) -> io::Result<()> {
         while let Some(number) = passes.first().map(|pass| pass.index()) {
-            let length = patterns.patterns.get(number).map(|pattern| pattern.length as usize).ok_or_else(no_pattern)?;
-            if !Bits::may_have_room(length + LONGEST_OPEN) {
-                let (now, rest) = addresses.split_at_checked(patterns.slots(number)).ok_or_else(no_pattern)?;
+            let pattern = patterns.patterns.get(number).filter(|pattern| pattern.length > 0).ok_or_else(no_pattern)?;
+            let length = pattern.length as usize;
+            let (now, rest) = addresses.split_at_checked(patterns.slots(number)).ok_or_else(no_pattern)?;
+            if !Bits::may_have_room(length + LONGEST) {
                 self.write(output, patterns.fill(number, now))?;
                 (passes, addresses) = (passes.get(1..).unwrap_or_default(), rest);
                 continue;
             }
             self.make_room(length, output)?;
-            let before = passes.len();
-            self.put_patterns(patterns, &mut passes, &mut addresses);
             self.last = None;
+            let before = passes.len();
+            self.refer(patterns, &mut passes, &mut addresses);
             if passes.len() == before {
-                return Err(no_pattern());
+                self.spell(patterns, number, now);
+                (passes, addresses) = (passes.get(1..).unwrap_or_default(), rest);
             }
         }
         Ok(())
     }
 
-    /// Puts patterns for as long as there is room.
-    fn put_patterns(&mut self, patterns: &mut Patterns, all: &mut &[Pass], all_addresses: &mut &[u64]) {
+    /// Puts patterns that were there before, for as long as there are such, and room.
+    fn refer(&mut self, patterns: &mut Patterns, all: &mut &[Pass], all_addresses: &mut &[u64]) {
         let Self { bits, course: kept, open: kept_open, .. } = self;
         let (mut course, mut open, mut passes, mut addresses) = (*kept, *kept_open, *all, *all_addresses);
         bits.write(|mut pen| {
             while let Some((pass, later)) = passes.split_first() {
-                let number = pass.index();
-                let Some(pattern) = patterns.patterns.get_mut(number) else { break };
-                let length = pattern.length as usize;
-                let slots = patterns.slots.get_mut(pattern.slots()).unwrap_or_default();
+                let Some(pattern) = patterns.patterns.get_mut(pass.index()) else { break };
+                let Some(slots) = patterns.slots.get_mut(pattern.slots()) else { break };
                 let Some((now, behind)) = addresses.split_at_checked(slots.len()) else { break };
-                if length == 0 || !pen.has_room(open.length + length) {
+                let distance = course.position.wrapping_sub(pattern.at);
+                if distance > WINDOW || !pen.has_room(pattern.length as usize + LONGEST) {
                     break;
                 }
-                let distance = course.position.wrapping_sub(std::mem::replace(&mut pattern.at, course.position));
-                if distance != open.distance || open.length > LONG {
+                pattern.at = course.position;
+                if distance != open.distance {
                     pen = open.close(pen);
                     open.start(distance);
                 }
-                if distance <= WINDOW {
-                    pen = refer(pen, &mut open, pattern, slots.iter_mut().zip(now));
-                } else {
-                    slots.iter_mut().zip(now).for_each(|(slot, address)| slot.set(*address, pattern));
-                }
+                pen = refer(pen, &mut open, pattern, slots.iter_mut().zip(now));
                 course.pass(pattern);
-                if distance > WINDOW {
-                    pen = spell(pen, patterns, number, now);
-                }
                 (passes, addresses) = (later, behind);
             }
             pen
         });
         (*kept, *kept_open, *all, *all_addresses) = (course, open, passes, addresses);
+    }
+
+    /// Puts a pattern that was not there for long.
+    #[inline(never)]
+    fn spell(&mut self, patterns: &mut Patterns, number: usize, addresses: &[u64]) {
+        let Self { bits, course, open, .. } = self;
+        let Some(pattern) = patterns.patterns.get_mut(number) else { return };
+        let slots = patterns.slots.get_mut(pattern.slots()).unwrap_or_default();
+        slots.iter_mut().zip(addresses).for_each(|(slot, address)| slot.set(*address, pattern));
+        pattern.at = course.position;
+        course.pass(pattern);
+        let spelling = patterns.spelling(number);
+        bits.write(|mut pen| {
+            pen = open.close(pen);
+            match spelling {
+                Some(spelling) => spelling.put(pen, addresses),
+                None => pen,
+            }
+        });
+        *open = Open::default();
     }
 
     /// Writes what is complete.
@@ -146,9 +156,10 @@ impl Repeats {
         output.write_all(&self.course.check().to_be_bytes())
     }
 
+    /// Makes room for so many bytes, and the reference before them.
     #[inline]
     fn make_room(&mut self, bytes: usize, output: &mut impl Write) -> io::Result<()> {
-        if self.bits.has_room(bytes + self.open.length) { Ok(()) } else { self.bits.give(output) }
+        if self.bits.has_room(bytes + LONGEST) { Ok(()) } else { self.bits.give(output) }
     }
 
     /// A record, by what differs from the one before.
@@ -196,8 +207,9 @@ impl Course {
         let length = u64::from(pattern.length);
         self.sums = (first + u64::from(pattern.sum), second + length * first + pattern.weighted);
         self.position += length;
-        // A pattern has fewer than 2^16 bytes.
-        if (self.sums.0 >> 40 | self.sums.1 >> 60) != 0 {
+        // With each byte the second half grows by the first one, so that it has 60 bits long before that has 40. A pattern
+        // has fewer than 2^15 bytes.
+        if self.sums.1 >> 60 != 0 {
             self.reduce();
         }
     }
@@ -209,7 +221,6 @@ impl Course {
 struct Open {
     /// Bytes.
     length: usize,
-    /// Of what is too far back there is no reference, and its length is 0.
     distance: u64,
     code: Code,
 }
@@ -224,13 +235,10 @@ impl Open {
     /// Puts it, if there is one.
     #[inline(always)]
     fn close<'b>(&mut self, mut pen: Pen<'b>) -> Pen<'b> {
-        let length = std::mem::take(&mut self.length);
-        if length > LONGEST {
-            return pen.refer_long(length, self.code);
+        if self.length > 0 {
+            pen.refer(self.length, self.code);
         }
-        if length > 0 {
-            pen.refer(length, self.code);
-        }
+        self.length = 0;
         pen
     }
 }
@@ -246,31 +254,22 @@ fn refer<'b, 's>(
     // Bytes of the pattern that were put, less those of the reference before.
     let mut done = open.length.wrapping_neg();
     for (slot, address) in slots {
-        let differs = slot.address ^ address;
-        if differs == 0 {
-            continue;
-        }
-        let changed = 8 - differs.leading_zeros() / 8;
-        let length = slot.at().wrapping_sub(done);
-        if changed <= FEW && length <= LONGEST {
-            pen.refer_and_put(length, open.code, *address, changed);
+        let Some(differs) = NonZeroU64::new(slot.address ^ address) else { continue };
+        let changed = differs.ilog2() / 8 + 1;
+        let length;
+        (pen, length) = pen.shorten(slot.at().wrapping_sub(done), open.code);
+        if changed <= FEW {
             slot.set_low(*address, pattern);
+            pen.refer_and_put(length, open.code, *address, changed);
         } else {
-            pen = pen.refer_long_and_put(length, open.code, *address, changed);
             slot.set(*address, pattern);
+            pen.refer(length, open.code);
+            pen.literals(*address, changed);
         }
         done = slot.at() + changed as usize;
     }
-    open.length = (pattern.length as usize).wrapping_sub(done);
+    (pen, open.length) = pen.shorten((pattern.length as usize).wrapping_sub(done), open.code);
     pen
-}
-
-/// A pattern that was not there for long.
-fn spell<'b>(pen: Pen<'b>, patterns: &mut Patterns, number: usize, addresses: &[u64]) -> Pen<'b> {
-    match patterns.spelling(number) {
-        Some(spelling) => spelling.put(pen, addresses),
-        None => pen,
-    }
 }
 
 #[cfg(test)]

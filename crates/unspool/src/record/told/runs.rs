@@ -6,6 +6,8 @@
 //! of another kind) ends a run, and goes the long way. Here nothing is decided by what the program decides, as far as
 //! that can be had: a branch that the program has mispredicted would be mispredicted here too.
 
+use std::ops::Range;
+
 use unspool_model::{Direction, Pass, Run, Stretch, StretchAccess, StretchEnd};
 
 use super::super::stream::{ADDRESS, Touch, Word, block_of};
@@ -27,7 +29,31 @@ pub(super) struct Runs {
     count: usize,
     /// Instructions of the passes.
     instructions: u64,
+    /// No block that was learned has more instructions.
+    longest: u64,
 }
+
+/// So many words are looked at at a time.
+const MOST_WORDS: usize = 1 << 15;
+
+/// Room for as many addresses, and some more that are none.
+type Addresses = [u64; MOST_WORDS + FEW];
+
+/// So many accesses are looked at at once.
+const FEW: usize = 4;
+
+/// The bits that tell the kinds of so many accesses.
+const KINDS: [[u64; FEW]; 8] = {
+    let mut bits = [[0; FEW]; 8];
+    let mut place = 0;
+    while place < 8 * FEW {
+        if place % FEW < place / FEW {
+            bits[place / FEW][place % FEW] = !ADDRESS;
+        }
+        place += 1;
+    }
+    bits
+};
 
 /// A block. One that does not always do the same has no stretch.
 #[derive(Debug, Clone, Copy)]
@@ -43,9 +69,13 @@ struct Known {
     instructions: u16,
     /// It goes on anywhere.
     is_indirect: bool,
+    /// It has at most [`FEW`] accesses, and each is of one piece.
+    is_plain: bool,
+    /// What the words of these have but for the address.
+    kinds: [u64; FEW],
 }
 
-/// Where no instruction is: a block that starts there was not told, or is not what it should be.
+/// Where no instruction is: a block that starts there was not told, or is not what it should be. No other has this bit.
 const NOWHERE: u64 = 1;
 
 /// Where no block starts: where one goes that does not go there.
@@ -127,7 +157,10 @@ impl Runs {
             count: u16::try_from(pieces.len()).ok()?,
             instructions: u16::try_from(block.instructions.len()).ok()?,
             is_indirect: end == StretchEnd::Indirect,
+            is_plain: pieces.len() <= FEW && pieces.len() == accesses.len(),
+            kinds: std::array::from_fn(|at| pieces.get(at).map_or(0, |piece| piece.kind)),
         };
+        self.longest = self.longest.max(known.instructions.into());
         self.pieces.extend(pieces);
         self.stretches.push(Stretch { instructions: block.instructions.clone(), accesses, end });
         Some(known)
@@ -167,71 +200,102 @@ impl Runs {
     }
 
     /// Finds the run that starts with the first word, which is a block, and has fewer instructions than `wanted`. How many
-    /// words it has; behind them is a block again.
+    /// words it has; behind them is a block again. It need not be all that could be found.
     pub(super) fn find(&mut self, words: &[Word], wanted: u64) -> usize {
-        let Self { known, pieces, .. } = self;
-        if self.passes.len() < words.len() {
-            self.passes.resize(words.len(), Pass::new(0, false));
-            self.addresses.resize(words.len() + 1, 0);
-        }
-        let (passes, addresses) = (self.passes.as_mut_slice(), self.addresses.as_mut_slice());
-        let (mut found, mut count, mut instructions) = (0, 0, 0);
-        let mut rest = words;
-        let mut block = take_block(&mut rest, known);
-        // What is left behind the last block that is not of the run.
-        let mut behind = words;
-        while let Some(this) = block.filter(|block| block.stretch < NEVER) {
-            let Some((touches, mut later)) = rest.split_at_checked(this.count.into()) else { break };
-            let Some(next) = take_block(&mut later, known) else { break };
-            let (is_behind, is_target) = (next.start == this.behind, next.start == this.target);
-            // Not one by one: which way it went is anyone's guess.
-            let is_there = is_behind | is_target | (this.is_indirect & (next.start != NOWHERE));
-            let so_far = instructions + u64::from(this.instructions);
-            let used = touch(this, pieces, touches, addresses, count);
-            let (Some(used), Some(pass)) = (used.filter(|_| is_there & (so_far < wanted)), passes.get_mut(found))
-            else {
-                break;
-            };
-            if let Some(place) = addresses.get_mut(used) {
-                *place = next.start;
-            }
-            *pass = Pass::new(this.stretch, !is_behind);
-            (found, count, instructions) = (found + 1, used + usize::from(this.is_indirect), so_far);
-            behind = rest.get(touches.len()..).unwrap_or_default();
-            (rest, block) = (later, Some(next));
-        }
+        let most = usize::try_from(wanted / self.longest.max(1)).unwrap_or(MOST_WORDS).min(MOST_WORDS);
+        let words = words.get(..most).unwrap_or(words);
+        self.passes.resize(MOST_WORDS, Pass::new(0, false));
+        self.addresses.resize(MOST_WORDS + FEW, 0);
+        let Self { known, pieces, passes, addresses, .. } = self;
+        let (Some(passes), Some(addresses)) = (passes.first_chunk_mut(), addresses.first_chunk_mut()) else { return 0 };
+        let (passed, found, count, instructions) = find(known, pieces, words, passes, addresses);
         (self.found, self.count, self.instructions) = (found, count, instructions);
-        words.len() - behind.len()
+        passed
     }
 }
 
-/// Takes the block off the front that is executed next, if it is one that was told.
-#[inline(always)]
-fn take_block<'k>(words: &mut &[Word], known: &'k [Known]) -> Option<&'k Known> {
-    let (first, rest) = words.split_first()?;
-    *words = rest;
-    known.get(block_of(first)?)
+/// Finds the run that starts with the first word: how many words, passes, addresses and instructions it has. Few things are
+/// kept in mind, so that registers are enough for most of them.
+#[inline(never)]
+fn find(
+    known: &[Known],
+    pieces: &[Piece],
+    words: &[Word],
+    passes: &mut [Pass; MOST_WORDS],
+    addresses: &mut Addresses,
+) -> (usize, usize, usize, u64) {
+    let (mut found, mut count, mut instructions) = (0, 0, 0);
+    let mut rest = words;
+    let mut block = rest.first().and_then(|word| block_said(known, word));
+    while let Some(this) = block.filter(|block| block.stretch < NEVER) {
+        let Some((now, later)) = rest.split_at_checked(1 + usize::from(this.count)) else { break };
+        let Some(next) = later.first().and_then(|word| block_said(known, word)) else { break };
+        let (odd, used) = match rest.first_chunk() {
+            Some(few) if this.is_plain => touch_few(this, few, addresses, count),
+            _ => touch(this, pieces, now, addresses, count),
+        };
+        if odd | this.missed_by(next) != 0 {
+            break;
+        }
+        addresses[used % MOST_WORDS] = next.start;
+        passes[found % MOST_WORDS] = Pass::new(this.stretch, next.start != this.behind);
+        (found, count) = (found + 1, used + usize::from(this.is_indirect));
+        instructions += u64::from(this.instructions);
+        (rest, block) = (later, Some(next));
+    }
+    (words.len() - rest.len(), found, count, instructions)
 }
 
-/// Puts the addresses of a block behind the first `count`; how many there are then. `None`: accesses are not as they were.
+/// The block that the word says, if it says one that was told.
 #[inline(always)]
-fn touch(block: &Known, pieces: &[Piece], words: &[Word], addresses: &mut [u64], mut count: usize) -> Option<usize> {
-    let pieces = pieces.get(block.first as usize..)?.get(..words.len())?;
+fn block_said<'k>(known: &'k [Known], word: &Word) -> Option<&'k Known> {
+    known.get(block_of(word)?)
+}
+
+/// Puts the addresses of a block behind the first `count`: no bit is set if its accesses are as they were, and how many
+/// addresses there are then. Few are looked at, each of one piece, and always as many: that is faster than to count.
+#[inline(always)]
+fn touch_few(block: &Known, words: &[Word; 1 + FEW], addresses: &mut Addresses, count: usize) -> (u64, usize) {
+    let place = count % MOST_WORDS;
+    let [_, words @ ..] = words.map(u64::from_le_bytes);
+    addresses[place..place + FEW].iter_mut().zip(words).for_each(|(address, word)| *address = word & ADDRESS);
+    let touches = usize::from(block.count);
+    let kinds = words.iter().zip(&block.kinds).zip(&KINDS[touches % KINDS.len()]);
+    (kinds.fold(0, |odd, ((word, kind), bits)| odd | (word ^ kind) & bits), count + touches)
+}
+
+/// The same for any accesses. The first word is that of the block.
+#[inline(never)]
+fn touch(block: &Known, pieces: &[Piece], words: &[Word], addresses: &mut Addresses, mut count: usize) -> (u64, usize) {
     let (mut odd, mut before) = (0, 0_u64);
-    for (word, piece) in words.iter().zip(pieces) {
+    for (word, piece) in words.iter().skip(1).zip(pieces.get(block.pieces()).unwrap_or_default()) {
         let word = u64::from_le_bytes(*word);
         let address = word & ADDRESS;
         odd |= word & !ADDRESS ^ piece.kind;
         odd |= (address ^ before.wrapping_add(piece.step)) & piece.mask;
         odd |= ((address & ((1 << PAGE_BITS) - 1)) + piece.span) >> PAGE_BITS;
-        *addresses.get_mut(count)? = address;
+        addresses[count % MOST_WORDS] = address;
         count += usize::from(piece.mask == 0);
         before = address;
     }
-    (odd == 0).then_some(count)
+    (odd, count)
 }
 
 impl Known {
+    /// Its pieces among all pieces.
+    #[inline(always)]
+    fn pieces(&self) -> Range<usize> {
+        self.first as usize..self.first as usize + usize::from(self.count)
+    }
+
+    /// No bit is set if it can go on with this block. Not one way by the other: which one it went is anyone's guess.
+    #[inline(always)]
+    fn missed_by(&self, next: &Self) -> u64 {
+        let missed = (next.start ^ self.behind).min(next.start ^ self.target);
+        let certain = u64::from(self.is_indirect).wrapping_sub(1);
+        missed & certain | next.start & NOWHERE
+    }
+
     fn unknown(start: u64) -> Self {
         Self {
             start,
@@ -242,6 +306,8 @@ impl Known {
             count: 0,
             instructions: 0,
             is_indirect: false,
+            is_plain: false,
+            kinds: [0; FEW],
         }
     }
 }
