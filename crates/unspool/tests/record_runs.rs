@@ -20,7 +20,7 @@ const BODY: [(u32, &[(bool, u64)]); 7] = [
 ];
 
 /// Instructions of a block; the last is one of the ends.
-const LENGTH: usize = 4;
+const LENGTH: usize = 7;
 const BLOCKS: usize = 5;
 
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +68,8 @@ fn code() -> impl Strategy<Value = Code> {
         2 => Just(End::Return),
         1 => Just(End::Call),
     ];
-    let word = prop_oneof![20 => 0..5_usize, 1 => 5..BODY.len()];
+    // Blocks with few accesses, each of one piece, are told apart from others.
+    let word = prop_oneof![30 => 0..3_usize, 8 => 3..5_usize, 1 => 5..BODY.len()];
     (prop::collection::vec(word, LENGTH - 1), end)
 }
 
@@ -307,11 +308,38 @@ proptest! {
 
 #[test]
 fn a_loop_comes_in_runs() {
-    let codes: Vec<Code> = (0..BLOCKS).map(|at| (vec![1, 3, 0], End::Conditional(at / 2))).collect();
+    let codes: Vec<Code> = (0..BLOCKS).map(|at| (vec![1, 3, 0, 0, 0, 0], End::Conditional(at / 2))).collect();
     let turn = |at: u64| Turn { is_taken: !at.is_multiple_of(3), to: 0, address: 0x7000 + 16 * at, what: What::Usual };
     let turns: Vec<Turn> = (0..500).map(turn).collect();
     let heard = heard(&stream(&codes, &turns), true, None);
-    assert_eq!(heard.instructions, 2000);
+    assert_eq!(heard.instructions, 3500);
     // A block is told step by step once, and so is one whose pieces are in two pages.
     assert!(heard.passes > 470, "{}", heard.passes);
+}
+
+#[test]
+fn a_chunk_may_have_many_words() {
+    let codes: Vec<Code> = (0..BLOCKS).map(|at| (vec![1, 2, 1, 0, 0, 0], End::Direct((at + 1) % BLOCKS))).collect();
+    let turn = |at: u64| Turn { is_taken: true, to: 0, address: 0x7000 + 8 * at, what: What::Usual };
+    let turns: Vec<Turn> = (0..30_000).map(turn).collect();
+    let bytes = stream(&codes, &turns);
+    let (steps, runs) = (heard(&bytes, false, None), heard(&bytes, true, None));
+    assert!(runs.told == steps.told);
+    // Those are told in runs that were executed before, but for the last one and where a run has as much as it can have.
+    assert!(runs.passes > 30_000 - 20, "{}", runs.passes);
+}
+
+#[test]
+fn accesses_of_no_block_are_damage() {
+    let codes: Vec<Code> = (0..BLOCKS).map(|at| (vec![1, 0, 0, 0, 0, 0], End::Conditional(at))).collect();
+    let turns = [Turn { is_taken: true, to: 0, address: 0x7000, what: What::Usual }; 4];
+    let mut bytes = stream(&codes, &turns);
+    // The thread has ended.
+    chunk(&mut bytes, 0, &bytes_of(&[1 << 62 | 3 << 49 | 0x7000, 0, 1 << 62 | 3 << 49 | 0x7008, rare(5, 0)]));
+    for takes_runs in [false, true] {
+        let mut heard = Heard { takes_runs, ..Heard::default() };
+        let ended = Stream::new(&bytes[..], Machine::Aarch64).tell(&mut heard);
+        assert!(ended.is_err_and(|error| error.is_damage && error.text.contains("no block")));
+        assert_eq!(heard.told.iter().filter(|told| told.0.is_some()).count(), 4 * LENGTH);
+    }
 }

@@ -233,6 +233,9 @@ impl<C: Chunks> Teller<C> {
     #[inline]
     fn record(&mut self, thread: &mut Thread, words: &mut &[Word], take: Take<'_>) -> io::Result<ControlFlow<()>> {
         match take_record(words).ok_or_else(|| damage("a record is damaged"))? {
+            Record::Access(_) | Record::Data { .. } if thread.held.is_none() => {
+                return Err(damage("memory is accessed by no block"));
+            }
             Record::Access(touch) => thread.accesses.push(touch),
             Record::Left { index } => thread.special.get_or_insert_default().left = Some(index),
             Record::Call { number } => {
