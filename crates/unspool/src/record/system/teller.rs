@@ -6,12 +6,15 @@
 //! was left by an exception, and where: the address that an exception returns to has to fit the block. What does not
 //! fit is a gap, and counted. Code of AArch32 is not told.
 
+mod exceptions;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::ControlFlow;
 
-use unspool_model::{Context, Direction, Event, Exception, ExceptionKind, Gap, SourceError, Step};
+use unspool_model::{Context, Direction, Event, SourceError, Step};
 
+use self::exceptions::follow;
 use super::super::Machine;
 use super::super::Told;
 use super::super::chunks::Chunks;
@@ -19,7 +22,7 @@ use super::super::stream::{self, Operand, Record, Touch, Word, damage, take_code
 use super::super::values::{Names, Value};
 use super::SystemOptions;
 use super::block::{Block, Ended};
-use super::log::{Entry, Taken};
+use super::log::Entry;
 use super::operands;
 use super::state::State;
 
@@ -466,131 +469,6 @@ impl<C: Chunks> Teller<C> {
         cpu.forget_block();
         Ok(ControlFlow::Continue(()))
     }
-
-    /// What the emulator logged behind a block, and what execution goes on with.
-    fn exceptions(
-        &mut self,
-        cpu: &mut Cpu,
-        held: Held,
-        entries: &[Entry],
-        next: Option<u64>,
-        take: Take<'_>,
-    ) -> io::Result<ControlFlow<()>> {
-        let mut at = None;
-        let mut rest = entries;
-        while let Some((entry, behind)) = rest.split_first() {
-            cpu.is_context_due = true;
-            let is_first = rest.len() == entries.len();
-            let flow = match entry {
-                Entry::Taken(taken) if is_first || taken.is_between() && at == Some(taken.returns_to) => {
-                    if !cpu.state.take(taken) {
-                        return self.lose(cpu, &format!("{entry:x?}"), rest, take);
-                    }
-                    at = Some(taken.target);
-                    self.taken(cpu, taken, take)
-                }
-                Entry::Return { from, to, target } if is_first => {
-                    if !cpu.state.go_back(*from, *to) {
-                        return self.lose(cpu, &format!("{entry:x?}"), rest, take);
-                    }
-                    at = Some(*target);
-                    self.tell(cpu, Event::ExceptionReturn { target: at }, "", take)
-                }
-                Entry::Served { by, class, .. } if is_first => {
-                    at = self.block(held.id).and_then(|block| block.moved(held.moved_by).behind());
-                    self.served(cpu, by, *class, next.and(at), take)
-                }
-                entry => return self.lose(cpu, &format!("{entry:x?}"), rest, take),
-            };
-            if flow.is_break() {
-                return Ok(flow);
-            }
-            rest = behind;
-        }
-        if next.is_some() && next != at {
-            return self.lose(cpu, &format!("execution goes on at {next:x?} and not at {at:x?}"), &[], take);
-        }
-        Ok(ControlFlow::Continue(()))
-    }
-
-    /// A call that the emulator serves: nothing of what it does is executed here, and what follows is behind the call.
-    fn served(&mut self, cpu: &Cpu, by: &str, class: Option<u8>, to: Option<u64>, take: Take<'_>) -> ControlFlow<()> {
-        if class.is_some() {
-            let exception = Exception {
-                kind: ExceptionKind::Synchronous,
-                class,
-                call: None,
-                is_virtual: None,
-                return_address: to,
-                target: to,
-            };
-            if self.tell(cpu, Event::Exception(exception), "", take).is_break() {
-                return ControlFlow::Break(());
-            }
-        }
-        self.tell(cpu, Event::Note, &format!("served by {by}"), take)
-    }
-
-    fn taken(&mut self, cpu: &Cpu, taken: &Taken, take: Take<'_>) -> ControlFlow<()> {
-        let step = &mut self.step;
-        step.clear();
-        if let Some(syndrome) = taken.syndrome {
-            step.write_register(&format!("esr_el{}", taken.to), 0, &u64::from(syndrome).to_le_bytes());
-        }
-        if let Some(fault) = taken.fault {
-            step.write_register(&format!("far_el{}", taken.to), 0, &fault.to_le_bytes());
-        }
-        (step.core, step.place) = (cpu.number, cpu.told);
-        step.event = Event::Exception(Exception {
-            kind: taken.kind,
-            class: taken.class(),
-            call: None,
-            is_virtual: (taken.kind != ExceptionKind::Synchronous).then_some(taken.is_virtual),
-            return_address: Some(taken.returns_to),
-            target: Some(taken.target),
-        });
-        take(step)
-    }
-
-    fn tell(&mut self, cpu: &Cpu, event: Event, note: &str, take: Take<'_>) -> ControlFlow<()> {
-        let step = &mut self.step;
-        step.clear();
-        (step.core, step.place, step.event) = (cpu.number, cpu.told, event);
-        if !note.is_empty() {
-            step.set_note(note);
-        }
-        take(step)
-    }
-
-    /// Nobody knows what happened here; what was logged changes the state all the same.
-    #[cold]
-    fn lose(&mut self, cpu: &mut Cpu, why: &str, rest: &[Entry], take: Take<'_>) -> io::Result<ControlFlow<()>> {
-        self.gaps += 1;
-        (cpu.held, cpu.is_context_due) = (None, true);
-        cpu.forget_block();
-        cpu.state.lose();
-        rest.iter().for_each(|entry| follow(cpu, entry));
-        if self.tell(cpu, Event::Note, &format!("the log of the emulator does not fit: {why}"), take).is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-        Ok(self.tell(cpu, Event::Gap(Gap::Contradiction), "", take))
-    }
-}
-
-/// What is not told changes the state all the same.
-fn follow(cpu: &mut Cpu, entry: &Entry) {
-    match entry {
-        Entry::Taken(taken) => {
-            cpu.is_narrow = false;
-            let _ = cpu.state.take(taken);
-        }
-        Entry::Return { from, to, .. } => {
-            let _ = cpu.state.go_back(*from, *to);
-        }
-        Entry::ReturnToAarch32 { .. } => cpu.is_narrow = true,
-        Entry::Served { .. } | Entry::Other(_) => {}
-    }
-    cpu.is_context_due = true;
 }
 
 /// The level that the first exception in a chunk comes from.

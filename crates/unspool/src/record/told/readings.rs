@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, HashMap};
 use unspool_isa::t32_length;
 use unspool_model::Isa;
 
-use super::{Block, Held, Last, Thread};
+use super::block::{Block, Last};
+use super::{Held, Thread};
 
 /// Blocks whose reading is open. Until it is found they are taken for T32.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use std::ops::Range;
 use unspool_model::{Direction, Pass, Run, Stretch, StretchAccess, StretchEnd};
 
 use super::super::stream::{ADDRESS, Touch, Word, block_of};
-use super::{Block, Last};
+use super::block::{Block, Last};
 
 /// What was learned of blocks, and the run that was found last.
 #[derive(Debug, Default)]
