@@ -40,7 +40,7 @@ const MOST_WORDS: usize = 1 << 15;
 type Addresses = [u64; MOST_WORDS + FEW];
 
 /// So many accesses are looked at at once.
-const FEW: usize = 4;
+const FEW: usize = 2;
 
 /// The bits that tell the kinds of so many accesses.
 const KINDS: [[u64; FEW]; 8] = {
