@@ -46,6 +46,23 @@ fn one_mistake_is_one_finding() {
 
 const ACCEPTED: &[(&str, Dialect, &str)] = &[
     (
+        "lines without a name belong to the core of the line above, or to that which a remark says",
+        Dialect::Rev3,
+        "Tarmac Text Rev 3
+                cpu1 ES  (0000000040100040:d4000001) O el1h_ns:        svc #0x0
+                    EXC [0x200] Synchronous Current EL with SP_ELx
+                    BR (0000000040100a00) O
+                cpu1 ES  (0000000040100a00:d69f03e0) O el1h_ns:        eret
+                    BR (0000000040100044) O
+# unspool core 0
+                ES  (0000000040100064:14000003) O el1h_ns:        b 0x40100070
+                    BR (0000000040100070) O
+# unspool core 1
+                cpu1 ES  (0000000040100044:d503201f) O el1h_ns:        nop
+# unspool core 0
+                ES  (0000000040100070:d503201f) O el1h_ns:        nop",
+    ),
+    (
         "a part of one core was left out",
         Dialect::FastModels,
         "10 clk cpu0 IT (1) 00001000 d503201f O EL1h_s : NOP

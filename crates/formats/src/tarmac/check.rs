@@ -26,9 +26,9 @@ use self::core::Core;
 use self::header::Headers;
 use self::time::Times;
 use super::dialect::{Dialect, Effects};
-use super::lower::remark::{Remark, seam_core};
+use super::lower::remark::{Remark, core_name, seam_core};
 use super::read::Place;
-use super::record::{Line, ProblemKind, Record};
+use super::record::{Line, ProblemKind, Record, Stamp};
 pub use rules::RULES;
 
 pub use crate::rule::{Rule, Severity};
@@ -115,7 +115,12 @@ impl Checker {
             record if is_rev3 => self.times.rev3(line, is_start(record), &self.headers, out),
             _ => self.times.any(line, out),
         }
-        let Some(core) = core_of(&mut self.cores, &mut self.current, line.core) else { return };
+        let core = match line.core {
+            // What stands below another line belongs to its core.
+            None if line.stamp == Stamp::Absent && !self.cores.is_empty() => self.cores.get_mut(self.current),
+            name => core_of(&mut self.cores, &mut self.current, name),
+        };
+        let Some(core) = core else { return };
         if is_rev3 || self.dialect == Dialect::FastModels {
             core.check_order(line, out);
         }
@@ -126,17 +131,22 @@ impl Checker {
         record(core, line, self.dialect, out);
     }
 
-    /// A remark of ours may say that something is missing here: of the core that it names, or that of the line before.
+    /// A remark of ours may say which core follows, or that something is missing here: of the core that it names, or that
+    /// of the line before.
     #[cold]
     fn comment(&mut self, text: &[u8]) {
-        if !matches!(Remark::parse(text), Some(Remark::Step { event: Event::Gap(_), .. })) {
-            return;
-        }
-        let core = match seam_core(text) {
-            Some(name) => core_of(&mut self.cores, &mut self.current, Some(name).filter(|name| !name.is_empty())),
+        let remark = Remark::parse(text);
+        let named = match &remark {
+            Some(Remark::Core(core)) => Some(core_name(*core).into_bytes()),
+            _ => seam_core(text).map(<[u8]>::to_vec),
+        };
+        let core = match named {
+            Some(name) => core_of(&mut self.cores, &mut self.current, Some(&name[..]).filter(|name| !name.is_empty())),
             None => self.cores.get_mut(self.current),
         };
-        core.into_iter().for_each(Core::lose_track);
+        if matches!(remark, Some(Remark::Step { event: Event::Gap(_), .. })) {
+            core.into_iter().for_each(Core::lose_track);
+        }
     }
 
     /// The log ends.

@@ -24,7 +24,7 @@ use unspool_model::{
 };
 
 use self::registers::{bits, is_word, push_value, spell};
-use self::remark::{Outcome, Remark};
+use self::remark::{Outcome, Remark, core_name};
 use self::scale::Scale;
 use self::words::{letter, push_mode};
 pub use super::convert::Style;
@@ -479,7 +479,7 @@ impl Page {
 impl Core {
     fn new(number: usize) -> Self {
         Self {
-            name: if number == 0 { String::new() } else { format!("cpu{number}") },
+            name: core_name(number as u32),
             count: 0,
             context: Context::default(),
             mode: None,

@@ -120,6 +120,11 @@ pub(in super::super) fn seam_core(comment: &[u8]) -> Option<&[u8]> {
     comment.strip_prefix(MARK.as_bytes())?.strip_prefix(b"gap start core=")
 }
 
+/// The name that the lines of a core have: none, for the first.
+pub(in super::super) fn core_name(core: u32) -> String {
+    if core == 0 { String::new() } else { format!("cpu{core}") }
+}
+
 fn word(out: &mut Vec<u8>, text: &str) {
     out.push(b' ');
     out.extend_from_slice(text.as_bytes());

@@ -9,7 +9,7 @@ use unspool_model::{Coverage, Direction, Event, Facet, Instruction, Step};
 
 use super::super::lift::{self, Cause, Executed, Lifter};
 use super::super::lower::escape::unescape;
-use super::super::lower::remark::{Outcome, Remark, Whole};
+use super::super::lower::remark::{Outcome, Remark, Whole, core_name};
 use super::super::read::Place;
 use super::effects::{Parts, tell_lowered};
 use super::words::isa;
@@ -209,8 +209,7 @@ fn apply(instruction: &mut Instruction, outcome: &Outcome) {
 }
 
 fn enter(core: u32, lifter: &mut Lifter) {
-    let name = if core == 0 { String::new() } else { format!("cpu{core}") };
-    lifter.enter(name.as_bytes());
+    lifter.enter(core_name(core).as_bytes());
 }
 
 fn parts(line: u64, whole: &Whole<'_>) -> Parts {
