@@ -543,6 +543,22 @@ fn who_is_killed_leaves_neither_a_file_nor_an_emulator() {
     assert!(!out.exists());
 }
 
+#[test]
+fn one_that_only_takes_exceptions_is_stopped_and_what_it_did_is_told() {
+    let Some(system) = System::build("stuck") else { return };
+    let done = system.record("out.tarmac", &["--assume", "sp=x"], &[CPUS]);
+    let said = text(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains("took exceptions for ever and executed nothing"), "{said}");
+    let trace = fs::read_to_string(system.path("out.tarmac")).unwrap();
+    let executed: Vec<u64> = places_of_trace(&system.path("out.tarmac")).iter().map(|place| place.address).collect();
+    assert_eq!(executed, [0x4010_0000, 0x4010_0004, 0x4010_0008, 0x4010_000c, 0x4010_0010]);
+    // The call, and from then on the vector that cannot be fetched.
+    let mut exceptions = trace.lines().filter(|line| line.starts_with("# unspool exception"));
+    assert!(exceptions.next().is_some_and(|line| line.ends_with("return=0x40100014 target=0x10000000200")));
+    assert!(exceptions.all(|line| line.ends_with("return=0x10000000200 target=0x10000000200")));
+}
+
 /// Waits until there is something.
 fn soon<T>(what: impl Fn() -> Option<T>) -> T {
     let found = (0..1000).find_map(|_| {

@@ -22,9 +22,10 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+use rustix::process::{Pid, Signal, kill_process};
 use unspool_model::{Context, Coverage, SourceError, Step, StepSource};
 
 use self::teller::Teller;
@@ -162,6 +163,19 @@ impl Started {
         let _ = child.kill();
         let _ = child.wait();
     }
+
+    /// Asks it to end, so that it says what it has to say; one that does not is killed.
+    fn stop(&self) {
+        let _ = kill_process(Pid::from_child(&self.get()), Signal::TERM);
+        let asked = Instant::now();
+        while asked.elapsed() < PATIENCE {
+            thread::sleep(OFTEN);
+            if !matches!(self.get().try_wait(), Ok(None)) {
+                return;
+            }
+        }
+        self.kill();
+    }
 }
 
 impl Drop for SystemRecording {
@@ -170,9 +184,12 @@ impl Drop for SystemRecording {
     }
 }
 
-/// The most that the log may have before the plugin reads it.
-const MOST_LOG: u64 = 1 << 30;
+/// The most that the log may have before the plugin reads it: tens of thousands of exceptions.
+const MOST_LOG: u64 = 1 << 23;
 const OFTEN: Duration = Duration::from_millis(500);
+
+/// How long an emulator may take to end.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Ends an emulator whose log nobody reads: a system whose vectors cannot be fetched takes exceptions for ever, and
 /// executes nothing. Who drops it ends the watch.
@@ -190,7 +207,7 @@ impl Watch {
             while receiver.recv_timeout(OFTEN) == Err(RecvTimeoutError::Timeout) {
                 if bytes_in(&folder) > MOST_LOG {
                     told.store(true, Ordering::Relaxed);
-                    return child.kill();
+                    return child.stop();
                 }
             }
         });
