@@ -346,6 +346,24 @@ mod tests {
     }
 
     #[test]
+    fn sums_stay_small_however_long_it_is() {
+        // Short and long, and nothing in them weighs more.
+        for count in [20, 1000] {
+            let mut patterns = Patterns::default();
+            patterns.set(0, &vec![[0xff; RECORD_BYTES]; count], &[]);
+            let pattern = patterns.patterns[0];
+            let (length, sum) = (u64::from(pattern.length), u64::from(pattern.sum));
+            let (mut course, mut first, mut second) = (Course { sums: (1, 0), position: 0 }, 1, 0);
+            for turn in 0..20_000_000 / count {
+                course.pass(&pattern);
+                second = (second + length * first + pattern.weighted) % ADLER;
+                first = (first + sum) % ADLER;
+                assert_eq!((course.sums.0 % ADLER, course.sums.1 % ADLER), (first, second), "{count}, {turn}");
+            }
+        }
+    }
+
+    #[test]
     fn what_is_missing_is_an_error() {
         let mut patterns = Patterns::default();
         patterns.set(0, &[record(1)], &[0]);
