@@ -15,8 +15,10 @@
 //! assert_eq!(step.event.instruction().map(|instruction| instruction.isa), Some(Isa::A64));
 //! ```
 
+mod ahead;
 mod batch;
 mod coverage;
+mod flow;
 mod loss;
 mod pull;
 mod sink;
@@ -25,7 +27,9 @@ mod step;
 mod stretch;
 mod time;
 
+pub use ahead::Ahead;
 pub use coverage::{Coverage, Facet};
+pub use flow::{Block, Flow, Follow};
 pub use loss::{Loss, Losses, Lost};
 pub use pull::Pull;
 pub use sink::{SinkError, StepSink};

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::{Coverage, Losses, Step, TimeUnit};
+use crate::{Coverage, Follow, Losses, Step, TimeUnit};
 
 /// Hands out steps in order.
 pub trait StepSource {
@@ -16,6 +16,12 @@ pub trait StepSource {
 
     /// Hands out steps until there are no more or `take` breaks. Is called once.
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError>;
+
+    /// Hands out where execution went: the same steps, but of instructions many at once where the source can. Instead of
+    /// [`each`](Self::each).
+    fn follow(&mut self, follower: &mut dyn Follow) -> Result<(), SourceError> {
+        self.each(&mut |step| follower.step(step))
+    }
 
     /// What of the trace was in none of the steps that were handed out. First places are as the source counts.
     fn losses(&self) -> Losses {
@@ -44,6 +50,10 @@ impl<S: StepSource + ?Sized> StepSource for Box<S> {
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
         (**self).each(take)
+    }
+
+    fn follow(&mut self, follower: &mut dyn Follow) -> Result<(), SourceError> {
+        (**self).follow(follower)
     }
 
     fn losses(&self) -> Losses {

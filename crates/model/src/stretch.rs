@@ -38,7 +38,7 @@ pub enum StretchEnd {
     Indirect,
 }
 
-/// One execution of a [`Stretch`]: which one, and whether the branch at its end was taken.
+/// One execution of a [`Stretch`], or of a [`Block`](crate::Block): which one, and whether the branch at its end was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pass(u32);
 

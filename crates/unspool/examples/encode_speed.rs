@@ -1,50 +1,68 @@
-//! How fast steps become a capture: `cargo run --release --example encode_speed TRACE [SET-UP...]`.
+//! How fast a trace becomes a capture: `cargo run --release --example encode_speed TRACE [SET-UP...]`.
 //!
-//! The first steps of a trace are kept in memory, few enough to stay near the processor, and encoded again and again: this
-//! is about encoding, and not about reading. Steps without a time get one, so that there are timestamps to send. The best of
-//! several tries is told: others may use the machine too.
+//! All of it, as `unspool encode` does it: the trace is read, unpacked and encoded, and the capture is written, once for
+//! each set-up. The best of several tries is told: others may use the machine too. Where timestamps are traced,
+//! instructions get times, a thousand to the microsecond. Filters have a range with a fifth of what was executed.
 
 #![allow(clippy::print_stdout)]
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::unit::Settings;
-use unspool::encode::{EncodeOptions, Encoded, Encoder};
-use unspool::model::{Step, StepSource, TimeUnit};
-use unspool::{OpenSteps, open_steps};
+use unspool::encode::{EncodeOptions, Encoded, encode};
+use unspool::model::{Coverage, Flow, Follow, SourceError, Step, StepSource, TimeUnit};
+use unspool::{OpenSteps, OpenedSteps, open_steps};
 
-/// Steps that are kept.
-const KEPT: usize = 5_000;
+/// How often each set-up is tried.
+const TRIES: usize = 3;
 
-/// Steps that are encoded, and how often.
-const ALL: usize = 20_000_000;
-const TRIES: usize = 5;
+/// Instructions of a microsecond.
+const MICROSECOND: u64 = 1000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
-    let path = words.next().ok_or("which trace?")?;
+    let trace = words.next().ok_or("which trace?")?;
     let names: Vec<String> = words.collect();
-    let run = Run::of(Path::new(&path))?;
-    let turns = reference_loop();
-    println!("a fixed loop: {turns:.0} million turns a second");
+    let mut counts = Counts::default();
+    open(&trace)?.follow(&mut counts)?;
     let is_wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
-    for (name, registers, change) in rows(run.places()).into_iter().filter(|(name, ..)| is_wanted(name)) {
+    for (name, registers, change) in rows(counts.places()).into_iter().filter(|(name, ..)| is_wanted(name)) {
         let mut settings = Settings::new(Protocol::Ete);
         registers.iter().for_each(|(name, value)| assert!(settings.set(name, *value), "{name}"));
         change(&mut settings);
-        let tries: Result<Vec<_>, _> = (0..TRIES).map(|_| run.encode(settings.clone())).collect();
+        let turns = reference_loop();
+        let tries: Result<Vec<_>, _> = (0..TRIES).map(|_| try_once(&trace, settings.clone())).collect();
         let (seconds, encoded) = tries?.into_iter().min_by(|one, other| one.0.total_cmp(&other.0)).unwrap_or_default();
         println!(
-            "{name}: {:.1} million instructions a second, {:.2} bits each",
+            "{name}: {:.1} million instructions a second, {:.2} bits each (a fixed loop: {turns:.0} million turns)",
             encoded.instructions as f64 / seconds / 1e6,
             encoded.trace_bytes as f64 * 8.0 / encoded.instructions as f64
         );
     }
     Ok(())
+}
+
+fn open(trace: &str) -> Result<OpenedSteps, unspool::Error> {
+    open_steps(Path::new(trace), &OpenSteps::default())
+}
+
+/// How many seconds it took, and what was made.
+fn try_once(trace: &str, settings: Settings) -> Result<(f64, Encoded), Box<dyn Error>> {
+    let directory = std::env::temp_dir().join(format!("unspool-encode-speed-{}", std::process::id()));
+    let start = Instant::now();
+    let has_times = settings.get("TRCCONFIGR").unwrap_or(0) & 0x800 != 0;
+    let source = open(trace)?;
+    let source: OpenedSteps = if has_times { Box::new(Stamped(source)) } else { source };
+    let options = EncodeOptions { settings, formatted: false, buffer: None, time_unit: source.time_unit() };
+    let (encoded, _) = encode(&directory, vec![source], options)?;
+    let seconds = start.elapsed().as_secs_f64();
+    std::fs::remove_dir_all(&directory)?;
+    Ok((seconds, encoded))
 }
 
 /// A name, registers, and what no register says.
@@ -102,49 +120,96 @@ fn reference_loop() -> f64 {
     TURNS as f64 / start.elapsed().as_secs_f64() / 1e6
 }
 
-/// The steps that are kept.
-struct Run {
-    steps: Vec<Step>,
-    time_unit: TimeUnit,
-    directory: PathBuf,
+/// How often each instruction was executed.
+#[derive(Default)]
+struct Counts(BTreeMap<u64, u64>);
+
+impl Counts {
+    /// Addresses with these tenths of what was executed before them.
+    fn places(&self) -> [u64; 4] {
+        let all: u64 = self.0.values().sum();
+        [3, 5, 2, 7].map(|tenths| {
+            let mut before = 0;
+            let mut counts = self.0.iter();
+            let at = counts.find(|(_, count)| {
+                before += **count;
+                before > all * tenths / 10
+            });
+            at.map_or(0, |(address, _)| *address)
+        })
+    }
 }
 
-impl Run {
-    fn of(trace: &Path) -> Result<Self, Box<dyn Error>> {
-        let mut source = open_steps(trace, &OpenSteps::default())?;
-        let mut steps: Vec<Step> = Vec::new();
-        source.each(&mut |step| {
-            let mut kept = step.clone();
-            kept.time = step.time.or(Some(steps.len() as u64));
-            steps.push(kept);
-            if steps.len() < KEPT { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
-        let directory = std::env::temp_dir().join(format!("unspool-encode-speed-{}", std::process::id()));
-        Ok(Self { steps, time_unit: source.time_unit(), directory })
+impl Follow for Counts {
+    fn step(&mut self, step: &Step) -> ControlFlow<()> {
+        if let Some(instruction) = step.event.instruction() {
+            *self.0.entry(instruction.address).or_default() += 1;
+        }
+        ControlFlow::Continue(())
     }
 
-    /// Addresses of the run, in order.
-    fn places(&self) -> [u64; 4] {
-        let mut all: Vec<u64> =
-            self.steps.iter().filter_map(|step| step.event.instruction()).map(|one| one.address).collect();
-        all.sort_unstable();
-        all.dedup();
-        [3, 5, 2, 7].map(|part| all.get(all.len() * part / 10).copied().unwrap_or(0))
+    fn flow(&mut self, flow: &Flow<'_>) -> ControlFlow<()> {
+        let mut counts = vec![0; flow.blocks.len()];
+        flow.passes.iter().for_each(|pass| counts[pass.number()] += 1);
+        for (block, count) in flow.blocks.iter().zip(counts).filter(|(_, count)| *count > 0) {
+            let addresses = (block.start..).step_by(4).take(block.opcodes.len());
+            addresses.for_each(|address| *self.0.entry(address).or_default() += count);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// A source whose instructions get times.
+struct Stamped(OpenedSteps);
+
+impl StepSource for Stamped {
+    fn coverage(&self) -> Coverage {
+        self.0.coverage()
     }
 
-    /// How many seconds it took, and what was made.
-    fn encode(&self, settings: Settings) -> Result<(f64, Encoded), Box<dyn Error>> {
-        let options = EncodeOptions { settings, formatted: false, buffer: None, time_unit: self.time_unit };
-        let mut encoder = Encoder::new(&self.directory, options)?;
-        let start = Instant::now();
-        for _ in 0..ALL / self.steps.len().max(1) {
-            for step in &self.steps {
-                encoder.take(step)?;
+    fn time_unit(&self) -> TimeUnit {
+        self.0.time_unit()
+    }
+
+    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+        self.0.each(take)
+    }
+
+    fn follow(&mut self, follower: &mut dyn Follow) -> Result<(), SourceError> {
+        self.0.follow(&mut Stamper { follower, instructions: 0 })
+    }
+}
+
+/// Gives times on the way.
+struct Stamper<'f> {
+    follower: &'f mut dyn Follow,
+    instructions: u64,
+}
+
+impl Follow for Stamper<'_> {
+    fn step(&mut self, step: &Step) -> ControlFlow<()> {
+        let mut stamped = step.clone();
+        stamped.time = Some(self.instructions / MICROSECOND);
+        self.instructions += u64::from(step.event.instruction().is_some());
+        self.follower.step(&stamped)
+    }
+
+    /// In pieces, each with a time of its own.
+    fn flow(&mut self, flow: &Flow<'_>) -> ControlFlow<()> {
+        let mut piece = Flow { passes: &[], ..*flow };
+        let mut start = 0;
+        for (end, pass) in (1..).zip(flow.passes) {
+            let time = self.instructions / MICROSECOND;
+            self.instructions += flow.blocks[pass.number()].opcodes.len() as u64;
+            if self.instructions / MICROSECOND > time || end == flow.passes.len() {
+                piece =
+                    Flow { passes: &flow.passes[start..end], next: flow.behind(end - 1), time: Some(time), ..piece };
+                self.follower.flow(&piece)?;
+                piece.place +=
+                    piece.passes.iter().map(|pass| flow.blocks[pass.number()].opcodes.len() as u64).sum::<u64>();
+                start = end;
             }
         }
-        let encoded = encoder.finish()?;
-        let seconds = start.elapsed().as_secs_f64();
-        std::fs::remove_dir_all(&self.directory)?;
-        Ok((seconds, encoded))
+        ControlFlow::Continue(())
     }
 }

@@ -10,17 +10,17 @@ mod core;
 mod image;
 mod known;
 mod output;
-mod side_by_side;
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use unspool_coresight::etm4::unit::{Overflowed, Settings};
 use unspool_coresight::trace_buffer::BufferSettings;
-use unspool_model::{SinkError, Step, TimeUnit};
+use unspool_model::{Ahead, Flow, Follow, Losses, SinkError, SourceError, Step, StepSource, TimeUnit};
 
 use self::core::Core;
 use self::output::Output;
-pub use self::side_by_side::SideBySide;
+use crate::OpenedSteps;
 
 /// How a capture is made.
 #[derive(Debug, Clone)]
@@ -60,6 +60,90 @@ pub struct Encoded {
     pub image_bytes: u64,
 }
 
+/// Makes a capture of all that some sources tell. The cores of one keep their numbers; of several, each has cores of its
+/// own, which are counted in the order in which they are met. Nobody knows which of two cores was first, so sources take turns. Says what was made, and what of the sources
+/// no step told.
+pub fn encode(
+    directory: &Path,
+    sources: Vec<OpenedSteps>,
+    options: EncodeOptions,
+) -> Result<(Encoded, Losses), EncodeError> {
+    let refuse = |text: String| SourceError { text, is_damage: false };
+    if sources.iter().any(|source| source.time_unit() != options.time_unit) {
+        return Err(refuse("the traces count their times in different units".into()).into());
+    }
+    let mut encoder = Encoder::new(directory, options)?;
+    let sources: Result<Vec<Ahead>, _> = sources.into_iter().map(Ahead::new).collect();
+    let mut sources = sources.map_err(|error| refuse(error.to_string()))?;
+    let mut cores = (sources.len() > 1).then(Vec::new);
+    let mut left: Vec<usize> = (0..sources.len()).collect();
+    while !left.is_empty() {
+        for source in std::mem::take(&mut left) {
+            let mut turn = Turn { encoder: &mut encoder, source, cores: cores.as_mut(), told: Ok(()) };
+            let goes_on = sources[source].next_piece(&mut turn)?;
+            turn.told?;
+            if goes_on {
+                left.push(source);
+            }
+        }
+    }
+    let mut losses = Losses::default();
+    sources.iter().for_each(|source| losses.add_all(source.losses()));
+    Ok((encoder.finish()?, losses))
+}
+
+/// Why no capture could be made of a source.
+#[derive(Debug, thiserror::Error)]
+pub enum EncodeError {
+    /// It could not be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// It could not be encoded.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+}
+
+/// A source tells an encoder some of what it has, until that refuses something.
+struct Turn<'e> {
+    encoder: &'e mut Encoder,
+    source: usize,
+    /// Which source and which core of it, for each core; `None`: there is one source.
+    cores: Option<&'e mut Vec<(usize, u32)>>,
+    told: Result<(), SinkError>,
+}
+
+impl Turn<'_> {
+    #[inline]
+    fn tell(&mut self, core: u32, tell: impl FnOnce(&mut Core) -> Result<(), SinkError>) -> ControlFlow<()> {
+        let index = match &mut self.cores {
+            Some(cores) => number(cores, (self.source, core)),
+            None => core as usize,
+        };
+        self.told = self.encoder.tell(index, tell);
+        if self.told.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+}
+
+/// The number of a core of a source.
+fn number(cores: &mut Vec<(usize, u32)>, of: (usize, u32)) -> usize {
+    let known = cores.iter().position(|core| *core == of);
+    known.unwrap_or_else(|| {
+        cores.push(of);
+        cores.len() - 1
+    })
+}
+
+impl Follow for Turn<'_> {
+    #[inline]
+    fn step(&mut self, step: &Step) -> ControlFlow<()> {
+        self.tell(step.core, |core| core.step(step))
+    }
+
+    fn flow(&mut self, flow: &Flow<'_>) -> ControlFlow<()> {
+        self.tell(flow.core, |core| core.flow(flow))
+    }
+}
+
 /// Makes a capture from steps. Feed it with [`take`](Self::take), end with [`finish`](Self::finish).
 #[derive(Debug)]
 pub struct Encoder {
@@ -81,12 +165,16 @@ impl Encoder {
     /// Takes the next step.
     #[inline]
     pub fn take(&mut self, step: &Step) -> Result<(), SinkError> {
-        let index = step.core as usize;
+        self.tell(step.core as usize, |core| core.step(step))
+    }
+
+    #[inline]
+    fn tell(&mut self, index: usize, tell: impl FnOnce(&mut Core) -> Result<(), SinkError>) -> Result<(), SinkError> {
         if index >= self.cores.len() {
             self.add_cores(index)?;
         }
         let core = &mut self.cores[index];
-        core.step(step)?;
+        tell(core)?;
         if core.unit.bytes().len() >= output::PIECE {
             self.output.write(index, core)?;
         }

@@ -3,7 +3,6 @@
 //! in ─▶ steps ─▶ trace units ─▶ CAPTURE/
 
 use std::fs;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -11,8 +10,8 @@ use unspool::coresight::Protocol;
 use unspool::coresight::etm4::explain;
 use unspool::coresight::etm4::unit::{Overflowed, Settings};
 use unspool::coresight::trace_buffer::{BufferSettings, FillMode, TriggerMode};
-use unspool::encode::{EncodeOptions, Encoder, SideBySide};
-use unspool::model::{SinkError, StepSource};
+use unspool::encode::{EncodeError, EncodeOptions, encode};
+use unspool::model::{SinkError, StepSource, TimeUnit};
 use unspool::{OpenSteps, OpenedSteps, open_steps};
 
 use super::{many, unreadable};
@@ -169,22 +168,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     for (register, what) in settings.unmodelled() {
         tell(format_args!("{register} asks for what the trace unit model does not do: {what}"));
     }
-    let mut steps = open(args)?;
-    let (formatted, time_unit) = (args.formatted, steps.time_unit());
-    let options = EncodeOptions { settings, formatted, buffer: buffer(args)?, time_unit };
-    let mut encoder = Encoder::new(&args.output, options).map_err(refused)?;
-    let mut failed = None;
-    steps.each(&mut |step| match encoder.take(step) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(error) => {
-            failed = Some(error);
-            ControlFlow::Break(())
-        }
+    let opened = open(args)?;
+    let time_unit = opened.first().map_or(TimeUnit::Unknown, StepSource::time_unit);
+    let options = EncodeOptions { settings, formatted: args.formatted, buffer: buffer(args)?, time_unit };
+    let (encoded, untold) = encode(&args.output, opened, options).map_err(|error| match error {
+        EncodeError::Source(error) => error.into(),
+        EncodeError::Sink(error) => refused(error),
     })?;
-    if let Some(error) = failed {
-        return Err(refused(error));
-    }
-    let encoded = encoder.finish().map_err(refused)?;
     // Those that were lost have no bits.
     let traced = encoded.instructions.saturating_sub(encoded.overflowed.instructions);
     let bits = encoded.trace_bytes as f64 * 8.0 / traced.max(1) as f64;
@@ -212,17 +202,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         tell(format_args!("the buffer lost {lost} of trace; it asked for {asked}"));
     }
     let names: Vec<String> = args.inputs.iter().map(|input| input.display().to_string()).collect();
-    Ok(unreadable(&names.join(", "), &steps.losses()))
+    Ok(unreadable(&names.join(", "), &untold))
 }
 
-fn open(args: &Args) -> anyhow::Result<OpenedSteps> {
+fn open(args: &Args) -> anyhow::Result<Vec<OpenedSteps>> {
     let options = OpenSteps { source: args.source.clone(), codes: args.images.load()?, ..OpenSteps::default() };
-    let opened: Result<Vec<_>, _> = args.inputs.iter().map(|input| open_steps(input, &options)).collect();
-    let mut opened = opened?;
-    match opened.pop() {
-        Some(only) if opened.is_empty() => Ok(only),
-        last => Ok(Box::new(SideBySide::new(opened.into_iter().chain(last).collect())?)),
-    }
+    args.inputs.iter().map(|input| Ok(open_steps(input, &options)?)).collect()
 }
 
 /// A watermark is a write pointer that starts so far from the end, or a trigger that counts from the start.

@@ -8,6 +8,8 @@
 
 #[path = "setups.rs"]
 mod setups;
+#[path = "side_by_side.rs"]
+mod side_by_side;
 #[path = "times.rs"]
 mod times;
 
@@ -19,12 +21,13 @@ use std::thread;
 use std::time::Instant;
 
 use unspool::capture::Capture;
-use unspool::encode::{EncodeOptions, Encoded, Encoder, SideBySide};
+use unspool::encode::{EncodeOptions, Encoded, Encoder};
 use unspool::isa::{Kind, facts};
-use unspool::model::{Event, ExceptionKind, Gap, Instruction, Isa, Step, StepSource};
+use unspool::model::{Event, ExceptionKind, Gap, Instruction, Isa, Step, StepSource, TimeUnit};
 use unspool::{CaptureSteps, OpenSteps, OpenedSteps, open_steps};
 
 pub(crate) use self::setups::{Setup, Shows, setups};
+use self::side_by_side::SideBySide;
 use self::times::{Times, index_of, time_of};
 
 /// An instruction, as far as trace tells it.
@@ -114,9 +117,12 @@ pub(crate) fn turn(traces: &[PathBuf], setup: &Setup, places: &Places, capture: 
     let started = Instant::now();
     let mut outcome = Outcome { bytes: encoded.trace_bytes, breaks: encoded.breaks, ..Outcome::default() };
     for core in 0..places.cores {
+        // Where each trace has one core, the others need not be read.
+        let has_own = traces.len() == places.cores as usize;
+        let run = if has_own { (&traces[core as usize..][..1], 0) } else { (traces, core) };
         let compared = match setup.shows {
-            Shows::End | Shows::Start => compare_part(traces, setup, core, capture, &mut outcome),
-            _ => compare(traces, setup, core, capture, &mut outcome),
+            Shows::End | Shows::Start => compare_part(run, setup, core, capture, &mut outcome),
+            _ => compare(run, setup, core, capture, &mut outcome),
         };
         compared.map_err(|what| format!("{}, core {core}: {what}", setup.name))?;
     }
@@ -131,25 +137,31 @@ pub(crate) fn turn(traces: &[PathBuf], setup: &Setup, places: &Places, capture: 
     Ok(outcome)
 }
 
+/// As users encode, but where instructions get times of their own.
 fn encode(traces: &[PathBuf], setup: &Setup, capture: &Path) -> Result<Encoded, String> {
-    let mut steps = open(traces)?;
+    let opened = open_each(traces)?;
     let options = EncodeOptions {
         settings: setup.settings.clone(),
         formatted: setup.formatted,
         buffer: setup.buffer,
-        time_unit: steps.time_unit(),
+        time_unit: opened.first().map_or(TimeUnit::Unknown, StepSource::time_unit),
     };
+    if setup.has_times() {
+        return encode_stamped(side_by_side(opened)?, options, capture);
+    }
+    let made = unspool::encode::encode(capture, opened, options);
+    made.map(|(encoded, _)| encoded).map_err(|error| error.to_string())
+}
+
+fn encode_stamped(mut steps: OpenedSteps, options: EncodeOptions, capture: &Path) -> Result<Encoded, String> {
     let mut encoder = Encoder::new(capture, options).map_err(|error| error.to_string())?;
-    let (mut stamps, has_times) = (Stamps::default(), setup.has_times());
+    let mut stamps = Stamps::default();
     let mut failed = None;
-    let fed = steps.each(&mut |step| {
-        let step = if has_times { stamps.stamp(step) } else { step };
-        match encoder.take(step) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                failed = Some(error.to_string());
-                ControlFlow::Break(())
-            }
+    let fed = steps.each(&mut |step| match encoder.take(stamps.stamp(step)) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            failed = Some(error.to_string());
+            ControlFlow::Break(())
         }
     });
     fed.map_err(|error| error.to_string())?;
@@ -180,14 +192,17 @@ impl Stamps {
     }
 }
 
-/// Instructions travel in runs of so many.
-const RUN: usize = 1 << 14;
+/// So many instructions travel together.
+const SOME: usize = 1 << 14;
+
+/// Traces, and which of their cores.
+type Run<'t> = (&'t [PathBuf], u32);
 
 /// Side by side: what the capture tells, and what the filter lets through.
-fn compare(traces: &[PathBuf], setup: &Setup, core: u32, capture: &Path, outcome: &mut Outcome) -> Result<(), String> {
+fn compare(run: Run<'_>, setup: &Setup, core: u32, capture: &Path, outcome: &mut Outcome) -> Result<(), String> {
     let (send, receive) = sync_channel::<Vec<Wanted>>(8);
     thread::scope(|scope| {
-        let expected = scope.spawn(move || expect(traces, setup.shows, core, &send));
+        let expected = scope.spawn(move || expect(run, setup.shows, &send));
         let compared = compare_with(capture, setup, core, receive, outcome);
         let expected = expected.join().map_err(|_| "what reads the trace stopped".to_string())?;
         expected.and(compared)
@@ -288,13 +303,7 @@ fn is_little(found: u64, all: u64) -> bool {
 }
 
 /// A small buffer has the start or the end of the trace.
-fn compare_part(
-    traces: &[PathBuf],
-    setup: &Setup,
-    core: u32,
-    capture: &Path,
-    outcome: &mut Outcome,
-) -> Result<(), String> {
+fn compare_part(run: Run<'_>, setup: &Setup, core: u32, capture: &Path, outcome: &mut Outcome) -> Result<(), String> {
     let mut found = Vec::new();
     decode(capture, core, &mut |one| {
         found.push(one.told);
@@ -302,10 +311,10 @@ fn compare_part(
     })?;
     let mut all = 0;
     let count = &mut |_: Wanted| all += 1;
-    each_shown(traces, Shows::All, core, count)?;
+    each_shown(run, Shows::All, count)?;
     let skipped = if setup.shows == Shows::End { all - found.len() } else { 0 };
     let (mut at, mut differs) = (0_usize, None);
-    each_shown(traces, Shows::All, core, &mut |one| {
+    each_shown(run, Shows::All, &mut |one| {
         let place = at.checked_sub(skipped);
         let is_other = place.and_then(|place| found.get(place)).is_some_and(|found| *found != one.told);
         if is_other && differs.is_none() {
@@ -327,21 +336,21 @@ fn compare_part(
 }
 
 /// Sends what is shown of a trace; who has seen enough hangs up.
-fn expect(traces: &[PathBuf], shows: Shows, core: u32, send: &SyncSender<Vec<Wanted>>) -> Result<(), String> {
-    let mut run = Vec::with_capacity(RUN);
-    each_shown(traces, shows, core, &mut |one| {
-        run.push(one);
-        if run.len() == RUN {
+fn expect(run: Run<'_>, shows: Shows, send: &SyncSender<Vec<Wanted>>) -> Result<(), String> {
+    let mut some = Vec::with_capacity(SOME);
+    each_shown(run, shows, &mut |one| {
+        some.push(one);
+        if some.len() == SOME {
             // Nobody listens once a difference was found.
-            let _ = send.send(std::mem::replace(&mut run, Vec::with_capacity(RUN)));
+            let _ = send.send(std::mem::replace(&mut some, Vec::with_capacity(SOME)));
         }
     })?;
-    let _ = send.send(run);
+    let _ = send.send(some);
     Ok(())
 }
 
 /// What a filter lets through: from an instruction that it shows until the end of its block.
-fn each_shown(traces: &[PathBuf], shows: Shows, core: u32, take: &mut dyn FnMut(Wanted)) -> Result<(), String> {
+fn each_shown((traces, core): Run<'_>, shows: Shows, take: &mut dyn FnMut(Wanted)) -> Result<(), String> {
     let (mut in_block, mut is_started, mut behind) = (false, false, None);
     let mut count = 0;
     each(traces, &mut |step| {
@@ -425,10 +434,17 @@ fn each(traces: &[PathBuf], take: &mut dyn FnMut(&Step) -> bool) -> Result<(), S
 }
 
 fn open(traces: &[PathBuf]) -> Result<OpenedSteps, String> {
+    side_by_side(open_each(traces)?)
+}
+
+fn open_each(traces: &[PathBuf]) -> Result<Vec<OpenedSteps>, String> {
     let open = |trace: &PathBuf| open_steps(trace, &OpenSteps::default()).map_err(|error| error.to_string());
-    if let [only] = traces {
-        return open(only);
+    traces.iter().map(open).collect()
+}
+
+fn side_by_side(mut opened: Vec<OpenedSteps>) -> Result<OpenedSteps, String> {
+    match opened.pop() {
+        Some(only) if opened.is_empty() => Ok(only),
+        last => Ok(Box::new(SideBySide::new(opened.into_iter().chain(last).collect()).map_err(|e| e.to_string())?)),
     }
-    let opened: Result<Vec<_>, _> = traces.iter().map(open).collect();
-    Ok(Box::new(SideBySide::new(opened?).map_err(|error| error.to_string())?))
 }

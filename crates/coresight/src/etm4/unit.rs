@@ -8,6 +8,8 @@
 //! Specification: Arm IHI 0064 (ETMv4) and DDI 0487 (ETE).
 
 mod addresses;
+mod answers;
+mod block;
 mod comparators;
 mod elements;
 mod guess;
@@ -25,6 +27,7 @@ mod view;
 use alloc::vec::Vec;
 
 use self::addresses::Addresses;
+pub use self::block::Block;
 use self::guess::Guesses;
 pub use self::overflow::Overflowed;
 use self::overflow::Overflows;
@@ -197,12 +200,12 @@ impl Unit {
     #[inline]
     pub fn instruction(&mut self, executed: &Executed) {
         let is_calm = !self.attention && self.view.is_calm_at(executed.address);
-        if !is_calm && !self.attend(Target { address: executed.address, isa: executed.isa }) {
+        if !is_calm && !self.attend(Target { address: executed.address, isa: executed.isa }, None) {
             return;
         }
         self.in_block = true;
         if executed.class != Class::Other {
-            self.p0(executed);
+            self.p0(executed, executed.taken);
         }
     }
 
@@ -306,9 +309,9 @@ impl Unit {
 
     /// Before the next instruction something may have to be said. False: it is not traced.
     #[inline(never)]
-    fn attend(&mut self, at: Target) -> bool {
+    fn attend(&mut self, at: Target, window: Option<u16>) -> bool {
         let goes_on = self.is_on && self.in_block;
-        let seen = self.view.look(at, &self.whole_context);
+        let seen = self.view.look(at, window, &self.whole_context);
         if self.overflows.lose(seen.is_shown) {
             return false;
         }
@@ -329,8 +332,13 @@ impl Unit {
         if self.stretches.is_open() {
             self.go_on_untold(at);
         }
-        self.attention = self.time_due || self.stretches.is_open();
+        self.attention = self.time_due || self.stretches.is_open() || self.has_moved();
         true
+    }
+
+    /// Is the context one that was not told yet?
+    fn has_moved(&self) -> bool {
+        self.told_context != Some(self.context)
     }
 
     /// Says where a block is, and what else there is to say there.
@@ -362,7 +370,7 @@ impl Unit {
     /// An instruction that a Q element may stand for.
     fn go_on_untold(&mut self, at: Target) {
         if self.view.may_be_in_q(at, &self.whole_context) {
-            self.stretches.instruction();
+            self.stretches.instructions(1);
         } else {
             self.flush_q();
         }
@@ -400,10 +408,10 @@ impl Unit {
     /// Tells where execution is and in which context, as far as that does not follow from what was told. True: the return
     /// stack spares the address.
     fn find(&mut self, at: Target) -> bool {
-        let mut moved = self.told_context != Some(self.context);
+        let mut moved = self.has_moved();
         if moved && self.stretches.is_open() {
             self.flush_q();
-            moved = self.told_context != Some(self.context);
+            moved = self.has_moved();
         }
         if !self.needs_address {
             if moved {
@@ -426,7 +434,7 @@ impl Unit {
 
     /// An address, with the context if that is new and may be told here.
     fn address(&mut self, at: Target, with_context: bool) {
-        if with_context && self.told_context != Some(self.context) {
+        if with_context && self.has_moved() {
             let address = self.addresses.long(at);
             self.emit(&Packet::AddressContext { address, context: self.context });
             self.told_context = Some(self.context);
@@ -436,8 +444,8 @@ impl Unit {
         }
     }
 
-    /// A P0 instruction.
-    fn p0(&mut self, executed: &Executed) {
+    /// A P0 instruction, which branched or not, whatever it says itself.
+    fn p0(&mut self, executed: &Executed, taken: bool) {
         self.in_block = false;
         if self.stretches.are_made() {
             self.attention = true;
@@ -446,7 +454,7 @@ impl Unit {
             }
         }
         let is_branch = executed.class != Class::Barrier;
-        let taken = executed.taken || !is_branch;
+        let taken = taken || !is_branch;
         if self.source_addresses && taken && is_branch && self.is_ete {
             self.source_address(executed);
         } else if self.guesses.are_made() {

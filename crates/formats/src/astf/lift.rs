@@ -123,6 +123,17 @@ impl Lifter {
         }
     }
 
+    /// Passes over so many instructions, to which no other records belong and of which the caller knows.
+    pub(super) fn skip(&mut self, instructions: u64, tell: &mut impl FnMut(u64, Item<'_>)) {
+        self.finish(tell);
+        self.record += instructions;
+    }
+
+    /// The number of the next record, and the last timestamp before it.
+    pub(super) fn place(&self) -> (u64, Option<u64>) {
+        (self.record + 1, self.time)
+    }
+
     /// Ends the trace.
     pub fn finish(&mut self, tell: &mut impl FnMut(u64, Item<'_>)) {
         self.close(None, tell);

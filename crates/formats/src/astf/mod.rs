@@ -6,6 +6,7 @@
 //! A file is a header and records of 32 bytes, which may be compressed.
 
 mod access;
+mod blocks;
 pub mod build;
 pub mod check;
 pub mod example;

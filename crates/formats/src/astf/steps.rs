@@ -10,11 +10,13 @@ use std::io::Read;
 use std::ops::ControlFlow;
 
 use unspool_model::{
-    Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Loss, Losses,
-    Modes, Security, SourceError, Step, StepSource, TimeUnit,
+    Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Flow, Follow, Gap, Instruction, Isa,
+    Loss, Losses, Modes, Security, SourceError, Step, StepSource, TimeUnit,
 };
 
 use super::access::Access;
+use super::blocks::Blocks;
+use super::layout::Bytes;
 use super::lift::{Executed, Item, Lifter};
 use super::read::{ReadError, ReadErrorKind, Reader};
 use super::record::{self, Attribute, Trap, trap_type};
@@ -31,6 +33,41 @@ impl<R: Read> Steps<R> {
     /// Of a file of which nothing but the header was read.
     pub fn new(reader: Reader<R>) -> Self {
         Self { reader, untold: Losses::default() }
+    }
+
+    /// Tells all records, batch by batch.
+    fn tell<F: Follow + ?Sized>(
+        &mut self,
+        follower: &mut F,
+        mut batch: impl FnMut(&mut Blocks, &[Bytes], &mut Lifter, &mut Teller<'_, F>),
+    ) -> Result<(), SourceError> {
+        let mut teller = Teller::new(follower, &mut self.untold);
+        let (mut lifter, mut blocks) = (Lifter::new(), Blocks::default());
+        lifter.push(&self.reader.header().to_bytes(), &mut |_, _| {});
+        let ended = loop {
+            match self.reader.next_records() {
+                Ok([]) => break Ok(()),
+                Ok(records) => batch(&mut blocks, records, &mut lifter, &mut teller),
+                Err(error) => break Err(ended(&error)),
+            }
+            if teller.is_over {
+                return Ok(());
+            }
+        };
+        // The last instruction is as complete as it will ever be.
+        lifter.finish(&mut |number, item| teller.item(number, &item));
+        teller.finish();
+        ended
+    }
+}
+
+/// Who takes nothing but steps.
+struct Each<'t>(&'t mut dyn FnMut(&Step) -> ControlFlow<()>);
+
+impl Follow for Each<'_> {
+    #[inline]
+    fn step(&mut self, step: &Step) -> ControlFlow<()> {
+        (self.0)(step)
     }
 }
 
@@ -56,34 +93,18 @@ impl<R: Read> StepSource for Steps<R> {
     }
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
-        let untold = &mut self.untold;
-        let step = Step::default();
-        let mut teller = Teller { take, step, time: None, is_time_told: true, time_record: 0, is_over: false, untold };
-        let mut lifter = Lifter::new();
-        lifter.push(&self.reader.header().to_bytes(), &mut |_, _| {});
-        loop {
-            let records = match self.reader.next_records() {
-                Ok(records) => records,
-                Err(error) => {
-                    // The last instruction is as complete as it will ever be.
-                    lifter.finish(&mut |number, item| teller.item(number, &item));
-                    teller.finish();
-                    return Err(ended(&error));
-                }
-            };
-            if records.is_empty() {
-                break;
-            }
+        self.tell(&mut Each(take), |_, records, lifter, teller| {
             for record in records {
                 lifter.push(record, &mut |number, item| teller.item(number, &item));
                 if teller.is_over {
-                    return Ok(());
+                    return;
                 }
             }
-        }
-        lifter.finish(&mut |number, item| teller.item(number, &item));
-        teller.finish();
-        Ok(())
+        })
+    }
+
+    fn follow(&mut self, follower: &mut dyn Follow) -> Result<(), SourceError> {
+        self.tell(follower, tell_blocks)
     }
 
     fn losses(&self) -> Losses {
@@ -99,9 +120,32 @@ fn ended(error: &ReadError) -> SourceError {
     SourceError { text: error.to_string(), is_damage: !matches!(error.kind, ReadErrorKind::Io(_)) }
 }
 
+/// Tells a batch, known blocks at once.
+fn tell_blocks<F: Follow + ?Sized>(
+    blocks: &mut Blocks,
+    records: &[Bytes],
+    lifter: &mut Lifter,
+    teller: &mut Teller<'_, F>,
+) {
+    let mut rest = records;
+    while !teller.is_over {
+        if let Some(found) = blocks.follow(rest) {
+            let (place, time) = lifter.place();
+            lifter.skip(found.records as u64, &mut |number, item| teller.item(number, &item));
+            let (blocks, passes) = blocks.found();
+            teller.flow(&Flow { core: 0, blocks, passes, next: found.next, place, time });
+            rest = &rest[found.records..];
+        }
+        let Some((record, behind)) = rest.split_first() else { return };
+        blocks.learn(record);
+        lifter.push(record, &mut |number, item| teller.item(number, &item));
+        rest = behind;
+    }
+}
+
 /// Tells items as steps.
-struct Teller<'t> {
-    take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
+struct Teller<'t, F: ?Sized> {
+    follower: &'t mut F,
     step: Step,
     time: Option<u64>,
     /// A step has this time.
@@ -113,7 +157,11 @@ struct Teller<'t> {
     untold: &'t mut Losses,
 }
 
-impl Teller<'_> {
+impl<'t, F: Follow + ?Sized> Teller<'t, F> {
+    fn new(follower: &'t mut F, untold: &'t mut Losses) -> Self {
+        Self { follower, step: Step::default(), time: None, is_time_told: true, time_record: 0, is_over: false, untold }
+    }
+
     fn item(&mut self, number: u64, item: &Item<'_>) {
         match item {
             Item::Instruction(executed) => self.executed(executed),
@@ -224,7 +272,14 @@ impl Teller<'_> {
     #[inline]
     fn hand_out(&mut self) {
         if !self.is_over {
-            self.is_over = (self.take)(&self.step).is_break();
+            self.is_over = self.follower.step(&self.step).is_break();
+        }
+    }
+
+    fn flow(&mut self, flow: &Flow<'_>) {
+        self.is_time_told = true;
+        if !self.is_over {
+            self.is_over = self.follower.flow(flow).is_break();
         }
     }
 }

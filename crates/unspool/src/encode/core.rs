@@ -2,6 +2,8 @@
 //!
 //! steps of a core ─▶ an instruction that waits until the next step tells its outcome ─▶ **the trace unit**
 
+mod blocks;
+
 use unspool_coresight::etm4::element::Target;
 use unspool_coresight::etm4::packet::{Context as PacketContext, Security as PacketSecurity, SubIsa};
 use unspool_coresight::etm4::unit::{Class, Executed, Settings, Unit};
@@ -10,6 +12,7 @@ use unspool_model::{
     Context, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Security, SinkError, Step, TimeUnit,
 };
 
+use self::blocks::Blocks;
 use super::image::Image;
 use super::known::{KNOWN, Known, Pending, outcome, place};
 
@@ -21,6 +24,7 @@ pub(super) struct Core {
     pub(super) unit: Unit,
     pub(super) image: Image,
     known: Vec<Known>,
+    blocks: Blocks,
     pending: Option<Pending>,
     context: Context,
     context_is_new: bool,
@@ -53,6 +57,7 @@ impl Core {
             id,
             image: Image::default(),
             known: vec![empty; KNOWN],
+            blocks: Blocks::default(),
             pending: None,
             context: Context::default(),
             context_is_new: true,
@@ -113,7 +118,7 @@ impl Core {
         match pending.known.executed.class {
             Class::Other | Class::Barrier if at == pending.known.behind() => {}
             Class::Other | Class::Barrier => return false,
-            _ => match outcome(pending, at) {
+            _ => match outcome(&pending.known, pending.taken, at) {
                 Some(taken) => pending.known.executed.taken = taken,
                 None => return false,
             },
@@ -217,7 +222,7 @@ impl Core {
             }
             return;
         }
-        match outcome(pending, next) {
+        match outcome(&pending.known, pending.taken, next) {
             Some(taken) => {
                 executed.taken = taken;
                 self.tell(&executed);

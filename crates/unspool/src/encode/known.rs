@@ -84,13 +84,13 @@ fn said(instruction: &Instruction) -> (Option<bool>, Option<u64>) {
     (taken.or(instruction.is_executed.filter(|is_executed| !is_executed)), led_to)
 }
 
-/// Did the branch lead there by being taken? `None`: it cannot lead there.
+/// Did the branch, of which the source may say that it was taken, lead there by being so? `None`: it cannot lead there.
 #[inline]
-pub(super) fn outcome(pending: &Pending, next: Target) -> Option<bool> {
-    let falls_through = next == pending.known.behind() && pending.known.executed.conditional;
-    let branches = pending.known.target().is_none_or(|target| target == next);
+pub(super) fn outcome(branch: &Known, taken: Option<bool>, next: Target) -> Option<bool> {
+    let falls_through = next == branch.behind() && branch.executed.conditional;
+    let branches = branch.target().is_none_or(|target| target == next);
     match (branches, falls_through) {
-        (true, true) => Some(pending.taken.unwrap_or(pending.known.target().is_some())),
+        (true, true) => Some(taken.unwrap_or(branch.target().is_some())),
         (false, false) => None,
         (branches, _) => Some(branches),
     }

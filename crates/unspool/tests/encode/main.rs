@@ -7,6 +7,7 @@
     reason = "a test stops at what it does not expect, and says so"
 )]
 
+mod flow;
 mod heard;
 mod program;
 mod q;

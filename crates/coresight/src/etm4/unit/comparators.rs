@@ -68,9 +68,19 @@ impl Comparators {
         }
     }
 
-    /// Addresses around this one where all address comparators have the same answers: the first, and how many.
-    pub(super) fn window(&self, address: u64) -> (u64, u64) {
-        let above = self.bounds.partition_point(|bound| *bound <= address);
+    /// How many windows there are: addresses where all address comparators have the same answers.
+    pub(super) fn windows(&self) -> usize {
+        self.bounds.len() + 1
+    }
+
+    /// The number of the window that an address is in.
+    pub(super) fn window(&self, address: u64) -> u16 {
+        self.bounds.partition_point(|bound| *bound <= address) as u16
+    }
+
+    /// The first address of a window, and how many it has.
+    pub(super) fn extent(&self, window: u16) -> (u64, u64) {
+        let above = usize::from(window);
         let start = if above > 0 { self.bounds[above - 1] } else { 0 };
         (start, self.bounds.get(above).unwrap_or(&u64::MAX) - start)
     }

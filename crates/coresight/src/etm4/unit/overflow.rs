@@ -38,6 +38,11 @@ impl Overflows {
         self.losses
     }
 
+    /// Are the next instructions lost?
+    pub(super) fn is_losing(&self) -> bool {
+        self.missing > 0
+    }
+
     /// Is there no room behind this P0 instruction?
     #[inline]
     pub(super) fn start(&mut self) -> bool {

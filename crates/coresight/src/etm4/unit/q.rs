@@ -65,9 +65,10 @@ impl Stretches {
         self.open = Some(Stretch { blocks: 1 + (random % LONGEST) as u32, ..Stretch::default() });
     }
 
-    pub(super) fn instruction(&mut self) {
+    /// So many instructions are in it.
+    pub(super) fn instructions(&mut self, count: u32) {
         if let Some(stretch) = &mut self.open {
-            stretch.instructions = stretch.instructions.saturating_add(1);
+            stretch.instructions = stretch.instructions.saturating_add(count);
         }
     }
 

@@ -63,6 +63,10 @@ impl Resources {
         self.fired
     }
 
+    pub(super) fn set_fired(&mut self, fired: u32) {
+        self.fired = fired;
+    }
+
     /// Both of a pair, turned round if the first says so.
     fn pair(&self, pair: u32, at: Target, context: &Context) -> bool {
         let both = self.selector(2 * pair, at, context) && self.selector(2 * pair + 1, at, context);

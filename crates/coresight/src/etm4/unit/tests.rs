@@ -48,6 +48,26 @@ fn the_rest_of_a_block_is_told_by_a_halt() {
     assert!(unit.bytes().ends_with(&[0x06, 0x03, 0x95, 0x01]), "{:?}", texts(&unit));
 }
 
+#[test]
+fn a_context_that_changes_within_a_block_is_told_behind_it() {
+    let mut settings = Settings::new(Protocol::Ete);
+    assert!(settings.set("TRCCONFIGR", 0x41));
+    let mut unit = Unit::new(&settings);
+    let context =
+        |id| Context { el: 0, aarch64: true, security: Security::NonSecure, vmid: None, context_id: Some(id) };
+    unit.context(context(5));
+    unit.instruction(&at(0x1000, Class::Other));
+    unit.context(context(6));
+    unit.instruction(&at(0x1004, Class::Other));
+    unit.instruction(&at(0x1008, Class::Direct));
+    let before = texts(&unit).len();
+    unit.instruction(&at(0x1020, Class::Direct));
+    unit.finish();
+    // An atom, then the context.
+    let texts = texts(&unit);
+    assert!(texts[before + 1].starts_with("context") && texts[before + 1].ends_with("0x6"), "{before}: {texts:?}");
+}
+
 /// Two laps around 0x1000 to 0x100c. The context identifier is 5 in the first and 6 in the second, the virtual one is 9.
 /// Tells each packet of this kind with the number of instructions that were executed before.
 fn laps(protocol: Protocol, registers: &[(&str, u64)], kind: &str) -> Vec<(usize, String)> {

@@ -2,6 +2,7 @@
 //!
 //! Between two addresses that comparators look for, all instructions have the same answers: they are kept.
 
+use super::answers::{Answer, Answers, State};
 use super::resources::Resources;
 use super::settings::Settings;
 use crate::etm4::config::field;
@@ -29,6 +30,7 @@ pub(super) struct View {
     filters: bool,
     watches: bool,
     calm: Calm,
+    answers: Answers,
 }
 
 /// Addresses where every instruction sees the same, until something changes.
@@ -45,8 +47,7 @@ struct Calm {
 
 impl Calm {
     fn new((start, length): (u64, u64), seen: Seen) -> Self {
-        let is_all = seen == Seen { is_shown: true, ..Seen::default() };
-        Self { start, length, seen, shown: if is_all { length } else { 0 } }
+        Self { start, length, seen, shown: if seen == Seen::SHOWN { length } else { 0 } }
     }
 }
 
@@ -59,6 +60,13 @@ pub(super) struct Seen {
     pub(super) events: u8,
     /// A timestamp is asked for.
     pub(super) asks_for_time: bool,
+}
+
+impl Seen {
+    /// It is traced, and that is all.
+    pub(super) const SHOWN: Self = Self { is_shown: true, events: 0, asks_for_time: false };
+    /// It is not traced, and that is all.
+    pub(super) const HIDDEN: Self = Self { is_shown: false, ..Self::SHOWN };
 }
 
 impl View {
@@ -75,9 +83,13 @@ impl View {
         // Who always wants to know the time needs no look at each instruction.
         let time = if settings.times_all() { 0 } else { settings.low("TRCTSCTLR") & 0xff };
         let watches = filters || events != [0; 4] || time != 0;
-        let all = Calm::new((0, u64::MAX), Seen { is_shown: true, ..Seen::default() });
+        let all = Calm::new((0, u64::MAX), Seen::SHOWN);
+        let resources = Resources::new(settings);
+        let is_started = control & 1 << 9 != 0;
+        let state = State { is_started, holding: 0, fired: resources.fired() };
         Self {
-            resources: Resources::new(settings),
+            answers: Answers::new(resources.comparators.windows(), state),
+            resources,
             control,
             include_exclude,
             start_stop,
@@ -86,7 +98,7 @@ impl View {
             events,
             time,
             holding: 0,
-            is_started: control & 1 << 9 != 0,
+            is_started,
             filters,
             watches,
             calm: if watches { Calm::default() } else { all },
@@ -103,30 +115,74 @@ impl View {
     pub(super) fn forget(&mut self) {
         if self.watches {
             self.calm = Calm::default();
+            self.answers.clear(self.state());
         }
     }
 
-    /// The PE gets to an instruction: what is there to it? To be asked of each in order, but for those that are calm.
+    /// The window that an address is in, and where that ends: all instructions of a window have the same answers.
+    pub(super) fn window(&self, address: u64) -> (u16, u64) {
+        let window = self.resources.comparators.window(address);
+        let (start, length) = self.resources.comparators.extent(window);
+        (window, start + length)
+    }
+
+    /// What there is to every instruction of a window, if that is known and changes nothing.
     #[inline(always)]
-    pub(super) fn look(&mut self, at: Target, context: &Context) -> Seen {
+    pub(super) fn settled(&self, window: u16) -> Option<Seen> {
+        if !self.watches {
+            return Some(Seen::SHOWN);
+        }
+        self.answers.find(window).filter(|answer| answer.next == self.answers.state).map(|answer| answer.seen)
+    }
+
+    /// The PE gets to an instruction: what is there to it? To be asked of each in order, but for those that are calm. The
+    /// window may be known.
+    #[inline(always)]
+    pub(super) fn look(&mut self, at: Target, window: Option<u16>, context: &Context) -> Seen {
         let is_known = at.address.wrapping_sub(self.calm.start) < self.calm.length;
-        if is_known { self.calm.seen } else { self.look_and_keep(at, context) }
+        if is_known {
+            return self.calm.seen;
+        }
+        let window = window.unwrap_or_else(|| self.resources.comparators.window(at.address));
+        self.look_and_keep(at, window, context)
     }
 
     #[inline(never)]
-    fn look_and_keep(&mut self, at: Target, context: &Context) -> Seen {
-        let before = self.state();
-        let seen = self.look_closely(at, context);
+    fn look_and_keep(&mut self, at: Target, window: u16, context: &Context) -> Seen {
+        let before = self.answers.state;
+        let seen = match self.answers.find(window) {
+            Some(Answer { seen, next }) => {
+                self.enter(next);
+                seen
+            }
+            None => self.look_and_learn(window, at, context),
+        };
         // What changed nothing changes nothing if it happens again.
-        let stays = before == self.state();
-        let window = if stays { self.resources.comparators.window(at.address) } else { (0, 0) };
-        self.calm = Calm::new(window, seen);
+        let stays = before == self.answers.state;
+        let extent = if stays { self.resources.comparators.extent(window) } else { (0, 0) };
+        self.calm = Calm::new(extent, seen);
+        seen
+    }
+
+    #[inline(never)]
+    fn look_and_learn(&mut self, window: u16, at: Target, context: &Context) -> Seen {
+        let seen = self.look_closely(at, context);
+        self.answers.learn(window, seen, self.state());
         seen
     }
 
     /// What an answer depends on, but for comparators.
-    fn state(&self) -> (bool, u8, u32) {
-        (self.is_started, self.holding, self.resources.fired())
+    fn state(&self) -> State {
+        State { is_started: self.is_started, holding: self.holding, fired: self.resources.fired() }
+    }
+
+    fn enter(&mut self, next: u16) {
+        if next != self.answers.state {
+            self.answers.state = next;
+            let State { is_started, holding, fired } = self.answers.states[usize::from(next)];
+            (self.is_started, self.holding) = (is_started, holding);
+            self.resources.set_fired(fired);
+        }
     }
 
     fn look_closely(&mut self, at: Target, context: &Context) -> Seen {
@@ -197,14 +253,14 @@ impl View {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::Protocol;
     use crate::etm4::packet::SubIsa;
     use crate::etm4::unit::guess::random;
 
     /// Registers that look at addresses in many ways: filters, start and stop, events of all kinds, single shots.
-    fn settings(state: &mut u64) -> Settings {
+    pub(in super::super) fn settings(state: &mut u64) -> Settings {
         let mut settings = Settings::new(Protocol::Ete);
         let mut set = |name: &str, value: u64| assert!(settings.set(name, value), "{name}");
         let mut pick = |values: &[u64]| values[random(state) as usize % values.len()];
@@ -246,10 +302,14 @@ mod tests {
                 }
                 let at = Target { address, isa: SubIsa::Is0 };
                 fresh.forget();
-                let expected = fresh.look(at, &context);
+                let expected = fresh.look(at, None, &context);
                 let is_calm = view.is_calm_at(address);
                 calm += u32::from(is_calm);
-                let found = if is_calm { Seen { is_shown: true, ..Seen::default() } } else { view.look(at, &context) };
+                let (window, _) = view.window(address);
+                let window = (random >> 32 & 1 == 0).then_some(window);
+                let settled = view.settled(view.window(address).0);
+                let found = if is_calm { Seen::SHOWN } else { view.look(at, window, &context) };
+                assert!(settled.is_none_or(|settled| settled == expected), "row {row}, step {step}");
                 assert_eq!(found, expected, "row {row}, step {step}, {address:#x}: {settings:?}");
             }
         }

@@ -6,14 +6,14 @@
 
 use std::ops::ControlFlow;
 
-use unspool_model::{Coverage, Losses, Pull, SourceError, Step, StepSource, TimeUnit};
+use unspool::model::{Coverage, Losses, Pull, SourceError, Step, StepSource, TimeUnit};
 
 /// Steps of a turn.
 const TURN: usize = 1000;
 
 /// Hands out the steps of several sources. Cores are counted in the order in which they are met.
 #[derive(Debug)]
-pub struct SideBySide {
+pub(crate) struct SideBySide {
     sources: Vec<Pull>,
     coverage: Coverage,
     time_unit: TimeUnit,
@@ -23,7 +23,7 @@ pub struct SideBySide {
 
 impl SideBySide {
     /// Several sources, which have to count their times in the same unit.
-    pub fn new(sources: Vec<Box<dyn StepSource + Send>>) -> Result<Self, SourceError> {
+    pub(crate) fn new(sources: Vec<Box<dyn StepSource + Send>>) -> Result<Self, SourceError> {
         let refuse = |text: String| SourceError { text, is_damage: false };
         let time_unit = sources.first().map_or(TimeUnit::Unknown, StepSource::time_unit);
         if sources.iter().any(|source| source.time_unit() != time_unit) {

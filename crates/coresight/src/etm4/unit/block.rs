@@ -1,0 +1,210 @@
+//! Many instructions at once, where nothing has to be said of each.
+
+use super::view::Seen;
+use super::{Class, Executed, Unit};
+use crate::etm4::element::Target;
+
+/// Instructions of four bytes that follow each other in memory, and to which comparators give the same answers. None but
+/// the last has an element in the trace. Made by [`Unit::blocks`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    start: u64,
+    last: Executed,
+    window: u16,
+}
+
+impl Block {
+    /// How many instructions there are from `at` on.
+    fn rest(&self, at: u64) -> u64 {
+        self.last.address.wrapping_sub(at) / 4 + 1
+    }
+
+    /// One of them.
+    fn instruction(&self, at: u64, taken: bool) -> Executed {
+        if at == self.last.address {
+            return Executed { taken, ..self.last };
+        }
+        Executed { address: at, class: Class::Other, conditional: false, link: false, ..self.last }
+    }
+}
+
+impl Unit {
+    /// The blocks of instructions of four bytes, from `start` to the last one: as few as the comparators allow.
+    pub fn blocks(&self, start: u64, last: Executed) -> impl Iterator<Item = Block> {
+        let mut next = Some(start);
+        core::iter::from_fn(move || {
+            let start = next?;
+            let (window, end) = self.view.window(start);
+            // The last instruction that starts before the end, or the last of all.
+            let inside = start.wrapping_add(end.saturating_sub(start).saturating_sub(1) & !3);
+            let is_last = last.address.wrapping_sub(start) <= inside.wrapping_sub(start);
+            next = (!is_last).then_some(inside.wrapping_add(4));
+            let whole = Block { start, last, window };
+            Some(if is_last { whole } else { Block { last: whole.instruction(inside, false), ..whole } })
+        })
+    }
+
+    /// The PE executed a block, each instruction of it in so many cycles. Its branch was taken or not.
+    #[inline]
+    pub fn block(&mut self, block: &Block, taken: bool, cycles: u64) {
+        if !self.attention && self.view.settled(block.window) == Some(Seen::SHOWN) {
+            self.calm_block(block.start, block, taken, cycles);
+        } else {
+            self.attentive_block(block, taken, cycles);
+        }
+    }
+
+    /// There is nothing to say of what is left of a block but its end.
+    #[inline(always)]
+    fn calm_block(&mut self, at: u64, block: &Block, taken: bool, cycles: u64) {
+        self.cycles(cycles.saturating_mul(block.rest(at)));
+        self.in_block = true;
+        if block.last.class != Class::Other {
+            self.p0(&block.last, taken);
+        }
+    }
+
+    /// Looks at each instruction for as long as it has to.
+    fn attentive_block(&mut self, block: &Block, taken: bool, cycles: u64) {
+        let mut at = block.start;
+        loop {
+            let settled = self.view.settled(block.window);
+            if settled == Some(Seen::HIDDEN) && !self.is_on && !self.overflows.is_losing() {
+                return self.cycles(cycles.saturating_mul(block.rest(at)));
+            }
+            if settled == Some(Seen::SHOWN) && self.goes_on_alike(at, block) {
+                return self.calm_block(at, block, taken, cycles);
+            }
+            self.cycles(cycles);
+            let is_shown = self.attend(Target { address: at, isa: block.last.isa }, Some(block.window));
+            self.in_block |= is_shown;
+            if at == block.last.address {
+                if is_shown && block.last.class != Class::Other {
+                    self.p0(&block.last, taken);
+                }
+                return;
+            }
+            at = at.wrapping_add(4);
+        }
+    }
+
+    /// Has nothing to be said before the end of what is left of a block? In an open Q element, its instructions are counted.
+    fn goes_on_alike(&mut self, at: u64, block: &Block) -> bool {
+        let goes_on = !self.attention || (self.is_on && self.in_block);
+        if !goes_on || !self.stretches.is_open() {
+            return goes_on;
+        }
+        let may_be_in_q = self.view.may_be_in_q(Target { address: at, isa: block.last.isa }, &self.whole_context);
+        if may_be_in_q {
+            self.stretches.instructions(block.rest(at) as u32);
+        }
+        may_be_in_q
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::etm4::packet::{Context, Security, SubIsa};
+    use crate::etm4::unit::guess::random;
+    use crate::etm4::unit::settings::Settings;
+    use crate::etm4::unit::view;
+
+    /// Filters and events of all kinds, and what else a trace unit may be asked for.
+    fn settings(state: &mut u64) -> Settings {
+        let mut settings = view::tests::settings(state);
+        let random = random(state);
+        // Branch broadcast, cycle counts, contexts, timestamps, return stack, Q elements.
+        let config = 1 | random & 0x38d8 | (random >> 20 & 1) << 11;
+        assert!(settings.set("TRCCONFIGR", config) && settings.set("TRCIDR0", 0x2800_8ea1));
+        assert!(settings.set("TRCIDR8", if random >> 24 & 3 == 0 { 16 } else { 0 }));
+        assert!(settings.set("TRCSYNCPR", 8));
+        if random >> 26 & 1 == 0 {
+            assert!(settings.set("TRCTSCTLR", 1));
+        }
+        if random >> 27 & 1 == 0 {
+            for (name, value) in [("TRCVIIECTLR", 0), ("TRCVISSCTLR", 0), ("TRCVICTLR", 0x201)] {
+                assert!(settings.set(name, value));
+            }
+        }
+        settings.guess_seed = (random >> 28 & 1 == 0).then_some(random);
+        settings.q_seed = (random >> 29 & 1 == 0).then_some(random);
+        settings.overflow_seed = (random >> 30 & 3 == 0).then_some(random);
+        settings.source_addresses = random >> 32 & 3 == 0;
+        settings
+    }
+
+    /// Instructions one behind another, the last of which may be anything.
+    fn program(state: &mut u64) -> (u64, Executed) {
+        let random = random(state);
+        let start = 0x1000 + 4 * (random & 31);
+        let address = start + 4 * (random >> 8 & 7);
+        let class =
+            [Class::Other, Class::Direct, Class::Direct, Class::Indirect, Class::Barrier, Class::ExceptionReturn]
+                [(random >> 16) as usize % 6];
+        let (conditional, link) = (random >> 24 & 1 == 1, random >> 25 & 3 == 0);
+        (start, Executed { address, isa: SubIsa::Is0, length: 4, class, conditional, link, taken: true })
+    }
+
+    /// What goes on between blocks.
+    fn disturb(unit: &mut Unit, random: u64) {
+        let at = Target { address: 0x1000 + (random >> 8 & 0x7c), isa: SubIsa::Is0 };
+        let (el, context_id) = ((random >> 16 & 1) as u8, Some(random as u32 & 1));
+        let context = Context { el, aarch64: true, security: Security::NonSecure, vmid: None, context_id };
+        match random % 64 {
+            0 => unit.context(context),
+            1 => unit.exception(14, at),
+            2 => unit.halt(at),
+            3 => unit.overflow(),
+            4..16 => unit.time(random >> 20),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn blocks_say_what_their_instructions_say() {
+        let state = &mut 1;
+        let (mut bytes, mut pieces) = (0, 0);
+        for row in 0..600 {
+            let settings = settings(state);
+            let (mut one_by_one, mut at_once) = (Unit::new(&settings), Unit::new(&settings));
+            let programs: Vec<(u64, Executed)> = (0..12).map(|_| program(state)).collect();
+            let cycles = random(state) & 1;
+            for step in 0..400 {
+                let random = random(state);
+                let ((start, last), taken) = (programs[(random >> 40) as usize % 12], random >> 50 & 1 == 1);
+                let whole = Block { start, last, window: 0 };
+                for at in (start..=last.address).step_by(4) {
+                    one_by_one.cycles(cycles);
+                    one_by_one.instruction(&whole.instruction(at, taken));
+                }
+                let blocks: Vec<Block> = at_once.blocks(start, last).collect();
+                pieces += blocks.len();
+                blocks.iter().for_each(|block| at_once.block(block, taken, cycles));
+                disturb(&mut one_by_one, random);
+                disturb(&mut at_once, random);
+                assert_eq!(one_by_one.bytes(), at_once.bytes(), "row {row}, step {step}: {settings:?}");
+            }
+            one_by_one.finish();
+            at_once.finish();
+            assert_eq!(one_by_one.bytes(), at_once.bytes(), "row {row}: {settings:?}");
+            assert_eq!(one_by_one.overflowed(), at_once.overflowed(), "row {row}");
+            bytes += at_once.bytes().len();
+        }
+        assert!(bytes > 100_000 && pieces > 600 * 400, "{bytes} bytes, {pieces} pieces");
+    }
+
+    #[test]
+    fn blocks_are_cut_where_comparators_change_their_answers() {
+        let mut settings = Settings::new(crate::Protocol::Ete);
+        assert!(settings.set("TRCACVR0", 0x1008) && settings.set("TRCACVR1", 0x1010));
+        let last = Executed { address: 0x101c, length: 4, class: Class::Direct, ..Executed::default() };
+        let blocks: Vec<Block> = Unit::new(&settings).blocks(0x1000, last).collect();
+        let ends: Vec<(u64, u64)> = blocks.iter().map(|block| (block.start, block.last.address)).collect();
+        assert_eq!(ends, [(0x1000, 0x1004), (0x1008, 0x1008), (0x100c, 0x100c), (0x1010, 0x1010), (0x1014, 0x101c)]);
+        let classes: Vec<Class> = blocks.iter().map(|block| block.last.class).collect();
+        assert_eq!(classes, [Class::Other, Class::Other, Class::Other, Class::Other, Class::Direct]);
+    }
+}
