@@ -82,18 +82,18 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
 fn more_settings(mut settings: Settings, options: u64, program: &Program) -> Settings {
     let (low, high) = program.span(1);
     let mut set = |name: &str, value: u64| assert!(settings.set(name, value), "{name}");
-    if options % 3 > 0 {
+    if !options.is_multiple_of(3) {
         set("TRCACVR0", low + 4);
         set("TRCACVR1", high);
         set("TRCVIIECTLR", if options.is_multiple_of(2) { 1 } else { 0x1_0000 });
     }
-    if options % 5 == 0 {
+    if options.is_multiple_of(5) {
         set("TRCACVR4", low);
         set("TRCEVENTCTL0R", 2);
         set("TRCEVENTCTL1R", 1);
         set("TRCRSCTLR2", 0x4_0010);
     }
-    settings.overflow_seed = (options % 7 == 0).then_some(options);
+    settings.overflow_seed = options.is_multiple_of(7).then_some(options);
     settings
 }
 
