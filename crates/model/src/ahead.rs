@@ -178,3 +178,87 @@ impl Follow for Filler {
         self.filled(flow.instructions())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Coverage, Event, Instruction, Isa};
+
+    /// Steps and flows in turns, and an error at the end.
+    struct Laps(usize);
+
+    impl StepSource for Laps {
+        fn coverage(&self) -> Coverage {
+            Coverage::default()
+        }
+
+        fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+            (0..self.0).for_each(|_| drop(take(&Step::default())));
+            Ok(())
+        }
+
+        fn follow(&mut self, follower: &mut dyn Follow) -> Result<(), SourceError> {
+            let mut blocks = Vec::new();
+            for lap in 0..self.0 {
+                let event = Event::Instruction(Instruction { address: lap as u64, ..Instruction::default() });
+                let step = Step { core: 1, place: 9, event, ..Step::default() };
+                // Every tenth lap has a new block.
+                if lap % 10 == 0 {
+                    let start = 4 * blocks.len() as u64;
+                    blocks.push(Block { start, isa: Isa::A64, opcodes: vec![lap as u32; 3], ends_in_branch: false });
+                }
+                let number = blocks.len() as u32 - 1;
+                let passes = [Pass::new(0, false), Pass::new(number, true)];
+                let flow =
+                    Flow { core: 1, blocks: &blocks, passes: &passes, next: 7, place: 10, time: Some(lap as u64) };
+                if follower.step(&step).is_break() || follower.flow(&flow).is_break() {
+                    return Ok(());
+                }
+            }
+            Err(SourceError { text: "that is all".into(), is_damage: true })
+        }
+    }
+
+    /// Writes down what it is told.
+    #[derive(Default)]
+    struct Written(Vec<String>, usize);
+
+    impl Follow for Written {
+        fn step(&mut self, step: &Step) -> ControlFlow<()> {
+            self.0.push(format!("{step:?}"));
+            if self.0.len() == self.1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+
+        fn flow(&mut self, flow: &Flow<'_>) -> ControlFlow<()> {
+            let blocks: Vec<&Block> = flow.passes.iter().map(|pass| &flow.blocks[pass.number()]).collect();
+            let Flow { core, passes, next, place, time, .. } = flow;
+            self.0.push(format!("{core} {blocks:?} {passes:?} {next} {place} {time:?}"));
+            ControlFlow::Continue(())
+        }
+    }
+
+    #[test]
+    fn pieces_say_what_the_source_says() {
+        for laps in [0, 1, 20_000] {
+            let mut expected = Written::default();
+            let expected_end = Laps(laps).follow(&mut expected).map_err(|error| error.to_string());
+            let (mut ahead, mut found, mut pieces) = (Ahead::new(Laps(laps)).unwrap(), Written::default(), 0);
+            let end = loop {
+                match ahead.next_piece(&mut found) {
+                    Ok(true) => pieces += 1,
+                    Ok(false) => break Ok(()),
+                    Err(error) => break Err(error.to_string()),
+                }
+            };
+            assert_eq!((found.0, end), (expected.0, expected_end));
+            assert_eq!(pieces, (7 * laps).div_ceil(PIECE), "{laps}");
+        }
+    }
+
+    #[test]
+    fn who_has_enough_gets_no_more() {
+        let (mut ahead, mut found) = (Ahead::new(Laps(1_000_000)).unwrap(), Written(Vec::new(), 5));
+        assert!(!ahead.next_piece(&mut found).unwrap());
+        assert_eq!(found.0.len(), 5);
+    }
+}

@@ -13,6 +13,7 @@ mod output;
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::thread;
 
 use unspool_coresight::etm4::unit::{Overflowed, Settings};
 use unspool_coresight::trace_buffer::BufferSettings;
@@ -68,18 +69,35 @@ pub fn encode(
     sources: Vec<OpenedSteps>,
     options: EncodeOptions,
 ) -> Result<(Encoded, Losses), EncodeError> {
-    let refuse = |text: String| SourceError { text, is_damage: false };
     if sources.iter().any(|source| source.time_unit() != options.time_unit) {
-        return Err(refuse("the traces count their times in different units".into()).into());
+        return Err(refused("the traces count their times in different units".into()).into());
     }
     let mut encoder = Encoder::new(directory, options)?;
+    // Unpacking has a thread of its own; with two processors a third one is in the way.
+    let has_room = thread::available_parallelism().is_ok_and(|processors| processors.get() > 2);
+    let losses = match <[OpenedSteps; 1]>::try_from(sources) {
+        Ok([only]) if !has_room => take_all(&mut encoder, only)?,
+        Ok(one) => take_turns(&mut encoder, one.into())?,
+        Err(several) => take_turns(&mut encoder, several)?,
+    };
+    Ok((encoder.finish()?, losses))
+}
+
+fn take_all(encoder: &mut Encoder, mut source: OpenedSteps) -> Result<Losses, EncodeError> {
+    let mut turn = Turn { encoder, source: 0, cores: None, told: Ok(()) };
+    source.follow(&mut turn)?;
+    turn.told?;
+    Ok(source.losses())
+}
+
+fn take_turns(encoder: &mut Encoder, sources: Vec<OpenedSteps>) -> Result<Losses, EncodeError> {
     let sources: Result<Vec<Ahead>, _> = sources.into_iter().map(Ahead::new).collect();
-    let mut sources = sources.map_err(|error| refuse(error.to_string()))?;
+    let mut sources = sources.map_err(|error| refused(error.to_string()))?;
     let mut cores = (sources.len() > 1).then(Vec::new);
     let mut left: Vec<usize> = (0..sources.len()).collect();
     while !left.is_empty() {
         for source in std::mem::take(&mut left) {
-            let mut turn = Turn { encoder: &mut encoder, source, cores: cores.as_mut(), told: Ok(()) };
+            let mut turn = Turn { encoder: &mut *encoder, source, cores: cores.as_mut(), told: Ok(()) };
             let goes_on = sources[source].next_piece(&mut turn)?;
             turn.told?;
             if goes_on {
@@ -89,7 +107,11 @@ pub fn encode(
     }
     let mut losses = Losses::default();
     sources.iter().for_each(|source| losses.add_all(source.losses()));
-    Ok((encoder.finish()?, losses))
+    Ok(losses)
+}
+
+fn refused(text: String) -> SourceError {
+    SourceError { text, is_damage: false }
 }
 
 /// Why no capture could be made of a source.

@@ -107,6 +107,8 @@ pub struct Unit {
     whole_context: Context,
     /// What the trace said last.
     told_context: Option<Context>,
+    /// That is another one.
+    has_moved: bool,
     /// The next instruction wants a closer look.
     attention: bool,
     /// Instructions are being traced.
@@ -154,6 +156,7 @@ impl Unit {
             context,
             whole_context: context,
             told_context: None,
+            has_moved: true,
             attention: true,
             is_on: false,
             in_block: false,
@@ -191,6 +194,7 @@ impl Unit {
         let vmid = fits(context.vmid, self.config.vmids, self.config.vmid_bytes);
         let context_id = fits(context.context_id, self.config.context_ids, self.config.context_id_bytes);
         self.context = Context { vmid, context_id, ..context };
+        self.has_moved = self.told_context != Some(self.context);
         self.whole_context = context;
         self.view.forget();
         self.attention = true;
@@ -332,13 +336,14 @@ impl Unit {
         if self.stretches.is_open() {
             self.go_on_untold(at);
         }
-        self.attention = self.time_due || self.stretches.is_open() || self.has_moved();
+        self.attention = self.time_due || self.stretches.is_open() || self.has_moved;
         true
     }
 
-    /// Is the context one that was not told yet?
-    fn has_moved(&self) -> bool {
-        self.told_context != Some(self.context)
+    /// The trace said this context, or none that holds.
+    fn tell_context(&mut self, told: Option<Context>) {
+        self.told_context = told;
+        self.has_moved = told.is_none();
     }
 
     /// Says where a block is, and what else there is to say there.
@@ -354,7 +359,7 @@ impl Unit {
             self.emit(&Packet::TraceOn);
             self.is_on = true;
             // Readers forget the context here.
-            self.told_context = None;
+            self.tell_context(None);
         }
         let is_spared = self.find(at);
         if self.time_due {
@@ -397,7 +402,7 @@ impl Unit {
             cycle_threshold: counts.then_some(self.cycle_threshold),
         }));
         self.addresses = Addresses::default();
-        self.told_context = None;
+        self.tell_context(None);
         self.stack.clear();
         self.told_time = 0;
         self.go_anywhere();
@@ -408,16 +413,16 @@ impl Unit {
     /// Tells where execution is and in which context, as far as that does not follow from what was told. True: the return
     /// stack spares the address.
     fn find(&mut self, at: Target) -> bool {
-        let mut moved = self.has_moved();
+        let mut moved = self.has_moved;
         if moved && self.stretches.is_open() {
             self.flush_q();
-            moved = self.has_moved();
+            moved = self.has_moved;
         }
         if !self.needs_address {
             if moved {
                 self.flush();
                 self.emit(&Packet::Context(Some(self.context)));
-                self.told_context = Some(self.context);
+                self.tell_context(Some(self.context));
             }
             return false;
         }
@@ -434,10 +439,10 @@ impl Unit {
 
     /// An address, with the context if that is new and may be told here.
     fn address(&mut self, at: Target, with_context: bool) {
-        if with_context && self.has_moved() {
+        if with_context && self.has_moved {
             let address = self.addresses.long(at);
             self.emit(&Packet::AddressContext { address, context: self.context });
-            self.told_context = Some(self.context);
+            self.tell_context(Some(self.context));
         } else {
             let address = self.addresses.shortest(at);
             self.emit(&Packet::Address(address));

@@ -118,7 +118,7 @@ impl Unit {
             return self.go_anywhere();
         };
         (self.needs_address, self.address_is_forced) = (false, false);
-        let has_room = count.is_some() && self.told_context == Some(self.context) && self.addresses.is_near(behind);
+        let has_room = count.is_some() && !self.has_moved && self.addresses.is_near(behind);
         if has_room {
             let address = Some(self.addresses.shortest(behind));
             self.emit(&Packet::Q { count, address });
