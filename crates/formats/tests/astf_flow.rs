@@ -26,6 +26,8 @@ fn told(step: &Step) -> Told {
 struct Written {
     told: Vec<Told>,
     at_once: usize,
+    /// Blocks that are known in the end.
+    blocks: usize,
     most: usize,
     /// Where a flow said that execution goes on.
     next: Option<u64>,
@@ -42,6 +44,7 @@ impl Follow for Written {
 
     fn flow(&mut self, flow: &Flow<'_>) -> ControlFlow<()> {
         self.at_once += flow.instructions();
+        self.blocks = flow.blocks.len();
         flow.each_pass(|pass, place| flow.steps(pass, place).try_for_each(|step| self.step(&step)))?;
         self.next = Some(flow.next);
         ControlFlow::Continue(())
@@ -56,8 +59,8 @@ fn steps(records: &[Record], bytes_lost: usize) -> Steps<Cursor<Vec<u8>>> {
     Steps::new(Reader::in_place(Cursor::new(bytes)).unwrap())
 }
 
-/// Compares both ways. How many instructions came at once.
-fn assert_same(records: &[Record], bytes_lost: usize, most: usize) -> usize {
+/// Compares both ways. How many instructions came at once, and how many blocks are known in the end.
+fn assert_same(records: &[Record], bytes_lost: usize, most: usize) -> (usize, usize) {
     let mut expected = Vec::new();
     let expected_end = steps(records, bytes_lost).each(&mut |step| {
         expected.push(told(step));
@@ -67,7 +70,7 @@ fn assert_same(records: &[Record], bytes_lost: usize, most: usize) -> usize {
     let end = steps(records, bytes_lost).follow(&mut written);
     assert_eq!(written.told, expected);
     assert_eq!(end.map_err(|error| error.to_string()), expected_end.map_err(|error| error.to_string()));
-    written.at_once
+    (written.at_once, written.blocks)
 }
 
 const NOP: u32 = 0xd503_201f;
@@ -157,8 +160,17 @@ proptest! {
 fn most_of_a_calm_file_is_told_at_once() {
     // More than one batch of the reader.
     let records = walk(7, 40_000, 4095);
-    let at_once = assert_same(&records, 0, usize::MAX);
+    let (at_once, _) = assert_same(&records, 0, usize::MAX);
     assert!(at_once > 30_000, "{at_once} of {}", records.len());
+}
+
+#[test]
+fn a_block_is_learnt_once() {
+    // Many batches of the reader end within a block.
+    let mut records = walk(9, 500_000, u64::MAX);
+    records.retain(|record| matches!(record, Record::Instruction(_)));
+    let (at_once, blocks) = assert_same(&records, 0, usize::MAX);
+    assert!(at_once > 400_000 && blocks <= 24, "{at_once} instructions, {blocks} blocks");
 }
 
 #[test]
@@ -169,8 +181,8 @@ fn what_leads_elsewhere_without_a_branch_ends_a_block() {
     let with_branch = |lap: &[Record]| [lap, &[Record::Instruction(branch)]].concat();
     let mixed: Vec<Record> = records.chunks(4).flat_map(with_branch).collect();
     // Where it jumps, a pass has no instruction behind it that it leads to.
-    assert_eq!(assert_same(&records, 0, usize::MAX), 0);
-    assert_eq!(assert_same(&mixed, 0, usize::MAX), 3 * 8);
+    assert_eq!(assert_same(&records, 0, usize::MAX).0, 0);
+    assert_eq!(assert_same(&mixed, 0, usize::MAX).0, 3 * 8);
 }
 
 #[test]
@@ -182,5 +194,18 @@ fn code_that_changes_is_learnt_again() {
     };
     let records: Vec<Record> = [0, 0, 0, 1, 1, 1, 0, 0].into_iter().flat_map(lap).collect();
     // Known are the second and third lap, the fifth and sixth, but for the last, behind which nothing comes.
-    assert_eq!(assert_same(&records, 0, usize::MAX), 3 * 4);
+    assert_eq!(assert_same(&records, 0, usize::MAX), (3 * 4, 2));
+}
+
+#[test]
+fn who_led_to_code_that_changed_leads_to_the_new() {
+    let jump = |pc, iword, ea| {
+        let (is_branch, ea_valid) = (true, true);
+        Record::Instruction(Instruction { pc, iword, is_branch, ea_valid, ea, ..Instruction::default() })
+    };
+    // The one at 0x200 changes once.
+    let lap = |change: u32| [jump(0x100, 1, 0x200), jump(0x200, 2 + change, 0x100)];
+    let records: Vec<Record> = [0, 0, 0, 1, 1, 1, 1].into_iter().flat_map(lap).collect();
+    // All but the first two, the changed one when it is new, and the last, behind which nothing comes.
+    assert_eq!(assert_same(&records, 0, usize::MAX), (14 - 4, 3));
 }

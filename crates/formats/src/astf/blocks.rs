@@ -25,6 +25,9 @@ const MOST: usize = 1 << 20;
 /// In the first word: a branch was taken.
 const TAKEN: u64 = 1 << 22;
 
+/// No instruction is here: where blocks start that were found changed.
+const NOWHERE: u64 = 1;
+
 /// No block follows, as far as was seen.
 const NONE: u32 = u32::MAX;
 
@@ -125,7 +128,8 @@ impl Blocks {
         if self.learner.words.is_empty() {
             self.learner.start = view.pc();
         }
-        self.learner.words.push(word(record, 0));
+        // Which way a branch goes makes no other block of it.
+        self.learner.words.push(word(record, 0) & if view.is_branch() { !TAKEN } else { u64::MAX });
         if view.is_branch() || self.learner.words.len() == LONGEST {
             self.end_block();
         }
@@ -141,7 +145,9 @@ impl Blocks {
         if !is_known && self.words.len() + words.len() <= MOST {
             let ends_in_branch = InstructionView::new(&record_of(*last)).is_branch();
             let (first, length) = (self.words.len() as u32, words.len() as u32);
-            self.at.insert(*start, self.known.len() as u32);
+            if let Some(before) = self.at.insert(*start, self.known.len() as u32) {
+                self.known[before as usize].start = NOWHERE;
+            }
             let open = if ends_in_branch { TAKEN } else { 0 };
             self.known.push(Known { start: *start, first, length, open, next: [NONE; 2] });
             let opcodes = words.iter().map(|word| InstructionView::new(&record_of(*word)).iword()).collect();
