@@ -28,7 +28,10 @@ impl Packet {
     }
 }
 
-fn encode(packet: &Packet, config: &Config, out: &mut Vec<u8>) -> Option<()> {
+/// The same for who knows that the configuration has such packets. Who also knows which packet it is gets no more than
+/// the bytes of that.
+#[inline(always)]
+pub(super) fn encode(packet: &Packet, config: &Config, out: &mut Vec<u8>) -> Option<()> {
     match *packet {
         Packet::AlignmentSync => out.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80]),
         Packet::Discard => out.extend_from_slice(&[0x00, 0x03]),

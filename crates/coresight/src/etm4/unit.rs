@@ -35,8 +35,9 @@ use self::pending::PendingAtoms;
 use self::q::Stretches;
 pub use self::settings::Settings;
 use self::stack::ReturnStack;
-use self::view::View;
+use self::view::{Seen, View};
 use super::element::Target;
+use super::encode::encode;
 use super::packet::{Context, ExceptionAddress, Packet, Security, SubIsa, TraceInfo};
 use super::{Config, Version};
 
@@ -86,7 +87,8 @@ pub struct Executed {
 pub struct Unit {
     config: Config,
     is_ete: bool,
-    sync_period: Option<u64>,
+    /// In bytes; more than there will ever be if there is none.
+    sync_period: u64,
     times_all: bool,
     cycle_threshold: u32,
     broadcasts: bool,
@@ -139,7 +141,7 @@ impl Unit {
         Self {
             config,
             is_ete: matches!(config.version, Version::Ete(_)),
-            sync_period: settings.sync_period(),
+            sync_period: settings.sync_period().unwrap_or(u64::MAX),
             times_all: settings.times_all() && config.timestamps,
             cycle_threshold: settings.cycle_threshold(),
             broadcasts: settings.broadcasts(),
@@ -303,7 +305,9 @@ impl Unit {
     /// So many cycles went by.
     #[inline]
     pub fn cycles(&mut self, cycles: u64) {
-        self.cycles = self.cycles.saturating_add(cycles);
+        if self.config.cycle_counting {
+            self.cycles = self.cycles.saturating_add(cycles);
+        }
     }
 
     /// The trace ends: nothing stays behind.
@@ -314,15 +318,16 @@ impl Unit {
     /// Before the next instruction something may have to be said. False: it is not traced.
     #[inline(never)]
     fn attend(&mut self, at: Target, window: Option<u16>) -> bool {
-        let goes_on = self.is_on && self.in_block;
         let seen = self.view.look(at, window, &self.whole_context);
-        if self.overflows.lose(seen.is_shown) {
-            return false;
-        }
+        !self.overflows.lose(seen.is_shown) && self.meet(at, seen)
+    }
+
+    /// An instruction of which this was seen. False: it is not traced.
+    #[inline(always)]
+    fn meet(&mut self, at: Target, seen: Seen) -> bool {
+        let goes_on = self.goes_on();
         if !seen.is_shown && !goes_on {
-            if self.is_on {
-                self.turn_off();
-            }
+            self.turn_off_if_on();
             self.event(seen.events);
             return false;
         }
@@ -338,6 +343,12 @@ impl Unit {
         }
         self.attention = self.time_due || self.stretches.is_open() || self.has_moved;
         true
+    }
+
+    /// Is what comes next the rest of a block that is traced?
+    #[inline(always)]
+    fn goes_on(&self) -> bool {
+        self.is_on && self.in_block
     }
 
     /// The trace said this context, or none that holds.
@@ -468,10 +479,16 @@ impl Unit {
         } else {
             self.atoms.push(taken, &mut self.out);
         }
-        if is_branch && taken {
+        if is_branch && self.is_followed_up(executed) && taken {
             self.branch(executed);
         }
         self.after_p0();
+    }
+
+    /// May there be more to tell of this branch, or to remember, if it is taken?
+    #[inline(always)]
+    fn is_followed_up(&self, executed: &Executed) -> bool {
+        executed.class != Class::Direct || self.broadcasts || (executed.link && self.config.return_stack)
     }
 
     /// Does a Q element stand for this P0 instruction? Returns from exceptions are always told.
@@ -487,15 +504,20 @@ impl Unit {
         if self.config.cycle_counting && self.cycles >= u64::from(self.cycle_threshold) {
             self.count_cycles();
         }
-        let is_late = self.sync_period.is_some_and(|period| self.written() - self.synced_at >= period);
-        let time_passed = self.times_all && self.time.is_some_and(|time| time != self.told_time);
-        if is_late || time_passed {
-            self.sync_due |= is_late;
-            self.time_due |= time_passed;
-            self.attention = true;
+        self.synchronise_if_late();
+        if self.times_all && self.time.is_some_and(|time| time != self.told_time) {
+            (self.time_due, self.attention) = (true, true);
         }
         if self.overflows.start() {
             self.overflow();
+        }
+    }
+
+    /// Was the last synchronisation long ago? Then there is another one before the next block.
+    #[inline(always)]
+    fn synchronise_if_late(&mut self) {
+        if self.written() - self.synced_at >= self.sync_period {
+            (self.sync_due, self.attention) = (true, true);
         }
     }
 
@@ -541,6 +563,12 @@ impl Unit {
         (self.needs_address, self.address_is_forced, self.in_block, self.attention) = (true, true, false, true);
     }
 
+    fn turn_off_if_on(&mut self) {
+        if self.is_on {
+            self.turn_off();
+        }
+    }
+
     fn turn_off(&mut self) {
         if self.is_on {
             self.commit_all();
@@ -560,9 +588,14 @@ impl Unit {
         self.taken + self.out.len() as u64
     }
 
+    #[inline(always)]
     fn emit(&mut self, packet: &Packet) {
         // What this unit makes fits the configuration that it was made from; what does not is left out.
-        let encoded = packet.encode(&self.config, &mut self.out);
-        debug_assert!(encoded.is_ok(), "{encoded:?}");
+        let start = self.out.len();
+        if encode(packet, &self.config, &mut self.out).is_none() {
+            debug_assert!(false, "{packet:?}");
+            self.out.truncate(start);
+        }
+        debug_assert!(self.config.accepts(self.out[start]), "{packet:?}");
     }
 }

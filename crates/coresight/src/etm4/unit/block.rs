@@ -1,5 +1,6 @@
 //! Many instructions at once, where nothing has to be said of each.
 
+use super::answers::Settled;
 use super::view::Seen;
 use super::{Class, Executed, Unit};
 use crate::etm4::element::Target;
@@ -8,23 +9,18 @@ use crate::etm4::element::Target;
 /// the last has an element in the trace. Made by [`Unit::blocks`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    start: u64,
     last: Executed,
+    /// How many there are.
+    count: u32,
     window: u16,
+    /// All that the trace says of it is which way its branch went.
+    is_atom: bool,
 }
 
 impl Block {
-    /// How many instructions there are from `at` on.
-    fn rest(&self, at: u64) -> u64 {
-        self.last.address.wrapping_sub(at) / 4 + 1
-    }
-
-    /// One of them.
-    fn instruction(&self, at: u64, taken: bool) -> Executed {
-        if at == self.last.address {
-            return Executed { taken, ..self.last };
-        }
-        Executed { address: at, class: Class::Other, conditional: false, link: false, ..self.last }
+    /// Where the instruction is that has so many behind it.
+    fn before(&self, behind: u64) -> Target {
+        Target { address: self.last.address.wrapping_sub(4 * behind), isa: self.last.isa }
     }
 }
 
@@ -39,25 +35,39 @@ impl Unit {
             let inside = start.wrapping_add(end.saturating_sub(start).saturating_sub(1) & !3);
             let is_last = last.address.wrapping_sub(start) <= inside.wrapping_sub(start);
             next = (!is_last).then_some(inside.wrapping_add(4));
-            let whole = Block { start, last, window };
-            Some(if is_last { whole } else { Block { last: whole.instruction(inside, false), ..whole } })
+            let other = Executed { address: inside, class: Class::Other, conditional: false, link: false, ..last };
+            let last = if is_last { last } else { other };
+            let count = u32::try_from(last.address.wrapping_sub(start) / 4 + 1).unwrap_or(u32::MAX);
+            Some(Block { last, count, window, is_atom: self.is_atom(&last) })
         })
+    }
+
+    /// Is an atom all that there is to a P0 instruction?
+    fn is_atom(&self, executed: &Executed) -> bool {
+        let is_told_else = self.stretches.are_made() || self.guesses.are_made() || self.source_addresses;
+        let is_followed = self.config.cycle_counting || self.times_all || self.overflows.are_made();
+        let is_direct = executed.class == Class::Direct && !self.is_followed_up(executed);
+        !is_told_else && !is_followed && is_direct
     }
 
     /// The PE executed a block, each instruction of it in so many cycles. Its branch was taken or not.
     #[inline]
     pub fn block(&mut self, block: &Block, taken: bool, cycles: u64) {
-        if !self.attention && self.view.settled(block.window) == Some(Seen::SHOWN) {
-            self.calm_block(block.start, block, taken, cycles);
-        } else {
+        if self.attention || self.view.settled(block.window) != Settled::Shown {
             self.attentive_block(block, taken, cycles);
+        } else if block.is_atom {
+            self.in_block = false;
+            self.atoms.push(taken, &mut self.out);
+            self.synchronise_if_late();
+        } else {
+            self.end_block(block, block.count.into(), taken, cycles);
         }
     }
 
-    /// There is nothing to say of what is left of a block but its end.
+    /// There is nothing to say of the last instructions of a block but its end.
     #[inline(always)]
-    fn calm_block(&mut self, at: u64, block: &Block, taken: bool, cycles: u64) {
-        self.cycles(cycles.saturating_mul(block.rest(at)));
+    fn end_block(&mut self, block: &Block, count: u64, taken: bool, cycles: u64) {
+        self.cycles(cycles.saturating_mul(count));
         self.in_block = true;
         if block.last.class != Class::Other {
             self.p0(&block.last, taken);
@@ -66,39 +76,50 @@ impl Unit {
 
     /// Looks at each instruction for as long as it has to.
     fn attentive_block(&mut self, block: &Block, taken: bool, cycles: u64) {
-        let mut at = block.start;
+        let mut left = u64::from(block.count);
         loop {
-            let settled = self.view.settled(block.window);
-            if settled == Some(Seen::HIDDEN) && !self.is_on && !self.overflows.is_losing() {
-                return self.cycles(cycles.saturating_mul(block.rest(at)));
+            if let Some(is_shown) = self.settled(block) {
+                return self.rest_of_block(block, is_shown, left, taken, cycles);
             }
-            if settled == Some(Seen::SHOWN) && self.goes_on_alike(at, block) {
-                return self.calm_block(at, block, taken, cycles);
-            }
+            left -= 1;
             self.cycles(cycles);
-            let is_shown = self.attend(Target { address: at, isa: block.last.isa }, Some(block.window));
+            let is_shown = self.attend(block.before(left), Some(block.window));
             self.in_block |= is_shown;
-            if at == block.last.address {
+            if left == 0 {
                 if is_shown && block.last.class != Class::Other {
                     self.p0(&block.last, taken);
                 }
                 return;
             }
-            at = at.wrapping_add(4);
         }
     }
 
-    /// Has nothing to be said before the end of what is left of a block? In an open Q element, its instructions are counted.
-    fn goes_on_alike(&mut self, at: u64, block: &Block) -> bool {
-        let goes_on = !self.attention || (self.is_on && self.in_block);
-        if !goes_on || !self.stretches.is_open() {
-            return goes_on;
+    /// The last instructions of a block, all of which are shown or none.
+    #[inline(always)]
+    fn rest_of_block(&mut self, block: &Block, is_shown: bool, count: u64, taken: bool, cycles: u64) {
+        if !is_shown && !self.goes_on() {
+            self.turn_off_if_on();
+            return self.cycles(cycles.saturating_mul(count));
         }
-        let may_be_in_q = self.view.may_be_in_q(Target { address: at, isa: block.last.isa }, &self.whole_context);
-        if may_be_in_q {
-            self.stretches.instructions(block.rest(at) as u32);
+        self.cycles(cycles);
+        if self.attention {
+            self.meet(block.before(count - 1), Seen::SHOWN);
         }
-        may_be_in_q
+        // What a Q element stands for is the same for all of them.
+        self.stretches.instructions(count as u32 - 1);
+        self.end_block(block, count - 1, taken, cycles);
+    }
+
+    /// Is every instruction of a block shown or none, and nothing else happens?
+    #[inline(always)]
+    fn settled(&self, block: &Block) -> Option<bool> {
+        let is_shown = match self.view.settled(block.window) {
+            Settled::Not => return None,
+            Settled::Timed if self.time.is_some_and(|time| time != self.told_time) => return None,
+            Settled::Shown | Settled::Timed => true,
+            Settled::Hidden => false,
+        };
+        (!self.overflows.is_losing()).then_some(is_shown)
     }
 }
 
@@ -175,11 +196,12 @@ mod tests {
             for step in 0..400 {
                 let random = random(state);
                 let ((start, last), taken) = (programs[(random >> 40) as usize % 12], random >> 50 & 1 == 1);
-                let whole = Block { start, last, window: 0 };
-                for at in (start..=last.address).step_by(4) {
+                for address in (start..last.address).step_by(4) {
                     one_by_one.cycles(cycles);
-                    one_by_one.instruction(&whole.instruction(at, taken));
+                    one_by_one.instruction(&Executed { address, isa: SubIsa::Is0, length: 4, ..Executed::default() });
                 }
+                one_by_one.cycles(cycles);
+                one_by_one.instruction(&Executed { taken, ..last });
                 let blocks: Vec<Block> = at_once.blocks(start, last).collect();
                 pieces += blocks.len();
                 blocks.iter().for_each(|block| at_once.block(block, taken, cycles));
@@ -202,7 +224,8 @@ mod tests {
         assert!(settings.set("TRCACVR0", 0x1008) && settings.set("TRCACVR1", 0x1010));
         let last = Executed { address: 0x101c, length: 4, class: Class::Direct, ..Executed::default() };
         let blocks: Vec<Block> = Unit::new(&settings).blocks(0x1000, last).collect();
-        let ends: Vec<(u64, u64)> = blocks.iter().map(|block| (block.start, block.last.address)).collect();
+        let start = |block: &Block| block.before(u64::from(block.count) - 1).address;
+        let ends: Vec<(u64, u64)> = blocks.iter().map(|block| (start(block), block.last.address)).collect();
         assert_eq!(ends, [(0x1000, 0x1004), (0x1008, 0x1008), (0x100c, 0x100c), (0x1010, 0x1010), (0x1014, 0x101c)]);
         let classes: Vec<Class> = blocks.iter().map(|block| block.last.class).collect();
         assert_eq!(classes, [Class::Other, Class::Other, Class::Other, Class::Other, Class::Direct]);

@@ -38,6 +38,10 @@ impl Overflows {
         self.losses
     }
 
+    pub(super) fn are_made(&self) -> bool {
+        self.state.is_some()
+    }
+
     /// Are the next instructions lost?
     pub(super) fn is_losing(&self) -> bool {
         self.missing > 0

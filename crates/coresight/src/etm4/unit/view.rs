@@ -2,7 +2,7 @@
 //!
 //! Between two addresses that comparators look for, all instructions have the same answers: they are kept.
 
-use super::answers::{Answer, Answers, State};
+use super::answers::{Answer, Answers, Settled, State};
 use super::resources::Resources;
 use super::settings::Settings;
 use crate::etm4::config::field;
@@ -65,8 +65,6 @@ pub(super) struct Seen {
 impl Seen {
     /// It is traced, and that is all.
     pub(super) const SHOWN: Self = Self { is_shown: true, events: 0, asks_for_time: false };
-    /// It is not traced, and that is all.
-    pub(super) const HIDDEN: Self = Self { is_shown: false, ..Self::SHOWN };
 }
 
 impl View {
@@ -126,13 +124,10 @@ impl View {
         (window, start + length)
     }
 
-    /// What there is to every instruction of a window, if that is known and changes nothing.
+    /// What happens with every instruction of a window.
     #[inline(always)]
-    pub(super) fn settled(&self, window: u16) -> Option<Seen> {
-        if !self.watches {
-            return Some(Seen::SHOWN);
-        }
-        self.answers.find(window).filter(|answer| answer.next == self.answers.state).map(|answer| answer.seen)
+    pub(super) fn settled(&self, window: u16) -> Settled {
+        if self.watches { self.answers.settled(window) } else { Settled::Shown }
     }
 
     /// The PE gets to an instruction: what is there to it? To be asked of each in order, but for those that are calm. The
@@ -309,7 +304,13 @@ pub(super) mod tests {
                 let window = (random >> 32 & 1 == 0).then_some(window);
                 let settled = view.settled(view.window(address).0);
                 let found = if is_calm { Seen::SHOWN } else { view.look(at, window, &context) };
-                assert!(settled.is_none_or(|settled| settled == expected), "row {row}, step {step}");
+                let is_settled_so = match settled {
+                    Settled::Not => true,
+                    Settled::Shown => expected == Seen::SHOWN,
+                    Settled::Timed => expected == Seen { asks_for_time: true, ..Seen::SHOWN },
+                    Settled::Hidden => expected == Seen { is_shown: false, ..Seen::SHOWN },
+                };
+                assert!(is_settled_so, "row {row}, step {step}");
                 assert_eq!(found, expected, "row {row}, step {step}, {address:#x}: {settings:?}");
             }
         }

@@ -14,7 +14,7 @@ use crate::encode::known::{Known, place};
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     /// By their numbers.
-    known: Vec<Option<Prepared>>,
+    known: Vec<Prepared>,
     /// As the trace unit takes them: most are one, others are several.
     pieces: Vec<Block>,
 }
@@ -37,6 +37,10 @@ struct Prepared {
 const NOWHERE: u64 = 1;
 
 impl Prepared {
+    /// One of which nothing is known.
+    const UNKNOWN: Self =
+        Self { start: NOWHERE, leads_to: [NOWHERE; 2], is_indirect: false, instructions: 0, first: 0, pieces: 0 };
+
     /// Can it go on there?
     #[inline(always)]
     fn may_lead_to(&self, next: u64, is_taken: bool) -> bool {
@@ -44,29 +48,45 @@ impl Prepared {
     }
 }
 
+impl Blocks {
+    /// What is known of the block of a pass, if it can go on there.
+    #[inline(always)]
+    fn of_pass(&self, flow: &Flow<'_>, index: usize) -> Option<&Prepared> {
+        let pass = flow.passes.get(index)?;
+        self.known.get(pass.number()).filter(|known| known.may_lead_to(flow.behind(index), pass.is_taken()))
+    }
+}
+
 impl Core {
     /// Takes the steps of many instructions.
     pub(in crate::encode) fn flow(&mut self, flow: &Flow<'_>) -> Result<(), SinkError> {
-        let mut place = flow.place;
-        for (index, pass) in flow.passes.iter().enumerate() {
-            let number = pass.number();
-            let known = self.blocks.known.get(number).and_then(Option::as_ref);
-            match known.filter(|known| known.may_lead_to(flow.behind(index), pass.is_taken())) {
-                Some(&Prepared { start, instructions, first, pieces, .. }) => {
-                    if self.pending.is_some() || self.context_is_new || self.time != flow.time {
-                        self.settle(start, flow.time);
-                    }
-                    self.instructions += u64::from(instructions);
-                    let cycles = u64::from(!self.counts_time);
-                    for piece in &self.blocks.pieces[first as usize..][..pieces as usize] {
-                        self.unit.block(piece, pass.is_taken(), cycles);
-                    }
-                    place += u64::from(instructions);
-                }
-                None => place += self.pass_by_steps(flow, index, place)?,
+        let (mut index, mut place) = (0, flow.place);
+        while index < flow.passes.len() {
+            let (passes, instructions) = self.pass_at_once(flow, index);
+            (index, place) = (index + passes, place + instructions);
+            if index < flow.passes.len() {
+                place += self.pass_by_steps(flow, index, place)?;
+                index += 1;
             }
         }
         Ok(())
+    }
+
+    /// Tells passes from this one on, up to the first of which not all is known: how many, and their instructions.
+    fn pass_at_once(&mut self, flow: &Flow<'_>, index: usize) -> (usize, u64) {
+        let Some(&Prepared { start, .. }) = self.blocks.of_pass(flow, index) else { return (0, 0) };
+        self.settle(start, flow.time);
+        let cycles = u64::from(!self.counts_time);
+        let (mut passes, mut instructions) = (0, 0);
+        for (at, pass) in flow.passes.iter().enumerate().skip(index) {
+            let Some(known) = self.blocks.of_pass(flow, at) else { break };
+            for piece in &self.blocks.pieces[known.first as usize..][..known.pieces as usize] {
+                self.unit.block(piece, pass.is_taken(), cycles);
+            }
+            (passes, instructions) = (passes + 1, instructions + u64::from(known.instructions));
+        }
+        self.instructions += instructions;
+        (passes, instructions)
     }
 
     /// Tells a pass step by step. How many there were.
@@ -74,7 +94,7 @@ impl Core {
     fn pass_by_steps(&mut self, flow: &Flow<'_>, index: usize, place: u64) -> Result<u64, SinkError> {
         flow.steps(index, place).try_for_each(|step| self.step(&step))?;
         let number = flow.passes[index].number();
-        if self.blocks.known.get(number).is_none_or(Option::is_none) {
+        if self.blocks.known.get(number).is_none_or(|known| known.instructions == 0) {
             self.prepare(number, &flow.blocks[number]);
         }
         Ok(flow.blocks[number].opcodes.len() as u64)
@@ -115,9 +135,9 @@ impl Core {
             pieces: (self.blocks.pieces.len() - first) as u32,
         };
         if self.blocks.known.len() <= number {
-            self.blocks.known.resize(number + 1, None);
+            self.blocks.known.resize(number + 1, Prepared::UNKNOWN);
         }
-        self.blocks.known[number] = Some(prepared);
+        self.blocks.known[number] = prepared;
     }
 }
 
