@@ -56,7 +56,7 @@ fn damaged(choice: u8, rest: &[u8]) {
 
 fn agree(file: &[u8]) {
     let (records, error) = all(Reader::in_place(file));
-    let (ahead, other) = all(Reader::new(Cursor::new(file.to_vec()), ReadOptions { threads: 2 }));
+    let (ahead, other) = all(Reader::new(Cursor::new(file.to_vec()), ReadOptions { threads: 2, ahead: true }));
     assert!(records == ahead, "{} records or {}: {error:?} or {other:?}", records.len(), ahead.len());
     assert_eq!(error.is_some(), other.is_some(), "{error:?} or {other:?}");
     if file.len() < 1000 {

@@ -55,7 +55,7 @@ impl Astf {
     ) -> anyhow::Result<Option<Self>> {
         let read = Arc::new(AtomicU64::new(0));
         let input = Counted { input, read: Arc::clone(&read) };
-        let options = threads.map_or_else(ReadOptions::default, |threads| ReadOptions { threads });
+        let options = threads.map_or_else(ReadOptions::default, |threads| ReadOptions { threads, ahead: true });
         match Reader::new(input, options) {
             Ok(reader) => Ok(Some(Self { name: name.to_string(), reader, read, size })),
             Err(error) if is_failure(&error.kind) => Err(refused(name, error, hint)),

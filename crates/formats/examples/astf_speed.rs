@@ -174,7 +174,7 @@ fn behind_header(path: &Path) -> Outcome<PathBuf> {
 }
 
 fn read(path: &Path, threads: usize, mut each: impl FnMut(&[Bytes]) -> u64) -> Outcome {
-    let mut reader = Reader::new(File::open(path)?, ReadOptions { threads })?;
+    let mut reader = Reader::new(File::open(path)?, ReadOptions { threads, ahead: true })?;
     let mut sum = 0;
     loop {
         let batch = reader.next_records()?;

@@ -164,7 +164,7 @@ fn read(file: &[u8]) -> Outcome {
 }
 
 fn read_with(threads: usize, file: &[u8]) -> Outcome {
-    Outcome::of(Reader::new(io::Cursor::new(file.to_vec()), ReadOptions { threads }))
+    Outcome::of(Reader::new(io::Cursor::new(file.to_vec()), ReadOptions { threads, ahead: true }))
 }
 
 /// One byte at a time, and now and then a read that was interrupted.
@@ -341,7 +341,7 @@ fn failing_inputs_give_what_came_before() {
             let cut = read(&file[..end]);
             for threads in [1, 2] {
                 let input = Breaks(io::Cursor::new(file[..end].to_vec()));
-                let outcome = Outcome::of(Reader::new(input, ReadOptions { threads }));
+                let outcome = Outcome::of(Reader::new(input, ReadOptions { threads, ahead: true }));
                 let name = format!("{made:?} breaks at {end} with {threads} threads: {}", outcome.text());
                 assert!(matches!(outcome.kind(), Some(ReadErrorKind::Io(_))), "{name}");
                 assert_eq!(outcome.offset(), Some(end as u64), "{name}");
@@ -510,7 +510,7 @@ fn a_reader_may_be_left() {
     let trace = trace(100_000);
     for made in ALL {
         let file = made.file(&trace);
-        let mut reader = Reader::new(io::Cursor::new(file), ReadOptions { threads: 3 }).unwrap();
+        let mut reader = Reader::new(io::Cursor::new(file), ReadOptions { threads: 3, ahead: true }).unwrap();
         assert!(!reader.next_records().unwrap().is_empty());
     }
 }

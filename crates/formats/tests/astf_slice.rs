@@ -32,7 +32,7 @@ fn cut_all(
         header = found.stored(Storage::Raw);
     }
     let bytes = [&header.to_bytes()[..], records[1..].as_flattened()].concat();
-    let mut reader = Reader::new(Cursor::new(bytes), ReadOptions { threads: 1 }).unwrap();
+    let mut reader = Reader::new(Cursor::new(bytes), ReadOptions { threads: 1, ahead: false }).unwrap();
     let mut pieces: Vec<Vec<Bytes>> = Vec::new();
     let sliced = slice(&mut reader, &mut selection, options, &mut pieces)?;
     pieces.iter_mut().for_each(|piece| piece.insert(0, header.to_bytes()));
@@ -248,7 +248,7 @@ fn damage_behind_the_last_instruction_does_no_harm() {
     let mut bytes = whole.as_flattened().to_vec();
     // In the middle of the third instruction.
     bytes.truncate(32 * 8 + 7);
-    let mut reader = Reader::new(Cursor::new(bytes), ReadOptions { threads: 1 }).unwrap();
+    let mut reader = Reader::new(Cursor::new(bytes), ReadOptions { threads: 1, ahead: false }).unwrap();
     let mut cut: Vec<Bytes> = Vec::new();
     let sliced = slice(&mut reader, &mut Selection::of(&(0..2)), JOINED, &mut cut).unwrap();
     assert_eq!(sliced.instructions, 2);

@@ -13,7 +13,6 @@ mod output;
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::thread;
 
 use unspool_coresight::etm4::unit::{Overflowed, Settings};
 use unspool_coresight::trace_buffer::BufferSettings;
@@ -62,8 +61,8 @@ pub struct Encoded {
 }
 
 /// Makes a capture of all that some sources tell. The cores of one keep their numbers; of several, each has cores of its
-/// own, which are counted in the order in which they are met. Nobody knows which of two cores was first, so sources take turns. Says what was made, and what of the sources
-/// no step told.
+/// own, which are counted in the order in which they are met. Nobody knows which of two cores was first, so sources take
+/// turns. Each is read on a thread of its own. Says what was made, and what of the sources no step told.
 pub fn encode(
     directory: &Path,
     sources: Vec<OpenedSteps>,
@@ -73,21 +72,8 @@ pub fn encode(
         return Err(refused("the traces count their times in different units".into()).into());
     }
     let mut encoder = Encoder::new(directory, options)?;
-    // Unpacking has a thread of its own; with two processors a third one is in the way.
-    let has_room = thread::available_parallelism().is_ok_and(|processors| processors.get() > 2);
-    let losses = match <[OpenedSteps; 1]>::try_from(sources) {
-        Ok([only]) if !has_room => take_all(&mut encoder, only)?,
-        Ok(one) => take_turns(&mut encoder, one.into())?,
-        Err(several) => take_turns(&mut encoder, several)?,
-    };
+    let losses = take_turns(&mut encoder, sources)?;
     Ok((encoder.finish()?, losses))
-}
-
-fn take_all(encoder: &mut Encoder, mut source: OpenedSteps) -> Result<Losses, EncodeError> {
-    let mut turn = Turn { encoder, source: 0, cores: None, told: Ok(()) };
-    source.follow(&mut turn)?;
-    turn.told?;
-    Ok(source.losses())
 }
 
 fn take_turns(encoder: &mut Encoder, sources: Vec<OpenedSteps>) -> Result<Losses, EncodeError> {

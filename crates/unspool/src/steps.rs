@@ -35,6 +35,9 @@ pub struct OpenSteps {
     pub big_endian: bool,
     /// How many threads decompress; `None`: as many as there are processors.
     pub threads: Option<usize>,
+    /// Whoever takes the steps has a thread for that, as [`encode`](crate::encode::encode) has: with few processors an
+    /// ASTF file is decompressed there too.
+    pub is_followed: bool,
     /// Counts the bytes of a file as they are read.
     pub bytes_read: Arc<AtomicU64>,
 }
@@ -103,9 +106,7 @@ fn of_input(
     let path = || name.to_string();
     Ok(match what {
         What::Astf => {
-            let default = astf::read::ReadOptions::default();
-            let read = astf::read::ReadOptions { threads: options.threads.unwrap_or(default.threads) };
-            let reader = astf::read::Reader::new(input, read);
+            let reader = astf::read::Reader::new(input, astf_options(options));
             Box::new(astf::steps::Steps::new(reader.map_err(|source| Error::Astf { path: path(), source })?))
         }
         What::Stf => {
@@ -119,6 +120,14 @@ fn of_input(
         }
         What::Capture => return Err(Error::NotATrace { path: path() }),
     })
+}
+
+fn astf_options(options: &OpenSteps) -> astf::read::ReadOptions {
+    let default = astf::read::ReadOptions::default();
+    // With two processors a third thread would be in the way.
+    let has_room = default.threads > 2;
+    let (threads, ahead) = (options.threads.unwrap_or(default.threads), has_room || !options.is_followed);
+    astf::read::ReadOptions { threads, ahead }
 }
 
 fn stf_options(options: &OpenSteps) -> stf::read::ReadOptions {

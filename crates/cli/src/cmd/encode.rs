@@ -206,7 +206,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 }
 
 fn open(args: &Args) -> anyhow::Result<Vec<OpenedSteps>> {
-    let options = OpenSteps { source: args.source.clone(), codes: args.images.load()?, ..OpenSteps::default() };
+    let options = OpenSteps {
+        source: args.source.clone(),
+        codes: args.images.load()?,
+        is_followed: true,
+        ..OpenSteps::default()
+    };
     args.inputs.iter().map(|input| Ok(open_steps(input, &options)?)).collect()
 }
 

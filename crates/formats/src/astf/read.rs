@@ -27,15 +27,17 @@ use super::record::{Header, HeaderView, RECORD_BYTES, Storage};
 /// How to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReadOptions {
-    /// How many threads decompress. With one, everything happens in the thread of the caller; with more, decompression
-    /// runs ahead of it, and an .xz file of several blocks is decompressed by as many at a time.
+    /// How many threads decompress. With one, everything happens in the thread of the caller; with more, an .xz file of
+    /// several blocks is decompressed by as many at a time.
     pub threads: usize,
+    /// With more threads than one, decompression runs ahead of the caller.
+    pub ahead: bool,
 }
 
 impl Default for ReadOptions {
-    /// As many threads as there are processors.
+    /// As many threads as there are processors, ahead.
     fn default() -> Self {
-        Self { threads: std::thread::available_parallelism().map_or(1, usize::from) }
+        Self { threads: std::thread::available_parallelism().map_or(1, usize::from), ahead: true }
     }
 }
 
@@ -57,7 +59,7 @@ impl<R: Read + Send + 'static> Reader<R> {
     /// Reads and judges the header.
     pub fn new(input: R, options: ReadOptions) -> Result<Self, ReadError> {
         let (header, unpacker) = open(input, options.threads)?;
-        let runs_ahead = options.threads > 1 && header.storage() != Storage::Raw;
+        let runs_ahead = options.ahead && options.threads > 1 && header.storage() != Storage::Raw;
         let source = if runs_ahead {
             Source::Ahead(Ahead::new(unpacker).map_err(|error| Fault::new(ReadErrorKind::Io(error), 32).of_record(2))?)
         } else {
