@@ -383,15 +383,6 @@ impl Unit {
         }
     }
 
-    /// An instruction that a Q element may stand for.
-    fn go_on_untold(&mut self, at: Target) {
-        if self.view.may_be_in_q(at, &self.whole_context) {
-            self.stretches.instructions(1);
-        } else {
-            self.flush_q();
-        }
-    }
-
     /// Gives readers a place to start, if it is time for that.
     #[inline(never)]
     fn synchronise(&mut self) {
@@ -489,15 +480,6 @@ impl Unit {
     #[inline(always)]
     fn is_followed_up(&self, executed: &Executed) -> bool {
         executed.class != Class::Direct || self.broadcasts || (executed.link && self.config.return_stack)
-    }
-
-    /// Does a Q element stand for this P0 instruction? Returns from exceptions are always told.
-    fn is_untold(&mut self, executed: &Executed) -> bool {
-        if executed.class == Class::ExceptionReturn {
-            self.flush_q();
-        }
-        self.stretches.block();
-        self.stretches.is_open()
     }
 
     fn after_p0(&mut self) {

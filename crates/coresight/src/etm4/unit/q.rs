@@ -3,9 +3,9 @@
 //! A stretch is made of whole blocks. Whatever has to be told in the middle of one ends it behind the last block that is
 //! complete. The same seed makes the same stretches.
 
-use super::Unit;
 use super::guess::random;
 use super::settings::Settings;
+use super::{Class, Executed, Unit};
 use crate::etm4::element::Target;
 use crate::etm4::packet::Packet;
 
@@ -96,6 +96,24 @@ impl Stretches {
 }
 
 impl Unit {
+    /// An instruction that a Q element may stand for.
+    pub(super) fn go_on_untold(&mut self, at: Target) {
+        if self.view.may_be_in_q(at, &self.whole_context) {
+            self.stretches.instructions(1);
+        } else {
+            self.flush_q();
+        }
+    }
+
+    /// Does a Q element stand for this P0 instruction? Returns from exceptions are always told.
+    pub(super) fn is_untold(&mut self, executed: &Executed) -> bool {
+        if executed.class == Class::ExceptionReturn {
+            self.flush_q();
+        }
+        self.stretches.block();
+        self.stretches.is_open()
+    }
+
     /// Ends the open stretch behind its last complete block.
     #[inline]
     pub(super) fn flush_q(&mut self) {
