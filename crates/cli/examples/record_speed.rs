@@ -3,7 +3,8 @@
 //! `cargo build --release && cargo run --release -p unspool-cli --example record_speed -- PROGRAM [ARGUMENT...]`
 //!
 //! For programs of AArch64. Both run in turn, nine times, since a machine is not as fast at one time as at another: each
-//! recording is compared with the runs before and behind it, and the median of these ratios counts.
+//! recording is compared with the runs before and behind it, and the median of these ratios counts. How much a virtual
+//! machine was not running is told, since two processors lose more by that than one.
 
 #![allow(clippy::print_stdout, reason = "a measurement is for its reader")]
 
@@ -26,33 +27,52 @@ fn main() -> Result<(), Box<dyn Error>> {
     let output = place.path().join("run.astf");
     let mut plugin = folder.join("libunspool_plugin.so").into_os_string();
     plugin.push(",idle=on");
-    let idle = || time(Command::new("qemu-aarch64").arg("-plugin").arg(&plugin).args(&program));
+    let code = quiet(Command::new("qemu-aarch64").args(&program)).status()?.code();
+    let idle = || time(Command::new("qemu-aarch64").arg("-plugin").arg(&plugin).args(&program), code);
     let record = || {
         // What was there before would have to be given back first.
         if output.exists() {
             std::fs::remove_file(&output)?;
         }
         let mut record = Command::new(folder.join("unspool"));
-        time(record.arg("record").arg("-o").arg(&output).arg("--").args(&program))
+        time(record.arg("record").arg("-o").arg(&output).arg("--").args(&program), Some(0))
     };
+    let (start, stolen) = (Instant::now(), stolen_seconds());
     let (mut nothing, mut recorded, mut ratios) = (vec![idle()?], Vec::new(), Vec::new());
     for turn in 0..TURNS {
         recorded.push(record()?);
         nothing.push(idle()?);
         ratios.push(2.0 * recorded[turn] / (nothing[turn] + nothing[turn + 1]));
     }
+    let (seconds, stolen) = (start.elapsed().as_secs_f64(), stolen_seconds() - stolen);
     let bytes = std::fs::metadata(&output)?.len();
     println!("a plugin that does nothing  {:>8.2} s", median(&mut nothing));
     println!("recorded                    {:>8.2} s, {} MB", median(&mut recorded), bytes / 1_000_000);
     let middle = median(&mut ratios);
     println!("ratio                       {middle:>8.2}, from {:.2} to {:.2}", ratios[0], ratios[TURNS - 1]);
+    println!("stolen                      {stolen:>8.2} s of {seconds:.0}");
     Ok(())
 }
 
-fn time(command: &mut Command) -> Result<f64, Box<dyn Error>> {
+/// How long it takes; it has to end with this exit code.
+fn time(command: &mut Command, code: Option<i32>) -> Result<f64, Box<dyn Error>> {
     let start = Instant::now();
-    command.stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+    let status = quiet(command).status()?;
+    if status.code() != code {
+        return Err(format!("{command:?}: {status}").into());
+    }
     Ok(start.elapsed().as_secs_f64())
+}
+
+fn quiet(command: &mut Command) -> &mut Command {
+    command.stdout(Stdio::null()).stderr(Stdio::null())
+}
+
+/// Seconds of all processors that the machine below a virtual one gave to others, where that is told.
+fn stolen_seconds() -> f64 {
+    let all = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let stolen = all.lines().next().and_then(|line| line.split_whitespace().nth(8)?.parse::<f64>().ok());
+    stolen.unwrap_or(0.0) / 100.0
 }
 
 /// Sorts them; the one in the middle.
