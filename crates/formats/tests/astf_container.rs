@@ -82,6 +82,41 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+/// A zlib stream that claims to be in pieces, of these bytes: each with what ends one.
+fn in_pieces(pieces: &[&[u8]], refers_back: bool) -> Vec<u8> {
+    let nothing = [0, 0, 0, 0xff, 0xff];
+    let mut compress = flate2::Compress::new(flate2::Compression::fast(), false);
+    let mut packed = [&[0x78, 1][..], &nothing, &nothing].concat();
+    for piece in pieces {
+        packed.reserve(2 * piece.len() + 1000);
+        if !refers_back {
+            compress.reset();
+        }
+        compress.compress_vec(piece, &mut packed, flate2::FlushCompress::Sync).unwrap();
+        packed.extend_from_slice(&nothing);
+    }
+    packed.extend_from_slice(&[3, 0]);
+    packed.extend_from_slice(&zlib_rs::adler32::adler32(1, &pieces.concat()).to_be_bytes());
+    packed
+}
+
+/// What a plain decoder makes of a zlib stream, and whether it is content.
+fn inflated(packed: &[u8]) -> (Vec<u8>, bool) {
+    let (mut stream, mut bytes) = (flate2::Decompress::new(true), vec![0; 1 << 20]);
+    loop {
+        let (used, made) = (stream.total_in() as usize, stream.total_out() as usize);
+        if made == bytes.len() {
+            bytes.resize(2 * made, 0);
+        }
+        let status = stream.decompress(&packed[used..], &mut bytes[made..], flate2::FlushDecompress::None);
+        let has_moved = used < stream.total_in() as usize || made < stream.total_out() as usize;
+        if !has_moved || !matches!(status, Ok(flate2::Status::Ok)) {
+            bytes.truncate(stream.total_out() as usize);
+            return (bytes, matches!(status, Ok(flate2::Status::StreamEnd)));
+        }
+    }
+}
+
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::GzBuilder::new().filename("trace").write(Vec::new(), flate2::Compression::fast());
     encoder.write_all(bytes).unwrap();
@@ -332,6 +367,47 @@ fn a_file_that_is_damaged_gives_what_is_before_the_damage() {
     }
 }
 
+/// Long enough for several pieces.
+#[test]
+fn pieces_that_are_damaged_give_what_a_plain_decoder_gives() {
+    let trace = trace(170_000);
+    let file = Made::Zlib.file(&trace);
+    let mark = [0, 0, 0xff, 0xff, 0, 0, 0, 0xff, 0xff];
+    let ends: Vec<usize> = memchr::memmem::find_iter(&file, &mark).map(|at| at + mark.len()).collect();
+    assert_eq!(ends.len(), 1 + 3, "the start and three pieces");
+    let around = ends.iter().flat_map(|end| end - 9..end + 3);
+    let places = (32..file.len()).step_by(file.len() / 20).chain(around).chain(file.len() - 8..file.len());
+    for at in places {
+        let mut damaged = file.clone();
+        damaged[at] ^= 1 << (at % 8);
+        for file in [&damaged, &file[..at]] {
+            let (bytes, is_sound) = inflated(&file[32..]);
+            let expected = records(&bytes).0;
+            for threads in [1, 3] {
+                let outcome = read_with(threads, file);
+                let name = format!("byte {at} of {}, {threads} threads: {}", file.len(), outcome.text());
+                assert_eq!(outcome.error.is_none(), is_sound, "{name}");
+                let is_refused = at < 34 && outcome.records.is_empty();
+                assert!(outcome.records == expected || is_refused, "{name}: {}", outcome.records.len());
+                assert!(outcome.offset().is_none_or(|offset| offset <= file.len() as u64), "{name}");
+            }
+        }
+    }
+}
+
+/// A piece that nobody has room for is no piece.
+#[test]
+fn a_piece_may_be_of_any_length() {
+    let trace = trace(300_000);
+    let bytes = trace.as_flattened();
+    let file = [&Made::Zlib.header().to_bytes()[..], &in_pieces(&[&bytes[..3200], bytes], false)].concat();
+    for threads in [1, 2] {
+        let outcome = read_with(threads, &file);
+        assert!(outcome.error.is_none(), "{}", outcome.text());
+        assert!(outcome.records[..100] == trace[..100] && outcome.records[100..] == trace);
+    }
+}
+
 #[test]
 fn failing_inputs_give_what_came_before() {
     let trace = trace(3000);
@@ -476,6 +552,13 @@ fn what_follows_the_compressed_records() {
         ("another gzip that is cut", Made::Gzip, [gzip(first), vec![0x1f]].concat(), 25, "ends before"),
         ("a record that is cut, in .xz", Made::Xz, xz(&first[..790]), 24, "22 of its 32 bytes"),
         ("a record that is cut, in zlib", Made::Zlib, zlib(&first[..790]), 24, "22 of its 32 bytes"),
+        ("pieces", Made::Zlib, in_pieces(&[first, b"", second], false), 60, ""),
+        ("pieces that refer back", Made::Zlib, in_pieces(&[first, second], true), 60, ""),
+        ("pieces that share a record", Made::Zlib, in_pieces(&[cut, rest], false), 60, ""),
+        ("no pieces", Made::Zlib, in_pieces(&[], false), 0, ""),
+        ("a record that is cut, in a piece", Made::Zlib, in_pieces(&[&first[..790]], false), 24, "22 of its 32 bytes"),
+        ("two in pieces", Made::Zlib, in_pieces(&[first], false).repeat(2), 25, "goes on"),
+        ("a mark behind zlib", Made::Zlib, [zlib(first), in_pieces(&[second], false)].concat(), 25, "goes on"),
     ];
     for (name, made, packed, count, expected) in rows {
         let file = [&made.header().to_bytes()[..], packed].concat();

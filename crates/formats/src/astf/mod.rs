@@ -13,6 +13,7 @@ pub mod example;
 mod layout;
 pub mod lift;
 pub mod lower;
+mod pieces;
 pub mod read;
 pub mod record;
 pub mod sanitize;
@@ -20,6 +21,7 @@ pub mod slice;
 pub mod steps;
 #[cfg(feature = "text")]
 pub mod text;
+mod turns;
 pub mod write;
 
 pub use access::{Access, Extent};

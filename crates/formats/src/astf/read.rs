@@ -12,6 +12,7 @@
 mod ahead;
 mod content;
 mod input;
+mod pieces;
 mod unpack;
 
 use std::io::{self, Read};
@@ -28,9 +29,9 @@ use super::record::{Header, HeaderView, RECORD_BYTES, Storage};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReadOptions {
     /// How many threads decompress. With one, everything happens in the thread of the caller; with more, an .xz file of
-    /// several blocks is decompressed by as many at a time.
+    /// several blocks, or a zlib stream in pieces as they are written here, is decompressed by as many at a time.
     pub threads: usize,
-    /// With more threads than one, decompression runs ahead of the caller.
+    /// With more threads than one, decompression runs ahead of the caller, though it be by one thread.
     pub ahead: bool,
 }
 

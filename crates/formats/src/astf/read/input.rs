@@ -4,6 +4,8 @@
 
 use std::io::{self, Read};
 
+use memchr::memmem::Finder;
+
 use super::{End, Fault, ReadErrorKind};
 
 /// How much is read at a time where it is decompressed.
@@ -90,6 +92,44 @@ impl<R: Read> Input<R> {
         };
         let end = (bytes == 0).then(|| self.end());
         (bytes, end)
+    }
+
+    /// Takes everything up to a mark and with it, at most so many bytes. Nothing is taken if the mark is not among these.
+    pub(super) fn cut(&mut self, mark: &Finder<'_>, most: usize, output: &mut Vec<u8>) -> bool {
+        let mut known = 0;
+        loop {
+            let held = self.held();
+            let held = &held[..held.len().min(most)];
+            if let Some(found) = mark.find(&held[known..]) {
+                let taken = known + found + mark.needle().len();
+                output.extend_from_slice(&held[..taken]);
+                self.consume(taken);
+                return true;
+            }
+            if held.len() == most || self.is_at_end() {
+                return false;
+            }
+            known = held.len().saturating_sub(mark.needle().len() - 1);
+            self.longer();
+        }
+    }
+
+    /// Holds more than before, unless nothing comes.
+    fn longer(&mut self) {
+        let more = self.held().len() + 1;
+        if self.buffer.len() < more + BUFFER {
+            self.buffer.resize(more + BUFFER, 0);
+        }
+        self.peek(more);
+    }
+
+    /// Puts bytes back that were taken last.
+    pub(super) fn put_back(&mut self, mut bytes: Vec<u8>) {
+        self.taken -= bytes.len() as u64;
+        bytes.extend_from_slice(self.held());
+        (self.start, self.end) = (0, bytes.len());
+        bytes.resize(bytes.len() + BUFFER, 0);
+        self.buffer = bytes;
     }
 
     /// Takes all zeros that come next.

@@ -2,7 +2,7 @@
 //!
 //! input ─▶ **decoder** (or none) ─▶ a batch
 //!
-//! Containers may follow each other, as `cat` of two .xz or gzip files makes them. An end within a record, within the
+//! A zlib stream in pieces is unpacked by several threads, piece by piece. Containers may follow each other, as `cat` of two .xz or gzip files makes them. An end within a record, within the
 //! compressed data or before that of the file is a fault, which comes behind everything that was before it.
 
 use std::io::{self, Read};
@@ -10,8 +10,11 @@ use std::io::{self, Read};
 use flate2::{Decompress, FlushDecompress, Status as ZlibStatus};
 use liblzma::stream::{Action, Error as LzmaError, MtStreamBuilder, Status as LzmaStatus, Stream};
 
+use zlib_rs::adler32::adler32;
+
 use super::content::{Content, GZIP, LZMA_HEADER, XZ, has_lzma_header, has_zlib_header};
 use super::input::Input;
+use super::pieces::{Pieces, SoFar};
 use super::{Batch, End, Fault, ReadErrorKind};
 use crate::astf::record::{RECORD_BYTES, Storage};
 
@@ -22,6 +25,8 @@ pub(super) const MEMORY_LIMIT: u64 = 512 << 20;
 pub(super) struct Unpacker<R> {
     input: Input<R>,
     decoder: Option<Decoder>,
+    /// They come before what the decoder decodes.
+    pieces: Option<Pieces>,
     threads: usize,
     /// The bytes of a record that the last batch had no room for, or of which more is to come.
     rest: [u8; RECORD_BYTES],
@@ -35,7 +40,13 @@ impl<R: Read> Unpacker<R> {
         let decoder =
             container(bytes, storage).and_then(|found| found.map(|found| Decoder::new(found, threads)).transpose());
         match decoder {
-            Ok(decoder) => Ok(Self { input, decoder, threads, rest: [0; RECORD_BYTES], rest_len: 0 }),
+            Ok(decoder) => {
+                let is_zlib = decoder.as_ref().is_some_and(|decoder| decoder.container == Container::Zlib);
+                let pieces = (is_zlib && Pieces::is_start(input.peek(Content::PEEK)))
+                    .then(|| Pieces::new(&mut input, threads).map_err(|error| input.fault(ReadErrorKind::Io(error))))
+                    .transpose()?;
+                Ok(Self { input, decoder, pieces, threads, rest: [0; RECORD_BYTES], rest_len: 0 })
+            }
             Err(ReadErrorKind::CompressedCutShort) => Err(input.cut_short()),
             Err(kind) => Err(Fault::new(kind, input.offset())),
         }
@@ -43,6 +54,24 @@ impl<R: Read> Unpacker<R> {
 
     /// Fills it with at least one record, or tells the end.
     pub(super) fn fill(&mut self, batch: &mut Batch) {
+        if let Some(mut pieces) = self.pieces.take() {
+            match pieces.fill(&mut self.input, batch) {
+                Ok(true) => {
+                    self.pieces = Some(pieces);
+                    return;
+                }
+                Ok(false) => self.decoder = Some(Decoder::of_rest(pieces.so_far())),
+                Err(error) => {
+                    batch.whole = 0;
+                    batch.end = Some(End::Fault(self.input.fault(ReadErrorKind::Io(error))));
+                    return;
+                }
+            }
+        }
+        self.decode(batch);
+    }
+
+    fn decode(&mut self, batch: &mut Batch) {
         let bytes = batch.records.as_flattened_mut();
         bytes[..self.rest_len].copy_from_slice(&self.rest[..self.rest_len]);
         let mut filled = self.rest_len;
@@ -122,6 +151,8 @@ struct Decoder {
 enum State {
     Lzma(Stream),
     Zlib(Decompress),
+    /// What is left of a zlib stream, and the Adler-32 of what was before.
+    Rest(Decompress, u32),
     Between,
 }
 
@@ -138,6 +169,14 @@ impl Decoder {
         Ok(Self { container, state: State::new(container, threads)? })
     }
 
+    /// Goes on with a zlib stream.
+    fn of_rest(SoFar { check, window }: SoFar) -> Self {
+        let mut stream = Decompress::new(false);
+        // Where it is not taken, what refers to it is damaged.
+        let _ = stream.set_dictionary(&window);
+        Self { container: Container::Zlib, state: State::Rest(stream, check) }
+    }
+
     /// Decompresses some more: how many bytes, and whether they are the last.
     fn decode<R: Read>(&mut self, input: &mut Input<R>, threads: usize, output: &mut [u8]) -> (usize, Option<End>) {
         if let State::Between = self.state {
@@ -151,8 +190,12 @@ impl Decoder {
             Ok(Progress::Stuck) if at_end => Some(End::Fault(input.cut_short())),
             Ok(Progress::Stuck | Progress::More) => None,
             Ok(Progress::Ended) => {
+                let end = match self.state {
+                    State::Rest(_, check) => verify(input, check),
+                    _ => None,
+                };
                 self.state = State::Between;
-                None
+                end
             }
             Err(kind) => Some(End::Fault(input.fault(kind))),
         };
@@ -219,23 +262,48 @@ impl State {
                 };
                 ((stream.total_in() - before.0) as usize, (stream.total_out() - before.1) as usize, progress)
             }
-            Self::Zlib(stream) => {
-                let before = (stream.total_in(), stream.total_out());
-                let status = stream.decompress(input, output, FlushDecompress::None);
-                let (used, made) = ((stream.total_in() - before.0) as usize, (stream.total_out() - before.1) as usize);
-                let progress = match status {
-                    Ok(ZlibStatus::StreamEnd) => Ok(Progress::Ended),
-                    Ok(_) if used > 0 || made > 0 => Ok(Progress::More),
-                    Ok(_) if input.is_empty() => Ok(Progress::Stuck),
-                    Err(error) if error.needs_dictionary().is_some() => Err(ReadErrorKind::Unsupported),
-                    // There is input and room for output: whoever does nothing now never will.
-                    Ok(_) | Err(_) => Err(ReadErrorKind::Damaged),
-                };
+            Self::Zlib(stream) => inflate(stream, input, output),
+            Self::Rest(stream, check) => {
+                let (used, made, progress) = inflate(stream, input, output);
+                *check = adler32(*check, &output[..made]);
                 (used, made, progress)
             }
             Self::Between => (0, 0, Ok(Progress::Ended)),
         }
     }
+}
+
+/// A step of a zlib stream, as [`State::step`] tells it.
+fn inflate(
+    stream: &mut Decompress,
+    input: &[u8],
+    output: &mut [u8],
+) -> (usize, usize, Result<Progress, ReadErrorKind>) {
+    let before = (stream.total_in(), stream.total_out());
+    let status = stream.decompress(input, output, FlushDecompress::None);
+    let (used, made) = ((stream.total_in() - before.0) as usize, (stream.total_out() - before.1) as usize);
+    let progress = match status {
+        Ok(ZlibStatus::StreamEnd) => Ok(Progress::Ended),
+        Ok(_) if used > 0 || made > 0 => Ok(Progress::More),
+        Ok(_) if input.is_empty() => Ok(Progress::Stuck),
+        Err(error) if error.needs_dictionary().is_some() => Err(ReadErrorKind::Unsupported),
+        // There is input and room for output: whoever does nothing now never will.
+        Ok(_) | Err(_) => Err(ReadErrorKind::Damaged),
+    };
+    (used, made, progress)
+}
+
+/// Takes the Adler-32 that ends a zlib stream.
+fn verify<R: Read>(input: &mut Input<R>, check: u32) -> Option<End> {
+    let found = input.peek(size_of::<u32>());
+    if found.len() < size_of::<u32>() {
+        return Some(End::Fault(input.cut_short()));
+    }
+    if found != check.to_be_bytes() {
+        return Some(End::Fault(input.fault(ReadErrorKind::Damaged)));
+    }
+    input.consume(size_of::<u32>());
+    None
 }
 
 /// More threads than this are of no use here, and liblzma has a limit of its own.

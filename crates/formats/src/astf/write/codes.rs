@@ -134,9 +134,9 @@ impl Pen<'_> {
         has_room(self.at.length, bytes)
     }
 
-    /// The table of codes: this is the only block, and the last.
+    /// The table of codes of a block that is not the last.
     pub(super) fn start(&mut self) {
-        self.put(0b101, 3);
+        self.put(0b100, 3);
         // How many symbols and distances there are, and how many of the lengths below are told.
         self.put(286 - 257, 5);
         self.put(30 - 1, 5);
@@ -150,10 +150,22 @@ impl Pen<'_> {
         }
     }
 
-    /// The end, and the rest of a byte.
+    /// The end of a block.
     pub(super) fn end(&mut self) {
         let code = CODES[END];
-        self.put(code.bits.into(), code.count + 7);
+        self.put(code.bits.into(), code.count);
+    }
+
+    /// A block of no bytes, which ends on a byte.
+    pub(super) fn nothing(&mut self) {
+        self.put(0, 3);
+        self.put(0, (8 - self.at.count) % 8);
+        self.put(0xffff_0000, 32);
+    }
+
+    /// The last block, which has no bytes, and the rest of a byte.
+    pub(super) fn last(&mut self) {
+        self.put(0b011, 3 + 7 + 7);
     }
 
     /// A byte.

@@ -3,7 +3,8 @@
 //! patterns, records ─▶ references to where they were written last, and what is new ─▶ deflated bytes
 //!
 //! Who knows what repeats need not search: a pattern that is still in the window of 32 KiB is one reference from address to
-//! address, one that is not is spelled in bits that are made once, and a record by itself refers to the one before it.
+//! address, one that is not is spelled in bits that are made once, and a record by itself refers to the one before it. The
+//! stream is in pieces, so that several threads can read it.
 //! Specification: RFC 1950, RFC 1951.
 
 use std::io::{self, Write};
@@ -13,12 +14,16 @@ use unspool_model::Pass;
 use zlib_rs::adler32::adler32;
 
 use super::super::layout::Bytes;
+use super::super::pieces::PIECE;
 use super::super::record::RECORD_BYTES;
 use super::codes::{Bits, Code, FEW, LONGEST, Pen, SHORTEST, records_code};
 use super::pattern::{Passes, Pattern, Patterns, Slot, no_pattern};
 
 /// How far back a reference reaches.
 const WINDOW: u64 = 1 << 15;
+
+/// More bytes than are written between pieces.
+const BETWEEN_PIECES: usize = 256;
 
 /// Halves of an Adler-32 are counted modulo this.
 const ADLER: u64 = 65_521;
@@ -28,6 +33,8 @@ pub(super) struct Repeats {
     bits: Bits,
     course: Course,
     open: Open,
+    /// Where this piece ends: with what comes behind it.
+    end: u64,
     /// The record before, if it was none of a pattern.
     last: Option<Bytes>,
 }
@@ -37,7 +44,7 @@ pub(super) struct Repeats {
 struct Course {
     /// Both halves of the Adler-32. They are made small when they have to be.
     sums: (u64, u64),
-    /// How many bytes of records there were.
+    /// How many bytes of records there were, and between pieces so many that no reference reaches back.
     position: u64,
 }
 
@@ -47,10 +54,11 @@ impl Repeats {
         bits.write(|mut pen| {
             // A window of 32 KiB, the fastest way.
             pen.put(0x0178, 16);
-            pen.start();
+            start_piece(&mut pen);
             pen
         });
-        Self { bits, course: Course { sums: (1, 0), position: 0 }, open: Open::default(), last: None }
+        let course = Course { sums: (1, 0), position: 0 };
+        Self { bits, course, open: Open::default(), end: PIECE as u64, last: None }
     }
 
     /// Takes records that are in no pattern.
@@ -58,6 +66,7 @@ impl Repeats {
         for record in records {
             self.make_room(RECORD_BYTES, output)?;
             self.record(record);
+            self.end_piece(output)?;
         }
         Ok(())
     }
@@ -86,13 +95,33 @@ impl Repeats {
                 self.spell(patterns, number, now);
                 (passes, addresses) = (passes.get(1..).unwrap_or_default(), rest);
             }
+            self.end_piece(output)?;
         }
+        Ok(())
+    }
+
+    /// Ends the piece if it is long enough.
+    fn end_piece(&mut self, output: &mut impl Write) -> io::Result<()> {
+        if self.course.position < self.end {
+            return Ok(());
+        }
+        self.make_room(BETWEEN_PIECES, output)?;
+        let mut open = std::mem::take(&mut self.open);
+        self.bits.write(|pen| {
+            let mut pen = open.close(pen);
+            pen.end();
+            start_piece(&mut pen);
+            pen
+        });
+        self.course.position += WINDOW + 1;
+        self.end = self.course.position + PIECE as u64;
+        self.last = None;
         Ok(())
     }
 
     /// Puts patterns that were there before, for as long as there are such, and room.
     fn refer(&mut self, patterns: &mut Patterns, all: &mut &[Pass], all_addresses: &mut &[u64]) {
-        let Self { bits, course: kept, open: kept_open, .. } = self;
+        let Self { bits, course: kept, open: kept_open, end, .. } = self;
         let (mut course, mut open, mut passes, mut addresses) = (*kept, *kept_open, *all, *all_addresses);
         bits.write(|mut pen| {
             while let Some((pass, later)) = passes.split_first() {
@@ -100,7 +129,7 @@ impl Repeats {
                 let Some(slots) = patterns.slots.get_mut(pattern.slots()) else { break };
                 let Some((now, behind)) = addresses.split_at_checked(slots.len()) else { break };
                 let distance = course.position.wrapping_sub(pattern.at);
-                if distance > WINDOW || !pen.has_room(pattern.length as usize + LONGEST) {
+                if distance > WINDOW || course.position >= *end || !pen.has_room(pattern.length as usize + LONGEST) {
                     break;
                 }
                 pattern.at = course.position;
@@ -149,6 +178,7 @@ impl Repeats {
         self.bits.write(|pen| {
             let mut pen = open.close(pen);
             pen.end();
+            pen.last();
             pen
         });
         self.bits.give(output)?;
@@ -188,6 +218,13 @@ impl Repeats {
         self.course.sums = (u64::from(check & 0xffff), u64::from(check >> 16));
         self.course.position += RECORD_BYTES as u64;
     }
+}
+
+/// The end of the piece before, or the start of the stream, and the codes of this piece.
+fn start_piece(pen: &mut Pen<'_>) {
+    pen.nothing();
+    pen.nothing();
+    pen.start();
 }
 
 impl Course {

@@ -1,0 +1,17 @@
+//! The pieces of a zlib stream that several threads pack and unpack at a time.
+//!
+//! Any zlib reads such a stream. It starts with two deflate blocks of no bytes, by which it is known, and each piece ends
+//! with the same two: none of its references reaches before it. Behind the last one comes what ends the stream.
+//! Specification: RFC 1950, RFC 1951.
+
+/// How a stream in pieces starts, behind the two bytes that all have.
+pub(super) const START: [u8; 10] = [0, 0, 0, 0xff, 0xff, 0, 0, 0, 0xff, 0xff];
+
+/// How a piece ends: the first block starts within a byte, and so does not belong to it.
+pub(super) const MARK: [u8; 9] = [0, 0, 0xff, 0xff, 0, 0, 0, 0xff, 0xff];
+
+/// The bytes of records of a piece, about: the window is 32 KiB, so hardly anything is lost by starting anew.
+pub(super) const PIECE: usize = 2 << 20;
+
+/// A piece has no more bytes of records than this.
+pub(super) const LONGEST_PIECE: usize = PIECE + (32 << 10);
