@@ -15,7 +15,8 @@ use unspool_coresight::etm4::packet::{
 use unspool_coresight::etm4::{Atoms, Config, Packet};
 use unspool_coresight::frame::{Formatter, HSYNC};
 use unspool_formats::astf::example;
-use unspool_formats::astf::record::Storage;
+use unspool_formats::astf::record::{Instruction, Storage};
+use unspool_formats::astf::write::{WriteOptions, Writer};
 use unspool_formats::stf::build::StfVersion;
 use unspool_formats::tarmac::lower::Style;
 use unspool_fuzz::ini::SEPARATOR;
@@ -410,14 +411,35 @@ fn zips() -> Vec<Seed> {
     ]
 }
 
-/// The example of the format: as a file, behind a header, and as records to be written in each way.
+/// The example of the format: as a file, behind a header, in pieces, and as records to be written in each way.
 fn astfs() -> Vec<Seed> {
     let records = example::records();
     let (file, body) = (records.as_flattened(), records[1..].as_flattened());
     let with = |choice: u8, bytes: &[u8]| [&[choice][..], bytes].concat();
     let mut seeds = vec![("file", with(0, file)), ("behind_header", with(1, body))];
     seeds.extend([("raw", 96), ("lzma", 97), ("zlib", 98)].map(|(name, choice)| (name, with(choice, body))));
+    for (name, in_patterns) in [("pieces", false), ("pieces_of_patterns", true)] {
+        let options = WriteOptions { threads: 1, in_patterns, ..WriteOptions::default() };
+        let header = example::header().stored(Storage::Zlib);
+        let mut writer = Writer::new(Vec::new(), &header, options).expect("memory");
+        writer.write(&records[1..]).expect("memory");
+        seeds.push((name, with(0, &writer.finish().expect("memory"))));
+    }
     seeds
+}
+
+/// A loop that is followed at once: two instructions, an access and a branch.
+fn astf_loop() -> Vec<u8> {
+    let lap = |lap: u64| {
+        let [mut one, mut two, mut access, mut branch] =
+            [0, 1, 2, 3].map(|at| Instruction { pc: 0x8000 + 4 * at, iword: 0xd503_201f, ..Instruction::default() });
+        (one.iword, two.iword, access.iword, branch.iword) = (0x9100_0421, 0x9100_0442, 0xf940_0023, 0x17ff_fffd);
+        (access.is_read, access.ea_valid, access.ea, access.ea_size) = (true, true, 0x9000 + 8 * lap, 7);
+        (branch.is_branch, branch.ea_valid, branch.ea) = (true, true, 0x8000);
+        [one, two, access, branch].map(|instruction| instruction.to_bytes())
+    };
+    let header = example::header().stored(Storage::Raw).to_bytes();
+    [&[header][..], (0..25).map(lap).collect::<Vec<_>>().as_flattened()].concat().concat()
 }
 
 /// Records of many kinds behind a header.
@@ -507,6 +529,7 @@ fn steps() -> Vec<Seed> {
     let mut seeds = vec![
         ("astf", with(0, example)),
         ("astf_basic", with(0x34, example)),
+        ("astf_loop", with(0, &astf_loop())),
         ("stf", with(1, &stf)),
         ("fast_models", with(0x02, fast_models)),
         ("fast_models_big", with(0x7a, fast_models)),

@@ -3,7 +3,7 @@
 //! Input: byte 0 chooses. Its lowest two bits say what the rest is: ASTF, STF, Tarmac, or what its first bytes say. The
 //! others say how it is read and written, see [`Choice`].
 //!
-//! Held against it: every file is steps, then an end or an error; every sink takes them, or refuses them with a reason;
+//! Held against it: every file is steps, then an end or an error; who follows it is told the same; every sink takes them, or refuses them with a reason;
 //! what STF and Tarmac got without a loss comes back, but for places, the number of the core (STF) and steps that say
 //! nothing (Tarmac); ASTF that was written breaks no rule of ASTF, and ASTF that breaks none comes back, but for
 //! contexts in which nothing happened; statistics and
@@ -20,7 +20,9 @@ use unspool_formats::stf::build::StfVersion;
 use unspool_formats::tarmac::lower::Style;
 use unspool_formats::tarmac::parse::ParseOptions;
 use unspool_formats::{astf, stf, tarmac};
-use unspool_model::{Context, Coverage, Event, Losses, Security, SinkError, Step, StepSink, StepSource, TimeUnit};
+use unspool_model::{
+    Context, Coverage, Event, Flow, Follow, Losses, Security, SinkError, Step, StepSink, StepSource, TimeUnit,
+};
 
 /// More steps than this are not taken: a few bytes may be gigabytes.
 const MOST: usize = 20_000;
@@ -159,6 +161,28 @@ impl Told {
     }
 }
 
+/// What of a step is told to who follows.
+type Execution = (u32, u64, Option<u64>, Event, String);
+
+fn execution(step: &Step) -> Execution {
+    (step.core, step.place, step.time, step.event, step.note().to_string())
+}
+
+/// The first steps of a source that is followed, those of flows too.
+#[derive(Default)]
+struct Followed(Vec<Execution>);
+
+impl Follow for Followed {
+    fn step(&mut self, step: &Step) -> ControlFlow<()> {
+        self.0.push(execution(step));
+        if self.0.len() < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
+    fn flow(&mut self, flow: &Flow<'_>) -> ControlFlow<()> {
+        flow.each_pass(|pass, place| flow.steps(pass, place).try_for_each(|step| self.step(&step)))
+    }
+}
+
 /// What is not written has a reason.
 fn written<T>(result: Result<T, SinkError>) -> Option<T> {
     match result {
@@ -176,7 +200,12 @@ pub fn check(data: &[u8]) {
     let Some((choice, file)) = data.split_first() else { return };
     let choice = Choice(*choice);
     let Ok(source) = open_steps_of("file", Cursor::new(file.to_vec()), &choice.options()) else { return };
-    let (told, _) = Told::of(source);
+    let (told, ends_well) = Told::of(source);
+    if let Ok(mut source) = open_steps_of("file", Cursor::new(file.to_vec()), &choice.options()) {
+        let mut followed = Followed::default();
+        assert_eq!(source.follow(&mut followed).is_ok(), ends_well);
+        assert_eq!(followed.0, told.steps.iter().map(execution).collect::<Vec<_>>());
+    }
     analyzed(&told);
     let one = told.of_one_core();
     if let Some((records, _)) = one.astf(Some(choice.level()), choice.assumed(), false) {

@@ -82,8 +82,8 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A zlib stream that claims to be in pieces, of these bytes: each with what ends one.
-fn in_pieces(pieces: &[&[u8]], refers_back: bool) -> Vec<u8> {
+/// A zlib stream that claims to be in pieces, of these bytes, each with what ends one; the last bytes are in none.
+fn in_pieces(pieces: &[&[u8]], last: &[u8], refers_back: bool) -> Vec<u8> {
     let nothing = [0, 0, 0, 0xff, 0xff];
     let mut compress = flate2::Compress::new(flate2::Compression::fast(), false);
     let mut packed = [&[0x78, 1][..], &nothing, &nothing].concat();
@@ -95,8 +95,10 @@ fn in_pieces(pieces: &[&[u8]], refers_back: bool) -> Vec<u8> {
         compress.compress_vec(piece, &mut packed, flate2::FlushCompress::Sync).unwrap();
         packed.extend_from_slice(&nothing);
     }
-    packed.extend_from_slice(&[3, 0]);
-    packed.extend_from_slice(&zlib_rs::adler32::adler32(1, &pieces.concat()).to_be_bytes());
+    packed.reserve(2 * last.len() + 1000);
+    compress.compress_vec(last, &mut packed, flate2::FlushCompress::Finish).unwrap();
+    let all = [&pieces.concat(), last].concat();
+    packed.extend_from_slice(&zlib_rs::adler32::adler32(1, &all).to_be_bytes());
     packed
 }
 
@@ -400,7 +402,7 @@ fn pieces_that_are_damaged_give_what_a_plain_decoder_gives() {
 fn a_piece_may_be_of_any_length() {
     let trace = trace(300_000);
     let bytes = trace.as_flattened();
-    let file = [&Made::Zlib.header().to_bytes()[..], &in_pieces(&[&bytes[..3200], bytes], false)].concat();
+    let file = [&Made::Zlib.header().to_bytes()[..], &in_pieces(&[&bytes[..3200], bytes], b"", false)].concat();
     for threads in [1, 2] {
         let outcome = read_with(threads, &file);
         assert!(outcome.error.is_none(), "{}", outcome.text());
@@ -552,13 +554,22 @@ fn what_follows_the_compressed_records() {
         ("another gzip that is cut", Made::Gzip, [gzip(first), vec![0x1f]].concat(), 25, "ends before"),
         ("a record that is cut, in .xz", Made::Xz, xz(&first[..790]), 24, "22 of its 32 bytes"),
         ("a record that is cut, in zlib", Made::Zlib, zlib(&first[..790]), 24, "22 of its 32 bytes"),
-        ("pieces", Made::Zlib, in_pieces(&[first, b"", second], false), 60, ""),
-        ("pieces that refer back", Made::Zlib, in_pieces(&[first, second], true), 60, ""),
-        ("pieces that share a record", Made::Zlib, in_pieces(&[cut, rest], false), 60, ""),
-        ("no pieces", Made::Zlib, in_pieces(&[], false), 0, ""),
-        ("a record that is cut, in a piece", Made::Zlib, in_pieces(&[&first[..790]], false), 24, "22 of its 32 bytes"),
-        ("two in pieces", Made::Zlib, in_pieces(&[first], false).repeat(2), 25, "goes on"),
-        ("a mark behind zlib", Made::Zlib, [zlib(first), in_pieces(&[second], false)].concat(), 25, "goes on"),
+        ("pieces", Made::Zlib, in_pieces(&[first, b"", second], b"", false), 60, ""),
+        ("pieces that refer back", Made::Zlib, in_pieces(&[first, second], b"", true), 60, ""),
+        ("pieces that share a record", Made::Zlib, in_pieces(&[cut, rest], b"", false), 60, ""),
+        ("no pieces", Made::Zlib, in_pieces(&[], b"", false), 0, ""),
+        (
+            "a record that is cut, in a piece",
+            Made::Zlib,
+            in_pieces(&[&first[..790]], b"", false),
+            24,
+            "22 of its 32 bytes",
+        ),
+        ("two in pieces", Made::Zlib, in_pieces(&[first], b"", false).repeat(2), 25, "goes on"),
+        ("the last not in a piece", Made::Zlib, in_pieces(&[first], second, false), 60, ""),
+        ("the same, referring back", Made::Zlib, in_pieces(&[first], second, true), 60, ""),
+        ("a mark behind the last", Made::Zlib, in_pieces(&[], first, false).repeat(2), 25, "goes on"),
+        ("a mark behind zlib", Made::Zlib, [zlib(first), in_pieces(&[second], b"", false)].concat(), 25, "goes on"),
     ];
     for (name, made, packed, count, expected) in rows {
         let file = [&made.header().to_bytes()[..], packed].concat();
