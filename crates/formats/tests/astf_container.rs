@@ -369,13 +369,18 @@ fn a_file_that_is_damaged_gives_what_is_before_the_damage() {
     }
 }
 
-/// Long enough for several pieces.
+/// Where the pieces of a file end, and what starts them.
+fn ends_of_pieces(file: &[u8]) -> Vec<usize> {
+    let mark = [0, 0, 0xff, 0xff, 0, 0, 0, 0xff, 0xff];
+    memchr::memmem::find_iter(file, &mark).map(|at| at + mark.len()).collect()
+}
+
+/// At these places. There are others where codes are taken that a plain decoder refuses, and the check at the end tells.
 #[test]
 fn pieces_that_are_damaged_give_what_a_plain_decoder_gives() {
     let trace = trace(170_000);
     let file = Made::Zlib.file(&trace);
-    let mark = [0, 0, 0xff, 0xff, 0, 0, 0, 0xff, 0xff];
-    let ends: Vec<usize> = memchr::memmem::find_iter(&file, &mark).map(|at| at + mark.len()).collect();
+    let ends = ends_of_pieces(&file);
     assert_eq!(ends.len(), 1 + 3, "the start and three pieces");
     let around = ends.iter().flat_map(|end| end - 9..end + 3);
     let places = (32..file.len()).step_by(file.len() / 20).chain(around).chain(file.len() - 8..file.len());
@@ -394,6 +399,65 @@ fn pieces_that_are_damaged_give_what_a_plain_decoder_gives() {
                 assert!(outcome.offset().is_none_or(|offset| offset <= file.len() as u64), "{name}");
             }
         }
+    }
+}
+
+/// A last block that is not compressed, has a mark in it and ends so far behind it. What the reader puts behind a mark must
+/// not be taken for a part of it.
+#[test]
+fn a_block_that_reaches_over_a_mark_is_no_piece() {
+    let start = in_pieces(&[], b"", false)[..12].to_vec();
+    let data = [7; 55];
+    let mark = [0, 0, 0xff, 0xff, 0, 0, 0, 0xff, 0xff];
+    for behind in 0..300_usize {
+        let content = [&data[..], &mark, &vec![9; behind]].concat();
+        let length = content.len() as u16;
+        let block = [&[1], &length.to_le_bytes()[..], &(!length).to_le_bytes(), &content].concat();
+        let sum = zlib_rs::adler32::adler32(1, &content).to_be_bytes();
+        for packed in
+            [[&start[..], &block, &sum].concat(), [&start[..], &block[..5 + 64], &[3, 0, 0, 0, 0, 0]].concat()]
+        {
+            let (bytes, is_sound) = inflated(&packed);
+            let outcome = read(&[&Made::Zlib.header().to_bytes()[..], &packed].concat());
+            assert!(outcome.records == records(&bytes).0, "{behind}: {}", outcome.text());
+            let is_whole = bytes.len().is_multiple_of(32);
+            assert_eq!(outcome.error.is_none(), is_sound && is_whole, "{behind}: {}", outcome.text());
+        }
+    }
+}
+
+/// A pipe whose other end has written so much, and waits until that was read.
+struct Waits {
+    file: io::Cursor<Vec<u8>>,
+    written: std::sync::Arc<std::sync::atomic::AtomicUsize>,
+}
+
+impl Read for Waits {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let written = self.written.load(std::sync::atomic::Ordering::SeqCst);
+        let there = written - self.file.position() as usize;
+        assert!(there > 0 || written == self.file.get_ref().len(), "this would wait for ever");
+        let bytes = buffer.len().min(there).min(50_000);
+        self.file.read(&mut buffer[..bytes])
+    }
+}
+
+#[test]
+fn a_piece_comes_before_the_next_is_there() {
+    let trace = trace(170_000);
+    let file = Made::Zlib.file(&trace);
+    let ends = ends_of_pieces(&file);
+    for threads in [1, 2, 3] {
+        let written = std::sync::Arc::new(ends[1].into());
+        let input = Waits { file: io::Cursor::new(file.clone()), written: std::sync::Arc::clone(&written) };
+        let mut reader = Reader::new(input, ReadOptions { threads, ahead: false }).unwrap();
+        let mut found = reader.next_records().unwrap().to_vec();
+        assert_eq!(found.len(), 65_536);
+        written.store(file.len(), std::sync::atomic::Ordering::SeqCst);
+        while let records @ [_, ..] = reader.next_records().unwrap() {
+            found.extend_from_slice(records);
+        }
+        assert!(found == trace);
     }
 }
 

@@ -1,13 +1,15 @@
 //! The pieces of a zlib stream that several threads pack and unpack at a time.
 //!
 //! Any zlib reads such a stream. It starts with two deflate blocks of no bytes, by which it is known, and each piece ends
-//! with the same two: none of its references reaches before it. Behind the last one comes what ends the stream.
+//! with the same two: none of its references reaches before it. What comes behind the last of them is no piece, but may
+//! have records too.
 //! Specification: RFC 1950, RFC 1951.
 
 /// How a stream in pieces starts, behind the two bytes that all have.
 pub(super) const START: [u8; 10] = [0, 0, 0, 0xff, 0xff, 0, 0, 0, 0xff, 0xff];
 
-/// How a piece ends: the first block starts within a byte, and so does not belong to it.
+/// How a piece ends. The bits that start the first of the two blocks are in the byte before, with others. Where these bytes
+/// come by chance, from there on the stream is not read in pieces.
 pub(super) const MARK: [u8; 9] = [0, 0, 0xff, 0xff, 0, 0, 0, 0xff, 0xff];
 
 /// The bytes of records of a piece, about: the window is 32 KiB, so hardly anything is lost by starting anew.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! input ─▶ header ─▶ unpack (raw, .xz, .lzma, zlib, gzip) ─▶ batches of records
-//!                      └── with several threads this runs ahead of the caller
+//!                      └── with several threads this runs ahead of the caller, and in parts
 //! ```
 //!
 //! What the records say is of no interest here. A damaged file gives every record that can be had, then the error, with
@@ -203,7 +203,7 @@ pub enum ReadErrorKind {
 /// The number of the first record behind the header.
 const FIRST: u64 = 2;
 
-/// How many records a batch has at most: 256 KiB, which stay in the cache between unpacking and use.
+/// How many records a batch has, unless it is a piece: 256 KiB, which stay in the cache between unpacking and use.
 const BATCH: usize = 8192;
 
 enum Source<R> {

@@ -1,5 +1,6 @@
 //! Threads that take jobs in turn and give them back in the same order.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -7,45 +8,57 @@ use std::thread;
 /// How many jobs a thread has: one at work and one that waits.
 const JOBS: usize = 2;
 
-/// Threads, or only the caller.
+/// Threads, or only the caller. They are started when there is something to do for them.
 pub(super) struct Turns<J> {
+    name: &'static str,
+    /// No more threads than this.
+    most: usize,
+    new_work: Box<dyn Fn() -> Work<J> + Send>,
     workers: Vec<Worker<J>>,
-    /// How many jobs were given out, and how many came back.
-    given: usize,
-    taken: usize,
+    /// Who gets the next job.
+    next: usize,
+    /// Who has the jobs that are on their way, the oldest first.
+    order: VecDeque<usize>,
+    /// The oldest, if it is known to be done.
+    done: Option<J>,
 }
 
+type Work<J> = Box<dyn FnMut(&mut J) + Send>;
+
 enum Worker<J> {
-    Caller(Box<dyn FnMut(&mut J) + Send>, Option<J>),
+    Caller(Work<J>, Option<J>),
     Thread(SyncSender<J>, Receiver<J>),
 }
 
 impl<J: Send + 'static> Turns<J> {
-    /// So many threads, each of which does what `worker` makes for it; with one, all is done by the caller.
-    pub(super) fn new<W>(threads: usize, name: &str, worker: impl Fn() -> W) -> io::Result<Self>
+    /// So many threads, each of which does what `new_work` makes for it; with one, all is done by the caller.
+    pub(super) fn new<W>(most: usize, name: &'static str, new_work: impl Fn() -> W + Send + 'static) -> Self
     where
         W: FnMut(&mut J) + Send + 'static,
     {
-        let workers = match threads {
-            0..=1 => vec![Worker::Caller(Box::new(worker()), None)],
-            threads => (0..threads).map(|_| Worker::thread(name, worker())).collect::<io::Result<_>>()?,
-        };
-        Ok(Self { workers, given: 0, taken: 0 })
+        let new_work = Box::new(move || -> Work<J> { Box::new(new_work()) });
+        Self { name, most, new_work, workers: Vec::new(), next: 0, order: VecDeque::new(), done: None }
+    }
+
+    /// Is no job on its way?
+    pub(super) fn is_idle(&self) -> bool {
+        self.order.is_empty()
     }
 
     /// May one more job be on its way?
     pub(super) fn has_room(&self) -> bool {
-        let most = match &self.workers[..] {
-            [Worker::Caller(..)] => 1,
-            threads => threads.len() * JOBS,
-        };
-        self.given - self.taken < most
+        let most = if self.most > 1 { self.most * JOBS } else { 1 };
+        self.order.len() < most
     }
 
     /// Gives a job to the thread whose turn it is. There has to be [room](Self::has_room).
     pub(super) fn give(&mut self, mut job: J) -> io::Result<()> {
-        let turn = self.given % self.workers.len();
-        self.given += 1;
+        if self.next == self.workers.len() {
+            self.start();
+        }
+        let turn = self.next;
+        self.next = (turn + 1) % self.most.max(1);
+        self.order.push_back(turn);
         match &mut self.workers[turn] {
             Worker::Caller(work, done) => {
                 work(&mut job);
@@ -56,13 +69,37 @@ impl<J: Send + 'static> Turns<J> {
         }
     }
 
+    /// Starts one more. Where no thread is to be had, fewer have to do.
+    fn start(&mut self) {
+        let thread = if self.most > 1 { Worker::thread(self.name, (self.new_work)()).ok() } else { None };
+        match thread {
+            Some(thread) => self.workers.push(thread),
+            None if self.workers.is_empty() => {
+                self.most = 1;
+                self.workers.push(Worker::Caller((self.new_work)(), None));
+            }
+            None => (self.most, self.next) = (self.workers.len(), 0),
+        }
+    }
+
+    /// Is there an oldest job, and is it done?
+    pub(super) fn is_done(&mut self) -> bool {
+        let Some(turn) = self.order.front() else { return false };
+        if self.done.is_none() {
+            self.done = match &mut self.workers[*turn] {
+                Worker::Caller(_, done) => done.take(),
+                Worker::Thread(_, take) => take.try_recv().ok(),
+            };
+        }
+        self.done.is_some()
+    }
+
     /// Takes the oldest job back, if there is one.
     pub(super) fn take(&mut self) -> io::Result<Option<J>> {
-        if self.taken == self.given {
-            return Ok(None);
+        let Some(turn) = self.order.pop_front() else { return Ok(None) };
+        if let Some(done) = self.done.take() {
+            return Ok(Some(done));
         }
-        let turn = self.taken % self.workers.len();
-        self.taken += 1;
         match &mut self.workers[turn] {
             Worker::Caller(_, done) => Ok(done.take()),
             Worker::Thread(_, take) => take.recv().map(Some).map_err(|_| failed()),
@@ -71,7 +108,7 @@ impl<J: Send + 'static> Turns<J> {
 }
 
 impl<J: Send + 'static> Worker<J> {
-    fn thread(name: &str, mut work: impl FnMut(&mut J) + Send + 'static) -> io::Result<Self> {
+    fn thread(name: &str, mut work: Work<J>) -> io::Result<Self> {
         let (give, given) = sync_channel::<J>(JOBS);
         let (done, take) = sync_channel(JOBS);
         let run = move || {
@@ -99,14 +136,15 @@ mod tests {
     #[test]
     fn jobs_come_back_in_order() {
         for threads in [1, 2, 5] {
-            let mut turns = Turns::new(threads, "turns", || |job: &mut u32| *job *= 2).expect("threads");
+            let mut turns = Turns::new(threads, "turns", || |job: &mut u32| *job *= 2);
             let mut doubled = Vec::new();
             for job in 0..100 {
-                if !turns.has_room() {
+                if !turns.has_room() || (job % 7 == 0 && turns.is_done()) {
                     doubled.extend(turns.take().expect("a thread"));
                 }
                 turns.give(job).expect("a thread");
             }
+            assert_eq!(turns.workers.len(), threads);
             while let Some(job) = turns.take().expect("a thread") {
                 doubled.push(job);
             }
@@ -116,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_fails_is_told() {
-        let mut turns = Turns::new(2, "turns", || |job: &mut u32| assert!(*job != 1, "on purpose")).expect("threads");
+        let mut turns = Turns::new(2, "turns", || |job: &mut u32| assert!(*job != 1, "on purpose"));
         let given: Vec<bool> = (0..2).map(|job| turns.give(job).is_ok()).collect();
         assert_eq!(given, [true, true]);
         assert_eq!(turns.take().ok(), Some(Some(0)));

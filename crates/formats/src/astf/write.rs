@@ -65,7 +65,7 @@ impl<W: Write> Writer<W> {
             Storage::Lzma => Pack::Xz(Xz::new(options)?),
             Storage::Zlib if options.in_patterns && options.threads > 1 => Pack::Apart(Box::new(Apart::new()?)),
             Storage::Zlib if options.in_patterns => Pack::Repeats(Box::new(Repeats::new())),
-            Storage::Zlib => Pack::Zlib(Zlib::new(options)?),
+            Storage::Zlib => Pack::Zlib(Zlib::new(options)),
         };
         output.write_all(&header.to_bytes())?;
         Ok(Self { output, pack, waiting: Vec::with_capacity(WAITING) })

@@ -3,6 +3,7 @@
 //! A failure to read is an end that knows why: what came before it is still decompressed.
 
 use std::io::{self, Read};
+use std::ops::Range;
 
 use memchr::memmem::Finder;
 
@@ -19,7 +20,19 @@ pub(super) struct Input<R> {
     end: usize,
     /// How many bytes were taken.
     taken: u64,
+    /// The last read gave all that was asked for, as one of a file does, so that the next will not have to wait.
+    is_flowing: bool,
     state: State,
+}
+
+/// Where a [mark](Input::cut) is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// What is before it was taken.
+    Here,
+    Nowhere,
+    /// Not in what is at hand.
+    Unknown,
 }
 
 enum State {
@@ -30,7 +43,7 @@ enum State {
 
 impl<R: Read> Input<R> {
     pub(super) fn new(reader: R) -> Self {
-        Self { reader, buffer: vec![0; BUFFER], start: 0, end: 0, taken: 0, state: State::Open }
+        Self { reader, buffer: vec![0; BUFFER], start: 0, end: 0, taken: 0, is_flowing: false, state: State::Open }
     }
 
     /// The place in the file of the next byte.
@@ -71,7 +84,11 @@ impl<R: Read> Input<R> {
             self.start = 0;
         }
         while self.end - self.start < bytes && !self.is_at_end() {
-            self.end += read(&mut self.reader, &mut self.state, &mut self.buffer[self.end..]);
+            let room = &mut self.buffer[self.end..];
+            let room_len = room.len().min(BUFFER);
+            let bytes = read(&mut self.reader, &mut self.state, &mut room[..room_len]);
+            self.is_flowing = bytes == room_len;
+            self.end += bytes;
         }
         let held = self.held();
         &held[..held.len().min(bytes)]
@@ -94,22 +111,26 @@ impl<R: Read> Input<R> {
         (bytes, end)
     }
 
-    /// Takes everything up to a mark and with it, at most so many bytes. Nothing is taken if the mark is not among these.
-    pub(super) fn cut(&mut self, mark: &Finder<'_>, most: usize, output: &mut Vec<u8>) -> bool {
-        let mut known = 0;
+    /// Takes everything up to the first mark behind so many bytes, and with it, if there are not too many bytes before it.
+    /// Unless it may wait, only what is at hand is looked at.
+    pub(super) fn cut(&mut self, mark: &Finder<'_>, length: Range<usize>, may_wait: bool, output: &mut Vec<u8>) -> Cut {
+        let mut known = length.start;
         loop {
             let held = self.held();
-            let held = &held[..held.len().min(most)];
-            if let Some(found) = mark.find(&held[known..]) {
+            let held = &held[..held.len().min(length.end)];
+            if let Some(found) = held.get(known..).and_then(|held| mark.find(held)) {
                 let taken = known + found + mark.needle().len();
                 output.extend_from_slice(&held[..taken]);
                 self.consume(taken);
-                return true;
+                return Cut::Here;
             }
-            if held.len() == most || self.is_at_end() {
-                return false;
+            if held.len() == length.end || self.is_at_end() {
+                return Cut::Nowhere;
             }
-            known = held.len().saturating_sub(mark.needle().len() - 1);
+            if !may_wait && !self.is_flowing {
+                return Cut::Unknown;
+            }
+            known = known.max((held.len() + 1).saturating_sub(mark.needle().len()));
             self.longer();
         }
     }

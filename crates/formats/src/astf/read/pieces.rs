@@ -2,8 +2,9 @@
 //!
 //! input ─▶ cut behind each mark ─▶ threads, in turn ─▶ batches, in the same order ─▶ **fill**
 //!
-//! What is no sound piece, as the last one never is, goes back into the input: a decoder that takes byte by byte goes on
-//! from there, and finds the place of what is wrong.
+//! Where there is no sound piece, a decoder that takes byte by byte goes on: with the end of the stream, or with what is
+//! damaged, whose place it finds. What inflates pieces takes a few codes that others refuse; if they come of damage, the
+//! check at the end of the stream tells.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
@@ -15,7 +16,7 @@ use zlib_rs::adler32::{adler32, adler32_combine};
 use super::super::pieces::{LONGEST_PIECE, MARK, START};
 use super::super::turns::Turns;
 use super::Batch;
-use super::input::Input;
+use super::input::{Cut, Input};
 use crate::astf::record::RECORD_BYTES;
 
 /// More threads than this are of no use, and would want more memory than they should.
@@ -23,6 +24,9 @@ const MOST_THREADS: usize = 16;
 
 /// A piece has no more bytes than this, however badly it packs.
 const LONGEST_PACKED: usize = 2 * LONGEST_PIECE;
+
+/// What is shorter than this is not worth a job: it may be several pieces.
+const SHORTEST_PACKED: usize = 4 << 10;
 
 /// How far back references reach.
 const WINDOW: usize = 32 << 10;
@@ -71,16 +75,16 @@ impl Pieces {
     }
 
     /// Takes the start of the stream.
-    pub(super) fn new<R: Read>(input: &mut Input<R>, threads: usize) -> io::Result<Self> {
+    pub(super) fn new<R: Read>(input: &mut Input<R>, threads: usize) -> Self {
         let seal = Seal::new();
-        let worker = || {
+        let new_work = move || {
             let mut decompressor = Decompressor::new();
             move |piece: &mut Piece| piece.unpack(&mut decompressor, &seal)
         };
-        let turns = Turns::new(threads.min(MOST_THREADS), "astf unpack", worker)?;
+        let turns = Turns::new(threads.min(MOST_THREADS), "astf piece", new_work);
         input.consume(HEADER + START.len());
         let so_far = SoFar { check: 1, window: Vec::new() };
-        Ok(Self { turns, mark: Finder::new(&MARK), spare: Vec::new(), is_over: false, so_far })
+        Self { turns, mark: Finder::new(&MARK), spare: Vec::new(), is_over: false, so_far }
     }
 
     /// Fills the batch with those of a piece. Nothing: what is left is for a decoder.
@@ -106,15 +110,16 @@ impl Pieces {
         self.so_far
     }
 
-    /// Gives out as many pieces as there is room for.
+    /// Gives out as many pieces as there is room for, unless there is something to take first: who has that need not wait
+    /// for an input that has nothing at hand.
     fn give<R: Read>(&mut self, input: &mut Input<R>) -> io::Result<()> {
-        while !self.is_over && self.turns.has_room() {
+        while !self.is_over && self.turns.has_room() && !self.turns.is_done() {
             let mut piece = self.spare.pop().unwrap_or_else(Piece::new);
             piece.packed.clear();
-            if input.cut(&self.mark, LONGEST_PACKED, &mut piece.packed) {
-                self.turns.give(piece)?;
-            } else {
-                self.is_over = true;
+            match input.cut(&self.mark, SHORTEST_PACKED..LONGEST_PACKED, self.turns.is_idle(), &mut piece.packed) {
+                Cut::Here => self.turns.give(piece)?,
+                Cut::Nowhere => self.is_over = true,
+                Cut::Unknown => return Ok(()),
             }
         }
         Ok(())
@@ -157,7 +162,7 @@ impl Piece {
         let bytes = self.batch.records.as_flattened_mut();
         let made = decompressor.deflate_decompress(&self.packed, bytes);
         self.packed.truncate(length);
-        let plain = made.ok().and_then(|made| bytes[..made].strip_suffix(&seal.0));
+        let plain = made.ok().and_then(|made| seal.strip(&bytes[..made]));
         self.is_sound = plain.is_some_and(|plain| plain.len().is_multiple_of(RECORD_BYTES));
         let plain = plain.unwrap_or_default();
         self.batch.whole = plain.len() / RECORD_BYTES;
@@ -166,22 +171,27 @@ impl Piece {
 }
 
 /// Bytes that nobody foresees, as the last block behind a piece. If they come out, all that was before them was whole
-/// blocks, of which none was the last.
+/// blocks, of which none was the last: but for a last block that is not compressed and reaches over them.
 #[derive(Clone, Copy)]
 struct Seal([u8; SEAL]);
 
 impl Seal {
+    /// The last block, not compressed, and how long it is.
+    const HEAD: [u8; 5] = [1, SEAL as u8, 0, !(SEAL as u8), 0xff];
+
     fn new() -> Self {
         let random = RandomState::new();
         Self(std::array::from_fn(|at| random.hash_one(at) as u8))
     }
 
     fn put(&self, packed: &mut Vec<u8>) {
-        let length = SEAL as u16;
-        packed.push(1);
-        packed.extend_from_slice(&length.to_le_bytes());
-        packed.extend_from_slice(&(!length).to_le_bytes());
+        packed.extend_from_slice(&Self::HEAD);
         packed.extend_from_slice(&self.0);
+    }
+
+    /// What came out before it, if that is a piece.
+    fn strip<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
+        bytes.strip_suffix(&self.0).filter(|plain| !plain.ends_with(&Self::HEAD))
     }
 }
 
@@ -189,43 +199,81 @@ impl Seal {
 mod tests {
     use super::super::super::layout::Bytes;
     use super::super::super::record::{Header, Level, Storage};
-    use super::super::super::write::{WriteOptions, Writer};
+    use super::super::super::write::{Passes, Patterns, WriteOptions, Writer};
     use super::*;
+    use unspool_model::Pass;
 
     fn record(seed: u64) -> Bytes {
         let words = [seed % 97, seed, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15), 7];
         std::array::from_fn(|at| words[at / 8].to_le_bytes()[at % 8])
     }
 
+    /// Writes records, or the same by passes of patterns of several lengths.
+    fn written(records: &[Bytes], options: WriteOptions, is_passes: bool) -> Vec<u8> {
+        let header = Header::new(Level::Basic, false, Storage::Zlib);
+        let mut writer = Writer::new(Vec::new(), &header, options).expect("a thread");
+        if !is_passes {
+            writer.write(records).expect("memory");
+            return writer.finish().expect("memory");
+        }
+        let (mut patterns, mut passes, mut rest) = (Patterns::default(), Vec::new(), records);
+        while !rest.is_empty() {
+            // Each comes twice, so that it is referred to.
+            let length = (1 + passes.len() * 13 % 900).min(rest.len() / 2).max(1);
+            let number = passes.len() as u32 / 2;
+            patterns.set(Pass::new(number, false).index(), &rest[..length], &[]);
+            passes.extend([Pass::new(number, false); 2]);
+            rest = rest.get(2 * length..).unwrap_or_default();
+        }
+        let all = Passes { passes: &passes, addresses: &[], records: records.len() as u64 };
+        writer.patterns(&mut patterns, all).expect("memory");
+        writer.finish().expect("memory")
+    }
+
     #[test]
     fn all_that_is_written_is_sound_pieces() {
         let records: Vec<Bytes> = (0..200_000).map(record).collect();
-        for (in_patterns, writers) in [(false, 1), (false, 2), (true, 1), (true, 2)] {
+        for (writers, in_patterns, is_passes) in
+            [(1, false, false), (2, false, false), (1, true, false), (2, true, false), (1, true, true), (2, true, true)]
+        {
             let options = WriteOptions { threads: writers, in_patterns, ..WriteOptions::default() };
-            let header = Header::new(Level::Basic, false, Storage::Zlib);
-            let mut writer = Writer::new(Vec::new(), &header, options).expect("a thread");
-            writer.write(&records).expect("memory");
-            let file = writer.finish().expect("memory");
+            let file = written(&records, options, is_passes);
+            let mut plain = Vec::new();
+            let inflated = flate2::read::ZlibDecoder::new(&file[RECORD_BYTES..]).read_to_end(&mut plain);
+            inflated.expect("a zlib stream");
+            let (expected, _) = plain.as_chunks::<RECORD_BYTES>();
+            assert!(is_passes || expected == records);
             for readers in [1, 3] {
+                let name = format!("{writers} {in_patterns} {is_passes} {readers}");
                 let mut input = Input::new(&file[RECORD_BYTES..]);
-                assert!(Pieces::is_start(input.peek(HEADER + START.len())), "{in_patterns}");
-                let mut pieces = Pieces::new(&mut input, readers).expect("threads");
+                assert!(Pieces::is_start(input.peek(HEADER + START.len())), "{name}");
+                let mut pieces = Pieces::new(&mut input, readers);
                 let (mut batch, mut found, mut count) = (Batch::new(), Vec::new(), 0);
                 while pieces.fill(&mut input, &mut batch).expect("threads") {
                     found.extend_from_slice(&batch.records[..batch.whole]);
                     count += 1;
                 }
-                let left = records.len() - found.len();
-                assert!(
-                    found == records[..found.len()] && left <= LONGEST_PIECE / RECORD_BYTES,
-                    "{in_patterns} {left}"
-                );
-                assert!(count >= 3, "{in_patterns} {count}");
+                let left = expected.len() - found.len();
+                assert!(found == expected[..found.len()] && left <= LONGEST_PIECE / RECORD_BYTES, "{name}: {left}");
+                assert!(count >= 3, "{name}: {count}");
                 let so_far = pieces.so_far();
                 let bytes = found.as_flattened();
-                assert_eq!(so_far.check, adler32(1, bytes));
-                assert!(so_far.window == bytes[bytes.len() - WINDOW..]);
+                assert_eq!(so_far.check, adler32(1, bytes), "{name}");
+                assert!(so_far.window == bytes[bytes.len() - WINDOW..], "{name}");
             }
+        }
+    }
+
+    #[test]
+    fn what_references_reach_is_known() {
+        let mut so_far = SoFar { check: 1, window: Vec::new() };
+        let mut all: Vec<u8> = Vec::new();
+        for (seed, length) in [0, 100, 7, 20_000, 20_000, 0, 32_767, 1, 32_768, 100_000, 3].into_iter().enumerate() {
+            let bytes: Vec<u8> = (0..length).map(|at| (at * 7 + at / 251 + seed) as u8).collect();
+            so_far.add(adler32(1, &bytes), &bytes);
+            all.extend(bytes);
+            assert_eq!(so_far.check, adler32(1, &all), "{length}");
+            assert!(so_far.window == all[all.len().saturating_sub(WINDOW)..], "{length}");
         }
     }
 }

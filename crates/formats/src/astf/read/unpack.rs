@@ -2,14 +2,14 @@
 //!
 //! input ─▶ **decoder** (or none) ─▶ a batch
 //!
-//! A zlib stream in pieces is unpacked by several threads, piece by piece. Containers may follow each other, as `cat` of two .xz or gzip files makes them. An end within a record, within the
-//! compressed data or before that of the file is a fault, which comes behind everything that was before it.
+//! A zlib stream in pieces is unpacked by several threads, before the decoder goes on with what is left of it. Containers
+//! may follow each other, as `cat` of two .xz or gzip files makes them. An end within a record, within the compressed data
+//! or before that of the file is a fault, which comes behind everything that was before it.
 
 use std::io::{self, Read};
 
 use flate2::{Decompress, FlushDecompress, Status as ZlibStatus};
 use liblzma::stream::{Action, Error as LzmaError, MtStreamBuilder, Status as LzmaStatus, Stream};
-
 use zlib_rs::adler32::adler32;
 
 use super::content::{Content, GZIP, LZMA_HEADER, XZ, has_lzma_header, has_zlib_header};
@@ -42,9 +42,8 @@ impl<R: Read> Unpacker<R> {
         match decoder {
             Ok(decoder) => {
                 let is_zlib = decoder.as_ref().is_some_and(|decoder| decoder.container == Container::Zlib);
-                let pieces = (is_zlib && Pieces::is_start(input.peek(Content::PEEK)))
-                    .then(|| Pieces::new(&mut input, threads).map_err(|error| input.fault(ReadErrorKind::Io(error))))
-                    .transpose()?;
+                let is_in_pieces = is_zlib && Pieces::is_start(input.peek(Content::PEEK));
+                let pieces = is_in_pieces.then(|| Pieces::new(&mut input, threads));
                 Ok(Self { input, decoder, pieces, threads, rest: [0; RECORD_BYTES], rest_len: 0 })
             }
             Err(ReadErrorKind::CompressedCutShort) => Err(input.cut_short()),

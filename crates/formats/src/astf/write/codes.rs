@@ -2,7 +2,7 @@
 //!
 //! bytes, references ─▶ **codes** ─▶ bits ─▶ bytes
 //!
-//! One table of codes is for the whole stream, told at its start. A byte has nine bits, whatever it is, so that several are
+//! One table of codes is for all pieces of the stream, and told where each starts. A byte has nine bits, whatever it is, so that several are
 //! put at once; references have what is left.
 //! Specification: RFC 1951 (dynamic Huffman codes).
 
@@ -97,7 +97,7 @@ impl Bits {
 
     /// Is there ever room for so many bytes?
     #[inline(always)]
-    pub(super) fn may_have_room(bytes: usize) -> bool {
+    pub(super) const fn may_have_room(bytes: usize) -> bool {
         has_room(0, bytes)
     }
 
@@ -112,7 +112,7 @@ impl Bits {
 /// A byte has nine bits, a reference less than nine for each of its bytes, and eight bytes are written at a time. What is
 /// quick to see is enough.
 #[inline(always)]
-fn has_room(length: usize, bytes: usize) -> bool {
+const fn has_room(length: usize, bytes: usize) -> bool {
     length + 2 * bytes + 16 <= WAITING
 }
 

@@ -40,7 +40,7 @@ pub struct Passes<'p> {
 /// One of them; without bytes there is none.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pattern {
-    /// Where in the trace it was written last, or [`NOWHERE`].
+    /// Where it was written last, as [`Repeats`](super::repeats::Repeats) counts, or [`NOWHERE`].
     pub(super) at: u64,
     /// What is added to both halves of an Adler-32, with the addresses that were written last.
     pub(super) sum: u32,

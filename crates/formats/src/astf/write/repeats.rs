@@ -14,13 +14,16 @@ use unspool_model::Pass;
 use zlib_rs::adler32::adler32;
 
 use super::super::layout::Bytes;
-use super::super::pieces::PIECE;
+use super::super::pieces::{LONGEST_PIECE, PIECE};
 use super::super::record::RECORD_BYTES;
 use super::codes::{Bits, Code, FEW, LONGEST, Pen, SHORTEST, records_code};
 use super::pattern::{Passes, Pattern, Patterns, Slot, no_pattern};
 
 /// How far back a reference reaches.
 const WINDOW: u64 = 1 << 15;
+
+/// A piece ends behind the pattern with which it is long enough, and no pattern is longer than there may be room for.
+const _: () = assert!(!Bits::may_have_room(LONGEST_PIECE - PIECE));
 
 /// More bytes than are written between pieces.
 const BETWEEN_PIECES: usize = 256;

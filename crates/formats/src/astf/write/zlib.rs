@@ -33,14 +33,14 @@ pub(super) struct Zlib {
 }
 
 impl Zlib {
-    pub(super) fn new(options: WriteOptions) -> io::Result<Self> {
+    pub(super) fn new(options: WriteOptions) -> Self {
         let level = options.level.min(9);
-        let worker = || {
+        let new_work = move || {
             let mut compress = Compress::new(Compression::new(level), false);
             move |piece: &mut Piece| piece.failed = piece.pack(&mut compress).err()
         };
-        let turns = Turns::new(options.threads.min(MOST_THREADS), "astf pack", worker)?;
-        Ok(Self { level, has_started: false, check: 1, piece: Piece::default(), spare: Vec::new(), turns })
+        let turns = Turns::new(options.threads.min(MOST_THREADS), "astf pack", new_work);
+        Self { level, has_started: false, check: 1, piece: Piece::default(), spare: Vec::new(), turns }
     }
 
     pub(super) fn write(&mut self, output: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
