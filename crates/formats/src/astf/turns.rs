@@ -19,8 +19,6 @@ pub(super) struct Turns<J> {
     next: usize,
     /// Who has the jobs that are on their way, the oldest first.
     order: VecDeque<usize>,
-    /// The oldest, if it is known to be done.
-    done: Option<J>,
 }
 
 type Work<J> = Box<dyn FnMut(&mut J) + Send>;
@@ -37,7 +35,7 @@ impl<J: Send + 'static> Turns<J> {
         W: FnMut(&mut J) + Send + 'static,
     {
         let new_work = Box::new(move || -> Work<J> { Box::new(new_work()) });
-        Self { name, most, new_work, workers: Vec::new(), next: 0, order: VecDeque::new(), done: None }
+        Self { name, most, new_work, workers: Vec::new(), next: 0, order: VecDeque::new() }
     }
 
     /// Is no job on its way?
@@ -82,24 +80,9 @@ impl<J: Send + 'static> Turns<J> {
         }
     }
 
-    /// Is there an oldest job, and is it done?
-    pub(super) fn is_done(&mut self) -> bool {
-        let Some(turn) = self.order.front() else { return false };
-        if self.done.is_none() {
-            self.done = match &mut self.workers[*turn] {
-                Worker::Caller(_, done) => done.take(),
-                Worker::Thread(_, take) => take.try_recv().ok(),
-            };
-        }
-        self.done.is_some()
-    }
-
     /// Takes the oldest job back, if there is one.
     pub(super) fn take(&mut self) -> io::Result<Option<J>> {
         let Some(turn) = self.order.pop_front() else { return Ok(None) };
-        if let Some(done) = self.done.take() {
-            return Ok(Some(done));
-        }
         match &mut self.workers[turn] {
             Worker::Caller(_, done) => Ok(done.take()),
             Worker::Thread(_, take) => take.recv().map(Some).map_err(|_| failed()),
@@ -139,7 +122,7 @@ mod tests {
             let mut turns = Turns::new(threads, "turns", || |job: &mut u32| *job *= 2);
             let mut doubled = Vec::new();
             for job in 0..100 {
-                if !turns.has_room() || (job % 7 == 0 && turns.is_done()) {
+                if !turns.has_room() {
                     doubled.extend(turns.take().expect("a thread"));
                 }
                 turns.give(job).expect("a thread");

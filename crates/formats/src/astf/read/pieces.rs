@@ -110,10 +110,10 @@ impl Pieces {
         self.so_far
     }
 
-    /// Gives out as many pieces as there is room for, unless there is something to take first: who has that need not wait
-    /// for an input that has nothing at hand.
+    /// Gives out as many pieces as there is room for. Who has something to take does not wait for an input that has nothing
+    /// at hand.
     fn give<R: Read>(&mut self, input: &mut Input<R>) -> io::Result<()> {
-        while !self.is_over && self.turns.has_room() && !self.turns.is_done() {
+        while !self.is_over && self.turns.has_room() {
             let mut piece = self.spare.pop().unwrap_or_else(Piece::new);
             piece.packed.clear();
             match input.cut(&self.mark, SHORTEST_PACKED..LONGEST_PACKED, self.turns.is_idle(), &mut piece.packed) {
