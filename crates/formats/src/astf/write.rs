@@ -10,6 +10,7 @@ mod apart;
 mod codes;
 mod pattern;
 mod repeats;
+mod spelling;
 mod zlib;
 
 use std::io::{self, Write};

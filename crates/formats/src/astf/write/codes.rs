@@ -22,7 +22,7 @@ const WAITING: usize = 64 << 10;
 const AT_ONCE: usize = 8;
 
 /// The bits of a byte.
-const BYTE: u32 = 9;
+pub(super) const BYTE: u32 = 9;
 
 /// Lengths of codes: those of bytes, of the end and of the lengths of references. Two have one bit less, so that there is a
 /// meaning for all bits.
@@ -51,8 +51,8 @@ const END: usize = 256;
 /// A code, lowest bit first, and how many bits it has.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Code {
-    bits: u32,
-    count: u32,
+    pub(super) bits: u32,
+    pub(super) count: u32,
 }
 
 type Room = [u8; WAITING + AT_ONCE];
@@ -117,7 +117,10 @@ const fn has_room(length: usize, bytes: usize) -> bool {
 }
 
 impl Pen<'_> {
-    /// Puts bits, at most 56. There has to be [room](Self::has_room).
+    /// So many bits can be put at once.
+    pub(super) const MOST: u32 = 56;
+
+    /// Puts bits, at most [`MOST`](Self::MOST). There has to be [room](Self::has_room).
     #[inline(always)]
     pub(super) fn put(&mut self, bits: u64, count: u32) {
         let At { length, waiting, count: before } = self.at;
@@ -173,10 +176,18 @@ impl Pen<'_> {
         self.put(literals(byte.into(), 1), BYTE);
     }
 
-    /// All bytes of a word.
+    /// An address, by the bytes that differ from another one, so far back.
     #[inline(always)]
-    pub(super) fn word(&mut self, word: u64) {
-        self.literals(word, 8);
+    pub(super) fn address(&mut self, address: u64, other: u64, distance: Code) {
+        // The lowest ones, up to the last that differs.
+        let changed = (71 - (address ^ other).leading_zeros()) / 8;
+        if changed as usize > 8 - SHORTEST {
+            return self.literals(address, 8);
+        }
+        let (first, rest) = (changed.min(FEW), changed.saturating_sub(FEW));
+        self.put(literals(address, first), BYTE * first);
+        let code = reference(8 - changed as usize, distance);
+        self.put(literals(address >> 24, rest) | u64::from(code.bits) << (BYTE * rest), BYTE * rest + code.count);
     }
 
     /// A stretch that was there before, of at most [`LONGEST`] bytes, and behind it the lowest so many bytes of a word, at
@@ -257,8 +268,14 @@ static RECORD_CODES: [Code; RECORDS + 1] = {
     codes
 };
 
+/// The code of a byte.
+pub(super) fn literal_code(byte: u8) -> Code {
+    CODES[usize::from(byte)]
+}
+
+/// The code of a stretch of at least [`SHORTEST`] bytes and at most [`LONGEST`].
 #[inline(always)]
-fn reference(length: usize, distance: Code) -> Code {
+pub(super) fn reference(length: usize, distance: Code) -> Code {
     let code = LENGTHS[length];
     Code { bits: code.bits | distance.bits << code.count, count: code.count + distance.count }
 }
@@ -326,84 +343,6 @@ const fn length_code(from_shortest: u32) -> Code {
     let code = CODES[(257 + 4 * (top - 1) + (from_shortest >> extra_bits & 3)) as usize];
     let extra = from_shortest & ((1 << extra_bits) - 1);
     Code { bits: code.bits | extra << code.count, count: code.count + extra_bits }
-}
-
-/// Bytes as they are written where nothing like them was before: bits up to each address, and behind the last.
-#[derive(Debug, Clone)]
-pub(super) struct Spelling {
-    /// Bits, and how many.
-    bits: Vec<(u64, u32)>,
-    /// How many of them come before each address, and before the end.
-    ends: Vec<usize>,
-}
-
-impl Spelling {
-    /// These bytes; an address is at each of `slots`. Each record is told by what differs from the one before.
-    pub(super) fn new(bytes: &[u8], slots: &[usize]) -> Self {
-        let mut spelling = Self { bits: Vec::new(), ends: Vec::new() };
-        let mut known: Vec<Option<u8>> = bytes.iter().copied().map(Some).collect();
-        slots.iter().for_each(|slot| known.iter_mut().skip(*slot).take(8).for_each(|byte| *byte = None));
-        let mut at = 0;
-        for slot in slots.iter().copied().chain([bytes.len()]) {
-            spelling.spell(&known, at, slot);
-            at = slot + 8;
-        }
-        spelling
-    }
-
-    /// Puts all of it, with these addresses.
-    pub(super) fn put<'b>(&self, mut pen: Pen<'b>, addresses: &[u64]) -> Pen<'b> {
-        let mut at = 0;
-        for (index, end) in self.ends.iter().enumerate() {
-            for (word, count) in self.bits.get(at..*end).unwrap_or_default() {
-                pen.put(*word, *count);
-            }
-            at = *end;
-            if let Some(address) = addresses.get(index) {
-                pen.word(*address);
-            }
-        }
-        pen
-    }
-
-    fn spell(&mut self, known: &[Option<u8>], mut at: usize, end: usize) {
-        let (mut word, mut count) = (0, 0);
-        let mut put = |spelling: &mut Self, bits: u64, more: u32| {
-            if count + more > 56 {
-                spelling.bits.push((word, count));
-                (word, count) = (0, 0);
-            }
-            word |= bits << count;
-            count += more;
-        };
-        while let Some(Some(byte)) = known.get(at).filter(|_| at < end) {
-            let (distance, length) = best(known, at, end);
-            if length >= SHORTEST {
-                let code = reference(length, distance_code(distance));
-                put(self, code.bits.into(), code.count);
-                at += length;
-            } else {
-                put(self, literals((*byte).into(), 1), BYTE);
-                at += 1;
-            }
-        }
-        if count > 0 {
-            self.bits.push((word, count));
-        }
-        self.ends.push(self.bits.len());
-    }
-}
-
-/// The longest stretch that is here again, and how far back it was: the byte or the record before.
-fn best(known: &[Option<u8>], at: usize, end: usize) -> (usize, usize) {
-    let length = |distance: usize| {
-        let Some(from) = at.checked_sub(distance) else { return 0 };
-        let here = known.iter().take(end).skip(at);
-        let there = known.iter().skip(from);
-        here.zip(there).take(LONGEST).take_while(|(one, other)| one.is_some() && one == other).count()
-    };
-    let [record, byte] = [32, 1].map(|distance| (distance, length(distance)));
-    if record.1 >= byte.1 { record } else { byte }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::ops::Range;
 use unspool_model::Pass;
 
 use super::super::layout::Bytes;
-use super::codes::Spelling;
+use super::spelling::Spelling;
 
 /// The bytes of an Instruction that tell the address of an access, or where a branch went.
 const EA: Range<usize> = 16..24;
@@ -58,7 +58,7 @@ pub(super) fn no_pattern() -> io::Error {
 }
 
 /// Far from everywhere.
-const NOWHERE: u64 = 1 << 63;
+pub(super) const NOWHERE: u64 = 1 << 63;
 
 /// What is seldom wanted of a pattern.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ struct Rest {
     /// Its records among all records.
     records: Range<usize>,
     /// How it is written where nothing like it was before, if it was written so.
-    spelling: Option<Box<Spelling>>,
+    spelling: Option<Spelling>,
 }
 
 /// A place for an address.
@@ -163,9 +163,9 @@ impl Patterns {
             let slots = self.slots.get(self.patterns.get(number)?.slots())?;
             let slots: Vec<usize> = slots.iter().map(Slot::at).collect();
             let records = self.records.get(rest.records.clone())?;
-            rest.spelling = Some(Box::new(Spelling::new(records.as_flattened(), &slots)));
+            rest.spelling = Some(Spelling::new(records.as_flattened(), &slots));
         }
-        rest.spelling.as_deref()
+        rest.spelling.as_ref()
     }
 }
 

@@ -17,7 +17,8 @@ use super::super::layout::Bytes;
 use super::super::pieces::{LONGEST_PIECE, PIECE};
 use super::super::record::RECORD_BYTES;
 use super::codes::{Bits, Code, FEW, LONGEST, Pen, SHORTEST, records_code};
-use super::pattern::{Passes, Pattern, Patterns, Slot, no_pattern};
+use super::pattern::{NOWHERE, Passes, Pattern, Patterns, Slot, no_pattern};
+use super::spelling::Before;
 
 /// How far back a reference reaches.
 const WINDOW: u64 = 1 << 15;
@@ -40,6 +41,8 @@ pub(super) struct Repeats {
     end: u64,
     /// The record before, if it was none of a pattern.
     last: Option<Bytes>,
+    /// The last address of a pattern that was spelled, and where it is.
+    spelled: (u64, u64),
 }
 
 /// What changes with each pattern, by itself, so that a loop can have all of it in registers.
@@ -61,7 +64,7 @@ impl Repeats {
             pen
         });
         let course = Course { sums: (1, 0), position: 0 };
-        Self { bits, course, open: Open::default(), end: PIECE as u64, last: None }
+        Self { bits, course, open: Open::default(), end: PIECE as u64, last: None, spelled: (0, NOWHERE) }
     }
 
     /// Takes records that are in no pattern.
@@ -152,17 +155,25 @@ impl Repeats {
     /// Puts a pattern that was not there for long.
     #[inline(never)]
     fn spell(&mut self, patterns: &mut Patterns, number: usize, addresses: &[u64]) {
-        let Self { bits, course, open, .. } = self;
+        let Self { bits, course, open, spelled, .. } = self;
         let Some(pattern) = patterns.patterns.get_mut(number) else { return };
         let slots = patterns.slots.get_mut(pattern.slots()).unwrap_or_default();
         slots.iter_mut().zip(addresses).for_each(|(slot, address)| slot.set(*address, pattern));
+        let place = |slot: &Slot| course.position + slot.at() as u64;
+        let before = slots.first().and_then(|first| {
+            let distance = place(first).wrapping_sub(spelled.1);
+            (distance <= WINDOW).then_some(Before { address: spelled.0, records: distance as usize / RECORD_BYTES })
+        });
+        if let Some(last) = slots.last() {
+            *spelled = (last.address, place(last));
+        }
         pattern.at = course.position;
         course.pass(pattern);
         let spelling = patterns.spelling(number);
         bits.write(|mut pen| {
             pen = open.close(pen);
             match spelling {
-                Some(spelling) => spelling.put(pen, addresses),
+                Some(spelling) => spelling.put(pen, addresses, before),
                 None => pen,
             }
         });
@@ -427,5 +438,23 @@ mod tests {
         assert!(written.and_then(|()| repeats.finish(&mut packed)).is_ok());
         // Two references and a byte or two, for 256 bytes.
         assert!(packed.len() < 12_000, "{}", packed.len());
+    }
+
+    #[test]
+    fn addresses_that_are_near_take_few_bytes() {
+        let slots: Vec<usize> = (0..100).collect();
+        let size = |step: u64| {
+            let mut patterns = Patterns::default();
+            patterns.set(0, &[record(1); 100], &slots);
+            let addresses: Vec<u64> = (0..100).map(|at| 0x7f00_0000_0000 + step * at).collect();
+            let (mut repeats, mut packed) = (Repeats::new(), Vec::new());
+            let written = repeats.patterns(&mut packed, &mut patterns, told_as(&[pass(0)], &addresses));
+            assert!(written.and_then(|()| repeats.finish(&mut packed)).is_ok());
+            assert_eq!(inflated(&packed), patterns.fill(0, &addresses).as_flattened());
+            packed.len()
+        };
+        // Of each the low byte is new, or two, and not eight.
+        let (near, far) = (size(2), size(0x0101_0101_0101_0101));
+        assert!(near + 500 < far, "{near} {far}");
     }
 }
