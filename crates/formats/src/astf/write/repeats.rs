@@ -327,6 +327,7 @@ fn refer<'b, 's>(
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::super::pieces::MARK;
     use super::*;
 
     /// What a known compressor's other half makes of it.
@@ -438,6 +439,20 @@ mod tests {
         assert!(written.and_then(|()| repeats.finish(&mut packed)).is_ok());
         // Two references and a byte or two, for 256 bytes.
         assert!(packed.len() < 12_000, "{}", packed.len());
+    }
+
+    #[test]
+    fn a_piece_ends_however_much_is_told_at_once() {
+        let mut patterns = Patterns::default();
+        let records: Vec<Bytes> = (0..8).map(record).collect();
+        patterns.set(0, &records, &[]);
+        let (mut repeats, mut packed) = (Repeats::new(), Vec::new());
+        let written = repeats.patterns(&mut packed, &mut patterns, told_as(&[pass(0); 20_000], &[]));
+        assert!(written.and_then(|()| repeats.finish(&mut packed)).is_ok());
+        let bytes = inflated(&packed).len();
+        let pieces = memchr::memmem::find_iter(&packed, &MARK).count();
+        assert_eq!(bytes, 20_000 * 256);
+        assert!(pieces >= bytes / LONGEST_PIECE, "{pieces}");
     }
 
     #[test]
