@@ -14,11 +14,11 @@ use unspool_coresight::etm4::packet::{
 };
 use unspool_coresight::etm4::{Atoms, Config, Packet};
 use unspool_coresight::frame::{Formatter, HSYNC};
-use unspool_formats::astf::example;
-use unspool_formats::astf::record::{Instruction, Storage};
-use unspool_formats::astf::write::{WriteOptions, Writer};
-use unspool_formats::stf::build::StfVersion;
-use unspool_formats::tarmac::lower::Style;
+use unspool_astf::example;
+use unspool_astf::record::{Instruction, Storage};
+use unspool_astf::write::{WriteOptions, Writer};
+use unspool_stf::builder::StfVersion;
+use unspool_tarmac::lower::Style;
 use unspool_fuzz::ini::SEPARATOR;
 use unspool_fuzz::steps::Told;
 use unspool_fuzz::{code, setup, stf, zip};

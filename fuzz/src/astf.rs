@@ -9,10 +9,10 @@
 
 use std::io::{Cursor, Read};
 
-use unspool_formats::astf::Bytes;
-use unspool_formats::astf::read::{ReadError, ReadOptions, Reader};
-use unspool_formats::astf::record::{Header, Level, Record, Storage};
-use unspool_formats::astf::write::{WriteOptions, Writer};
+use unspool_astf::Bytes;
+use unspool_astf::read::{ReadError, ReadOptions, Reader};
+use unspool_astf::record::{Header, Level, Record, Storage};
+use unspool_astf::write::{WriteOptions, Writer};
 
 /// More records than this are not read: a few bytes may be gigabytes.
 const MOST: usize = 1 << 19;

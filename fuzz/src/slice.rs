@@ -9,12 +9,14 @@
 use std::io::Cursor;
 use std::ops::ControlFlow;
 
-use unspool_formats::slice::{Candidate, Choice, Select};
-use unspool_formats::stf::lift::Follower;
-use unspool_formats::tarmac::Record;
-use unspool_formats::tarmac::parse::{ParseOptions, Parser};
-use unspool_formats::tarmac::read::{Container, Place, lines};
-use unspool_formats::{astf, stf, tarmac};
+use unspool_model::selection::{Candidate, Choice, Select};
+use unspool_stf::lift::Follower;
+use unspool_tarmac::Record;
+use unspool_tarmac::parse::{ParseOptions, Parser};
+use unspool_tarmac::read::{Container, Place, lines};
+use unspool_astf as astf;
+use unspool_stf as stf;
+use unspool_tarmac as tarmac;
 
 /// Chooses, and remembers what.
 struct Mask {

@@ -15,11 +15,13 @@ use std::ops::ControlFlow;
 use unspool::{OpenSteps, What, open_steps_of};
 use unspool_analyze::check::Checker;
 use unspool_analyze::stats::Stats;
-use unspool_formats::astf::record::{Level, Storage};
-use unspool_formats::stf::build::StfVersion;
-use unspool_formats::tarmac::lower::Style;
-use unspool_formats::tarmac::parse::ParseOptions;
-use unspool_formats::{astf, stf, tarmac};
+use unspool_astf::record::{Level, Storage};
+use unspool_stf::builder::StfVersion;
+use unspool_tarmac::lower::Style;
+use unspool_tarmac::parse::ParseOptions;
+use unspool_astf as astf;
+use unspool_stf as stf;
+use unspool_tarmac as tarmac;
 use unspool_model::{
     Context, Coverage, Event, Flow, Follow, Losses, Security, SinkError, Step, StepSink, StepSource, TimeUnit,
 };

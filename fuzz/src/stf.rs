@@ -12,15 +12,15 @@
 use std::io::{Cursor, Read};
 use std::ops::ControlFlow;
 
-use unspool_formats::stf::build::StfVersion;
-use unspool_formats::stf::check::Checker;
-use unspool_formats::stf::lift::Follower;
-use unspool_formats::stf::read::{Container, ReadError, ReadOptions, Reader};
-use unspool_formats::stf::record::descriptor;
-use unspool_formats::stf::slice::{SliceOptions, Sliced, slice};
-use unspool_formats::stf::version::Rewriter;
-use unspool_formats::stf::write::{WriteOptions, Writer};
-use unspool_formats::stf::{Layout, Record};
+use unspool_stf::builder::StfVersion;
+use unspool_stf::check::Checker;
+use unspool_stf::lift::Follower;
+use unspool_stf::read::{Container, ReadError, ReadOptions, Reader};
+use unspool_stf::record::descriptor;
+use unspool_stf::slice::{SliceOptions, Sliced, slice};
+use unspool_stf::version::Rewriter;
+use unspool_stf::write::{WriteOptions, Writer};
+use unspool_stf::{Layout, Record};
 
 /// More bytes than this are not read: a few bytes may be gigabytes.
 const MOST: usize = 1 << 22;

@@ -6,7 +6,7 @@
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-#[path = "../tests/closed_loop/loops.rs"]
+#[path = "../tests/it/closed_loop/loops.rs"]
 mod loops;
 
 use std::path::{Path, PathBuf};

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, anyhow};
 use unspool::OpenedSteps;
-use unspool::formats::astf::Bytes;
-use unspool::formats::astf::read::{ReadError, ReadErrorKind, ReadOptions, Reader, Warning};
-use unspool::formats::astf::record::{Header, RECORD_BYTES};
-use unspool::formats::astf::steps::Steps;
+use unspool::astf::Bytes;
+use unspool::astf::read::{ReadError, ReadErrorKind, ReadOptions, Reader, Warning};
+use unspool::astf::record::{Header, RECORD_BYTES};
+use unspool::astf::steps::Steps;
 
 use crate::Verdict;
 use crate::args::tell;

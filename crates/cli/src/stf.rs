@@ -12,12 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, anyhow};
 use unspool::OpenedSteps;
-use unspool::formats::stf::lift::{Follower, Instruction};
-use unspool::formats::stf::read::{
+use unspool::stf::lift::{Follower, Instruction};
+use unspool::stf::read::{
     ChunkSizes, Container, Fault, Gather, Place, ReadError, ReadErrorKind, ReadOptions, Reader, Warning,
 };
-use unspool::formats::stf::record::Record;
-use unspool::formats::stf::steps::Steps;
+use unspool::stf::record::Record;
+use unspool::stf::steps::Steps;
 
 use crate::Verdict;
 use crate::args::tell;
@@ -148,14 +148,14 @@ impl Stf {
             if header.is_complete {
                 return ControlFlow::Break(());
             }
-            if record.descriptor() > unspool::formats::stf::record::descriptor::END_HEADER {
+            if record.descriptor() > unspool::stf::record::descriptor::END_HEADER {
                 stray = Some((place, record.descriptor()));
                 return ControlFlow::Break(());
             }
             ControlFlow::Continue(())
         });
         if let Some((Place { record, offset }, descriptor)) = stray {
-            let name = unspool::formats::stf::names::record(descriptor).unwrap_or("unknown");
+            let name = unspool::stf::names::record(descriptor).unwrap_or("unknown");
             let what = format!("a record {name} before the end of the header; 'unspool dump --records' goes on");
             return Ok(Err(End::Damaged(format!("{}: record {record} at offset {offset:#x}: {what}", self.name))));
         }

@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
 use unspool::OpenedSteps;
-use unspool::formats::slice::{PieceSink, Select};
-use unspool::formats::tarmac::dialect::Dialect;
-use unspool::formats::tarmac::parse::ParseOptions;
-use unspool::formats::tarmac::read::{Container, Place, ReadError, ReadErrorKind, ReadOptions, Reader};
-use unspool::formats::tarmac::record::{Line, Record, Stamp, Time};
-use unspool::formats::tarmac::slice::{SliceError, SliceOptions, Sliced, slice};
-use unspool::formats::tarmac::steps::Steps;
+use unspool::model::selection::{PieceSink, Select};
+use unspool::tarmac::dialect::Dialect;
+use unspool::tarmac::parse::ParseOptions;
+use unspool::tarmac::read::{Container, Place, ReadError, ReadErrorKind, ReadOptions, Reader};
+use unspool::tarmac::record::{Line, Record, Stamp, Time};
+use unspool::tarmac::slice::{SliceError, SliceOptions, Sliced, slice};
+use unspool::tarmac::steps::Steps;
 
 use crate::Verdict;
 use crate::args::tell;

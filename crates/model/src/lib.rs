@@ -18,9 +18,14 @@
 mod ahead;
 mod batch;
 mod coverage;
+pub mod digits;
 mod flow;
+pub mod hold;
 mod loss;
+pub mod note;
 mod pull;
+pub mod rule;
+pub mod selection;
 mod sink;
 mod source;
 mod step;

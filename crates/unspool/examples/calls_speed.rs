@@ -7,7 +7,7 @@ use std::fs::File;
 use std::ops::ControlFlow;
 use std::time::Instant;
 
-use unspool::formats::tarmac::read::{ReadOptions, Reader};
+use unspool::tarmac::read::{ReadOptions, Reader};
 use unspool::{TarmacCalls, call_tree};
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -13,10 +13,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use unspool::convert::{Format, Origin, Way, transfer, way};
-use unspool::formats::tarmac::write::Style;
-use unspool::formats::{astf, stf, tarmac};
 use unspool::model::{Coverage, Step, StepSink, StepSource, TimeUnit};
+use unspool::tarmac::write::Style;
 use unspool::{OpenSteps, OpenedSteps, What, open_steps};
+use unspool::{astf, stf, tarmac};
 
 /// Steps that are kept.
 const KEPT: usize = 300_000;

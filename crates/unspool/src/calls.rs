@@ -9,12 +9,12 @@ use std::io;
 
 use unspool_analyze::calls::{Call, Code, Follower, Instruction, Site};
 use unspool_analyze::tree::Tree;
-use unspool_formats::tarmac::dialect::{Dialect, Effects};
-use unspool_formats::tarmac::read::Place;
-use unspool_formats::tarmac::record::{self, InstructionSet, Line, Record, Stamp};
-use unspool_formats::tarmac::registers::Mode;
-use unspool_formats::tarmac::state::Registers;
 use unspool_isa::Isa;
+use unspool_tarmac::dialect::{Dialect, Effects};
+use unspool_tarmac::read::Place;
+use unspool_tarmac::record::{self, InstructionSet, Line, Record, Stamp};
+use unspool_tarmac::registers::Mode;
+use unspool_tarmac::state::Registers;
 
 use crate::Clock;
 

@@ -9,8 +9,10 @@
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 
-use unspool_formats::{astf, stf, tarmac};
+use unspool_astf as astf;
 use unspool_model::{Coverage, Facet, Loss, Losses, Pull, SinkError, SourceError, Step, StepSink};
+use unspool_stf as stf;
+use unspool_tarmac as tarmac;
 
 use crate::OpenedSteps;
 

@@ -60,7 +60,7 @@ pub enum Error {
         /// The file.
         path: String,
         /// Why.
-        source: unspool_formats::astf::read::ReadError,
+        source: unspool_astf::read::ReadError,
     },
     /// An STF file cannot be read.
     #[error("{path}: {source}")]
@@ -68,7 +68,7 @@ pub enum Error {
         /// The file.
         path: String,
         /// Why.
-        source: unspool_formats::stf::read::ReadError,
+        source: unspool_stf::read::ReadError,
     },
     /// A Tarmac log cannot be read.
     #[error("{path}: {source}")]
@@ -76,7 +76,7 @@ pub enum Error {
         /// The file.
         path: String,
         /// Why.
-        source: unspool_formats::tarmac::read::ReadError,
+        source: unspool_tarmac::read::ReadError,
     },
     /// What comes through a pipe is no trace file.
     #[error("{path}: neither ASTF nor STF nor a Tarmac log; a capture is a directory or an archive, and no pipe")]

@@ -4,7 +4,7 @@
 //!
 //! This is what a program adds to read traces: [`Trace`] joins the rooms of [`capture`], [`coresight`] and [`flow`] into
 //! a pipeline over one source of a capture, in constant memory; [`Program`] is the code that ran; [`overview`] looks once
-//! at everything. [`formats`] has the files that people keep traces in, and [`What`] tells them from captures;
+//! at everything. [`astf`], [`stf`] and [`tarmac`] have the files that people keep traces in, and [`What`] tells them from captures;
 //! [`open_steps`] gives the steps of any of them. It knows
 //! nothing of terminals. With the feature `text`, [`isa`] also has a `Disassembler`, and records have lines of text.
 //!
@@ -29,14 +29,12 @@ mod calls;
 pub mod convert;
 pub mod encode;
 mod error;
+pub mod indexed_log;
 mod overview;
 mod parallel;
 mod program;
-#[cfg(unix)]
-pub mod record;
 mod sniff;
 mod steps;
-pub mod tarmac;
 mod trace;
 mod window;
 
@@ -51,10 +49,14 @@ pub use steps::{CaptureSteps, OpenSteps, OpenedSteps, open_steps, open_steps_of}
 pub use trace::{FlowReceiver, Frames, InstructionReceiver, Sink, Trace, go_through_frames};
 
 pub use unspool_analyze as analyze;
+pub use unspool_astf as astf;
 pub use unspool_capture as capture;
 pub use unspool_coresight as coresight;
 pub use unspool_flow as flow;
-pub use unspool_formats as formats;
-pub use unspool_formats::tarmac::clock::Clock;
 pub use unspool_isa as isa;
 pub use unspool_model as model;
+#[cfg(unix)]
+pub use unspool_record as record;
+pub use unspool_stf as stf;
+pub use unspool_tarmac as tarmac;
+pub use unspool_tarmac::clock::Clock;

@@ -8,10 +8,10 @@ use std::io::{self, Chain, Cursor, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use unspool_formats::stf::Record;
-use unspool_formats::stf::read::{Container, ReadErrorKind, ReadOptions, Reader};
-use unspool_formats::tarmac;
-use unspool_formats::tarmac::parse::ParseOptions;
+use unspool_stf::Record;
+use unspool_stf::read::{Container, ReadErrorKind, ReadOptions, Reader};
+use unspool_tarmac as tarmac;
+use unspool_tarmac::parse::ParseOptions;
 
 /// What something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -13,9 +13,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use unspool_astf as astf;
 use unspool_capture::{Capture, Code};
-use unspool_formats::{astf, stf, tarmac};
 use unspool_model::StepSource;
+use unspool_stf as stf;
+use unspool_tarmac as tarmac;
 
 pub use self::capture::CaptureSteps;
 use crate::{Error, What};

@@ -15,13 +15,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use unspool::What;
+use unspool::astf::Bytes;
+use unspool::astf::record::{Header, Level, Storage};
+use unspool::astf::write::{WriteOptions, Writer};
 use unspool::convert::Format;
-use unspool::formats::astf::Bytes;
-use unspool::formats::astf::record::{Header, Level, Storage};
-use unspool::formats::astf::write::{WriteOptions, Writer};
-use unspool::formats::stf::build;
-use unspool::formats::stf::read::Container;
-use unspool::formats::tarmac::dialect::Dialect;
+use unspool::stf::builder;
+use unspool::stf::read::Container;
+use unspool::tarmac::dialect::Dialect;
 
 pub(super) use self::assume::assumed;
 #[cfg(unix)]
@@ -219,7 +219,7 @@ pub(super) enum StfVersion {
     V1_6,
 }
 
-impl std::convert::From<StfVersion> for build::StfVersion {
+impl std::convert::From<StfVersion> for builder::StfVersion {
     fn from(version: StfVersion) -> Self {
         match version {
             StfVersion::V1_3 => Self::V1_3,

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use unspool::analyze::diff::{Differ, Ending, Finding, Options, Site, Summary, Why, comparable};
 use unspool::capture::{self, Capture};
-use unspool::formats::tarmac::dialect::Dialect;
-use unspool::formats::tarmac::parse::ParseOptions;
-use unspool::formats::tarmac::read::ReadOptions;
 use unspool::model::{Coverage, Facet, Loss, Losses, Pull, SourceError, Step, StepSource, TimeUnit};
+use unspool::tarmac::dialect::Dialect;
+use unspool::tarmac::parse::ParseOptions;
+use unspool::tarmac::read::ReadOptions;
 use unspool::{Error, OpenSteps, OpenedSteps, Trace, What, open_steps, open_steps_of};
 
 use crate::Verdict;

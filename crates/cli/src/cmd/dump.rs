@@ -6,8 +6,8 @@ mod tarmac;
 
 use std::fmt::Write as _;
 
-use unspool::formats::astf::Bytes;
-use unspool::formats::astf::text::Lines;
+use unspool::astf::Bytes;
+use unspool::astf::text::Lines;
 
 use self::json::Json;
 use crate::Verdict;

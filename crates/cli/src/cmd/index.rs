@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use unspool::formats::tarmac::dialect::Dialect;
-use unspool::formats::tarmac::index::{IndexOptions, Totals};
-use unspool::formats::tarmac::parse::ParseOptions;
-use unspool::formats::tarmac::read::Container;
-use unspool::tarmac::{LogError, index_path, look, make_index, open_indexed};
+use unspool::indexed_log::{LogError, index_path, look, make_index, open_indexed};
+use unspool::tarmac::dialect::Dialect;
+use unspool::tarmac::index::{IndexOptions, Totals};
+use unspool::tarmac::parse::ParseOptions;
+use unspool::tarmac::read::Container;
 
 use super::{grouped, many};
 use crate::Verdict;
@@ -166,7 +166,7 @@ pub(super) fn open_or_make(
     log: &Path,
     path: &Path,
     options: &IndexOptions,
-) -> Result<unspool::tarmac::IndexedLog, LogError> {
+) -> Result<unspool::indexed_log::IndexedLog, LogError> {
     match open_indexed(log, path, options) {
         Err(error) if error.is_stale() => {
             tell(format_args!("{error}; it is made anew"));

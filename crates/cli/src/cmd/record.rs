@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use anyhow::{Context, anyhow};
+use unspool::astf::lower::LeftOut;
 use unspool::convert::Format;
-use unspool::formats::astf::lower::LeftOut;
 use unspool::model::StepSource;
 use unspool::record::{Machine, Options, Recording};
 

@@ -15,8 +15,8 @@ use unspool_capture::{Capture, Code};
 use unspool_coresight::etm4::{Profile, Transactions, element, packet};
 use unspool_coresight::frame::FrameError;
 use unspool_flow::{self as flow, Around, Cause, FlowItem, InstructionSink, Item, Transaction};
-use unspool_formats::hold::Hold;
 use unspool_isa::{self as isa, Kind, facts};
+use unspool_model::hold::Hold;
 use unspool_model::{
     Branch, Context, Coverage, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Loss, Losses, Security,
     SourceError, Step, StepSource, TimeUnit,

@@ -2,8 +2,8 @@
 //!
 //! Comes in: a file of one of the formats. Goes out: findings into the report, and whether the file is whole.
 
-use unspool::formats::stf::read::Place;
-use unspool::formats::{astf, stf, tarmac};
+use unspool::stf::read::Place;
+use unspool::{astf, stf, tarmac};
 
 use super::report::{Found, Report, Rule};
 use crate::Verdict;

@@ -10,14 +10,14 @@ use std::path::Path;
 use anyhow::{Context, anyhow, bail};
 use unspool::analyze::diff::{self, Differ};
 use unspool::analyze::join::Join;
+use unspool::astf;
 use unspool::capture::Capture;
 use unspool::convert::{Format, Origin, TransferError, Way, transfer, way};
-use unspool::formats::astf;
-use unspool::formats::stf::{self, build};
-use unspool::formats::tarmac;
-use unspool::formats::tarmac::convert::Style;
-use unspool::formats::tarmac::parse::ParseOptions;
 use unspool::model::{Pull, SinkError, StepSink};
+use unspool::stf::{self, builder};
+use unspool::tarmac;
+use unspool::tarmac::convert::Style;
+use unspool::tarmac::parse::ParseOptions;
 use unspool::{OpenSteps, OpenedSteps, What, open_steps};
 
 use super::report::{Report, at, unkept};
@@ -175,8 +175,9 @@ pub(super) fn run(args: &Args, source: Source, to: Format) -> anyhow::Result<Ver
             hand_over(args, (&about, steps), to, sink, |sink| sink.into_sink().finish())
         }
         Format::Stf => {
-            let options =
-                stf::lower::LowerOptions { version: args.stf_version.map_or(build::StfVersion::default(), Into::into) };
+            let options = stf::lower::LowerOptions {
+                version: args.stf_version.map_or(builder::StfVersion::default(), Into::into),
+            };
             let container = match args.to {
                 Some(to) => to.stf(),
                 None => container_by_name(&args.output),

@@ -5,9 +5,9 @@ use std::io;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use unspool::formats::stf::read::Container;
-use unspool::formats::stf::version::Rewriter;
-use unspool::formats::stf::write::{WriteOptions, Writer};
+use unspool::stf::read::Container;
+use unspool::stf::version::Rewriter;
+use unspool::stf::write::{WriteOptions, Writer};
 
 use super::report::Report;
 use super::{Args, To, container_by_name};

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use unspool::formats::stf::read::Container;
-use unspool::formats::stf::write::{WriteOptions, Writer};
-use unspool::formats::tarmac::convert::{Converter, Style};
+use unspool::stf::read::Container;
+use unspool::stf::write::{WriteOptions, Writer};
+use unspool::tarmac::convert::{Converter, Style};
 
 use super::report::Report;
 use super::{Args, To, container_by_name};

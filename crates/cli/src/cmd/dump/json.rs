@@ -1,8 +1,8 @@
 //! Records as JSON: the fields of the format under their names, in the order of their bits.
 
-use unspool::formats::astf::record::{Instruction, RECORD_BYTES, Record, StringContinuation, StringStart, xattr_mode};
-use unspool::formats::astf::text::Lines;
-use unspool::formats::astf::{Bytes, Value};
+use unspool::astf::record::{Instruction, RECORD_BYTES, Record, StringContinuation, StringStart, xattr_mode};
+use unspool::astf::text::Lines;
+use unspool::astf::{Bytes, Value};
 
 use super::push_bytes;
 use crate::astf::offset_of;

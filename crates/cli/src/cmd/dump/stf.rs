@@ -4,10 +4,10 @@ mod json;
 
 use std::fmt::Write as _;
 
-use unspool::formats::stf::lift::Instruction;
-use unspool::formats::stf::read::{Container, Place};
-use unspool::formats::stf::record::Record;
-use unspool::formats::stf::text::Lines;
+use unspool::stf::lift::Instruction;
+use unspool::stf::read::{Container, Place};
+use unspool::stf::record::Record;
+use unspool::stf::text::Lines;
 
 use self::json::Json;
 use super::{Args, push_bytes};

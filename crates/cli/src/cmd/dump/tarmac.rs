@@ -1,9 +1,9 @@
 //! Printing Tarmac: what each line means, whoever wrote it.
 
-use unspool::formats::tarmac::Line;
-use unspool::formats::tarmac::read::Place;
-use unspool::formats::tarmac::record::{Access, Direction, Instruction, Picture, Purpose, Record, Register, Stamp};
-use unspool::formats::tarmac::text::{Text, kind, picture_name, push_line, set_name, stretches};
+use unspool::tarmac::Line;
+use unspool::tarmac::read::Place;
+use unspool::tarmac::record::{Access, Direction, Instruction, Picture, Purpose, Record, Register, Stamp};
+use unspool::tarmac::text::{Text, kind, picture_name, push_line, set_name, stretches};
 
 use super::Args;
 use crate::Verdict;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use unspool::formats::astf::read::Warning;
-use unspool::formats::astf::record::{Header, Level, RECORD_BYTES, Storage};
+use unspool::astf::read::Warning;
+use unspool::astf::record::{Header, Level, RECORD_BYTES, Storage};
 
 use self::count::{Counts, TRAPS, TYPES};
 use super::super::{grouped, many};

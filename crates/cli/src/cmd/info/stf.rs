@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use unspool::formats::stf::lift::Instruction;
-use unspool::formats::stf::names;
-use unspool::formats::stf::read::{ChunkSizes, Container, Gather, Warning};
-use unspool::formats::stf::record::{Event, Record};
-use unspool::formats::stf::stats::Counts;
+use unspool::stf::lift::Instruction;
+use unspool::stf::names;
+use unspool::stf::read::{ChunkSizes, Container, Gather, Warning};
+use unspool::stf::record::{Event, Record};
+use unspool::stf::stats::Counts;
 
 use super::super::stats::each_count;
 use super::super::{grouped, many};

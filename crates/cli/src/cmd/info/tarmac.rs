@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use unspool::formats::tarmac::Line;
-use unspool::formats::tarmac::read::{Container, Place};
-use unspool::formats::tarmac::record::{Record, Stamp, Time};
-use unspool::formats::tarmac::text::{Text, kind, set_name};
+use unspool::tarmac::Line;
+use unspool::tarmac::read::{Container, Place};
+use unspool::tarmac::record::{Record, Stamp, Time};
+use unspool::tarmac::text::{Text, kind, set_name};
 
 use super::super::{grouped, many};
 use crate::Verdict;

@@ -7,12 +7,12 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
+use unspool::astf::{self, record::Level, record::Storage};
 use unspool::convert::Format;
-use unspool::formats::astf::{self, record::Level, record::Storage};
-use unspool::formats::tarmac::convert::Style;
-use unspool::formats::{stf, tarmac};
 use unspool::model::{Coverage, Losses, Refused, Run, SinkError, Step, StepSink, TimeUnit};
 use unspool::record::Listener;
+use unspool::tarmac::convert::Style;
+use unspool::{stf, tarmac};
 
 use super::super::convert::{Lines, by_name, container_by_name, open_writer};
 use crate::target::Target;

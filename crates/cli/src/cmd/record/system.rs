@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
+use unspool::astf::lower::LeftOut;
+use unspool::astf::lower::LowerOptions;
+use unspool::astf::record::Level;
 use unspool::convert::Format;
-use unspool::formats::astf::lower::LeftOut;
-use unspool::formats::astf::lower::LowerOptions;
-use unspool::formats::astf::record::Level;
 use unspool::model::{Context, Coverage, Event, Losses, SinkError, Step, StepSource};
 use unspool::record::{SystemOptions, SystemRecording, Told};
 

@@ -1,8 +1,8 @@
 //! Cutting an ASTF file.
 
 use anyhow::{Context, bail};
-use unspool::formats::astf::slice::{SliceError, SliceOptions, slice};
-use unspool::formats::astf::write::{WriteOptions, Writer};
+use unspool::astf::slice::{SliceError, SliceOptions, slice};
+use unspool::astf::write::{WriteOptions, Writer};
 
 use super::super::convert::by_name;
 use super::output::Files;

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use unspool::formats::slice::PieceSink;
-use unspool::formats::{astf, stf};
+use unspool::model::selection::PieceSink;
+use unspool::{astf, stf};
 
 use crate::target::Target;
 

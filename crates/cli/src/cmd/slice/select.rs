@@ -5,7 +5,7 @@ use std::ops::Range;
 use anyhow::bail;
 use unspool::Program;
 use unspool::analyze::calls::{Began, Code, Follower, Instruction, Site};
-use unspool::formats::slice::{Candidate, Choice, Select, Selection};
+use unspool::model::selection::{Candidate, Choice, Select, Selection};
 
 use super::Args;
 

@@ -3,10 +3,10 @@
 use std::io;
 
 use anyhow::{Context, bail};
-use unspool::formats::slice::PieceSink;
-use unspool::formats::stf::build::RecordSink;
-use unspool::formats::stf::slice::{SliceError, SliceOptions, Sliced, slice, slice_by};
-use unspool::formats::stf::write::WriteOptions;
+use unspool::model::selection::PieceSink;
+use unspool::stf::builder::RecordSink;
+use unspool::stf::slice::{SliceError, SliceOptions, Sliced, slice, slice_by};
+use unspool::stf::write::WriteOptions;
 
 use super::super::convert::{container_by_name, open_writer};
 use super::super::{grouped, many};

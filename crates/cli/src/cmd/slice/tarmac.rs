@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use unspool::formats::stf::read::Container;
-use unspool::formats::stf::write::WriteOptions;
-use unspool::formats::tarmac::slice::{SliceError, SliceOptions};
+use unspool::stf::read::Container;
+use unspool::stf::write::WriteOptions;
+use unspool::tarmac::slice::{SliceError, SliceOptions};
 
 use super::super::convert::{container_by_name, open_writer};
 use super::output::Files;

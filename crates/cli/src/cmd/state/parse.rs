@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use unspool::formats::tarmac::index::Position;
-use unspool::formats::tarmac::record::{Time, Unit};
+use unspool::tarmac::index::Position;
+use unspool::tarmac::record::{Time, Unit};
 
 use crate::args::number_u64;
 

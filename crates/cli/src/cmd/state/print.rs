@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
 
-use unspool::formats::tarmac::index::{CoreState, State};
-use unspool::formats::tarmac::record::Time;
-use unspool::formats::tarmac::state::LastWrite;
+use unspool::tarmac::index::{CoreState, State};
+use unspool::tarmac::record::Time;
+use unspool::tarmac::state::LastWrite;
 
 use super::parse::{Place, Wanted};
 use crate::cmd::{grouped, many};

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use unspool::formats::stf::stats::{Counts, Stats, Table};
+use unspool::stf::stats::{Counts, Stats, Table};
 
 use super::super::{grouped, many};
 use super::{Args, By, Native, Rows, row, table};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use unspool::formats::tarmac::record::{Direction, Instruction, PictureKind, Record};
-use unspool::formats::tarmac::text::set_name;
+use unspool::tarmac::record::{Direction, Instruction, PictureKind, Record};
+use unspool::tarmac::text::set_name;
 
 use super::super::{grouped, many};
 use super::{Args, By, Native, Rows, row, table};

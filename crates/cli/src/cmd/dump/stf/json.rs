@@ -3,11 +3,11 @@
 //! Addresses, opcodes and values are strings in hexadecimal; counts, sizes and numbers of things are numbers. What has a
 //! name and a number is told by both.
 
-use unspool::formats::stf::lift::Instruction;
-use unspool::formats::stf::names::{self, EventKind};
-use unspool::formats::stf::read::Place;
-use unspool::formats::stf::record::{BusAccess, Event, MemAccess, PageTableWalk, Record, Register, TraceInfo};
-use unspool::formats::stf::text::Lines;
+use unspool::stf::lift::Instruction;
+use unspool::stf::names::{self, EventKind};
+use unspool::stf::read::Place;
+use unspool::stf::record::{BusAccess, Event, MemAccess, PageTableWalk, Record, Register, TraceInfo};
+use unspool::stf::text::Lines;
 
 use super::super::push_bytes;
 use crate::json::{Object, quoted};

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use unspool::formats::astf::record::{
+use unspool::astf::record::{
     Context, ContextView, Instruction, StringContinuationView, StringStartView, TrapView, View,
 };
-use unspool::formats::astf::{Access, Bytes};
+use unspool::astf::{Access, Bytes};
 
 /// The types of records, as [`Counts::types`] has them.
 pub(super) const TYPES: [&str; 9] =

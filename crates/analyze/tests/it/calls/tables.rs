@@ -1,0 +1,151 @@
+//! Trees, profiles and folded stacks of many calls, and of any instructions at all.
+
+use std::io::Cursor;
+
+use proptest::prelude::*;
+use unspool_analyze::calls::{Call, Code, Follower, Instruction, Site, Sums};
+use unspool_analyze::folded::Folded;
+use unspool_analyze::profile::Profile;
+use unspool_analyze::tree::Tree;
+use unspool_isa::Isa;
+
+use super::story;
+
+const STORY: &str = "1000 bl sp=100 time=0
+    2000 bl time=10
+    3000 ret time=11
+    2004 bl time=20
+    3000 ret time=25
+    2008 ret time=30
+    1004 bl time=31
+    3000 nop time=32";
+
+fn tree(calls: &[Call]) -> Tree<Cursor<Vec<u8>>> {
+    let mut tree = Tree::new(Cursor::default());
+    calls.iter().for_each(|call| tree.add(call));
+    tree
+}
+
+fn stacks(mut folded: Folded, calls: &[Call]) -> Vec<(Vec<u64>, u64, u64)> {
+    let add = |depth: usize, call: &Call| {
+        folded.add(depth, call);
+        Ok(())
+    };
+    tree(calls).each(|_| true, add).unwrap();
+    let mut stacks = Vec::new();
+    let take = |stack: &[u64], own: Sums| -> Result<(), ()> {
+        stacks.push((stack.to_vec(), own.time, own.instructions));
+        Ok(())
+    };
+    folded.each(take).unwrap();
+    stacks
+}
+
+#[test]
+fn a_profile_and_its_stacks() {
+    let calls = story::calls(&story::instructions(STORY));
+    let rows = |mut profile: Profile| {
+        calls.iter().for_each(|call| profile.add(call));
+        let row = |(function, row): (u64, &unspool_analyze::profile::Row)| {
+            [function, row.calls, row.incomplete, row.time, row.own.time, row.instructions, row.own.instructions]
+        };
+        profile.rows().map(row).collect::<Vec<_>>()
+    };
+    let all = [[0x1000, 1, 1, 33, 12, 8, 2], [0x2000, 1, 0, 21, 20, 5, 3], [0x3000, 3, 1, 3, 0, 3, 3]];
+    assert_eq!(rows(Profile::new()), all);
+    let complete = [[0x1000, 1, 1, 33, 12, 8, 3], [0x2000, 1, 0, 21, 20, 5, 3], [0x3000, 2, 0, 2, 0, 2, 2]];
+    assert_eq!(rows(Profile::of_complete_calls()), complete);
+
+    let stack = |functions: &[u64], time, instructions| (functions.to_vec(), time, instructions);
+    let nested = stack(&[0x1000, 0x2000, 0x3000], 0, 2);
+    let expected =
+        [stack(&[0x1000], 12, 2), stack(&[0x1000, 0x2000], 20, 3), nested.clone(), stack(&[0x1000, 0x3000], 0, 1)];
+    assert_eq!(stacks(Folded::new(), &calls), expected);
+    let expected = [stack(&[0x1000], 12, 3), stack(&[0x1000, 0x2000], 20, 3), nested];
+    assert_eq!(stacks(Folded::of_complete_calls(), &calls), expected);
+}
+
+/// Calls of calls of leaves, more than are held in memory; every seventh leaf does not return by itself.
+#[test]
+fn a_tree_that_does_not_fit() {
+    let mut follower = Follower::new();
+    let mut tree = tree(&[]);
+    let mut number = 0;
+    let mut step = |pc: u64, opcode: u32, sp: u64| {
+        number += 1;
+        let site = Site { line: number, time: number, number, pc };
+        let instruction = Instruction::new(site, 4, Some(Code { isa: Isa::A64, opcode }));
+        follower.step(&Instruction { sp: Some(sp), ..instruction }, &mut |call| tree.add(call));
+    };
+    let (call, ret) = (0x9400_0000, 0xd65f_03c0);
+    for outer in 0..5_000 {
+        step(0x1000, call, 0x100);
+        for inner in 0..3 {
+            step(0x2000, call, 0x100 - 16 * inner);
+        }
+        step(0x3000, ret, 0xd0);
+        if outer % 7 > 0 {
+            step(0x2004, ret, 0xd0);
+        }
+        step(0x2004, ret, 0xe0);
+        step(0x2004, ret, 0xf0);
+        step(0x1004, 0x17ff_ffff, 0x100);
+    }
+    follower.finish(&mut |call| tree.add(call));
+    let mut shape = Vec::new();
+    let mut last = 0;
+    let mut take = |depth: usize, call: &Call| {
+        assert!(call.entry.number > last, "in the order in which they began");
+        last = call.entry.number;
+        shape.push(depth);
+        Ok(())
+    };
+    tree.each(|_| true, &mut take).unwrap();
+    assert_eq!(shape[0], 0);
+    let expected = (0..5_000).flat_map(|outer| if outer % 7 > 0 { vec![1, 2, 3, 4] } else { vec![1, 2, 3] });
+    let counts =
+        |shape: &[usize]| (1..6).map(|depth| shape.iter().filter(|one| **one == depth).count()).collect::<Vec<_>>();
+    let expected: Vec<usize> = expected.collect();
+    assert_eq!(counts(&shape[1..]), counts(&expected), "{:?}", &shape[..20]);
+    assert!(shape.len() > 16_000, "more than a page");
+}
+
+fn any_instruction() -> impl Strategy<Value = (u64, u32, Option<u64>, Option<u64>, u32, bool, bool)> {
+    let opcodes = [0xd503_201f, 0x9400_0004, 0xd65f_03c0, 0x1400_0000, 0xd61f_0020, 0xd69f_03e0, 0xd400_0001];
+    let pc = (0_u64..24).prop_map(|word| 0x1000 + word * 4);
+    let sp = prop::option::of((0_u64..6).prop_map(|word| 0x100 + word * 16));
+    (
+        pc.clone(),
+        prop::sample::select(opcodes.to_vec()),
+        sp,
+        prop::option::of(pc),
+        0_u32..2,
+        prop::bool::weighted(0.1),
+        any::<bool>(),
+    )
+}
+
+proptest! {
+    #[test]
+    fn any_instructions(steps in prop::collection::vec(any_instruction(), 0..200)) {
+        let step = |(number, (pc, opcode, sp, lr, stack, is_interrupted, is_lr_written)): (u64, _)| {
+            let site = Site { line: number, time: number * 3, number, pc };
+            let new = Instruction::new(site, 4, Some(Code { isa: Isa::A64, opcode }));
+            Instruction { sp, lr, stack, is_interrupted, is_lr_written, ..new }
+        };
+        let instructions: Vec<Instruction> = (1..).zip(steps).map(step).collect();
+        let calls = story::calls(&instructions);
+        let own: u64 = calls.iter().map(|call| call.own.instructions).sum();
+        prop_assert_eq!(own, instructions.len() as u64);
+        let mut count = 0;
+        let mut ends: Vec<u64> = Vec::new();
+        tree(&calls).each(|_| true, |depth, call| {
+            ends.truncate(depth);
+            assert!(ends.iter().all(|end| call.exit.number <= *end), "within those around it");
+            ends.push(call.exit.number);
+            count += 1;
+            Ok(())
+        }).unwrap();
+        prop_assert_eq!(count, calls.len());
+    }
+}

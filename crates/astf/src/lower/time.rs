@@ -1,0 +1,47 @@
+//! Times of steps as timestamps: microseconds that never go back.
+
+use unspool_model::{Loss, SinkError, Step, TimeUnit};
+
+use super::super::builder::{BuildError, RecordSink};
+use super::Lowerer;
+use super::tell::refusal;
+
+impl<S: RecordSink> Lowerer<S> {
+    /// The time of a step.
+    pub(super) fn advance(&mut self, step: &Step) -> Result<(), SinkError> {
+        self.advance_to(step.time, step.place).map_err(|error| refusal(error, Some(step.place)))
+    }
+
+    /// It is this time.
+    #[inline]
+    pub(super) fn advance_to(&mut self, time: Option<u64>, place: u64) -> Result<(), BuildError> {
+        if time.is_none() || time == self.time { Ok(()) } else { self.change_time(time.unwrap_or(0), place) }
+    }
+
+    fn change_time(&mut self, time: u64, place: u64) -> Result<(), BuildError> {
+        self.time = Some(time);
+        let stamp = self.unit.convert(time, TimeUnit::MICROSECONDS).filter(|stamp| self.has_times && *stamp < u64::MAX);
+        let Some(stamp) = stamp.filter(|stamp| self.timestamp.is_none_or(|last| last <= *stamp)) else {
+            self.losses.add(Loss::Times, place);
+            return Ok(());
+        };
+        if TimeUnit::MICROSECONDS.convert(stamp, self.unit) != Some(time) {
+            self.losses.add(Loss::TimeDigits, place);
+        }
+        if self.timestamp == Some(stamp) {
+            return Ok(());
+        }
+        // The first one stands before all contexts.
+        if self.known.waits() && !self.is_unsupported && self.timestamp.is_some() {
+            self.put_context()?;
+        }
+        self.timestamp = Some(stamp);
+        self.builder.timestamp(stamp)
+    }
+
+    /// Are these different microseconds?
+    pub(super) fn is_other_time(&self, one: Option<u64>, other: Option<u64>) -> bool {
+        let stamp = |time: Option<u64>| time.and_then(|time| self.unit.convert(time, TimeUnit::MICROSECONDS));
+        self.has_times && stamp(one) != stamp(other)
+    }
+}

@@ -1,0 +1,197 @@
+//! How opcodes read, remembered: programs run in loops, and disassembly is slow.
+//!
+//! (address, opcode) ─▶ **words**, in two styles
+//!
+//! What depends on the address is only the last operand, and only of some instructions, so that the opcode alone finds
+//! its words. The table has a fixed size; who comes to a place in it that is taken, takes it over.
+
+use unspool_isa::{Disassembler, Isa, Operation, a64_access};
+
+use super::figure::styled;
+use unspool_model::digits::push_short_hex;
+
+/// Opcodes that are remembered.
+const PLACES: usize = 1 << 14;
+
+#[derive(Debug)]
+pub(super) struct Opcodes {
+    disassembler: Disassembler,
+    places: Vec<Option<Box<Words>>>,
+}
+
+/// How an opcode reads.
+#[derive(Debug)]
+pub(super) struct Words {
+    opcode: u32,
+    /// As the disassembler has it.
+    pub(super) plain: String,
+    /// In the style of the figure.
+    pub(super) figure: String,
+    /// What accesses do that need no further word.
+    pub(super) direction: Direction,
+    /// An address is the last operand.
+    target: Option<Target>,
+}
+
+/// What the accesses of an instruction do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Direction {
+    /// Each reads, and each writes, if this says so.
+    Each {
+        /// They read.
+        read: bool,
+        /// They write.
+        write: bool,
+    },
+    /// One reads and one writes.
+    Either,
+}
+
+impl Direction {
+    fn of(opcode: u32) -> Self {
+        use Operation::{Copy, TagLoad, TagStore, TagZero};
+        let operation = a64_access(opcode).operation;
+        match operation {
+            Copy { .. } => Self::Either,
+            operation => Self::Each {
+                read: operation.reads() || operation == TagLoad,
+                write: operation.writes() || matches!(operation, TagStore | TagZero),
+            },
+        }
+    }
+
+    /// Is this what the opcode says?
+    #[inline]
+    pub(super) fn is(self, read: bool, write: bool) -> bool {
+        match self {
+            Self::Each { read: reads, write: writes } => (reads, writes) == (read, write),
+            Self::Either => read != write,
+        }
+    }
+}
+
+/// An address that depends on where the instruction is.
+#[derive(Debug, Clone, Copy)]
+struct Target {
+    /// Bits of the instruction's own address that count.
+    mask: u64,
+    offset: u64,
+}
+
+impl Words {
+    /// Adds the operand that depends on the address, if there is one.
+    #[inline]
+    pub(super) fn push_target(&self, pc: u64, out: &mut String) {
+        if let Some(Target { mask, offset }) = self.target {
+            push_short_hex(out, (pc & mask).wrapping_add(offset));
+        }
+    }
+}
+
+impl Opcodes {
+    /// Remembers nothing yet.
+    pub(super) fn new() -> Self {
+        let mut places = Vec::new();
+        places.resize_with(PLACES, || None);
+        Self { disassembler: Disassembler::new(), places }
+    }
+
+    /// How the opcode reads.
+    #[inline]
+    pub(super) fn words(&mut self, pc: u64, opcode: u32) -> &Words {
+        let place = slot(opcode);
+        if self.places[place].as_deref().is_some_and(|words| words.opcode != opcode) {
+            self.places[place] = None;
+        }
+        let Self { disassembler, places } = self;
+        places[place].get_or_insert_with(|| Box::new(find(disassembler, pc, opcode)))
+    }
+}
+
+/// Opcodes differ in their middle; Fibonacci hashing brings that to the top.
+fn slot(opcode: u32) -> usize {
+    (opcode.wrapping_mul(0x9e37_79b9) >> (u32::BITS - PLACES.ilog2())) as usize
+}
+
+fn find(disassembler: &mut Disassembler, pc: u64, opcode: u32) -> Words {
+    let text = disassembler.text(Isa::A64, pc, opcode);
+    // Far enough for every operand that depends on the address to differ.
+    let elsewhere = disassembler.text(Isa::A64, pc ^ 1 << 40, opcode);
+    let direction = Direction::of(opcode);
+    match relative(&text, pc).filter(|_| text != elsewhere) {
+        Some((operands, target)) => {
+            let figure = format!("{}{}", styled(operands), from_pc(target.offset));
+            Words { opcode, plain: operands.to_string(), figure, direction, target: Some(target) }
+        }
+        None => Words { opcode, figure: styled(&text), plain: text, direction, target: None },
+    }
+}
+
+/// What stands before the address that is the last operand, and how that is computed.
+fn relative(text: &str, pc: u64) -> Option<(&str, Target)> {
+    let start = text.rfind("0x")?;
+    let address = u64::from_str_radix(&text[start + 2..], 16).ok()?;
+    let mask = if text.starts_with("adrp ") { !0xfff } else { u64::MAX };
+    Some((&text[..start], Target { mask, offset: address.wrapping_sub(pc & mask) }))
+}
+
+/// `{pc}-0x44; `, which the address itself follows.
+fn from_pc(offset: u64) -> String {
+    let offset = offset as i64;
+    let sign = if offset < 0 { '-' } else { '+' };
+    format!("{{pc}}{sign}{:#x}; ", offset.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn reads(opcodes: &mut Opcodes, pc: u64, opcode: u32) -> (String, String) {
+        let words = opcodes.words(pc, opcode);
+        let [mut plain, mut figure] = [words.plain.clone(), words.figure.clone()];
+        words.push_target(pc, &mut plain);
+        words.push_target(pc, &mut figure);
+        (plain, figure)
+    }
+
+    #[test]
+    fn operands_that_depend_on_the_address() {
+        let rows: &[(u32, &str, &str)] = &[
+            (0x54ff_fde1, "b.ne 0x836e0e8", "B.NE     {pc}-0x44; 0x836e0e8"),
+            (0x1400_0000, "b 0x836e12c", "B        {pc}+0x0; 0x836e12c"),
+            (0xb400_0040, "cbz x0, 0x836e134", "CBZ      x0,{pc}+0x8; 0x836e134"),
+            (0x3700_0040, "tbnz w0, #0x0, 0x836e134", "TBNZ     w0,#0x0,{pc}+0x8; 0x836e134"),
+            (0x1000_0081, "adr x1, 0x836e13c", "ADR      x1,{pc}+0x10; 0x836e13c"),
+            (0xb000_0001, "adrp x1, 0x836f000", "ADRP     x1,{pc}+0x1000; 0x836f000"),
+            (0x5800_0040, "ldr x0, 0x836e134", "LDR      x0,{pc}+0x8; 0x836e134"),
+            (0xd800_0040, "prfm pldl1keep, 0x836e134", "PRFM     PLDL1KEEP,{pc}+0x8; 0x836e134"),
+        ];
+        let mut opcodes = Opcodes::new();
+        for (opcode, plain, figure) in rows {
+            assert_eq!(reads(&mut opcodes, 0x836_e12c, *opcode), (plain.to_string(), figure.to_string()));
+        }
+        // The same opcode in another place.
+        let (plain, figure) = reads(&mut opcodes, 0xffff_8000_0000_0044, 0x54ff_fde1);
+        assert_eq!(plain, "b.ne 0xffff800000000000");
+        assert_eq!(figure, "B.NE     {pc}-0x44; 0xffff800000000000");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+        /// Words that were found in one place are right in any other, whatever the opcode is.
+        #[test]
+        fn the_opcode_is_enough(opcode: u32, branch: bool, first: u64, second: u64) {
+            let opcode = if branch { opcode & 0x83ff_ffff | 0x1400_0000 } else { opcode };
+            let mut opcodes = Opcodes::new();
+            let mut disassembler = Disassembler::new();
+            for pc in [first & !3, second & !3] {
+                let (plain, figure) = reads(&mut opcodes, pc, opcode);
+                prop_assert_eq!(plain, disassembler.text(Isa::A64, pc, opcode));
+                prop_assert!(figure.is_ascii() && !figure.ends_with(' '));
+            }
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! All integration tests of ASTF, in one binary so that they link once.
+
+mod build;
+mod check;
+mod container;
+mod example;
+mod flow;
+mod lower;
+mod millions;
+mod slice;
+mod stretch;
+mod text;

@@ -1,0 +1,294 @@
+//! How records read: the example of tof several kinds line by line, and what it does not show.
+#![allow(clippy::unwrap_used)]
+
+use unspool_astf::Bytes;
+use unspool_astf::record::{
+    Context, ExtraEa, Header, Instruction, Level, Storage, StringContinuation, StringStart, Timestamp, Trap, xattr_mode,
+};
+use unspool_astf::text::Lines;
+
+/// The lines of these records, as records of one file.
+fn lines(records: &[Bytes]) -> Vec<String> {
+    let mut lines = Lines::new();
+    let mut text = String::new();
+    for record in records {
+        lines.write(record, &mut text);
+        text.push('\n');
+    }
+    text.lines().map(str::to_string).collect()
+}
+
+/// The line of a single record, without its number.
+fn line(record: &Bytes) -> String {
+    lines(&[*record])[0].strip_prefix("1 ").unwrap().to_string()
+}
+
+fn instruction(pc: u64, iword: u32) -> Instruction {
+    Instruction { pc, iword, ..Default::default() }
+}
+
+fn access(pc: u64, iword: u32, ea: u64, bytes: u64) -> Instruction {
+    Instruction { ea_valid: true, ea, ea_size: (bytes - 1) as u8, ..instruction(pc, iword) }
+}
+
+fn set(pc: u64, iword: u32, ea: u64, range: u64) -> Bytes {
+    let record = access(pc, iword, ea, 1);
+    let (xattr_mode, xattr) = (xattr_mode::RANGE, range);
+    Instruction { is_write: true, ea_tagged: range > 0, xattr_mode, xattr, ..record }.to_bytes()
+}
+
+fn string(text: &[u8], size: u16) -> Bytes {
+    let mut string = [0; 28];
+    string[..text.len()].copy_from_slice(text);
+    StringStart { size, string, ..Default::default() }.to_bytes()
+}
+
+fn more(text: &[u8]) -> Bytes {
+    let mut string = [0; 31];
+    string[..text.len()].copy_from_slice(text);
+    StringContinuation { string }.to_bytes()
+}
+
+fn time(value: u64) -> Bytes {
+    Timestamp { unit: 1, value, ..Default::default() }.to_bytes()
+}
+
+fn example() -> Vec<Bytes> {
+    let user = Context {
+        pstate_ssbs: true,
+        mte_tcf: 1,
+        pid_valid: true,
+        tid_valid: true,
+        pid: 29192,
+        tid: 29197,
+        ..Default::default()
+    };
+    let kernel = Context { el: 1, handler: true, evl: 1, mte_tcf: 3, ..Default::default() };
+    let streaming = Context { pstate_sm: true, evl: 3, ..kernel };
+    let halves = access(0xffff_83ff_b2f0, 0x2949_b0cb, 0xa433_0b76_5ffc, 4);
+    let second = ExtraEa { mem0_tagged: true, mem0_is_read: true, mem0_size: 3, ..Default::default() };
+    let store = access(0xffff_83ff_b2f4, 0xa881_30eb, 0xffff_95ce_b000, 16);
+    let load = access(0xffff_7dff_fe7f_c404, 0xe100_0004, 0xffff_8000_053b_d500, 64);
+    let target_pc = 0xffff_7dff_fe7f_c400;
+    vec![
+        Header::new(Level::BasicPlus, true, Storage::Lzma).to_bytes(),
+        string(b"An example that has records ", 44),
+        more(b"of several kinds"),
+        time(100),
+        user.to_bytes(),
+        instruction(0x836_e128, 0x6b00_007f).to_bytes(),
+        Instruction { is_branch: true, ..instruction(0x836_e12c, 0x54ff_fde1) }.to_bytes(),
+        Instruction { is_read: true, ..access(0x836_e130, 0xa941_53f3, 0xffff_e762_4250, 16) }.to_bytes(),
+        set(0x836_e134, 0x1dc0_0693, 0xa433_0b76_5010, 0x10),
+        set(0x836_e138, 0x1dc0_4693, 0xa433_0b76_5020, 0x60),
+        set(0x836_e13c, 0x1dc0_8693, 0xa433_0b76_5080, 0),
+        Instruction { is_branch: true, ..access(0x836_e140, 0xd63f_0040, 0xffff_83ff_b2f0, 1) }.to_bytes(),
+        Instruction { is_read: true, ea_tagged: true, extra_eas: true, ..halves }.to_bytes(),
+        ExtraEa { mem0_addr: 0xa433_0b76_6000, ..second }.to_bytes(),
+        Instruction { ea_tagged: true, trap: true, ..store }.to_bytes(),
+        Trap { ec: 0x24, target_pc, ..Default::default() }.to_bytes(),
+        time(102),
+        kernel.to_bytes(),
+        instruction(target_pc, 0xd503_437f).to_bytes(),
+        streaming.to_bytes(),
+        Instruction { is_read: true, xattr_mode: xattr_mode::SME, xattr: 5, ..load }.to_bytes(),
+    ]
+}
+
+#[test]
+fn the_example() {
+    let expected: Vec<&str> = include_str!("data/example.txt").lines().collect();
+    let found = lines(&example());
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn what_the_example_does_not_show() {
+    let context = Context::default();
+    let trap = Trap { target_pc: 0x1000, ..Default::default() };
+    let nop = instruction(0x1000, 0xd503_201f);
+    // Without an instruction before it, nothing is said of what it does.
+    let extra = ExtraEa { mem0_addr: 0x2000, ..Default::default() };
+    let basic = Header::new(Level::Basic, false, Storage::Raw);
+    let rows: &[(Bytes, &str)] = &[
+        (basic.to_bytes(), "fileheader: ASTF trace, version 0.11 compression mode : RAW - Basic level trace"),
+        (
+            basic.stored(Storage::Zlib).to_bytes(),
+            "fileheader: ASTF trace, version 0.11 compression mode : Zlib - Basic level trace",
+        ),
+        (
+            Header { reginfo: true, reserved64: 0x10, ..basic }.to_bytes(),
+            "fileheader: ASTF trace, version 0.11 compression mode : RAW - Basic level trace \
+             reserved reginfo reserved64=0x10",
+        ),
+        (nop.to_bytes(), "instr     : el?? [0x0000000000001000] NOP"),
+        (Instruction { trap: true, ..nop }.to_bytes(), "instr     : el?? [0x0000000000001000] NOP tr"),
+        (Instruction { iword: 0x0000_0001, ..nop }.to_bytes(), "instr     : el?? [0x0000000000001000] UDF      #0x1"),
+        (
+            Instruction { iword: 0xffff_ffff, ..nop }.to_bytes(),
+            "instr     : el?? [0x0000000000001000] .inst    0xffffffff",
+        ),
+        (
+            Instruction { reserved6: 1, xattr: 2, ..nop }.to_bytes(),
+            "instr     : el?? [0x0000000000001000] NOP reserved reserved6=0x1 xattr=0x2",
+        ),
+        (
+            Instruction { is_write: true, ea: 0x30, ..nop }.to_bytes(),
+            "instr     : el?? [0x0000000000001000] NOP reserved is_write ea=0x30",
+        ),
+        (
+            Instruction { xattr_mode: 3, ..nop }.to_bytes(),
+            "instr     : el?? [0x0000000000001000] NOP reserved xattr_mode=0x3",
+        ),
+        (
+            Instruction { xattr_mode: xattr_mode::SME, xattr: 0x1ff, ..nop }.to_bytes(),
+            "instr     : el?? [0x0000000000001000] NOP i{255} reserved xattr=0x1ff",
+        ),
+        (extra.to_bytes(), "extra_ea  : v[0x0000000000002000]"),
+        (
+            ExtraEa { mem1_valid: true, mem1_addr: 0x3000, mem1_tagged: true, ..extra }.to_bytes(),
+            "extra_ea  : v[0x0000000000002000] v[0x0000000000003000]t",
+        ),
+        (
+            ExtraEa { mem1_addr_range: true, mem1_addr: 0x40, mem0_tagged: true, ..extra }.to_bytes(),
+            "extra_ea  : v[0x0000000000002000]t..[0x0000000000002040]",
+        ),
+        (ExtraEa { mem1_addr: 0x40, ..extra }.to_bytes(), "extra_ea  : v[0x0000000000002000] reserved mem1_addr=0x40"),
+        (
+            Context { secure: true, el: 3, pstate_dit: true, unsupported: true, mte_tcf: 2, ..context }.to_bytes(),
+            "context   : CPU in EL3, secure, thread-mode SVE128, TC-async, DIT, unsupported",
+        ),
+        (
+            Context { pid: 7, evl: 15, ..context }.to_bytes(),
+            "context   : CPU in EL0, non-secure, thread-mode SVE2048 reserved pid=0x7",
+        ),
+        (
+            Trap { ec: 0x15, syscall_type: 1, syscall_index: 0x10, ..trap }.to_bytes(),
+            "trap      : Synchronous Exception to <0x0000000000001000> : 010101 SVC, SVC #0x10",
+        ),
+        (Trap { trap_type: 2, ..trap }.to_bytes(), "trap      : IRQ to <0x0000000000001000>"),
+        (Trap { trap_type: 3, is_virtual: true, ..trap }.to_bytes(), "trap      : Virtual FIQ to <0x0000000000001000>"),
+        (
+            Trap { trap_type: 1, ec: 0x2f, ..trap }.to_bytes(),
+            "trap      : SError to <0x0000000000001000> : 101111 SError",
+        ),
+        (Trap { trap_type: 4, ..trap }.to_bytes(), "trap      : Exception Return to <0x0000000000001000>"),
+        (Trap { trap_type: 5, ..trap }.to_bytes(), "trap      : PE Reset to <0x0000000000001000>"),
+        (
+            Trap { trap_type: 6, ec: 0x3f, reserved128_high: 1, ..trap }.to_bytes(),
+            "trap      : Reserved to <0x0000000000001000> : 111111 reserved class reserved reserved128_high=0x1",
+        ),
+        (time(u64::MAX), "timestamp : Value: 18446744073709551615"),
+        (
+            Timestamp { unit: 2, value: 1, value1: 3, ..Default::default() }.to_bytes(),
+            "timestamp : Value: 1 reserved unit=0x2 value1=0x3",
+        ),
+        ([0x99; 32], "unknown   : type 0x99 9999999999999999999999999999999999999999999999999999999999999999"),
+    ];
+    for (record, expected) in rows {
+        assert_eq!(line(record), *expected);
+    }
+}
+
+#[test]
+fn what_an_access_did() {
+    // stxr, cas, ldr, str, prfm, cpym: opcode, flags of the access, what the line says of it
+    let rows: &[(u32, bool, bool, &str)] = &[
+        (0xc800_7c20, false, true, ""),
+        (0xc800_7c20, false, false, " -"),
+        (0xc8a0_7c41, true, true, ""),
+        (0xc8a0_7c41, true, false, " r"),
+        (0xf940_0020, true, false, ""),
+        (0xf940_0020, true, true, " rw"),
+        (0xf900_0020, true, false, " r"),
+        (0xf980_0000, false, false, ""),
+        (0xf980_0000, false, true, " w"),
+        (0x1d41_0440, true, false, ""),
+        (0x1d41_0440, false, true, ""),
+        (0x1d41_0440, true, true, " rw"),
+    ];
+    for (iword, is_read, is_write, expected) in rows {
+        let (is_read, is_write) = (*is_read, *is_write);
+        let record = Instruction { is_read, is_write, ..access(0x1000, *iword, 0x2000, 8) };
+        let extra = ExtraEa { mem0_is_read: is_read, mem0_is_write: is_write, ..Default::default() };
+        let found = lines(&[record.to_bytes(), extra.to_bytes()]);
+        assert!(found[0].ends_with(&format!(" v[0x0000000000002000]{expected}")), "{}", found[0]);
+        assert_eq!(found[1], format!("2 extra_ea  : v[0x0000000000000000]{expected}"));
+        // What was tried and failed did nothing.
+        let record = Instruction { is_read: false, is_write: false, trap: true, ..record };
+        assert!(line(&record.to_bytes()).ends_with(" v[0x0000000000002000] tr"));
+    }
+}
+
+#[test]
+fn strings() {
+    let rows: &[(&[Bytes], &[&str])] = &[
+        (&[string(b"short", 5)], &["1 string    : \"short\""]),
+        (&[string(b"", 0)], &["1 string    : \"\""]),
+        (
+            &[string(b"a\"\\\n\0\x1b[31m\xff\xe2\x80\xae", 15)],
+            &["1 string    : \"a\\\"\\\\\\n\\0\\u{1b}[31m\\xff\\u{202e}\\0\""],
+        ),
+        (
+            &[string(b"x", 30), more(b""), more(b"lost")],
+            &[
+                "1 string    : ..",
+                "2 string    : \"x\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\"",
+                "3 string    : \"lost\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\" continues no string",
+            ],
+        ),
+        (
+            &[string(&[b'a'; 28], 60), time(1), string(b"next", 4)],
+            &[
+                "1 string    : ..",
+                "2 timestamp : Value: 1 behind a string that is cut short: \"aaaaaaaaaaaaaaaaaaaaaaaaaaaa\"",
+                "3 string    : \"next\"",
+            ],
+        ),
+        (&[string(b"more than said", 4)], &["1 string    : \"more\" reserved string=0x207468616e2073616964"]),
+    ];
+    for (records, expected) in rows {
+        assert_eq!(lines(records), *expected);
+    }
+    // A long one is not shown to its end.
+    let mut records = vec![string(&[b'a'; 28], u16::MAX)];
+    records.resize(1 + (65535_usize - 28).div_ceil(31), more(&[b'a'; 31]));
+    let found = lines(&records);
+    let (last, before) = found.split_last().unwrap();
+    assert!(before.iter().all(|line| line.ends_with(" string    : ..")));
+    assert!(last.contains("aaa\".. (65535 bytes)") && last.len() < 5000, "{last}");
+}
+
+#[test]
+fn records_that_are_passed_count() {
+    let records = example();
+    let expected = lines(&records);
+    for start in 0..records.len() {
+        let mut lines = Lines::new();
+        records[..start].iter().for_each(|record| lines.pass(record));
+        let mut text = String::new();
+        lines.write(&records[start], &mut text);
+        assert_eq!(text, expected[start]);
+    }
+}
+
+#[test]
+fn any_bytes_have_one_line() {
+    let mut state = 1_u64;
+    let mut lines = Lines::new();
+    let types = [0x41, 1, 5, 7, 8, 0x43, 0x44, 0x45, 0x99];
+    for kind in types.iter().cycle().take(20_000) {
+        let mut record = [0; 32];
+        for byte in &mut record {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            *byte = (state >> 56) as u8;
+        }
+        record[0] = *kind;
+        let mut text = String::new();
+        lines.write(&record, &mut text);
+        assert!(!text.contains(|c: char| c.is_control()), "{text:?}");
+    }
+}

@@ -1,0 +1,109 @@
+//! Packages with `contents.ini`.
+
+use unspool_capture::{BufferFormat, Capture, Format, NoteKind};
+use unspool_coresight::Protocol;
+
+use super::{bytes, folder, has_note, notes, open, sources};
+
+const CONTENTS: &str = "[trace]\nmetadata=trace.ini\nbuffer0=c0.data\nbuffer1=c1.data\n";
+
+#[test]
+fn one_metadata_file_for_all_buffers() {
+    let trace = "[buffer]\nvendor: ARM\ncomponent: ETB\nformat: coresight\n\n\
+                 [trace_1]\nformat: ETM3.5\nETMCR: 0x12345678\ncyclecount: 1\ntimestamp_bits: 48\n\
+                 timestamp_gray: 0\ncontext_id: 32\n[trace_0x10]\nformat: PFT1.1\nETMTRACEIDR(id:0x80): 0x10\n";
+    let (_dir, capture) = open(&[
+        ("contents.ini", CONTENTS),
+        ("trace.ini", trace),
+        ("c0.data", "zero"),
+        ("c1.data", "one"),
+        ("system-event-log", "- declare()\n"),
+    ]);
+    assert_eq!(notes(&capture), "");
+    assert_eq!(capture.format, Format::Package);
+    assert_eq!(sources(&capture), ["trace_1:1:[0, 1]", "trace_0x10:10:[0, 1]"]);
+    let source = &capture.sources[0];
+    assert_eq!((source.kind.as_str(), source.protocol), ("ETM3.5", Some(Protocol::Etm3)));
+    assert_eq!(source.registers.get("ETMCR"), Some(0x1234_5678));
+    let options: Vec<String> = source.options.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    assert_eq!(options, ["cyclecount=1", "timestamp_bits=48", "timestamp_gray=0", "context_id=32"]);
+    assert_eq!(capture.sources[1].protocol, Some(Protocol::Ptm));
+    let buffer = &capture.buffers[1];
+    assert_eq!(
+        (buffer.name.as_str(), buffer.vendor.as_deref(), buffer.component.as_deref()),
+        ("buffer1", Some("ARM"), Some("ETB"))
+    );
+    assert_eq!((bytes(&capture, 0), bytes(&capture, 1)), (b"zero".to_vec(), b"one".to_vec()));
+    let log = capture.event_log.as_ref().unwrap();
+    assert_eq!((log.file.as_str(), log.size), ("system-event-log", Some(12)));
+    let sessions: Vec<(usize, usize, usize)> =
+        capture.streams().iter().map(|s| (s.source, s.buffer, s.session)).collect();
+    assert_eq!(sessions, [(0, 0, 0), (1, 0, 0), (0, 1, 1), (1, 1, 1)]);
+}
+
+#[test]
+fn ids_may_be_used_again_in_another_metadata_file() {
+    let metadata = |kind: &str| format!("[buffer]\nformat=source_data\n[trace_1]\nformat={kind}\nTRCCONFIGR=1\n");
+    let contents = [
+        "[trace]\nmetadata=a.ini\nbuffer0=0\n[trace]\nmetadata=b.ini\nbuffer1=1\n",
+        "[trace]\nmetadata=a.ini\nbuffer0=0\nmetadata=b.ini\nbuffer1=1\n",
+    ];
+    for contents in contents {
+        let (_dir, capture) = open(&[
+            ("contents.ini", contents.to_string()),
+            ("a.ini", metadata("ETE")),
+            ("b.ini", metadata("ETM4.2")),
+            ("0", "00".to_string()),
+            ("1", "1".to_string()),
+        ]);
+        assert_eq!(notes(&capture), "");
+        assert_eq!(sources(&capture), ["trace_1:1:[0]", "trace_1:1:[1]"]);
+        assert_eq!(capture.buffers[1].format, BufferFormat::Raw);
+        assert_eq!(capture.streams().iter().map(|s| s.session).collect::<Vec<_>>(), [0, 1]);
+    }
+}
+
+#[test]
+fn odd_packages_are_noted() {
+    let trace = "[buffer]\ncolour: red\n[trace_300]\nformat: ETE\n[trace_2]\nformat: ETE\nTRCTRACEIDR: 3\n\
+                 [trace_2]\nformat: ETE\n[other]\na: b\n";
+    let (_dir, capture) =
+        open(&[("contents.ini", "[trace]\nmetadata=trace.ini,more.ini\nbuffer0=x\nbuffer1=\n"), ("trace.ini", trace)]);
+    let expected = "\
+contents.ini:2: `more.ini` is not in the package
+contents.ini:3: `x` is not in the package
+trace.ini:1: [buffer] gives no format; `coresight` is assumed
+contents.ini:4: `buffer1` names no file
+trace.ini:1: [buffer] gives no format; `coresight` is assumed
+trace.ini:3: `300` is not a trace id
+trace.ini:5: the section is for trace id 0x2, its registers say 0x3; the section counts
+trace.ini:8: [trace_2] is given again and taken as another source
+";
+    assert_eq!(notes(&capture), expected);
+    assert_eq!(sources(&capture), ["trace_300:-:[0, 1]", "trace_2:2:[0, 1]", "trace_2:2:[0, 1]"]);
+    assert_eq!(capture.extras.len(), 2);
+}
+
+#[test]
+fn without_metadata_the_buffers_remain() {
+    let (_dir, capture) = open(&[("contents.ini", "[trace]\nbuffer0=x\nevent_log=log.txt\n"), ("x", "x")]);
+    assert!(has_note(&capture, NoteKind::MissingKey, "no [trace] section names metadata"));
+    assert!(has_note(&capture, NoteKind::MissingFile, "log.txt"));
+    assert_eq!(bytes(&capture, 0), b"x");
+    assert_eq!(capture.event_log.unwrap().size, None);
+}
+
+#[test]
+fn a_snapshot_wins_over_a_package_and_its_metadata_serves_both() {
+    let trace = "[trace_buffers]\nbuffers=buffer0\n[buffer0]\nname=D\nfile=c0.data\nformat=dstream_coresight\n";
+    let dir = folder(&[
+        ("contents.ini", "[trace]\nmetadata=trace.ini\nbuffer0=c0.data\n"),
+        ("snapshot.ini", "[trace]\nmetadata=trace.ini\n"),
+        ("trace.ini", trace),
+        ("c0.data", "zero"),
+    ]);
+    assert_eq!(Capture::open(dir.path()).unwrap().format, Format::Snapshot);
+    let package = Capture::open(dir.path().join("contents.ini")).unwrap();
+    assert_eq!(package.format, Format::Package);
+    assert_eq!((package.buffers.len(), package.buffers[0].format), (1, BufferFormat::DstreamFormatted));
+}

@@ -1,0 +1,121 @@
+//! The closed loop: programs are recorded, encoded with every option in turn, decoded, and every instruction is there.
+//!
+//! Comes in: small programs in C, built with the cross compilers of Debian. Where a compiler or the emulator is missing,
+//! a test says so and does nothing.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+
+mod judge;
+mod loops;
+
+use std::path::{Path, PathBuf};
+
+use self::loops::{Places, setups, turn};
+use crate::programs::{Target, built, record, unspool};
+
+/// Records a part of a program.
+fn recorded(dir: &Path, name: &str, target: Target, out: &str) -> Option<PathBuf> {
+    let program = built(dir, name, target)?;
+    let out = dir.join(out);
+    record(&["-o", out.to_str().unwrap(), "--from", "main", "--limit", "25000"], &program, &[]);
+    Some(out)
+}
+
+fn assert_closed(traces: &[PathBuf], what: &str) {
+    let places = Places::of(traces).unwrap();
+    let mut shown = Vec::new();
+    for setup in setups(&places) {
+        let dir = tempfile::tempdir().unwrap();
+        let outcome = turn(traces, &setup, &places, dir.path());
+        let outcome = outcome.unwrap_or_else(|error| panic!("{what}: {error}"));
+        let is_short = outcome.bytes < 2 * places.instructions && outcome.breaks < 200;
+        assert!(is_short, "{what}, {}: {outcome:?}", setup.name);
+        let (overflows, times) = (setup.settings.overflow_seed.is_some(), setup.settings.config().timestamps);
+        assert_eq!(outcome.overflows > 0, overflows, "{what}, {}: {outcome:?}", setup.name);
+        assert_eq!(outcome.times > 0, times, "{what}, {}: {outcome:?}", setup.name);
+        shown.push((setup.name, outcome.same));
+    }
+    let all = shown[0].1;
+    assert!(all > 1000 && all == places.instructions, "{what}: {all} of {}", places.instructions);
+    for (name, same) in shown {
+        let is_filtered = ["include", "exclude", "start and stop"].contains(&name);
+        assert!(!is_filtered || (same > 0 && same < all), "{what}, {name}: {same} of {all}");
+    }
+}
+
+#[test]
+fn programs_of_aarch64() {
+    for name in ["sort", "json", "indirect", "calls", "signals"] {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(trace) = recorded(dir.path(), name, Target::A64, "out.astf") else { return };
+        assert_closed(&[trace], name);
+    }
+}
+
+#[test]
+fn threads_each_have_a_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(trace) = recorded(dir.path(), "threads", Target::A64, "out.astf") else { return };
+    for name in ["out.astf", "out.1.astf", "out.2.astf", "out.3.astf"] {
+        assert_closed(&[trace.with_file_name(name)], name);
+    }
+}
+
+#[test]
+fn traces_of_threads_are_cores_of_one_capture() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(trace) = recorded(dir.path(), "threads", Target::A64, "out.astf") else { return };
+    let traces = ["out.astf", "out.1.astf", "out.2.astf", "out.3.astf"].map(|name| trace.with_file_name(name));
+    assert_eq!(Places::of(&traces).unwrap().cores, 4);
+    assert_closed(&traces, "threads side by side");
+    let capture = dir.path().join("capture");
+    let [capture, traces @ ..] = [&capture, &traces[0], &traces[1], &traces[2]].map(|path| path.to_str().unwrap());
+    let done = unspool(&[&["encode", "-o", capture, "--formatted"], &traces[..]].concat());
+    assert!(done.status.success(), "{done:?}");
+    for (trace, unit) in traces.iter().zip(["UNIT_0", "UNIT_1", "UNIT_2"]) {
+        let done = unspool(&["diff", capture, trace, "--source-a", unit]);
+        assert!(done.status.success(), "{unit}: {done:?}");
+    }
+}
+
+#[test]
+fn threads_share_a_log_as_cores() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(trace) = recorded(dir.path(), "threads", Target::A64, "out.tarmac") else { return };
+    assert_eq!(Places::of(std::slice::from_ref(&trace)).unwrap().cores, 4);
+    assert_closed(&[trace], "threads as cores");
+}
+
+#[test]
+fn programs_of_aarch32() {
+    for (name, target) in
+        [("sort", Target::A32), ("json", Target::T32), ("indirect", Target::A32), ("calls", Target::T32)]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(trace) = recorded(dir.path(), name, target, "out.tarmac") else { return };
+        assert_closed(&[trace], name);
+    }
+}
+
+#[test]
+fn the_commands_close_it_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(trace) = recorded(dir.path(), "json", Target::A64, "out.astf") else { return };
+    let trace = trace.to_str().unwrap();
+    let rows: &[&[&str]] = &[
+        &[],
+        &["--return-stack", "--timestamps", "--cycle-counts", "--context-ids"],
+        &["--protocol", "etm4", "--formatted", "--branch-broadcast"],
+        &["--source-addresses", "--register", "TRCSYNCPR=8"],
+        &["--register", "TRCIDR8=5", "--register", "TRCIDR0=0x280000ea1", "--guess", "3"],
+    ];
+    for (at, options) in rows.iter().enumerate() {
+        let capture = dir.path().join(format!("capture{at}"));
+        let capture = capture.to_str().unwrap();
+        let done = unspool(&[&["encode", trace, "-o", capture], *options].concat());
+        assert!(done.status.success(), "{options:?}: {done:?}");
+        let done = unspool(&["diff", capture, trace]);
+        assert!(done.status.success(), "{options:?}: {done:?}");
+    }
+}

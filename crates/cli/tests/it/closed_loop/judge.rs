@@ -1,0 +1,80 @@
+//! The independent judge: the reference decoder's packet lister reads captures of real programs, and finds the same ranges.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::Command;
+
+use unspool::model::{Event, Step, StepSource};
+use unspool::{OpenSteps, open_steps};
+
+use super::loops::{Places, Shows, setups, turn};
+use super::recorded;
+use crate::programs::Target;
+
+#[test]
+fn the_reference_finds_the_same_ranges() {
+    if Command::new("trc_pkt_lister").current_dir(std::env::temp_dir()).arg("-help").output().is_err() {
+        eprintln!("SKIPPED: trc_pkt_lister is not installed (Debian: libopencsd-bin), so nobody judged our captures");
+        return;
+    }
+    let rows =
+        [("sort", Target::A64, "out.astf"), ("json", Target::A64, "out.astf"), ("json", Target::T32, "out.tarmac")];
+    for (name, target, out) in rows.into_iter().chain([("indirect", Target::A32, "out.tarmac")]) {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(trace) = recorded(dir.path(), name, target, out) else { return };
+        let traces = [trace.clone()];
+        let (places, ours) = (Places::of(&traces).unwrap(), ours(&trace));
+        for setup in setups(&places).iter().filter(|setup| setup.shows == Shows::All) {
+            let capture = tempfile::tempdir().unwrap();
+            turn(&traces, setup, &places, capture.path()).unwrap();
+            let theirs = theirs(capture.path());
+            // What an overflow leaves was just compared with the trace.
+            let is_cut = setup.settings.overflow_seed.is_some();
+            let ours = if is_cut { self::ours(capture.path()) } else { ours.clone() };
+            let at = theirs.iter().zip(&ours).take_while(|(theirs, ours)| theirs == ours).count();
+            let (differ, wanted) = (theirs.get(at), ours.get(at));
+            assert!(theirs == ours, "{name} {target:?}, {}: range {at} is {differ:x?}, ours {wanted:x?}", setup.name);
+        }
+    }
+}
+
+/// Stretches of instructions that the reference found, those that follow one another joined.
+fn theirs(directory: &Path) -> Vec<(u64, u64)> {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log.txt");
+    let mut command = Command::new("trc_pkt_lister");
+    command.current_dir(&folder).arg("-ss_dir").arg(directory).args(["-decode", "-logfilename"]).arg(&log);
+    command.output().unwrap();
+    let text = String::from_utf8_lossy(&fs::read(&log).unwrap()).into_owned();
+    let mut joined = vec![];
+    for line in text.lines() {
+        assert!(!line.contains("ERROR") && !line.contains("NO_SYNC [bad"), "{line}");
+        let Some((_, rest)) = line.split_once("exec range=0x") else { continue };
+        let (start, rest) = rest.split_once(":[0x").unwrap();
+        let (end, _) = rest.split_once(']').unwrap();
+        let number = |text| u64::from_str_radix(text, 16).unwrap();
+        join(&mut joined, number(start), number(end));
+    }
+    joined
+}
+
+fn ours(trace: &Path) -> Vec<(u64, u64)> {
+    let mut joined = vec![];
+    let mut steps = open_steps(trace, &OpenSteps::default()).unwrap();
+    let take = &mut |step: &Step| {
+        if let Event::Instruction(one) = &step.event {
+            join(&mut joined, one.address, one.address + u64::from(one.length));
+        }
+        ControlFlow::Continue(())
+    };
+    steps.each(take).unwrap();
+    joined
+}
+
+fn join(joined: &mut Vec<(u64, u64)>, start: u64, end: u64) {
+    match joined.last_mut() {
+        Some(last) if last.1 == start => last.1 = end,
+        _ => joined.push((start, end)),
+    }
+}

@@ -1,0 +1,414 @@
+//! What `decode` says was executed, against the program that was: `crates/unspool/tests/hello.rs` has it.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use serde_json::Value;
+
+use super::{Run, elf, example, example_copy, example_file, text, unspool};
+
+/// Runs `decode` on the example.
+fn decode(options: &[&str]) -> Run {
+    let path = example();
+    unspool(&[&["decode", text(&path)], options].concat()).expect(0, &[])
+}
+
+/// An address, and what became of a branch there: where it led, or that it was not taken.
+type Step = (u64, Option<Option<u64>>);
+
+fn on(address: u64) -> Step {
+    (address, None)
+}
+
+fn to(address: u64, target: u64) -> Step {
+    (address, Some(Some(target)))
+}
+
+fn not(address: u64) -> Step {
+    (address, Some(None))
+}
+
+/// One round of the loop, with the square that it calls.
+fn round(again: bool) -> Vec<Step> {
+    let end = if again { to(0x40_0014, 0x40_0008) } else { not(0x40_0014) };
+    let call = [to(0x40_0008, 0x40_0028), on(0x40_0028), to(0x40_002c, 0x40_000c)];
+    [&call[..], &[on(0x40_000c), on(0x40_0010), end]].concat()
+}
+
+/// From the start to the system call.
+fn sum() -> Vec<Step> {
+    [vec![on(0x40_0000), on(0x40_0004)], round(true), round(true), round(false), vec![on(0x40_0018)]].concat()
+}
+
+/// The vector, and what is left of the program until an interrupt.
+fn rest() -> Vec<Step> {
+    const VECTOR: u64 = 0xffff_8000_0008_0400;
+    let vector = [on(VECTOR), to(VECTOR + 4, VECTOR + 12), to(VECTOR + 12, 0x40_001c)];
+    // Waiting is no branch, but the trace has an element for it, as if it led behind itself.
+    let wait = [(0x40_0020, Some(None)), to(0x40_0024, 0x40_0020), (0x40_0020, Some(None))];
+    [&vector[..], &[not(0x40_001c)], &wait].concat()
+}
+
+/// The beginning once more, behind the overflow.
+fn again() -> Vec<Step> {
+    [vec![on(0x40_0000), on(0x40_0004)], round(true), round(true)].concat()
+}
+
+fn hex(value: &Value) -> u64 {
+    u64::from_str_radix(value.as_str().unwrap().strip_prefix("0x").unwrap(), 16).unwrap()
+}
+
+fn of_kind<'l>(lines: &'l [Value], kind: &str) -> Vec<&'l Value> {
+    lines.iter().filter(|line| line["kind"] == kind).collect()
+}
+
+fn steps(lines: &[Value]) -> Vec<Step> {
+    let target = |line: &Value| line.get("target").map(hex);
+    let instructions = of_kind(lines, "instruction");
+    instructions.iter().map(|line| (hex(&line["address"]), line.get("taken").map(|_| target(line)))).collect()
+}
+
+/// The words of the program and of the vector, by address.
+fn words() -> BTreeMap<u64, u32> {
+    let files = [(0x40_0000, "program.bin"), (0xffff_8000_0008_0400, "vector.bin")];
+    let words = |(base, name): (u64, &str)| {
+        let words: Vec<u32> =
+            example_file(name).chunks(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
+        (base..).step_by(4).zip(words)
+    };
+    files.into_iter().flat_map(words).collect()
+}
+
+/// How the program was written.
+const SOURCE: [(u64, &str); 14] = [
+    (0x40_0000, "mov x0, #0x3"),
+    (0x40_0004, "mov x2, #0x0"),
+    (0x40_0008, "bl 0x400028"),
+    (0x40_000c, "add x2, x2, x1"),
+    (0x40_0010, "subs x0, x0, #0x1"),
+    (0x40_0014, "b.ne 0x400008"),
+    (0x40_0018, "svc #0x0"),
+    (0x40_001c, "cbz x2, 0x400000"),
+    (0x40_0020, "wfi"),
+    (0x40_0024, "b 0x400020"),
+    (0x40_0028, "mul x1, x0, x0"),
+    (0x40_002c, "ret"),
+    (0xffff_8000_0008_0400, "mrs x3, esr_el1"),
+    (0xffff_8000_0008_040c, "eret"),
+];
+
+#[test]
+fn every_instruction_of_the_program() {
+    let lines = decode(&["--json", "--source", "0x10"]).json();
+    assert_eq!(steps(&lines), [sum(), rest(), again()].concat());
+    let (words, source) = (words(), BTreeMap::from(SOURCE));
+    for line in of_kind(&lines, "instruction") {
+        let address = hex(&line["address"]);
+        assert_eq!(hex(&line["opcode"]), u64::from(words[&address]), "{line}");
+        assert_eq!(line["isa"], "a64");
+        if let Some(text) = source.get(&address) {
+            assert_eq!(line["text"], *text);
+        }
+        assert_eq!(line.get("symbol"), None, "dumps have no symbols");
+    }
+    // The core that guesses comes to the same system call.
+    assert_eq!(steps(&decode(&["--json", "--source", "0x12"]).json()), sum());
+}
+
+#[test]
+fn what_happens_between_instructions_stands_between_them() {
+    let lines = decode(&["--json", "--source", "0x10"]).json();
+    let mut kinds: Vec<&str> = lines.iter().map(|line| line["kind"].as_str().unwrap()).collect();
+    kinds.dedup();
+    let expected = [
+        "trace_on context timestamp instruction exception context instruction exception_return context timestamp",
+        "instruction exception discard overflow trace_on context timestamp instruction event end",
+    ];
+    assert_eq!(kinds.join(" "), expected.join(" "));
+    let rows = [
+        ("context", r#"{"el":0,"security":"nonsecure","aarch64":true,"contextid":4660}"#),
+        ("exception", r#"{"number":2,"name":"call","return":"0x40001c"}"#),
+        ("timestamp", r#"{"value":1192960}"#),
+        ("event", r#"{"numbers":[0]}"#),
+        ("overflow", "{}"),
+        ("end", "{}"),
+    ];
+    for (kind, expected) in rows {
+        let mut first = of_kind(&lines, kind)[0].clone();
+        let fields = first.as_object_mut().unwrap();
+        assert_eq!((fields.remove("source"), fields.remove("session")), (Some(16.into()), Some(0.into())));
+        fields.remove("kind");
+        assert_eq!(first, serde_json::from_str::<Value>(expected).unwrap(), "{kind}");
+    }
+}
+
+#[test]
+fn ranges_as_json() {
+    let lines = decode(&["--json", "--emit", "ranges", "--source", "0x12"]).json();
+    // One a P0 element, and one up to the system call.
+    let call = r#""instructions":1,"isa":"a64","taken":true,"last":"branch","link":true,"ret":false,"eret":false,"conditional":false"#;
+    let first = call.replace(":1,", ":3,");
+    let square = r#""instructions":2,"isa":"a64","taken":true,"last":"indirect","link":false,"ret":true,"eret":false,"conditional":false"#;
+    let next = r#""instructions":3,"isa":"a64","taken":true,"last":"branch","link":false,"ret":false,"eret":false,"conditional":true"#;
+    let last = next.replace("\"taken\":true", "\"taken\":false");
+    let system = call.replace("branch", "other").replace("\"link\":true", "\"link\":false");
+    let rows = [
+        (0x40_0000, 0x40_000c, first.as_str()),
+        (0x40_0028, 0x40_0030, square),
+        (0x40_000c, 0x40_0018, next),
+        (0x40_0008, 0x40_000c, call),
+        (0x40_0028, 0x40_0030, square),
+        (0x40_000c, 0x40_0018, next),
+        (0x40_0008, 0x40_000c, call),
+        (0x40_0028, 0x40_0030, square),
+        (0x40_000c, 0x40_0018, last.as_str()),
+        (0x40_0018, 0x40_001c, system.as_str()),
+    ];
+    let expected: Vec<Value> = rows
+        .iter()
+        .map(|(start, end, rest)| {
+            let start = format!(r#"{{"source":18,"session":0,"kind":"range","start":"{start:#x}","end":"{end:#x}""#);
+            serde_json::from_str(&format!("{start},{rest}}}")).unwrap()
+        })
+        .collect();
+    assert_eq!(of_kind(&lines, "range"), expected.iter().collect::<Vec<_>>());
+    let others: Vec<&str> =
+        lines.iter().map(|line| line["kind"].as_str().unwrap()).filter(|kind| *kind != "range").collect();
+    assert_eq!(others, ["trace_on", "context", "exception", "end"]);
+}
+
+#[test]
+fn a_window_for_people() {
+    let run = decode(&[]);
+    let lines = [
+        "# source 0x10 ETE_0 (ETE), session 0, buffer TMC_0",
+        "-- trace on",
+        "-- context EL0 nonsecure AArch64 contextid 0x1234",
+        "      0x123400  EL0N  0x0000000000400000  d2800060  mov x0, #0x3",
+        "                EL0N  0x0000000000400004  d2800002  mov x2, #0x0",
+        "                EL0N  0x0000000000400008  94000008  bl 0x400028                         ; taken -> 0x400028",
+    ];
+    assert_eq!(run.out.lines().take(lines.len()).collect::<Vec<_>>(), lines);
+    let exception = "\
+                EL0N  0x0000000000400014  54ffffa1  b.ne 0x400008                       ; not taken
+                EL0N  0x0000000000400018  d4000001  svc #0x0
+-- exception 2 (call), return 0x000000000040001c
+-- context EL1 nonsecure AArch64 contextid 0x1234
+                EL1N  0xffff800000080400  d5385203  mrs x3, esr_el1
+";
+    let waiting = "                EL0N  0x0000000000400020  d503207f  wfi\n";
+    let lost = "-- exception 14 (IRQ), return 0x0000000000400024\n-- discard: tracing stopped\n!! overflow: trace was lost\n-- trace on\n";
+    let back = "-- exception return\n-- context EL0 nonsecure AArch64 contextid 0x1234\n      0x123478  EL0N  0x000000000040001c";
+    [exception, waiting, lost, back]
+        .iter()
+        .for_each(|part| assert!(run.out.contains(part), "no {part} in\n{}", run.out));
+    assert_eq!(run.out.matches("# source").count(), 2);
+
+    let ranges = decode(&["--emit", "ranges", "--limit", "2"]).out;
+    let lines = [
+        "      0x123400  EL0N  0x0000000000400000 to 0x000000000040000c      3 a64  branch link, taken",
+        "                EL0N  0x0000000000400028 to 0x0000000000400030      2 a64  indirect return, taken",
+    ];
+    assert_eq!(ranges.lines().skip(3).take(2).collect::<Vec<_>>(), lines, "{ranges}");
+}
+
+#[test]
+fn a_summary_ends_it() {
+    let all = [sum(), rest(), again(), sum()].concat().len();
+    // A range a P0 element, and one for each exception that executed instructions.
+    let words = [
+        &format!("unspool: {all} instructions in 32 ranges, 3 exceptions, of 2 sources\n"),
+        "unspool: timestamps 0x123400 to 0x129000 (23,552 ticks)\n",
+        "unspool: 165 bytes decoded, 0 skipped, 0 lost\n",
+    ];
+    for options in [&[][..], &["--json"], &["--emit", "ranges"], &["--emit", "ranges", "--json"]] {
+        assert_eq!(decode(options).err, words.concat(), "{options:?}");
+    }
+    let cut = decode(&["--limit", "3", "--source", "0x10"]);
+    assert!(
+        cut.err.starts_with("unspool: 3 instructions in 1 range, 0 exceptions, of 1 source; stopped by --limit\n"),
+        "{}",
+        cut.err
+    );
+}
+
+#[test]
+fn limit_and_skip_count_lines_of_each_source() {
+    for (emit, kind) in [("instructions", "instruction"), ("ranges", "range")] {
+        let one = ["--json", "--emit", emit, "--source", "0x10"];
+        let all = decode(&one).json();
+        let wanted = of_kind(&all, kind);
+        let last = wanted.len();
+        let rows = [
+            (&["--limit", "2"][..], 0..2),
+            (&["--skip", "3"], 3..last),
+            (&["--skip", "3", "--limit", "4"], 3..7),
+            (&["--limit", "0"], 0..0),
+            (&["--skip", "1000"], last..last),
+            (&["--limit", "1000"], 0..last),
+        ];
+        for (options, range) in rows {
+            let cut = decode(&[&one[..], options].concat()).json();
+            assert_eq!(of_kind(&cut, kind), wanted[range], "{emit} {options:?}");
+            // What is printed is one piece of the whole, marks and all.
+            let start = all.iter().position(|line| Some(line) == cut.first()).unwrap_or(0);
+            assert!(cut.is_empty() || all[start..].windows(cut.len()).any(|part| part == cut), "{emit} {options:?}");
+        }
+    }
+    let both = decode(&["--limit", "1"]).out;
+    assert_eq!(both.matches("mov x0, #0x3").count(), 2, "{both}");
+}
+
+#[test]
+fn code_may_come_from_the_command_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let stream = dir.path().join("stream.bin");
+    let example = example();
+    unspool(&["frames", text(&example), "--stream", "0x10", "-o", text(&stream)]).clean();
+    let [program, vector] = [("program.bin", "0x400000"), ("vector.bin", "0xffff800000080400")]
+        .map(|(name, address)| format!("{}@{address}", text(&example.join(name))));
+    let registers = ["TRCCONFIGR=0x1841", "TRCIDR0=0x28000ea1", "TRCIDR2=0xc0001088", "TRCIDR8=0"];
+    let registers: Vec<&str> = registers.iter().flat_map(|it| ["--reg", it]).collect();
+    let bare = ["decode", text(&stream), "--protocol", "ete", "--raw", "--id", "0x10"];
+    let bare = [&bare[..], &registers].concat();
+    let images = ["--image", &program, "--image", &vector];
+    for emit in ["instructions", "ranges"] {
+        let run = unspool(&[&bare, &images[..], &["--json", "--emit", emit]].concat()).expect(0, &[]);
+        assert_eq!(run.json(), decode(&["--json", "--emit", emit, "--source", "0x10"]).json());
+    }
+    let run = unspool(&[&bare[..], &["--json"]].concat());
+    let run = run
+        .expect(0, &["there is no program code", "--image FILE[@ADDR]", "no code from 0x400000 to 0x400fff in EL0N"]);
+    assert_eq!(steps(&run.json()), []);
+}
+
+#[test]
+fn an_elf_file_names_the_places() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("program.elf");
+    let symbols = [("start", 0x40_0000, 0x28), ("square", 0x40_0028, 8)];
+    fs::write(&file, elf::program(0x40_0000, &example_file("program.bin"), &symbols)).unwrap();
+    let run = decode(&["--image", text(&file), "--source", "0x12"]);
+    let lines = [
+        "start:",
+        "                EL0N  0x0000000000400000  d2800060  mov x0, #0x3",
+        "                EL0N  0x0000000000400004  d2800002  mov x2, #0x0",
+        "                EL0N  0x0000000000400008  94000008  bl 0x400028                         ; taken -> 0x400028 <square>",
+        "square:",
+        "                EL0N  0x0000000000400028  9b007c01  mul x1, x0, x0",
+        "                EL0N  0x000000000040002c  d65f03c0  ret                                 ; taken -> 0x40000c <start+0xc>",
+        "start+0xc:",
+    ];
+    assert_eq!(run.out.lines().skip(3).take(lines.len()).collect::<Vec<_>>(), lines, "{}", run.out);
+    let ranges = decode(&["--image", text(&file), "--source", "0x12", "--emit", "ranges"]).out;
+    assert!(ranges.contains("2 a64  indirect return, taken <square>\n"), "{ranges}");
+    let names: Vec<Value> = decode(&["--image", text(&file), "--source", "0x12", "--json", "--limit", "5"])
+        .json()
+        .iter_mut()
+        .filter_map(|line| line.as_object_mut().unwrap().remove("symbol"))
+        .collect();
+    assert_eq!(names, ["start", "start+0x4", "start+0x8", "square", "square+0x4"]);
+    // Moved, it is no code of this trace any more, and the capture's own is taken.
+    let moved = format!("{}@0x500000", text(&file));
+    assert_eq!(decode(&["--image", &moved, "--json"]).json(), decode(&["--json"]).json());
+}
+
+#[test]
+fn code_that_is_missing_is_told_and_no_failure() {
+    let dir = example_copy();
+    fs::remove_file(dir.path().join("vector.bin")).unwrap();
+    let path = text(dir.path());
+    let missing = "no code from 0xffff800000080000 to 0xffff800000080fff in EL1N: 2 P0 elements lost";
+    let run = unspool(&["decode", path, "--source", "0x10"]).expect(0, &["vector.bin", missing]);
+    let gap =
+        "-- no code at 0xffff800000080400 in EL1N\n-- 2 P0 elements lost: no code at 0xffff800000080400 in EL1N\n";
+    assert!(run.out.contains(gap), "{}", run.out);
+    let lines = unspool(&["decode", path, "--source", "0x10", "--json"]).expect(0, &[missing]).json();
+    assert_eq!(steps(&lines), [sum(), rest()[3..].to_vec(), again()].concat());
+    let [no_code, lost] = ["no_code", "lost"].map(|kind| of_kind(&lines, kind)[0]);
+    assert!(no_code["address"] == "0xffff800000080400" && no_code["space"] == "EL1N", "{no_code}");
+    assert!(lost["elements"] == 2 && lost["why"] == "no_code" && lost["address"] == no_code["address"], "{lost}");
+}
+
+#[test]
+fn a_program_that_is_another_one() {
+    let dir = example_copy();
+    let mut program = example_file("program.bin");
+    // The loop has no end: a branch that is always taken stands in the place of the other one.
+    program[0x14..0x18].copy_from_slice(&0x17ff_fffd_u32.to_le_bytes());
+    fs::write(dir.path().join("program.bin"), program).unwrap();
+    let run = unspool(&["decode", text(dir.path()), "--source", "0x10"]);
+    let run = run.expect(1, &["1 finding where trace and code cannot both be right: 1 not_taken"]);
+    assert!(
+        run.out.contains(": the branch at 0x400014 is always taken, but the trace says it was not\n"),
+        "{}",
+        run.out
+    );
+    let lines = unspool(&["decode", text(dir.path()), "--json", "--emit", "ranges"]).expect(1, &[]).json();
+    let finding = of_kind(&lines, "finding")[0];
+    assert!(finding["name"] == "not_taken" && finding["at"] == "0x400014" && finding["offset"].is_u64(), "{finding}");
+    assert!(finding["what"].as_str().unwrap().contains("always taken"), "{finding}");
+    assert_eq!(of_kind(&lines, "lost")[0]["why"], "disagreement");
+}
+
+#[test]
+fn damage_is_told_with_its_place() {
+    let dir = example_copy();
+    let file = dir.path().join("trace.bin");
+    let mut bytes = fs::read(&file).unwrap();
+    // As for packets: the event becomes a reserved header.
+    bytes[0xbe] = 0x8a;
+    fs::write(&file, bytes).unwrap();
+    let path = text(dir.path());
+    let words = ["ETE_0: 1 problem, ", "trace.bin at 0xbe", "164 bytes decoded, 1 skipped, 0 lost"];
+    let run = unspool(&["decode", path]).expect(1, &words);
+    assert!(run.out.contains("\n!! 0xbe: reserved packet header 0x8b, 1 byte skipped\n"), "{}", run.out);
+    let lines = unspool(&["decode", path, "--json"]).expect(1, &[]).json();
+    let error = of_kind(&lines, "error")[0];
+    assert!(error["source"] == 0x10 && error["offset"] == 0xbe && error["skipped"] == 1, "{error}");
+    assert!(error["what"].as_str().unwrap().contains("reserved"), "{error}");
+    unspool(&["decode", path, "--limit", "20"]).expect(0, &["stopped by --limit"]);
+    // A frame that cannot be: both sources hear of it, it counts once.
+    let mut bytes = example_file("trace.bin");
+    bytes[0x98] = 0xff;
+    fs::write(&file, bytes).unwrap();
+    unspool(&["decode", path]).expect(1, &["ETE_0: 1 problem", "ETE_1: 1 problem", "0 skipped, 16 lost"]);
+}
+
+#[test]
+fn output_goes_where_it_was_sent() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("out");
+    for options in [&[][..], &["--json"], &["--emit", "ranges"]] {
+        assert_eq!(decode(&[options, &["-o", text(&file)]].concat()).out, "");
+        assert_eq!(fs::read_to_string(&file).unwrap(), decode(options).out);
+    }
+}
+
+#[test]
+fn what_cannot_be_done() {
+    let dir = example_copy();
+    let [path, program] = [dir.path().to_path_buf(), dir.path().join("program.bin")];
+    let (path, program) = (text(&path), text(&program));
+    let placed = format!("{program}@0x400000");
+    let rows: &[(&[&str], &[&str])] = &[
+        (&["--emit", "blocks"], &["blocks", "instructions", "ranges"]),
+        (&["--image", "no/such/file"], &["no/such/file", "os error"]),
+        (&["--image", program], &["program.bin", "needs an address: FILE@ADDRESS"]),
+        (&["--image", "@0x10"], &["@0x10", "names no image file"]),
+        (&["--source", "0x33"], &["0x33", "unspool info"]),
+        (&["--limit", "many"], &["many"]),
+        (&["-o", program], &["program.bin", "write to another one"]),
+        (&["--image", &placed, "-o", program], &["program.bin", "write to another one"]),
+    ];
+    for (options, words) in rows {
+        let run = unspool(&[&["decode", path], *options].concat()).expect(2, words);
+        assert_eq!(run.out, "", "{options:?}");
+    }
+    assert_eq!(fs::read(program).unwrap(), example_file("program.bin"));
+    // Code beside the capture is not written over either.
+    let other = dir.path().join("other.bin");
+    fs::write(&other, example_file("program.bin")).unwrap();
+    let placed = format!("{}@0x400000", text(&other));
+    unspool(&["decode", path, "--image", &placed, "-o", text(&other)]).expect(2, &["code is read from this file"]);
+}

@@ -1,0 +1,276 @@
+//! `record --registers`: what instructions write into registers, and data, judged by the log of QEMU itself.
+//!
+//! Comes in: a program that does the same in each run. QEMU logs all registers before each instruction (`-d cpu`, in blocks
+//! of one); what a trace says that they have has to be the same there, for each instruction. That needs QEMU 9.2 or later in
+//! user mode with plugins, which no package has: `UNSPOOL_USER_EMULATOR` names its qemu-aarch64, beside which qemu-arm and
+//! qemu-riscv64 are looked for. Without it a test says so and does nothing.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use tempfile::TempDir;
+use unspool::model::{Direction, Event, StepSource as _};
+use unspool::{OpenSteps, open_steps};
+
+use crate::programs::{Target, UNSPOOL, built, built_alone, plugin, text};
+
+/// The emulator of a target that tells registers, if there is one.
+fn emulator(name: &str) -> Option<PathBuf> {
+    let Some(given) = env::var_os("UNSPOOL_USER_EMULATOR") else {
+        eprintln!("SKIPPED: UNSPOOL_USER_EMULATOR names no emulator that tells registers, so none were recorded");
+        return None;
+    };
+    let beside = Path::new(&given).with_file_name(name);
+    assert!(beside.is_file(), "{} is not there", beside.display());
+    Some(beside)
+}
+
+/// Runs with addresses that are the same each time.
+fn command(program: impl AsRef<std::ffi::OsStr>, target: Target) -> Command {
+    let mut command = Command::new(program);
+    command.env_clear().env("PATH", env::var_os("PATH").unwrap_or_default()).env("QEMU_RAND_SEED", "1");
+    if matches!(target, Target::A64 | Target::Riscv64) {
+        command.env("QEMU_RESERVED_VA", "0xf0000000");
+    }
+    command
+}
+
+fn record(emulator: &Path, target: Target, options: &[&str], out: &Path, program: &Path) -> (bool, String) {
+    let mut command = command(UNSPOOL, target);
+    command.args(["record", "--plugin"]).arg(plugin()).arg("--emulator").arg(emulator).args(options);
+    let done = command.arg("-o").arg(out).arg("--").arg(program).output().unwrap();
+    (done.status.success(), text(&done.stderr))
+}
+
+/// What is in registers, by name: the value, and which bits of it are known.
+type Registers = BTreeMap<String, (u128, u128)>;
+
+/// The registers before each instruction, with its address, as the trace has them.
+fn registers_of_trace(trace: &Path) -> Vec<(u64, Registers)> {
+    let mut source = open_steps(trace, &OpenSteps::default()).unwrap();
+    let (mut registers, mut all) = (Registers::new(), Vec::new());
+    let told = source.each(&mut |step| {
+        if let Event::Instruction(instruction) = &step.event {
+            all.push((instruction.address, registers.clone()));
+        }
+        for write in step.registers() {
+            let number = |part: fn(&(u8, u8)) -> u8| {
+                write.bytes.iter().rev().fold(0, |number, byte| number << 8 | u128::from(part(byte)))
+            };
+            registers.insert(name_of(write.name).into(), (number(|byte| byte.0), number(|byte| byte.1)));
+        }
+        ControlFlow::Continue(())
+    });
+    told.unwrap();
+    all
+}
+
+/// Logs may say which mode a register is of.
+fn name_of(name: &str) -> &str {
+    match name.split_once('_').map_or(name, |(name, _)| name) {
+        "lr" => "r14",
+        "r13" => "sp",
+        name => name,
+    }
+}
+
+/// What QEMU logs before each instruction, without us.
+fn registers_of_log(emulator: &Path, target: Target, log: &Path, program: &Path) -> Vec<BTreeMap<String, u128>> {
+    let mut alone = command(emulator, target);
+    if target == Target::A64 {
+        alone.args(["-cpu", "max,sve=off,sme=off"]);
+    }
+    alone.args(["-one-insn-per-tb", "-d", "cpu,fpu,nochain", "-D"]).arg(log).arg(program).output().unwrap();
+    let mut all: Vec<BTreeMap<String, u128>> = Vec::new();
+    for line in fs::read_to_string(log).unwrap().lines() {
+        if line.starts_with(" PC=") || line.starts_with(" pc ") || line.starts_with("R00=") {
+            all.push(BTreeMap::new());
+        }
+        let Some(registers) = all.last_mut() else { continue };
+        registers.extend(logged(target, line));
+    }
+    all
+}
+
+/// `X00=0000000000000000 X01=..`, `Q00=0000000000000000:0000000000000000`, `PSTATE=60000000 -ZC-`, `R00=00000000`,
+/// `s00=00000000 s01=00000000 d00=0000000000000000`, ` x1/ra 0000000000010564`, ` f0/ft0 0000000000000000`.
+fn logged(target: Target, line: &str) -> Vec<(String, u128)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    if target == Target::Riscv64 {
+        let pairs = words.chunks(2).filter_map(|pair| Some((*pair.first()?, *pair.get(1)?)));
+        let named = pairs.map(|(name, value)| (name.split_once('/').map_or(name, |(name, _)| name), value));
+        return named.filter_map(|(name, value)| Some((name.into(), hex(value)?))).collect();
+    }
+    let pairs = words.iter().filter_map(|word| word.split_once('='));
+    pairs
+        .filter_map(|(name, value)| {
+            let letter = name.get(..1)?;
+            let number = name.get(1..)?.parse::<u8>();
+            let name = match (name, letter, number) {
+                ("PC", ..) | (_, "R", Ok(15)) => "pc".into(),
+                ("SP", ..) => "sp".into(),
+                ("PSTATE" | "PSR", ..) => "cpsr".into(),
+                (_, "X", Ok(number)) => format!("x{number}"),
+                (_, "Q", Ok(number)) => format!("v{number}"),
+                (_, "R", Ok(13)) => "sp".into(),
+                (_, "R", Ok(number)) => format!("r{number}"),
+                (_, "d", Ok(number)) => format!("d{number}"),
+                _ => return None,
+            };
+            Some((name, hex(&value.replace(':', ""))?))
+        })
+        .collect()
+}
+
+fn hex(digits: &str) -> Option<u128> {
+    u128::from_str_radix(digits, 16).ok()
+}
+
+/// BTYPE, which an indirect branch sets for one instruction: it is not told.
+const BRANCH_TYPE: u128 = 0xc00;
+
+#[test]
+fn registers_are_those_of_the_log_of_the_emulator() {
+    let rows = [
+        (Target::A64, "qemu-aarch64", "out.tarmac", 65),
+        (Target::A64, "qemu-aarch64", "out.stf", 65),
+        (Target::A32, "qemu-arm", "out.tarmac", 48),
+        (Target::T32, "qemu-arm", "out.tarmac", 48),
+        (Target::Riscv64, "qemu-riscv64", "out.stf", 63),
+    ];
+    for (target, name, out, count) in rows {
+        let Some(emulator) = emulator(name) else { return };
+        let dir = TempDir::new().unwrap();
+        let Some(program) = built_alone(dir.path(), "values", target) else { return };
+        let out = dir.path().join(out);
+        let (is_done, told) = record(&emulator, target, &["--registers"], &out, &program);
+        assert!(is_done && told.contains("exit code 42"), "{target:?}: {told}");
+        let expected = registers_of_log(&emulator, target, &dir.path().join("log"), &program);
+        let found = registers_of_trace(&out);
+        assert!(found.len() > 5000 && found.len() == expected.len(), "{target:?}: {} {}", found.len(), expected.len());
+        let mut compared = 0;
+        for (index, ((address, found), expected)) in found.iter().zip(&expected).enumerate() {
+            assert_eq!(expected.get("pc"), Some(&u128::from(*address)), "{target:?} {index}");
+            for (name, expected) in expected {
+                let Some((value, known)) = found.get(name) else { continue };
+                let known = if target == Target::A64 && name == "cpsr" { known & !BRANCH_TYPE } else { *known };
+                let is_equal = (value ^ expected) & known == 0;
+                assert!(is_equal, "{target:?} {index} {address:#x}: {name} is {expected:#x}, and not {value:#x}");
+                compared += 1;
+            }
+        }
+        // All that there are, before each instruction.
+        assert_eq!(compared, found.len() * count, "{target:?}");
+    }
+}
+
+#[test]
+fn what_is_read_is_what_was_written() {
+    let rows = [
+        (Target::A64, "qemu-aarch64", "out.tarmac"),
+        (Target::T32, "qemu-arm", "out.tarmac"),
+        (Target::Riscv64, "qemu-riscv64", "out.stf"),
+    ];
+    for (target, name, out) in rows {
+        let Some(emulator) = emulator(name) else { return };
+        let dir = TempDir::new().unwrap();
+        let Some(program) = built_alone(dir.path(), "values", target) else { return };
+        let out = dir.path().join(out);
+        let (is_done, told) = record(&emulator, target, &[], &out, &program);
+        assert!(is_done, "{target:?}: {told}");
+        let (mut memory, mut compared) = (BTreeMap::new(), 0);
+        let mut source = open_steps(&out, &OpenSteps::default()).unwrap();
+        let told = source.each(&mut |step| {
+            assert_eq!(step.registers().len(), 0, "{target:?}: nobody asked for registers");
+            for access in step.accesses() {
+                let bytes = (access.address..).zip(access.bytes);
+                for (address, (byte, known)) in bytes.filter(|(_, (_, known))| *known == 0xff) {
+                    let before = memory.insert(address, *byte);
+                    let is_equal = access.direction == Direction::Write || before.is_none_or(|before| before == *byte);
+                    assert!(is_equal, "{target:?}: {address:#x} has {byte:#x}, and not {before:x?} ({known})");
+                    compared += usize::from(before.is_some() && access.direction == Direction::Read);
+                }
+                // What is written and not told is unknown from then on.
+                if access.direction != Direction::Read && access.bytes.is_empty() {
+                    (access.address..access.address + access.size).for_each(|address| {
+                        memory.remove(&address);
+                    });
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        told.unwrap();
+        assert!(compared > 2000, "{target:?}: {compared}");
+    }
+}
+
+/// BL writes where it returns to, and that is behind itself, on each thread.
+#[test]
+fn threads_have_registers_of_their_own() {
+    let Some(emulator) = emulator("qemu-aarch64") else { return };
+    let dir = TempDir::new().unwrap();
+    let Some(program) = built(dir.path(), "threads", Target::A64) else { return };
+    let out = dir.path().join("out.tarmac");
+    let (is_done, told) = record(&emulator, Target::A64, &["--registers"], &out, &program);
+    assert!(is_done, "{told}");
+    let mut calls: BTreeMap<u32, usize> = BTreeMap::new();
+    let mut source = open_steps(&out, &OpenSteps::default()).unwrap();
+    let told = source.each(&mut |step| {
+        let Event::Instruction(instruction) = &step.event else { return ControlFlow::Continue(()) };
+        if instruction.opcode.is_some_and(|opcode| opcode >> 26 == 0b100101) {
+            let link: Vec<u8> = step.registers().flat_map(|write| write.bytes.iter().map(|byte| byte.0)).collect();
+            assert_eq!(link, (instruction.address + 4).to_le_bytes(), "core {} {:#x}", step.core, instruction.address);
+            *calls.entry(step.core).or_default() += 1;
+        }
+        ControlFlow::Continue(())
+    });
+    told.unwrap();
+    assert!(calls.len() > 1 && calls.values().all(|count| *count > 10), "{calls:?}");
+}
+
+#[test]
+fn a_trace_with_registers_comes_back_from_other_formats() {
+    let Some(emulator) = emulator("qemu-aarch64") else { return };
+    let dir = TempDir::new().unwrap();
+    let Some(program) = built_alone(dir.path(), "values", Target::A64) else { return };
+    let [log, trace] = ["out.tarmac", "out.stf"].map(|name| dir.path().join(name));
+    let (is_done, told) = record(&emulator, Target::A64, &["--registers"], &log, &program);
+    assert!(is_done, "{told}");
+    for verb in ["convert", "diff"] {
+        let done = Command::new(UNSPOOL).arg(verb).args([&log, &trace]).output().unwrap();
+        assert!(done.status.success(), "{verb}: {}{}", text(&done.stdout), text(&done.stderr));
+    }
+    let done = Command::new(UNSPOOL).arg("check").arg(&trace).output().unwrap();
+    assert!(done.status.success(), "{}", text(&done.stdout));
+}
+
+/// That of Debian 12 does not tell registers, and says so before the program runs.
+#[test]
+fn an_emulator_that_does_not_tell_registers_is_refused() {
+    let dir = TempDir::new().unwrap();
+    let Some(program) = built_alone(dir.path(), "values", Target::A64) else { return };
+    let version = Command::new("qemu-aarch64").arg("--version").output().unwrap();
+    if !text(&version.stdout).contains("version 7.") {
+        eprintln!("SKIPPED: qemu-aarch64 is not that of Debian 12");
+        return;
+    }
+    let out = dir.path().join("out.tarmac");
+    let (is_done, told) = record(Path::new("qemu-aarch64"), Target::A64, &["--registers"], &out, &program);
+    assert!(!is_done && told.contains("needs QEMU 9.0 or later with plugins"), "{told}");
+    assert!(!told.contains("exit code") && !out.exists());
+}
+
+#[test]
+fn astf_has_no_registers() {
+    let dir = TempDir::new().unwrap();
+    let Some(program) = built_alone(dir.path(), "values", Target::A64) else { return };
+    let out = dir.path().join("out.astf");
+    let (is_done, told) = record(Path::new("qemu-aarch64"), Target::A64, &["--registers"], &out, &program);
+    assert!(!is_done && told.contains("--registers is for Tarmac and STF"), "{told}");
+}

@@ -1,0 +1,589 @@
+//! `record --system`: systems without an operating system, run under QEMU, and what the traces of them say.
+//!
+//! Comes in: small systems in assembly, built with the cross compiler of Debian. Who judges is the log of QEMU itself:
+//! registers before each instruction (`-d cpu`, in blocks of one), and exceptions (`-d int`). Where the compiler or the emulator
+//! is missing, a test says so and does nothing.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::print_stderr)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::programs::{UNSPOOL, interrupted, terminated, text};
+
+const COMPILER: &str = "aarch64-linux-gnu-gcc";
+
+/// The machine of `levels.S`; counted instructions make runs repeatable.
+const LEVELS: &str = "-M virt,secure=on,virtualization=on -cpu cortex-a72 -nodefaults -display none -semihosting";
+const COUNTED: &str = "-icount shift=1,sleep=off";
+/// That of `cpus.S`.
+const CPUS: &str = "-M virt -cpu cortex-a72 -nodefaults -display none";
+/// What the log does not tell.
+const ASSUMED: &str = "security=nonsecure,sp=x";
+
+/// The emulator: `UNSPOOL_SYSTEM_EMULATOR` names another one than the usual.
+fn emulator() -> &'static str {
+    static EMULATOR: OnceLock<String> = OnceLock::new();
+    EMULATOR.get_or_init(|| std::env::var("UNSPOOL_SYSTEM_EMULATOR").unwrap_or_else(|_| "qemu-system-aarch64".into()))
+}
+
+/// QEMU up to 8?
+fn is_old() -> bool {
+    static IS_OLD: OnceLock<bool> = OnceLock::new();
+    *IS_OLD.get_or_init(|| {
+        let help = Command::new(emulator()).arg("-help").output();
+        help.is_ok_and(|help| text(&help.stdout).contains("-singlestep"))
+    })
+}
+
+/// Blocks have one instruction each.
+fn single() -> &'static str {
+    if is_old() { "-singlestep" } else { "-accel tcg,one-insn-per-tb=on" }
+}
+
+fn plugin() -> &'static str {
+    crate::programs::plugin().to_str().unwrap()
+}
+
+/// A system, and a folder for what is made of it.
+struct System {
+    dir: TempDir,
+    image: PathBuf,
+}
+
+impl System {
+    /// `None`: it cannot be built or run here.
+    fn build(name: &str) -> Option<Self> {
+        let dir = TempDir::new().unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/it/programs/{name}.S"));
+        let image = dir.path().join(name);
+        let settings =
+            ["-nostdlib", "-static", "-Wl,-Ttext=0x40100000,-N,--build-id=none,--no-warn-rwx-segments", "-o"];
+        let done = Command::new(COMPILER).args(settings).arg(&image).arg(source).output();
+        let has_emulator = Command::new(emulator()).arg("--version").output().is_ok();
+        let (Ok(done), true) = (done, has_emulator) else {
+            let wanted = std::env::var_os("UNSPOOL_EMULATOR").is_some();
+            let emulator = emulator();
+            assert!(!wanted, "UNSPOOL_EMULATOR is set, and {COMPILER} or {emulator} is not installed");
+            eprintln!("SKIPPED: {COMPILER} or {emulator} is not installed, so no system was recorded");
+            return None;
+        };
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        Some(Self { dir, image })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The words for the emulator.
+    fn machine<'a>(&'a self, settings: &[&'a str]) -> Vec<&'a str> {
+        let words = settings.iter().flat_map(|settings| settings.split_whitespace());
+        words.chain(["-kernel", self.image.to_str().unwrap()]).collect()
+    }
+
+    fn record(&self, out: &str, options: &[&str], settings: &[&str]) -> Output {
+        self.record_by(unspool, out, options, settings)
+    }
+
+    fn record_by(&self, run: fn(&[&str]) -> Output, out: &str, options: &[&str], settings: &[&str]) -> Output {
+        let out = self.path(out);
+        let mut words = vec!["record", "--system", "--plugin", plugin(), "-o", out.to_str().unwrap()];
+        if !options.contains(&"--emulator") {
+            words.extend(["--emulator", emulator()]);
+        }
+        words.extend_from_slice(options);
+        words.push("--");
+        words.extend(self.machine(settings));
+        run(&words)
+    }
+
+    /// Records, and has to come to the end.
+    fn recorded(&self, out: &str, options: &[&str], settings: &[&str]) -> PathBuf {
+        let done = self.record(out, options, settings);
+        assert!(done.status.success(), "{out}: {}", text(&done.stderr));
+        self.path(out)
+    }
+
+    /// What QEMU logs, without us.
+    fn log(&self, settings: &[&str], items: &str) -> String {
+        let log = self.path("log");
+        let mut alone = Command::new(emulator());
+        alone.args(self.machine(settings)).args(["-d", items, "-D"]).arg(&log);
+        assert!(alone.output().unwrap().status.success());
+        fs::read_to_string(log).unwrap()
+    }
+}
+
+fn unspool(words: &[&str]) -> Output {
+    // What goes wrong here runs for ever.
+    Command::new("timeout").args(["120", UNSPOOL]).args(words).output().unwrap()
+}
+
+fn assert_clean(trace: &Path) {
+    let done = unspool(&["check", trace.to_str().unwrap()]);
+    assert!(done.status.success(), "{}: {}{}", trace.display(), text(&done.stdout), text(&done.stderr));
+}
+
+/// Where an instruction was executed: its address, the Exception level with `h` or `t`, and the Security state, if told.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    address: u64,
+    mode: String,
+    security: Option<String>,
+}
+
+/// ` PC=0000000040100000 X00=...` and, later, `PSTATE=400003cd -Z-- NS EL1h`.
+///
+/// QEMU logs before it executes. If an access to a device makes it start again, or an interrupt comes first, it logs the
+/// same address twice, or one that was not executed: the interrupt returns to it.
+fn places_of_log(log: &str) -> Vec<Place> {
+    let (mut places, mut address, mut is_interrupt) = (Vec::<Place>::new(), 0, false);
+    for line in log.lines() {
+        if let Some(rest) = line.strip_prefix(" PC=") {
+            address = u64::from_str_radix(&rest[..16], 16).unwrap();
+        } else if let Some(rest) = line.strip_prefix("PSTATE=") {
+            let words: Vec<&str> = rest.split_whitespace().skip(2).collect();
+            let mode = words.iter().find_map(|word| word.strip_prefix("EL")).unwrap().to_string();
+            let security = words.iter().find(|word| ["NS", "S"].contains(word)).map(|word| word.to_lowercase());
+            if places.last().is_none_or(|last| last.address != address) {
+                places.push(Place { address, mode, security });
+            }
+        } else if line.starts_with("Taking exception") {
+            is_interrupt = line.contains("[IRQ]");
+        } else if let Some(elr) = line.strip_prefix("...with ELR 0x") {
+            let elr = u64::from_str_radix(elr, 16).unwrap();
+            places.pop_if(|last| is_interrupt && last.address == elr);
+        }
+    }
+    places
+}
+
+/// `  ES  (0000000040100000:5800fc40) O el3h_s:  ldr x0, 0x40101f88`
+fn places_of_trace(trace: &Path) -> Vec<Place> {
+    let place = |line: &str| {
+        let rest = line.trim_start().strip_prefix("ES  (")?;
+        let (address, rest) = rest.split_once(':')?;
+        let (mode, security) = rest.split_once(" O el")?.1.split_once(':')?.0.split_once('_')?;
+        let address = u64::from_str_radix(address, 16).ok()?;
+        Some(Place { address, mode: mode.into(), security: Some(security.into()) })
+    };
+    fs::read_to_string(trace).unwrap().lines().filter_map(place).collect()
+}
+
+#[test]
+fn addresses_levels_and_stack_pointers_are_those_of_the_log_of_the_emulator() {
+    let Some(system) = System::build("levels") else { return };
+    let expected = places_of_log(&system.log(&[LEVELS, COUNTED, single()], "cpu,int,nochain"));
+    assert!(expected.len() > 1000);
+    for settings in ["", single()] {
+        let trace = system.recorded("out.tarmac", &["--assume", ASSUMED], &[LEVELS, COUNTED, settings]);
+        let found = places_of_trace(&trace);
+        let differs = found.iter().zip(&expected).position(|(found, expected)| {
+            // At EL3, and without EL3, the log says nothing of security.
+            let is_told = expected.security.is_some();
+            (found.address, &found.mode) != (expected.address, &expected.mode)
+                || is_told && found.security != expected.security
+        });
+        assert_eq!((differs, found.len()), (None, expected.len()), "{settings}");
+        for mode in ["3h", "2h", "1h", "1t", "0t"] {
+            assert!(found.iter().any(|place| place.mode == mode), "{mode}");
+        }
+    }
+}
+
+/// Registers by name, before an instruction.
+type Registers = BTreeMap<String, u128>;
+
+/// As [`places_of_log`], with registers: `X00=..`, `SP=..`, `PSTATE=..`, `Q00=..:..`.
+fn registers_of_log(log: &str) -> Vec<(u64, Registers)> {
+    let (mut all, mut is_interrupt) = (Vec::<(u64, Registers)>::new(), false);
+    for line in log.lines() {
+        if let Some(rest) = line.strip_prefix(" PC=") {
+            let address = u64::from_str_radix(&rest[..16], 16).unwrap();
+            all.pop_if(|last| last.0 == address);
+            all.push((address, Registers::new()));
+        } else if line.starts_with("Taking exception") {
+            is_interrupt = line.contains("[IRQ]");
+        } else if let Some(elr) = line.strip_prefix("...with ELR 0x") {
+            let elr = u64::from_str_radix(elr, 16).unwrap();
+            all.pop_if(|last| is_interrupt && last.0 == elr);
+        }
+        let Some((_, registers)) = all.last_mut() else { continue };
+        for (name, value) in line.split_whitespace().filter_map(|word| word.split_once('=')) {
+            let number = name.get(1..).and_then(|digits| digits.parse::<u8>().ok());
+            let name = match (name, name.get(..1), number) {
+                ("SP", ..) => "SP".into(),
+                ("PSTATE", ..) => "CPSR".into(),
+                (_, Some("X"), Some(number)) => format!("X{number}"),
+                (_, Some("Q"), Some(number)) => format!("V{number}"),
+                _ => continue,
+            };
+            registers.extend(u128::from_str_radix(&value.replace(':', ""), 16).ok().map(|value| (name, value)));
+        }
+    }
+    all
+}
+
+/// `  R X0 0000000040102fd0` behind the instruction that wrote it.
+fn registers_of_trace(trace: &Path) -> Vec<(u64, Registers)> {
+    let (mut all, mut registers) = (Vec::new(), Registers::new());
+    for line in fs::read_to_string(trace).unwrap().lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["R", name, value] => {
+                registers.extend(u128::from_str_radix(value, 16).ok().map(|value| (name.to_string(), value)));
+            }
+            ["ES", place, ..] if place.starts_with('(') => {
+                let address = place[1..].split_once(':').unwrap().0;
+                all.push((u64::from_str_radix(address, 16).unwrap(), registers.clone()));
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+#[test]
+fn registers_are_those_of_the_log_of_the_emulator() {
+    let Some(system) = System::build("levels") else { return };
+    if is_old() {
+        let done = system.record("out.tarmac", &["--registers"], &[LEVELS]);
+        assert!(text(&done.stderr).contains("needs QEMU 9.0 or later with plugins"), "{}", text(&done.stderr));
+        eprintln!("SKIPPED: {} does not tell registers, so none were recorded", emulator());
+        return;
+    }
+    let expected = registers_of_log(&system.log(&[LEVELS, COUNTED, single()], "cpu,fpu,int,nochain"));
+    for settings in ["", single()] {
+        let options = ["--registers", "--assume", ASSUMED];
+        let trace = system.recorded("out.tarmac", &options, &[LEVELS, COUNTED, settings]);
+        assert_clean(&trace);
+        let found = registers_of_trace(&trace);
+        assert_eq!((found.len(), found.len() > 1000), (expected.len(), true), "{settings}");
+        let mut compared = 0;
+        for (index, ((address, found), (there, expected))) in found.iter().zip(&expected).enumerate() {
+            assert_eq!(address, there, "{settings} {index}");
+            for (name, value) in found.iter().filter(|(name, _)| expected.contains_key(*name)) {
+                // BTYPE is not told.
+                let hidden = if name == "CPSR" { 0xc00 } else { 0 };
+                let is_equal = (value ^ expected[name]) & !hidden == 0;
+                assert!(
+                    is_equal,
+                    "{settings} {index} {address:#x}: {name} is {:#x}, and not {value:#x}",
+                    expected[name]
+                );
+                compared += 1;
+            }
+        }
+        assert!(compared > 32 * found.len(), "{compared}");
+    }
+}
+
+#[test]
+fn exceptions_are_those_of_the_log_of_the_emulator() {
+    let Some(system) = System::build("levels") else { return };
+    let log = system.log(&[LEVELS, COUNTED], "int");
+    let value = |line: &str, name: &str| Some(line.strip_prefix(name)?.split_whitespace().next()?.to_string());
+    let mut expected = Vec::new();
+    let (mut class, mut returns) = (String::new(), String::new());
+    for line in log.lines() {
+        if line.starts_with("Taking exception") {
+            class = if line.contains("[IRQ]") { "irq".into() } else { String::new() };
+        } else if let (Some(esr), true) = (value(line, "...with ESR "), class.is_empty()) {
+            class = esr.split_once('/').unwrap().0.into();
+        } else if let Some(elr) = value(line, "...with ELR ") {
+            returns = elr;
+        } else if let Some((_, target)) = line.strip_prefix("...to EL").and_then(|line| line.split_once(" PC ")) {
+            expected.push(format!("{class} {returns} {}", target.split_whitespace().next().unwrap()));
+        } else if let Some((_, target)) = line.strip_prefix("Exception return").and_then(|line| line.split_once(" PC "))
+        {
+            expected.push(format!("return {target}"));
+        }
+    }
+    let trace = system.recorded("out.tarmac", &["--assume", ASSUMED], &[LEVELS, COUNTED]);
+    let trace = fs::read_to_string(trace).unwrap();
+    let field = |line: &str, name: &str| line.split_whitespace().find_map(|word| value(word, name)).unwrap_or_default();
+    let found: Vec<String> = trace
+        .lines()
+        .filter_map(|line| {
+            let line = line.strip_prefix("# unspool ")?;
+            match line.split_once(' ')?.0 {
+                "exception" if line.contains(" irq ") => {
+                    Some(format!("irq {} {}", field(line, "return="), field(line, "target=")))
+                }
+                "exception" => {
+                    let class = u8::from_str_radix(&field(line, "class=")[2..], 16).unwrap();
+                    Some(format!("{class:#x} {} {}", field(line, "return="), field(line, "target=")))
+                }
+                "return" => Some(format!("return {}", field(line, "target="))),
+                _ => None,
+            }
+        })
+        .collect();
+    assert_eq!(found, expected);
+    // SVC, HVC, SMC, breakpoint, undefined, Data Aborts from the same level and from below, interrupts.
+    for class in ["0x15", "0x16", "0x17", "0x3c", "0x0", "0x25", "0x24", "irq"] {
+        assert!(found.iter().any(|line| line.split_once(' ').unwrap().0 == class), "{class}");
+    }
+}
+
+#[test]
+fn basicplus_traces_pass_the_check() {
+    let Some(system) = System::build("levels") else { return };
+    for (name, settings) in [("counted.astf", COUNTED), ("free.astf", ""), ("single.astf.xz", single())] {
+        let trace = system.recorded(name, &["--assume", ASSUMED], &[LEVELS, settings]);
+        assert_clean(&trace);
+        let told = text(&unspool(&["info", trace.to_str().unwrap()]).stdout);
+        assert!(told.contains("BasicPlus"), "{told}");
+    }
+}
+
+#[test]
+fn accesses_are_told_once_even_if_the_emulator_starts_again() {
+    let Some(system) = System::build("levels") else { return };
+    // Up to here, no time matters; devices are accessed before.
+    let beginning = |name: &str, settings: &str| {
+        let trace = system.recorded(name, &["--assume", ASSUMED], &[LEVELS, settings]);
+        let trace = fs::read_to_string(trace).unwrap();
+        trace.split_once("wfi").unwrap().0.to_string()
+    };
+    let free = beginning("free.tarmac", "");
+    assert_eq!(beginning("counted.tarmac", COUNTED), free);
+    let behind_pair = free.split_once("ldp w2, w3, [x0]\n").unwrap().1;
+    let reads: Vec<&str> = behind_pair.lines().take_while(|line| !line.contains("ES ")).collect();
+    let places: Vec<&str> = reads.iter().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+    assert!(!places.is_empty() && places.iter().all(|place| *place == "0000000008000000"), "{reads:?}");
+    // The device has eight bytes, in two words or in one.
+    let digits = |line: &&str| line.split_whitespace().skip(2).filter(|word| !word.contains('.')).count();
+    assert_eq!(reads.iter().map(digits).sum::<usize>(), 2, "{reads:?}");
+}
+
+#[test]
+fn what_is_encoded_and_decoded_again_is_the_same() {
+    let Some(system) = System::build("levels") else { return };
+    let trace = system.recorded("out.astf", &["--assume", ASSUMED], &[LEVELS, COUNTED]);
+    let capture = system.path("capture");
+    let [trace, capture] = [&trace, &capture].map(|path| path.to_str().unwrap());
+    let done = unspool(&["encode", trace, "-o", capture]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let done = unspool(&["diff", trace, capture]);
+    assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));
+    assert!(text(&done.stdout).contains("equal in what both tell"), "{}", text(&done.stdout));
+}
+
+#[test]
+fn cpus_are_traces_of_their_own() {
+    let Some(system) = System::build("cpus") else { return };
+    for (name, settings) in [("threads", ""), ("counted", COUNTED)] {
+        if settings == COUNTED && !is_old() {
+            continue;
+        }
+        system.recorded(&format!("{name}.astf"), &[], &[CPUS, "-smp 2", settings]);
+        for ending in [".astf", ".1.astf"] {
+            assert_clean(&system.path(&format!("{name}{ending}")));
+        }
+        // Firmware is called, and what follows is behind the call.
+        let dump = text(&unspool(&["dump", system.path(&format!("{name}.astf")).to_str().unwrap()]).stdout);
+        let call = dump.split_once("HVC").unwrap().1;
+        assert!(call.contains("Exception to <0x000000004010001c>"), "{dump}");
+    }
+    for settings in ["", COUNTED] {
+        let done = system.record("whole.tarmac", &[], &[CPUS, "-smp 2", settings]);
+        if settings == COUNTED && !is_old() {
+            assert!(text(&done.stderr).contains("does not tell apart CPUs"), "{}", text(&done.stderr));
+            continue;
+        }
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        let trace = fs::read_to_string(system.path("whole.tarmac")).unwrap();
+        // Each of both counted a thousand times, and called firmware.
+        let calls =
+            |what: &str, name: &str| trace.lines().filter(|line| line.contains(what) && line.contains(name)).count();
+        assert_eq!((calls("svc #0x0", "cpu1"), calls("svc #0x0", ""), calls("hvc #0x0", "")), (1000, 2000, 2));
+    }
+}
+
+#[test]
+fn addresses_are_those_that_code_is_executed_at() {
+    let Some(system) = System::build("operands") else { return };
+    let expected = places_of_log(&system.log(&[CPUS, COUNTED, single()], "cpu,int,nochain"));
+    assert!(expected.iter().any(|place| place.address >> 28 == 8));
+    for settings in ["", COUNTED, single()] {
+        let found = places_of_trace(&system.recorded("out.tarmac", &["--assume", "sp=x"], &[CPUS, settings]));
+        let pairs = found.iter().zip(&expected);
+        let differs = pairs
+            .clone()
+            .position(|(found, expected)| (found.address, &found.mode) != (expected.address, &expected.mode));
+        // QEMU logs what it comes to behind the end, too.
+        assert_eq!(differs, None, "{settings}: {:?}", differs.and_then(|at| pairs.clone().nth(at)));
+        assert!(expected.len() - found.len() <= 1, "{settings}: {} of {}", found.len(), expected.len());
+    }
+}
+
+/// What `operands.S` has in its registers, as the record of the instruction has to say it.
+const OPERANDS: &[(&str, &str)] = &[
+    ("PRFM", "0x0000000040200008"),
+    ("PRFM", "0x0000000040200080"),
+    ("PRFUM", "0x00000000401ffffd"),
+    ("PRFM", "0x0000000040200010"),
+    ("DC", "0x0000000040201000"),
+    ("IC", "0x0000000040201000"),
+    ("AT", "0x0000000040201000"),
+    ("TLBI", "0x0000000040202000"),
+    ("DC", "0x0000000040203040"),
+];
+
+#[test]
+fn addresses_that_only_registers_tell_are_told() {
+    let Some(system) = System::build("operands") else { return };
+    if is_old() {
+        let done = system.record("plus.astf", &["--assume", "sp=x"], &[CPUS]);
+        let told = text(&done.stderr);
+        assert!(told.contains("it depends on x1") && told.contains("--astf-level basic"), "{told}");
+        let trace = system.path("basic.astf");
+        let done = system.record("basic.astf", &["--assume", "sp=x", "--astf-level", "basic"], &[CPUS]);
+        let told = text(&done.stderr);
+        assert!(done.status.success(), "{told}");
+        for expected in ["4 prefetches", "2 operations on caches", "2 operations on translations", "1 blocks zeroed"] {
+            assert!(told.contains(expected), "{told}");
+        }
+        return assert_clean(&trace);
+    }
+    let trace = system.recorded("plus.astf", &[], &[CPUS]);
+    assert_clean(&trace);
+    let dump = text(&unspool(&["dump", trace.to_str().unwrap()]).stdout);
+    let mut lines = dump.lines();
+    for (name, address) in OPERANDS {
+        let is_it = |line: &&str| line.split_whitespace().any(|word| word == *name);
+        let line = lines.find(is_it).unwrap_or_else(|| panic!("{name} {address}: {dump}"));
+        assert!(line.contains(&format!("v[{address}]")), "{name} {address}: {line}");
+    }
+}
+
+#[test]
+fn data_is_what_the_program_writes() {
+    let Some(system) = System::build("operands") else { return };
+    let done = system.record("out.tarmac", &["--assume", "sp=x"], &[CPUS]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let says_so = text(&done.stderr).contains("does not tell what is read and written");
+    assert_eq!(says_so, is_old(), "{}", text(&done.stderr));
+    let trace = fs::read_to_string(system.path("out.tarmac")).unwrap();
+    let rows = [
+        ("str x6, [x1]", "ST 0000000040204000 ........ ........ 11223344 55667788"),
+        ("ldr w7, [x1, #0x4]", "LD 0000000040204000 ........ ........ 11223344 ........"),
+        ("ldrsb x7, [x1, #0x1]", "LD 0000000040204000 ........ ........ ........ ....77.."),
+        ("strb w6, [x1, #0x8]", "ST 0000000040204000 ........ ......88 ........ ........"),
+        ("ldr x7, [x1, #0x8]", "LD 0000000040204000 00000000 00000088 ........ ........"),
+        ("stp x6, x6, [x1]", "ST 0000000040204000 11223344 55667788 11223344 55667788"),
+        ("ldr q0, [x1]", "LD 0000000040204000 11223344 55667788 11223344 55667788"),
+    ];
+    for (instruction, expected) in rows {
+        let behind = trace.split_once(&format!("{instruction}\n")).unwrap_or_else(|| panic!("{instruction}")).1;
+        let line = behind.lines().next().unwrap().trim();
+        if is_old() {
+            assert!(line.contains('#') && !line.contains("88"), "{instruction}: {line}");
+        } else {
+            assert_eq!(line, expected, "{instruction}");
+        }
+    }
+}
+
+#[test]
+fn what_is_interrupted_is_complete_up_to_there() {
+    let Some(system) = System::build("endless") else { return };
+    for (name, end) in [("interrupted.astf", interrupted as fn(&[&str]) -> Output), ("terminated.astf", terminated)] {
+        let done = system.record_by(end, name, &["--assume", "el=1"], &[CPUS]);
+        assert!(done.status.success(), "{name}: {}", text(&done.stderr));
+        assert_clean(&system.path(name));
+    }
+}
+
+#[test]
+fn a_limit_ends_a_system() {
+    let Some(system) = System::build("levels") else { return };
+    let whole = places_of_trace(&system.recorded("whole.tarmac", &["--assume", ASSUMED], &[LEVELS, COUNTED]));
+    for limit in [1, 64, 150, 1000] {
+        let count = limit.to_string();
+        let trace = system.recorded("out.tarmac", &["--assume", ASSUMED, "--limit", &count], &[LEVELS, COUNTED]);
+        assert_eq!(places_of_trace(&trace), whole[..limit], "{limit}");
+    }
+    let Some(system) = System::build("cpus") else { return };
+    // With one CPU, it waits for another one for ever.
+    let trace = system.recorded("out.tarmac", &["--limit", "7000"], &[CPUS, "-smp 1"]);
+    assert_eq!(places_of_trace(&trace).len(), 7000);
+    let from = system.recorded("from.tarmac", &["--from", "0x40100040", "--limit", "10"], &[CPUS, "-smp 1"]);
+    let from = places_of_trace(&from);
+    assert_eq!((from[0].address, from.len()), (0x4010_0040, 10));
+}
+
+#[test]
+fn who_is_killed_leaves_neither_a_file_nor_an_emulator() {
+    let Some(system) = System::build("cpus") else { return };
+    let (out, process) = (system.path("out.tarmac"), system.path("process"));
+    let settings = format!("-smp 1 -pidfile {}", process.display());
+    let words =
+        ["record", "--system", "--plugin", plugin(), "--emulator", emulator(), "-o", out.to_str().unwrap(), "--"];
+    let mut recording = Command::new(UNSPOOL).args(words).args(system.machine(&[CPUS, &settings])).spawn().unwrap();
+    let emulator = soon(|| fs::read_to_string(&process).ok().filter(|text| text.ends_with('\n')));
+    thread::sleep(Duration::from_millis(300));
+    recording.kill().unwrap();
+    recording.wait().unwrap();
+    let status = format!("/proc/{}/stat", emulator.trim());
+    let is_gone = || fs::read_to_string(&status).map_or(true, |stat| stat.contains(") Z "));
+    soon(|| is_gone().then_some(()));
+    assert!(!out.exists());
+}
+
+#[test]
+fn one_that_only_takes_exceptions_is_stopped_and_what_it_did_is_told() {
+    let Some(system) = System::build("stuck") else { return };
+    let done = system.record("out.tarmac", &["--assume", "sp=x"], &[CPUS]);
+    let said = text(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{said}");
+    assert!(said.contains("took exceptions for ever and executed nothing"), "{said}");
+    let trace = fs::read_to_string(system.path("out.tarmac")).unwrap();
+    let executed: Vec<u64> = places_of_trace(&system.path("out.tarmac")).iter().map(|place| place.address).collect();
+    assert_eq!(executed, [0x4010_0000, 0x4010_0004, 0x4010_0008, 0x4010_000c, 0x4010_0010]);
+    // The call, and from then on the vector that cannot be fetched.
+    let mut exceptions = trace.lines().filter(|line| line.starts_with("# unspool exception"));
+    assert!(exceptions.next().is_some_and(|line| line.ends_with("return=0x40100014 target=0x10000000200")));
+    assert!(exceptions.all(|line| line.ends_with("return=0x10000000200 target=0x10000000200")));
+}
+
+/// Waits until there is something.
+fn soon<T>(what: impl Fn() -> Option<T>) -> T {
+    let found = (0..1000).find_map(|_| {
+        thread::sleep(Duration::from_millis(10));
+        what()
+    });
+    found.unwrap()
+}
+
+#[test]
+fn what_is_missing_is_told() {
+    let Some(system) = System::build("levels") else { return };
+    let rows: &[(&[&str], &[&str], &str)] = &[
+        (&["--emulator", "qemu-nowhere"], &[], "install the package qemu-system-arm"),
+        (&[], &["-d int"], "'-d': the log of the emulator is needed"),
+        (&["--from", "main"], &[], "'main' is no address"),
+        (&[], &[LEVELS, COUNTED], "--assume security=secure|nonsecure"),
+        (&["--assume", "security=ns"], &[LEVELS, COUNTED], "--assume sp=0|x"),
+    ];
+    for (options, settings, expected) in rows {
+        let done = system.record("out.astf", options, settings);
+        // What is in SPSR_ELx is known, where registers are.
+        if expected.contains("sp=") && !is_old() {
+            assert!(done.status.success(), "{}", text(&done.stderr));
+            continue;
+        }
+        assert_ne!(done.status.code(), Some(0), "{options:?}");
+        assert!(text(&done.stderr).contains(expected), "{options:?}: {}", text(&done.stderr));
+    }
+}

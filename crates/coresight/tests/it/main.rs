@@ -1,0 +1,3 @@
+//! All integration tests of CoreSight protocols, in one binary so that they link once.
+
+mod scenarios;

@@ -1,0 +1,140 @@
+//! Compares the facts with what LLVM reads in the same opcodes.
+//!
+//! opcodes ─▶ `llvm-mc --disassemble` ─▶ text ─▶ what a branch of that name does ─▶ compared with the **facts**
+//!
+//! What A64 does with memory is compared in the same way, and all that is said of RISC-V: every halfword, and the words.
+//!
+//! Needs `llvm-mc`, for A64 version 20 or newer, which knows the compare-and-branch instructions, and for the memory
+//! and for RISC-V version 22, which knows Armv9.7, and Q and Zalasr. Without one the tests say so on the standard error and pass. `UNSPOOL_LLVM_MC` names another one, `UNSPOOL_LLVM_SAMPLES` sets how many
+//! random words a sample takes (40,000 if unset; 400,000 were compared when this was written, with LLVM 22).
+//!
+//! Where the two may differ, and what is decided:
+//!
+//! | class | decision |
+//! |---|---|
+//! | LLVM refuses the opcode | `Other`, without exception |
+//! | LLVM warns that the opcode is unpredictable | `Other`, or what the text says |
+//! | TSTART | LLVM 22 forgot it, as FEAT_TME was withdrawn, and prints MRS; trace units know it |
+//! | MCR p15, 0, Rt, c7, c5, 4 | a barrier to trace units, a coprocessor write to LLVM |
+//! | loads of less than a word, LDRT, MOVW, MRS, multiplications, shifts by register and such, to the PC | `Other`: LLVM accepts them without a warning, the architecture calls them unpredictable |
+//! | T32 LDM with the PC as base | `Other`: the same, and one half of it is CLRM on Armv8.1-M |
+//! | A32 RFE with other bits than 0x0a00 below | `Other`: the same |
+//! | branch futures (BF and its kin) | `Other`: they announce a branch and do not branch |
+//! | accesses: LLVM refuses the opcode | `None`, without exception |
+//! | accesses: SYS that is IC IALLU, TLBI VMALLE1 and such, but names a register | what it is without the register: LLVM gives it no name, the architecture may ignore the register |
+//! | accesses: SYSP that is TLBIP without XS | an invalidation: LLVM 22 gives it no name |
+//! | accesses: CPY and SET with the zero register as length | copies and fills of nothing, as LLVM reads them |
+//! | RISC-V: LLVM refuses the opcode | no class, and nothing else, but for the next four |
+//! | RISC-V: fences with fields that have no meaning yet | fences: the specification has implementations ignore them |
+//! | RISC-V: uret | a return from a trap: the draft was withdrawn, traces of it remain |
+//! | RISC-V: fcvt.h.q, fcvt.q.h | instructions: Zfh has them where Q is there, LLVM 22 has not |
+//! | RISC-V: ssamoswap | an atomic operation: LLVM has it as an experiment, with which it refuses what Zimop allows |
+//! | RISC-V: aes64ks1i of a round above ten | nothing: reserved, and LLVM takes it |
+//! | RISC-V: c.unimp, the halfword of zeros | nothing: it is defined to be illegal |
+//! | RISC-V: Zcmp, Zcmt, Zclsd, Zfinx | not compared: they take encodings of C and F, which are read instead |
+
+#![allow(clippy::expect_used, reason = "what runs a test says what it expects, as tests do")]
+
+mod access;
+mod oracle;
+mod reading;
+mod riscv;
+mod riscv_classes;
+mod samples;
+
+use oracle::{Machine, Text};
+use reading::Reading;
+use samples::Random;
+use unspool_isa::{Facts, Isa, Kind, Xlen, facts};
+
+/// Where every opcode is taken to be. LLVM prints offsets, so that any place will do that is not too round.
+const ADDRESS: u64 = 0x1234_5676;
+
+#[test]
+fn a64_agrees_with_llvm() {
+    let Some(machine) = Machine::find(&["-triple=aarch64", "-mattr=+all"]) else { return };
+    if !machine.knows(Isa::A64, 0x7400_0000) {
+        return;
+    }
+    compare(Isa::A64, &[machine], &samples::a64(&mut Random::new(64)));
+}
+
+#[test]
+fn a64_access_agrees_with_llvm() {
+    let Some(machine) = Machine::find(&["-triple=aarch64", "-mattr=+all"]) else { return };
+    // LDAP, of Armv9.7
+    if !machine.knows(Isa::A64, 0xd940_5800) {
+        return;
+    }
+    access::compare(&machine, &samples::a64_memory(&mut Random::new(46)));
+}
+
+#[test]
+fn a32_agrees_with_llvm() {
+    let Some(machine) = Machine::find(&["-triple=armv8a", "-mattr=+v8.6a,+mp,+trustzone,+virtualization"]) else {
+        return;
+    };
+    compare(Isa::A32, &[machine], &samples::a32(&mut Random::new(32)));
+}
+
+#[test]
+fn t32_agrees_with_llvm() {
+    let a_profile = Machine::find(&["-triple=thumbv8a", "-mattr=+v8.6a,+mp,+trustzone,+virtualization"]);
+    let m_profile = Machine::find(&["-triple=thumbv8.1m.main", "-mattr=+8msecext,+lob,+mve.fp,+pacbti,+fp64"]);
+    let (Some(a_profile), Some(m_profile)) = (a_profile, m_profile) else { return };
+    if !m_profile.knows(Isa::T32, 0xfb5e_cf1d) {
+        return;
+    }
+    compare(Isa::T32, &[a_profile, m_profile], &samples::t32(&mut Random::new(16)));
+}
+
+#[test]
+fn rv64_agrees_with_llvm() {
+    riscv::compare(Xlen::Rv64, &samples::riscv(&mut Random::new(5)));
+}
+
+#[test]
+fn rv32_agrees_with_llvm() {
+    riscv::compare(Xlen::Rv32, &samples::riscv(&mut Random::new(50)));
+}
+
+/// Compares every opcode, and says how many and which.
+fn compare(isa: Isa, machines: &[Machine], opcodes: &[u32]) {
+    let texts: Vec<Vec<Text>> = machines.iter().map(|machine| machine.disassemble(isa, opcodes)).collect();
+    let mut wrong = Vec::new();
+    let mut branches = 0;
+    for (index, &opcode) in opcodes.iter().enumerate() {
+        let ours = facts(isa, address(isa), opcode);
+        branches += usize::from(ours.kind != Kind::Other);
+        let readings: Vec<&Text> = texts.iter().map(|texts| &texts[index]).collect();
+        if !agrees(isa, opcode, &ours, &readings) {
+            wrong.push(format!("{opcode:08x} {readings:?}: {ours:?}"));
+        }
+    }
+    oracle::say(&format!("{isa:?}: {} opcodes, {branches} not Other, {} wrong", opcodes.len(), wrong.len()));
+    wrong.truncate(40);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The place of an instruction is aligned.
+fn address(isa: Isa) -> u64 {
+    if isa == Isa::T32 { ADDRESS } else { ADDRESS & !0b11 }
+}
+
+/// The facts agree if they do with any of the texts, or with nothing at all where no text is valid.
+fn agrees(isa: Isa, opcode: u32, ours: &Facts, texts: &[&Text]) -> bool {
+    let nothing = Reading::default();
+    let fits = |reading: &Reading| reading.fits(isa, address(isa), ours);
+    let mut valid = texts.iter().filter_map(|text| match text {
+        Text::Valid(line) => Some(line),
+        _ => None,
+    });
+    if let Some(line) = valid.next() {
+        return fits(&reading::read(isa, opcode, line));
+    }
+    let unpredictable = texts.iter().filter_map(|text| match text {
+        Text::Unpredictable(line) => Some(line),
+        _ => None,
+    });
+    fits(&nothing) || unpredictable.into_iter().any(|line| fits(&reading::read(isa, opcode, line)))
+}

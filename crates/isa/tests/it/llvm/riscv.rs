@@ -1,0 +1,205 @@
+//! What a RISC-V instruction does, read from its text alone. Knows names of instructions, no encodings.
+
+use std::collections::{BTreeMap, HashSet};
+
+use unspool_isa::{RiscvAccess, RiscvFacts, RiscvFlow, Xlen, riscv_facts, riscv_length};
+
+use super::oracle::{self, Machine, Text};
+use super::{ADDRESS, riscv_classes};
+
+/// Every ratified extension that takes no encoding from another.
+const EXTENSIONS: &str = "+m,+a,+f,+d,+q,+c,+v,+h,+zcb,+zcmop,+zimop,+zba,+zbb,+zbc,+zbs,+zbkb,+zbkc,+zbkx,+zknd,\
+    +zkne,+zknh,+zksed,+zksh,+zkr,+zfh,+zfa,+zfbfmin,+zvfh,+zvfbfmin,+zvfbfwma,+zvbb,+zvbc,+zvkg,+zvkned,+zvknhb,\
+    +zvksed,+zvksh,+zicbom,+zicbop,+zicboz,+zicond,+zawrs,+zacas,+zabha,+zalasr,+svinval,+smrnmi,+ssctr,+zihintpause,\
+    +zihintntl,+zicsr,+zifencei";
+
+/// LLVM for RV32 or RV64, if it is new enough.
+pub(crate) fn machine(xlen: Xlen) -> Option<Machine> {
+    let (triple, more) = if xlen == Xlen::Rv64 { ("riscv64", "") } else { ("riscv32", ",+zilsd") };
+    let (triple, attributes) = (format!("-triple={triple}"), format!("-mattr={EXTENSIONS}{more}"));
+    let machine = Machine::find(&[&triple, &attributes, "-M", "no-aliases", "-M", "numeric"])?;
+    // fadd.q, and lw.aq, which is of 2025
+    [0x0600_0053, 0x3400_a02f].iter().all(|&opcode| machine.knows_riscv(opcode)).then_some(machine)
+}
+
+/// Compares every opcode, and says how many and which.
+pub(crate) fn compare(xlen: Xlen, opcodes: &[u32]) {
+    let Some(machine) = machine(xlen) else { return };
+    let (mut wrong, mut names, mut valid, mut decided) = (Vec::new(), HashSet::new(), 0, BTreeMap::new());
+    for (&opcode, text) in opcodes.iter().zip(machine.disassemble_riscv(opcodes)) {
+        let ours = riscv_facts(xlen, ADDRESS, opcode);
+        if let Text::Valid(text) = &text {
+            valid += 1;
+            names.insert(split(text).0.to_owned());
+        }
+        if agrees(xlen, &ours, opcode, &text) {
+            continue;
+        }
+        match decision(opcode, &text, &ours) {
+            Some(class) => *decided.entry(class).or_insert(0) += 1,
+            None => wrong.push(format!("{opcode:08x} {text:?}: {ours:?}")),
+        }
+    }
+    let (all, names) = (opcodes.len(), names.len());
+    oracle::say(&format!(
+        "{xlen:?}: {all} opcodes, {valid} valid with {names} names, decided otherwise {decided:?}, {} wrong",
+        wrong.len()
+    ));
+    wrong.truncate(40);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Where LLVM is not followed, and why.
+fn decision(opcode: u32, text: &Text, ours: &RiscvFacts) -> Option<&'static str> {
+    let is_nothing = ours.classes.is_empty() && ours.flow == RiscvFlow::None && ours.access == RiscvAccess::None;
+    match text {
+        Text::Invalid if ours.access == RiscvAccess::Fence => Some("fence with fields that are to be ignored"),
+        Text::Invalid if ours.flow == RiscvFlow::TrapReturn => Some("uret"),
+        Text::Invalid if matches!(opcode & 0xfff0_007f, 0x4430_0053 | 0x4620_0053) => Some("fcvt.h.q, fcvt.q.h"),
+        Text::Invalid if ours.access == RiscvAccess::LoadStore && opcode >> 27 == 0b01001 => Some("ssamoswap"),
+        Text::Valid(text) if is_nothing && text.starts_with("aes64ks1i") => Some("aes64ks1i of a round above ten"),
+        Text::Valid(text) if is_nothing && text == "c.unimp" => Some("c.unimp"),
+        _ => None,
+    }
+}
+
+fn agrees(xlen: Xlen, ours: &RiscvFacts, opcode: u32, text: &Text) -> bool {
+    let is_right_length = ours.length == riscv_length(opcode as u16);
+    match text {
+        Text::Invalid | Text::Unpredictable(_) => {
+            is_right_length && RiscvFacts { length: 4, ..*ours } == riscv_facts(xlen, ADDRESS, 0xffff_ffff)
+        }
+        Text::Valid(text) => {
+            let (name, operands) = split(text);
+            let has_classes = riscv_classes::fit(ours, name, operands);
+            is_right_length && has_classes && fits(xlen, ours, name, operands) && is_called(xlen, opcode, name)
+        }
+    }
+}
+
+/// The name and the operands.
+fn split(text: &str) -> (&str, &str) {
+    let text = text.split('#').next().unwrap_or_default().trim();
+    let (name, operands) = text.split_once('\t').unwrap_or((text, ""));
+    (name.trim(), operands.trim())
+}
+
+fn fits(xlen: Xlen, ours: &RiscvFacts, name: &str, operands: &str) -> bool {
+    let (access, bytes) = access(name);
+    let (link, ret) = links(name, operands);
+    ours.flow == flow(name)
+        && ours.target == target(xlen, ours.flow, operands)
+        && (ours.link, ours.ret) == (link, ret)
+        && (ours.access, ours.bytes) == (access, bytes)
+        && ours.vector == name.starts_with('v')
+        && ours.masked == operands.ends_with("v0.t")
+}
+
+fn flow(name: &str) -> RiscvFlow {
+    match name {
+        "beq" | "bne" | "blt" | "bge" | "bltu" | "bgeu" | "c.beqz" | "c.bnez" => RiscvFlow::Branch,
+        "jal" | "c.j" | "c.jal" => RiscvFlow::Jump,
+        "jalr" | "c.jr" | "c.jalr" => RiscvFlow::IndirectJump,
+        "mret" | "sret" | "mnret" | "dret" | "uret" => RiscvFlow::TrapReturn,
+        "ecall" => RiscvFlow::Ecall,
+        "ebreak" | "c.ebreak" => RiscvFlow::Ebreak,
+        _ => RiscvFlow::None,
+    }
+}
+
+/// The offset is the last operand.
+fn target(xlen: Xlen, flow: RiscvFlow, operands: &str) -> Option<u64> {
+    if !matches!(flow, RiscvFlow::Branch | RiscvFlow::Jump) {
+        return None;
+    }
+    let offset: i64 = operands.rsplit(", ").next()?.parse().ok()?;
+    let target = ADDRESS.wrapping_add_signed(offset);
+    Some(if xlen == Xlen::Rv32 { u64::from(target as u32) } else { target })
+}
+
+/// Whether it is a call, and whether it is a return.
+fn links(name: &str, operands: &str) -> (bool, bool) {
+    let registers: Vec<&str> = operands.split([',', ' ', '(', ')']).filter(|word| word.starts_with('x')).collect();
+    let is_link = |register: &str| matches!(register, "x1" | "x5");
+    match (name, registers.as_slice()) {
+        ("jal", [link]) => (is_link(link), false),
+        ("c.jal", _) => (true, false),
+        ("jalr", [link, base]) => (is_link(link), is_link(base) && link != base),
+        ("c.jr", [base]) => (false, is_link(base)),
+        ("c.jalr", [base]) => (true, *base == "x5"),
+        _ => (false, false),
+    }
+}
+
+/// What it does with memory, and with how much of it.
+fn access(name: &str) -> (RiscvAccess, Option<u16>) {
+    use RiscvAccess::{CacheOperation, Fence, Load, LoadReserved, LoadStore, Prefetch, Store, StoreConditional};
+    let name = name.trim_end_matches(".aqrl").trim_end_matches(".aq").trim_end_matches(".rl");
+    let plain = name.strip_prefix("c.").unwrap_or(name);
+    let plain = plain.strip_suffix("sp").unwrap_or(plain);
+    match plain {
+        "lb" | "lbu" | "hlv.b" | "hlv.bu" => (Load, Some(1)),
+        "lh" | "lhu" | "flh" | "hlv.h" | "hlv.hu" | "hlvx.hu" => (Load, Some(2)),
+        "lw" | "lwu" | "flw" | "hlv.w" | "hlv.wu" | "hlvx.wu" => (Load, Some(4)),
+        "ld" | "fld" | "hlv.d" => (Load, Some(8)),
+        "flq" => (Load, Some(16)),
+        "sb" | "hsv.b" => (Store, Some(1)),
+        "sh" | "fsh" | "hsv.h" => (Store, Some(2)),
+        "sw" | "fsw" | "hsv.w" => (Store, Some(4)),
+        "sd" | "fsd" | "hsv.d" => (Store, Some(8)),
+        "fsq" => (Store, Some(16)),
+        "cbo.zero" => (Store, None),
+        _ if plain.starts_with("amo") => (LoadStore, Some(size(plain))),
+        _ if plain.starts_with("lr.") => (LoadReserved, Some(size(plain))),
+        _ if plain.starts_with("sc.") => (StoreConditional, Some(size(plain))),
+        _ if plain.starts_with("prefetch.") => (Prefetch, None),
+        _ if plain.starts_with("cbo.") => (CacheOperation, None),
+        _ if ["fence", "sfence", "hfence", "sinval", "hinval"].iter().any(|start| plain.starts_with(start)) => {
+            (Fence, None)
+        }
+        _ if is_vector_access(plain, 'l') => (Load, None),
+        _ if is_vector_access(plain, 's') => (Store, None),
+        _ => (RiscvAccess::None, None),
+    }
+}
+
+/// The size is the last letter.
+fn size(name: &str) -> u16 {
+    match name.chars().last() {
+        Some('b') => 1,
+        Some('h') => 2,
+        Some('w') => 4,
+        Some('d') => 8,
+        Some('q') => 16,
+        other => unreachable!("no size is called {other:?}"),
+    }
+}
+
+/// vle8.v, vlse8.v, vlseg2e8.v, vluxei8.v, vloxseg2ei8.v, vl1re8.v, vlm.v and such.
+fn is_vector_access(name: &str, direction: char) -> bool {
+    let Some(rest) = name.strip_prefix('v').and_then(|rest| rest.strip_prefix(direction)) else { return false };
+    let Some(rest) = rest.strip_suffix(".v") else { return false };
+    let ends_as_one = rest.ends_with(['f', 'r']) || rest.ends_with(|last: char| last.is_ascii_digit());
+    rest == "m" || rest.starts_with(['e', 's', 'u', 'o', '1', '2', '4', '8']) && ends_as_one
+}
+
+/// The mnemonic is the one of the text, but for those that are kept though they are only a manner of writing.
+#[cfg(feature = "text")]
+fn is_called(xlen: Xlen, opcode: u32, theirs: &str) -> bool {
+    let plain = theirs.trim_end_matches(".aqrl").trim_end_matches(".aq").trim_end_matches(".rl");
+    let Some(ours) = unspool_isa::riscv_mnemonic(xlen, opcode) else { return false };
+    match ours {
+        "nop" | "li" | "mv" => plain == "addi",
+        "pause" => plain == "fence",
+        "csrrw" => plain == "csrrw" || plain == "unimp",
+        _ if ours.starts_with("ntl.") => plain == "add",
+        _ if ours.starts_with("c.ntl.") => plain == "c.add",
+        // Zalasr has the ordering in the name.
+        _ => plain == ours.trim_end_matches(".aq").trim_end_matches(".rl"),
+    }
+}
+
+#[cfg(not(feature = "text"))]
+fn is_called(_: Xlen, _: u32, _: &str) -> bool {
+    true
+}

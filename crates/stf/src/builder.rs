@@ -1,0 +1,268 @@
+//! Records from instructions: a writer that knows the rules.
+//!
+//! what a hart does ─▶ **records**, header first, in the order that the reference writer keeps to
+//!
+//! The address of each instruction is followed, and forced where execution does not lead. What would make a wrong
+//! trace is refused and leaves no byte behind, so that the caller can mend it and go on. What a record may hold
+//! depends on the features in the header, which nobody can mend later: they are declared at the start. No end mark is
+//! written, since no tool writes one and the reference cannot read it.
+//! Specification: STF 1.3, "Specification of Records", and what tools of version 1.6 write.
+
+mod error;
+mod group;
+mod words;
+
+use std::io::{self, Write};
+
+pub use self::error::BuildError;
+pub use self::words::{Access, Cause, Event, Features, Header, Iem, Mode, Step, StfVersion};
+use super::layout::Layout;
+use super::record::{Record, TraceInfo};
+use super::write::Writer;
+
+/// The number of the tool in our trace info.
+///
+/// The library has a closed list of tools and throws when it prints another number, but this one, which it calls
+/// reserved, it prints. Who we are is in the comment of the record.
+pub const GENERATOR: u8 = 0;
+
+/// What our trace info says; the checker knows us by how it starts.
+pub const MAKER: &str = concat!("unspool ", env!("CARGO_PKG_VERSION"));
+
+/// The trace info of this tool.
+pub fn our_trace_info() -> TraceInfo<'static> {
+    let number = |text: &str| text.parse().unwrap_or(0);
+    let version = [
+        number(env!("CARGO_PKG_VERSION_MAJOR")),
+        number(env!("CARGO_PKG_VERSION_MINOR")),
+        number(env!("CARGO_PKG_VERSION_PATCH")),
+    ];
+    TraceInfo { generator: GENERATOR, version, comment: MAKER.as_bytes() }
+}
+
+/// Takes the bytes of records.
+pub trait RecordSink {
+    /// Takes whole records, in order.
+    fn take(&mut self, records: &[u8]) -> io::Result<()>;
+}
+
+impl RecordSink for Vec<u8> {
+    fn take(&mut self, records: &[u8]) -> io::Result<()> {
+        self.extend_from_slice(records);
+        Ok(())
+    }
+}
+
+impl<W: Write> RecordSink for Writer<W> {
+    fn take(&mut self, records: &[u8]) -> io::Result<()> {
+        self.write(records)
+    }
+}
+
+impl<S: RecordSink + ?Sized> RecordSink for &mut S {
+    fn take(&mut self, records: &[u8]) -> io::Result<()> {
+        (**self).take(records)
+    }
+}
+
+/// Writes a trace, instruction by instruction.
+///
+/// ```
+/// use unspool_stf::builder::{Builder, Header, Mode, Step};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let header = Header { mode: Some(Mode::Machine), ..Header::new(0x8000_0000) };
+/// let mut trace = Builder::new(Vec::new(), &header)?;
+/// trace.instruction(&Step::plain(0x8000_0000, 0x13))?; // nop
+/// trace.instruction(&Step::taken(0x8000_0004, 0xbff5, 0x8000_0000))?; // c.j 0x80000000
+/// // What cannot be is refused.
+/// assert!(trace.instruction(&Step::plain(0x8000_0000, 0xbff5)).is_err());
+/// assert_eq!(trace.finish().instructions, 2);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Builder<S> {
+    sink: S,
+    version: StfVersion,
+    layout: Layout,
+    features: Features,
+    used: Features,
+    iem: Iem,
+    accesses: bool,
+    /// Where execution goes on.
+    next: u64,
+    /// The mode to be told with the first instruction.
+    mode: Option<Mode>,
+    instructions: u64,
+    /// Records that wait for the instruction they belong to.
+    waiting: Vec<u8>,
+    group: Vec<u8>,
+}
+
+/// A trace that was written.
+#[derive(Debug)]
+pub struct Built<S> {
+    /// What took it.
+    pub sink: S,
+    /// How many instructions it has.
+    pub instructions: u64,
+    /// What the header says that it has, and it has not.
+    pub unused: Features,
+    /// Bytes that were told behind the last instruction. They belong to none, and so were not written: the reference
+    /// loses the end of a trace that does not end with an opcode.
+    pub left: usize,
+}
+
+impl<S: RecordSink> Builder<S> {
+    /// Begins a trace: hands the header on.
+    pub fn new(mut sink: S, header: &Header<'_>) -> Result<Self, BuildError> {
+        let features = all_features(header);
+        check_header(header, features)?;
+        let mut bytes = Vec::new();
+        let mut layout = Layout::default();
+        each_record(header, features, |record| {
+            layout.follow(&record);
+            record.encode(&mut bytes);
+        });
+        sink.take(&bytes)?;
+        Ok(Self {
+            sink,
+            version: header.version,
+            layout,
+            features,
+            used: if header.process.is_some() { Features::PROCESS_ID } else { Features::NONE },
+            iem: header.iem,
+            accesses: header.accesses,
+            next: header.pc,
+            mode: header.mode,
+            instructions: 0,
+            waiting: Vec::new(),
+            group: Vec::new(),
+        })
+    }
+
+    /// Text for people. It is written with the next instruction.
+    pub fn comment(&mut self, text: &str) -> Result<(), BuildError> {
+        check_length(text, u32::MAX as usize)?;
+        Record::Comment(text.as_bytes()).encode(&mut self.waiting);
+        Ok(())
+    }
+
+    /// From the next instruction on, another process is executed: hardware thread, process, thread.
+    pub fn process(&mut self, ids: [u32; 3]) -> Result<(), BuildError> {
+        self.declared(Features::PROCESS_ID, "a process")?;
+        self.used = self.used | Features::PROCESS_ID;
+        Record::ProcessIdExt(ids).encode(&mut self.waiting);
+        Ok(())
+    }
+
+    /// From the next instruction on, another encoding mode.
+    pub fn encoding(&mut self, iem: Iem) -> Result<(), BuildError> {
+        if iem == Iem::Rv64 {
+            self.declared(Features::RV64, "the encoding mode RV64")?;
+        }
+        self.iem = iem;
+        Record::InstIem(iem.number()).encode(&mut self.waiting);
+        Ok(())
+    }
+
+    /// An instruction and what belongs to it.
+    pub fn instruction(&mut self, step: &Step<'_>) -> Result<(), BuildError> {
+        let (used, length) = self.check(step)?;
+        self.group.clone_from(&self.waiting);
+        self.lay_out(step);
+        self.sink.take(&self.group)?;
+        self.waiting.clear();
+        self.used = self.used | used;
+        self.mode = None;
+        self.instructions += 1;
+        let redirected = step.events.iter().rev().find_map(|event| event.target);
+        self.next = redirected.or(step.target).unwrap_or(step.pc.wrapping_add(u64::from(length)));
+        Ok(())
+    }
+
+    /// Ends the trace.
+    pub fn finish(self) -> Built<S> {
+        let always = Features::RV64 | Features::EVENT64;
+        let unused = self.features.without(self.used | always);
+        Built { sink: self.sink, instructions: self.instructions, unused, left: self.waiting.len() }
+    }
+
+    fn declared(&self, features: Features, what: &'static str) -> Result<(), BuildError> {
+        if self.features.has(features) { Ok(()) } else { Err(BuildError::NotDeclared { what, features }) }
+    }
+}
+
+/// What the header declares, and what follows from it.
+fn all_features(header: &Header<'_>) -> Features {
+    let mut features = header.features;
+    if header.iem == Iem::Rv64 {
+        features = features | Features::RV64;
+        // The published text has no wide events; all tools since 1.5 write them for RV64.
+        if header.version == StfVersion::V1_6 {
+            features = features | Features::EVENT64;
+        }
+    }
+    features
+}
+
+fn check_header(header: &Header<'_>, features: Features) -> Result<(), BuildError> {
+    let newer = [
+        (header.vlen.is_some(), "length of vector registers"),
+        (header.isa_extended.is_some(), "extensions of the instruction set"),
+        (features.has(Features::EVENT64), "wide events"),
+    ];
+    if let (StfVersion::V1_3, Some((_, what))) = (header.version, newer.iter().find(|row| row.0)) {
+        return Err(BuildError::Version { minor: header.version.minor(), what });
+    }
+    if features.has(Features::TRANSACTIONS) {
+        return Err(BuildError::Event("is no transaction: a trace has either instructions or transactions"));
+    }
+    if let Some(vlen) = header.vlen.filter(|vlen| !vlen.is_power_of_two() || !(128..=65536).contains(vlen)) {
+        return Err(BuildError::Vlen(vlen));
+    }
+    if header.process.is_some() && !features.has(Features::PROCESS_ID) {
+        return Err(BuildError::NotDeclared { what: "a process", features: Features::PROCESS_ID });
+    }
+    if let Some(extensions) = header.isa_extended {
+        let start = if header.iem == Iem::Rv64 { "rv64" } else { "rv32" };
+        if !extensions.to_ascii_lowercase().starts_with(start) {
+            return Err(BuildError::Extensions(extensions.into()));
+        }
+        check_length(extensions, u32::MAX as usize)?;
+    }
+    for comment in header.comments {
+        check_length(comment, u32::MAX as usize)?;
+    }
+    match header.makers.iter().find(|maker| maker.comment.len() > usize::from(u16::MAX)) {
+        Some(maker) => Err(BuildError::TooLong(maker.comment.len())),
+        None => even("the start", header.pc),
+    }
+}
+
+/// The records of the header, in the order that the reference writer has them.
+fn each_record(header: &Header<'_>, features: Features, mut take: impl FnMut(Record<'_>)) {
+    take(Record::Identifier(*b"STF"));
+    take(Record::Version { major: 1, minor: header.version.minor() });
+    header.comments.iter().for_each(|comment| take(Record::Comment(comment.as_bytes())));
+    take(Record::Comment(MAKER.as_bytes()));
+    take(Record::Isa(1));
+    take(Record::InstIem(header.iem.number()));
+    header.makers.iter().for_each(|maker| take(Record::TraceInfo(*maker)));
+    take(Record::TraceInfo(our_trace_info()));
+    take(Record::TraceInfoFeature(features.0));
+    header.process.into_iter().for_each(|ids| take(Record::ProcessIdExt(ids)));
+    take(Record::ForcePc(header.pc));
+    header.vlen.into_iter().for_each(|bits| take(Record::VlenConfig(bits)));
+    header.isa_extended.into_iter().for_each(|text| take(Record::IsaExtended(text.as_bytes())));
+    take(Record::EndHeader);
+}
+
+fn check_length(text: &str, most: usize) -> Result<(), BuildError> {
+    if text.len() > most { Err(BuildError::TooLong(text.len())) } else { Ok(()) }
+}
+
+fn even(what: &'static str, address: u64) -> Result<(), BuildError> {
+    if address & 1 == 1 { Err(BuildError::Odd { what, address }) } else { Ok(()) }
+}

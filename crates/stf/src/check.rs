@@ -1,0 +1,267 @@
+//! The rules of the format, and what breaks them.
+//!
+//! records ─▶ **check** ─▶ findings
+//!
+//! Every sentence of the text that a trace can be held to is a [`Rule`], and so is what the reference tools rely on.
+//! An error is something that leads a reader astray; what many producers leave out, and readers can do without, is a
+//! warning. The checker remembers the header, the group that is being read and the instruction before, so its memory
+//! does not grow. Of opcodes that are unknown here, and of replaced instructions, nothing is found.
+//! Specification: STF 1.3, and what files of versions 1.2 to 1.6 hold.
+
+mod claims;
+mod events;
+mod flow;
+mod group;
+mod header;
+mod memory;
+mod opcode;
+mod rules;
+
+use std::fmt;
+
+use super::lower::words::{self, Word};
+use super::read::Place;
+use super::record::{Record, descriptor};
+use claims::Claims;
+use flow::Flow;
+use group::Group;
+use header::Header;
+use memory::Memory;
+use opcode::Opcodes;
+pub use rules::RULES;
+
+use rules::RuleId;
+pub use unspool_model::rule::{Rule, Severity};
+
+/// A rule is broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Which one.
+    pub rule: &'static Rule,
+    /// Where the record is that breaks it.
+    pub place: Place,
+    /// The number of the instruction that the record belongs to; the first is 1, and the header has 0.
+    pub instruction: u64,
+    /// What was found, in one sentence.
+    pub detail: String,
+}
+
+/// Holds a trace to the rules, record by record.
+///
+/// A finding is told as soon as it is certain, so it may be about a record before the last one.
+///
+/// ```
+/// use unspool_stf::Record;
+/// use unspool_stf::check::Checker;
+/// use unspool_stf::read::Place;
+///
+/// let mut checker = Checker::new();
+/// let mut findings = Vec::new();
+/// let place = Place { record: 0, offset: 0 };
+/// checker.push(place, &Record::Identifier(*b"ELF"), &mut |finding| findings.push(finding));
+/// assert_eq!(findings[0].rule.name, "stf-identifier-first");
+/// ```
+#[derive(Debug)]
+pub struct Checker {
+    /// Where the last record was, if there was one.
+    last: Option<Place>,
+    instructions: u64,
+    transactions: u64,
+    is_mixed: bool,
+    /// Where the end mark is, and whether something behind it was told.
+    end: Option<Place>,
+    is_past_end: bool,
+    header: Header,
+    opcodes: Opcodes,
+    group: Group,
+    flow: Flow,
+    memory: Memory,
+    claims: Claims,
+}
+
+impl Default for Checker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Checker {
+    /// Before the first record.
+    pub fn new() -> Self {
+        Self {
+            last: None,
+            instructions: 0,
+            transactions: 0,
+            is_mixed: false,
+            end: None,
+            is_past_end: false,
+            header: Header::default(),
+            opcodes: Opcodes::new(),
+            group: Group::default(),
+            flow: Flow::default(),
+            memory: Memory::default(),
+            claims: Claims::default(),
+        }
+    }
+
+    /// The next record, and where it is.
+    #[inline]
+    pub fn push(&mut self, place: Place, record: &Record<'_>, found: &mut impl FnMut(Finding)) {
+        let instruction = if self.header.is_ended() { self.instructions + 1 } else { 0 };
+        self.step(record, &mut Out { place, instruction, found });
+        self.last = Some(place);
+    }
+
+    /// The trace ends.
+    pub fn finish(&mut self, found: &mut impl FnMut(Finding)) {
+        let place = self.last.unwrap_or(Place { record: 0, offset: 0 });
+        let out = &mut Out { place, instruction: self.instructions, found };
+        if self.last.is_none() {
+            return out.add(RuleId::NotEmpty, format_args!("the trace is empty"));
+        }
+        if !self.header.is_ended() {
+            out.instruction = 0;
+            return out.add(RuleId::EndHeader, format_args!("the trace ends in its header"));
+        }
+        if let Some(place) = self.group.open {
+            let detail = format_args!("the trace ends without the opcode or transaction that this belongs to");
+            out.add_at(place, self.instructions + 1, RuleId::OpenGroup, detail);
+        }
+        if self.instructions + self.transactions == 0 {
+            out.add(RuleId::NoInstruction, format_args!("there is nothing behind the header"));
+        }
+        self.memory.finish(out);
+        self.claims.finish(&self.header, self.instructions + self.transactions > 0, out);
+    }
+
+    fn step(&mut self, record: &Record<'_>, out: &mut Out<'_>) {
+        if let Some(end) = self.end
+            && !self.is_past_end
+        {
+            self.is_past_end = true;
+            out.add_at(end, out.instruction, RuleId::EndLast, format_args!("records follow the end mark"));
+        }
+        if self.header.is_ended() {
+            return self.body(record, out);
+        }
+        match record {
+            Record::InstOpcode32(_) | Record::InstOpcode16(_) | Record::Transaction(_) => {
+                // Whoever forgot the end of the header has a body nonetheless.
+                out.instruction = 1;
+                out.add(RuleId::EndHeader, format_args!("the header has no end before the first instruction"));
+                self.header.end(out);
+                self.body(record, out);
+            }
+            _ => self.header.record(record, self.last.map_or(0, |last| last.record + 1), out),
+        }
+    }
+
+    #[inline]
+    fn body(&mut self, record: &Record<'_>, out: &mut Out<'_>) {
+        self.claims.record(record);
+        match record {
+            Record::InstOpcode32(opcode) => self.instruction(*opcode, 4, out),
+            Record::InstOpcode16(opcode) => self.instruction(u32::from(*opcode), 2, out),
+            Record::Transaction(transaction) => self.transaction(transaction.id, transaction.clock, out),
+            Record::ReserveEnd => self.end = Some(out.place),
+            Record::Comment(text) => {
+                header::comment(text, out);
+                self.words(text);
+            }
+            other if header::is_only_there(other.descriptor()) => {
+                let name = header::name(other.descriptor());
+                out.add(RuleId::OneHeader, format_args!("{name} stands behind the end of the header"));
+            }
+            other => self.group.record(other, &mut self.header, out),
+        }
+    }
+
+    /// A comment may be one of ours, if those are announced.
+    fn words(&mut self, text: &[u8]) {
+        match words::parse(text).filter(|_| self.header.is_told) {
+            Some((_, Word::Isa(isa))) => self.header.instruction_set(isa),
+            Some((_, Word::Access(_) | Word::Branch(_) | Word::Executed(_))) => self.group.is_told = true,
+            _ => {}
+        }
+    }
+
+    fn instruction(&mut self, opcode: u32, length: u8, out: &mut Out<'_>) {
+        self.mix(self.transactions > 0, "an instruction among transactions", out);
+        if self.instructions == 0 {
+            self.flow.start(self.header.pc);
+        }
+        self.header.opcode(opcode, length);
+        let known = self.opcodes.look_up(opcode, length, &self.header);
+        self.claims.instruction(&known);
+        if !self.group.is_plain()
+            || self.flow.owes()
+            || self.memory.owes()
+            || known.is_special
+            || self.instructions == 0
+        {
+            let is_first = self.instructions == 0;
+            self.group.check(opcode, length, &known, is_first, out);
+            let is_elsewhere = self.flow.arrive(&self.group, out);
+            if let Some((place, instruction)) = self.memory.arrive(is_elsewhere, out) {
+                self.flow.unseen(place, instruction, out);
+            }
+            self.flow.leave(&self.group, &known, is_first, &self.header, out);
+            self.memory.check(&self.group, &known, out);
+            self.group.clear();
+        } else {
+            self.flow.go_on(length);
+        }
+        self.instructions += 1;
+    }
+
+    fn transaction(&mut self, id: u64, clock: u8, out: &mut Out<'_>) {
+        self.mix(self.instructions > 0, "a transaction among instructions", out);
+        self.transactions += 1;
+        if id == 0 {
+            out.add(RuleId::TransactionNumber, format_args!("the transaction has the number 0"));
+        }
+        self.header.check_clock(clock, out);
+        self.group.clear();
+    }
+
+    /// Instructions and transactions do not mix. Told once.
+    #[inline]
+    fn mix(&mut self, is_mixed: bool, what: &'static str, out: &mut Out<'_>) {
+        if is_mixed && !self.is_mixed {
+            self.is_mixed = true;
+            out.add(RuleId::Mixed, format_args!("{what}"));
+        }
+    }
+}
+
+/// Where findings go.
+struct Out<'f> {
+    /// Where the record is that is looked at.
+    place: Place,
+    /// The instruction that it belongs to.
+    instruction: u64,
+    found: &'f mut dyn FnMut(Finding),
+}
+
+impl Out<'_> {
+    /// The record breaks a rule.
+    #[cold]
+    fn add(&mut self, rule: RuleId, detail: fmt::Arguments<'_>) {
+        self.add_at(self.place, self.instruction, rule, detail);
+    }
+
+    /// Another record of the instruction breaks a rule.
+    #[cold]
+    fn add_in(&mut self, place: Place, rule: RuleId, detail: fmt::Arguments<'_>) {
+        self.add_at(place, self.instruction, rule, detail);
+    }
+
+    /// An earlier record breaks a rule.
+    #[cold]
+    fn add_at(&mut self, place: Place, instruction: u64, rule: RuleId, detail: fmt::Arguments<'_>) {
+        (self.found)(Finding { rule: rule.rule(), place, instruction, detail: detail.to_string() });
+    }
+}
+
+/// The widest descriptor that a header has.
+const LAST_OF_HEADER: u8 = descriptor::END_HEADER;

@@ -1,0 +1,340 @@
+//! The header: what it has to have, in which order, and what it says about the body.
+
+use unspool_isa::{RiscvExtensions, Xlen};
+use unspool_model::Isa;
+
+use super::super::builder::{GENERATOR, MAKER};
+use super::super::layout::{FEATURE_EVENT64, TILELINK};
+use super::super::lower::words;
+use super::super::names;
+use super::super::read::Place;
+use super::super::record::{Record, TraceInfo, descriptor};
+use super::opcode::{Set, is_foreign_to_a64};
+use super::rules::RuleId;
+use super::{LAST_OF_HEADER, Out};
+
+/// The feature of RV64.
+const FEATURE_RV64: u64 = 0x20;
+/// The feature of transactions.
+pub(super) const FEATURE_TRANSACTIONS: u64 = 0x10_0000;
+
+/// What the header has told so far.
+#[derive(Debug, Default)]
+pub(super) struct Header {
+    is_ended: bool,
+    /// A bit for each descriptor that was there.
+    seen: u64,
+    /// The greatest descriptor so far, of those whose order counts.
+    greatest: u8,
+    minor: Option<u32>,
+    /// Where the first instruction is.
+    pub(super) pc: u64,
+    isa: Option<u16>,
+    /// The encoding mode that holds now.
+    iem: Option<u16>,
+    /// The features, and where they are told.
+    pub(super) features: Option<(Place, u64)>,
+    extensions: Option<(Place, [u8; 4])>,
+    /// Opcodes that mean something else than they usually do.
+    pub(super) is_unusual: bool,
+    /// What some of them mean.
+    pub(super) riscv: RiscvExtensions,
+    /// The trace is of Arm, and not of A64.
+    is_aarch32: bool,
+    /// Comments of ours are announced, and say what the records do not.
+    pub(super) is_told: bool,
+    clocks: [u64; 4],
+}
+
+impl Header {
+    pub(super) fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+
+    /// Whose opcodes the trace has.
+    #[inline]
+    pub(super) fn set(&self) -> Set {
+        match self.xlen() {
+            Some(xlen) => Set::Riscv(xlen),
+            None if self.is_arm() && !self.is_aarch32 => Set::A64,
+            None => Set::Other,
+        }
+    }
+
+    /// An opcode of the body. One that A64 cannot have says that the trace is of another set of Arm, from here on: the
+    /// header has no number for that.
+    #[inline]
+    pub(super) fn opcode(&mut self, opcode: u32, length: u8) {
+        if self.is_arm() && !self.is_told {
+            self.is_aarch32 |= length == 2 || is_foreign_to_a64(opcode);
+        }
+    }
+
+    /// A comment says whose opcodes follow.
+    pub(super) fn instruction_set(&mut self, isa: Isa) {
+        self.is_aarch32 = isa != Isa::A64;
+    }
+
+    /// The width of the registers; `None` if it is not RISC-V, or unknown.
+    pub(super) fn xlen(&self) -> Option<Xlen> {
+        match (self.isa, self.iem) {
+            (Some(1), Some(1)) => Some(Xlen::Rv32),
+            (Some(1), Some(2)) => Some(Xlen::Rv64),
+            _ => None,
+        }
+    }
+
+    /// Is there a process in the header?
+    pub(super) fn has_process(&self) -> bool {
+        self.has(descriptor::PROCESS_ID_EXT)
+    }
+
+    pub(super) fn is_riscv(&self) -> bool {
+        self.isa == Some(1)
+    }
+
+    /// The instruction set is told, and it is another: its registers have numbers that no text lists.
+    pub(super) fn is_other_isa(&self) -> bool {
+        self.isa.is_some_and(|isa| isa != 1)
+    }
+
+    fn is_arm(&self) -> bool {
+        self.isa == Some(2)
+    }
+
+    /// A record before the end of the header. `number`: how many were before it.
+    pub(super) fn record(&mut self, record: &Record<'_>, number: u64, out: &mut Out<'_>) {
+        check_start(record, number, out);
+        let descriptor = record.descriptor();
+        if descriptor > LAST_OF_HEADER {
+            return out.add(RuleId::BodyInHeader, format_args!("{} stands in the header", name(descriptor)));
+        }
+        self.check_place(descriptor, number, out);
+        self.seen |= 1 << descriptor;
+        match record {
+            Record::Version { major, minor } => self.version(*major, *minor, out),
+            Record::Comment(text) => {
+                self.is_told |= words::announced(text).is_some();
+                comment(text, out);
+            }
+            Record::Isa(isa) => {
+                self.isa = Some(*isa);
+                if !(1..=4).contains(isa) {
+                    out.add(RuleId::IsaKnown, format_args!("the instruction set is {isa}"));
+                }
+            }
+            Record::InstIem(iem) => self.encoding(*iem, out),
+            Record::TraceInfo(info) => check_generator(info, out),
+            Record::TraceInfoFeature(features) => self.take_features(*features, out),
+            Record::ForcePc(pc) => {
+                self.pc = *pc;
+                self.check_address("the start", *pc, out);
+            }
+            Record::VlenConfig(bits) => self.vector_length(*bits, out),
+            Record::ProtocolId(protocol) if *protocol != TILELINK => {
+                out.add(RuleId::ProtocolKnown, format_args!("the protocol is {protocol}"));
+            }
+            Record::ClockId { id, .. } => self.clock(*id, out),
+            Record::IsaExtended(text) => self.extensions(text, out),
+            Record::EndHeader => self.end(out),
+            _ => {}
+        }
+    }
+
+    /// Is it there for the first time, and in its place?
+    fn check_place(&mut self, descriptor: u8, number: u64, out: &mut Out<'_>) {
+        let may_repeat = matches!(descriptor, descriptor::COMMENT | descriptor::TRACE_INFO | descriptor::CLOCK_ID);
+        if self.has(descriptor) && !may_repeat {
+            return out.add(RuleId::HeaderOnce, format_args!("{} is there twice", name(descriptor)));
+        }
+        if descriptor == descriptor::ISA && self.has(descriptor::INST_IEM) {
+            return out.add(RuleId::IsaBeforeIem, format_args!("the instruction set comes behind the encoding mode"));
+        }
+        if descriptor == descriptor::COMMENT || number < 2 {
+            return;
+        }
+        if descriptor < self.greatest {
+            let (this, other) = (name(descriptor), name(self.greatest));
+            out.add(RuleId::HeaderOrder, format_args!("{this} comes behind {other}"));
+        }
+        self.greatest = self.greatest.max(descriptor);
+    }
+
+    fn has(&self, descriptor: u8) -> bool {
+        self.seen >> descriptor & 1 == 1
+    }
+
+    fn version(&mut self, major: u32, minor: u32, out: &mut Out<'_>) {
+        self.minor = Some(minor).filter(|_| major == 1);
+        if major != 1 || minor < 2 {
+            out.add(RuleId::VersionReadable, format_args!("the version is {major}.{minor}"));
+        } else if minor > 6 {
+            out.add(RuleId::VersionKnown, format_args!("the version is {major}.{minor}"));
+        }
+    }
+
+    /// A new encoding mode, here or later.
+    pub(super) fn encoding(&mut self, iem: u16, out: &mut Out<'_>) {
+        self.iem = Some(iem);
+        let is_known =
+            if self.isa.is_none_or(|isa| isa == 1) { matches!(iem, 1 | 2) } else { iem != 0 && iem != 0xffff };
+        if !is_known {
+            out.add(RuleId::IemKnown, format_args!("the encoding mode is {iem}"));
+        }
+    }
+
+    fn take_features(&mut self, features: u64, out: &mut Out<'_>) {
+        self.features = Some((out.place, features));
+        if features & FEATURE_EVENT64 != 0 {
+            self.needs(5, "wide events", out);
+        }
+        if features & FEATURE_TRANSACTIONS != 0 {
+            self.needs(5, "transactions", out);
+        }
+    }
+
+    fn vector_length(&mut self, bits: u32, out: &mut Out<'_>) {
+        self.needs(4, "a vector length", out);
+        if !(64..=65536).contains(&bits) {
+            out.add(RuleId::VlenRange, format_args!("a vector register has {bits} bits"));
+        } else if !bits.is_power_of_two() {
+            out.add(RuleId::VlenPower, format_args!("a vector register has {bits} bits"));
+        }
+    }
+
+    fn clock(&mut self, id: u8, out: &mut Out<'_>) {
+        let (word, bit) = (usize::from(id / 64), 1 << (id % 64));
+        if id == 0 || self.clocks[word] & bit != 0 {
+            out.add(RuleId::ClockNumber, format_args!("a clock has the number {id}, which is not free"));
+        }
+        self.clocks[word] |= bit;
+    }
+
+    pub(super) fn check_clock(&self, id: u8, out: &mut Out<'_>) {
+        // Without any clock, that is what was told.
+        if self.clocks != [0; 4] && self.clocks[usize::from(id / 64)] >> (id % 64) & 1 == 0 {
+            out.add(RuleId::ClockKnown, format_args!("the header has no clock {id}"));
+        }
+    }
+
+    fn extensions(&mut self, text: &[u8], out: &mut Out<'_>) {
+        self.needs(6, "extensions", out);
+        let text = text.to_ascii_lowercase();
+        let start = text.first_chunk().copied().unwrap_or_default();
+        self.extensions = Some((out.place, start));
+        self.riscv = RiscvExtensions::of(&text);
+        let others: [&[u8]; 5] = [b"zcmp", b"zcmt", b"zce", b"zclsd", b"inx"];
+        self.is_unusual = others.iter().any(|other| text.windows(other.len()).any(|part| part == *other));
+    }
+
+    fn needs(&self, minor: u32, what: &str, out: &mut Out<'_>) {
+        if let Some(have) = self.minor.filter(|have| *have < minor && *have >= 2) {
+            out.add(RuleId::RecordVersion, format_args!("{what} came with 1.{minor}, and the version is 1.{have}"));
+        }
+    }
+
+    /// The header ends here: is everything there?
+    pub(super) fn end(&mut self, out: &mut Out<'_>) {
+        self.is_ended = true;
+        let features = self.features.map_or(0, |(_, features)| features);
+        let has_transactions =
+            features & FEATURE_TRANSACTIONS != 0 || self.has(descriptor::PROTOCOL_ID) || self.has(descriptor::CLOCK_ID);
+        let mut needed = vec![
+            (descriptor::COMMENT, RuleId::CommentMissing),
+            (descriptor::TRACE_INFO, RuleId::TraceInfoMissing),
+            (descriptor::TRACE_INFO_FEATURE, RuleId::FeatureMissing),
+        ];
+        needed.extend(if has_transactions {
+            vec![(descriptor::PROTOCOL_ID, RuleId::ProtocolMissing), (descriptor::CLOCK_ID, RuleId::ClockMissing)]
+        } else {
+            vec![
+                (descriptor::ISA, RuleId::IsaMissing),
+                (descriptor::INST_IEM, RuleId::IemMissing),
+                (descriptor::FORCE_PC, RuleId::ForcePcMissing),
+            ]
+        });
+        for (descriptor, rule) in needed.into_iter().filter(|(descriptor, _)| !self.has(*descriptor)) {
+            out.add(rule, format_args!("the header ends without {}", name(descriptor)));
+        }
+        self.compare_modes(out);
+    }
+
+    /// What the header says more than once.
+    fn compare_modes(&self, out: &mut Out<'_>) {
+        let Some(xlen) = self.xlen() else { return };
+        let is_wide = xlen == Xlen::Rv64;
+        let mode = if is_wide { "RV64" } else { "RV32" };
+        if let Some((place, features)) = self.features
+            && (features & FEATURE_RV64 != 0) != is_wide
+        {
+            let state = if is_wide { "not set" } else { "set" };
+            let detail = format_args!("the feature of RV64 is {state}, and the encoding mode is {mode}");
+            out.add_in(place, RuleId::FeatureRv64, detail);
+        }
+        if let Some((place, start)) = self.extensions
+            && start != if is_wide { *b"rv64" } else { *b"rv32" }
+        {
+            let start = start.escape_ascii();
+            out.add_in(place, RuleId::ExtensionsMode, format_args!("they start with {start}, and the mode is {mode}"));
+        }
+    }
+
+    /// An address that an instruction may be at.
+    #[inline]
+    pub(super) fn check_address(&self, what: &str, address: u64, out: &mut Out<'_>) {
+        if address & 1 == 1 && self.is_riscv() {
+            out.add(RuleId::PcOdd, format_args!("{what} is {address:#x}"));
+        }
+        let (high, sign) = (address >> 32, address >> 31 & 1);
+        if high != 0 && !(high == 0xffff_ffff && sign == 1) && self.xlen() == Some(Xlen::Rv32) {
+            out.add(RuleId::PcWidth, format_args!("{what} is {address:#x}"));
+        }
+    }
+}
+
+fn check_start(record: &Record<'_>, number: u64, out: &mut Out<'_>) {
+    match (number, record) {
+        (0, Record::Identifier([b'S', b'T', b'F'])) => {}
+        (0, Record::Identifier(letters)) => {
+            out.add(RuleId::IdentifierFirst, format_args!("it reads {}", letters.escape_ascii()));
+        }
+        (0, other) => {
+            out.add(RuleId::IdentifierFirst, format_args!("the first record is {}", name(other.descriptor())));
+        }
+        (1, Record::Version { .. }) => {}
+        (1, other) => {
+            out.add(RuleId::VersionSecond, format_args!("the second record is {}", name(other.descriptor())));
+        }
+        _ => {}
+    }
+}
+
+/// A comment, wherever it stands.
+pub(super) fn comment(text: &[u8], out: &mut Out<'_>) {
+    if text.last() == Some(&0) {
+        out.add(RuleId::CommentNul, format_args!("a comment of {} bytes ends with a zero", text.len()));
+    }
+}
+
+fn check_generator(info: &TraceInfo<'_>, out: &mut Out<'_>) {
+    let ours = MAKER.split(' ').next().unwrap_or_default();
+    let is_ours = info.generator == GENERATOR && info.comment.starts_with(ours.as_bytes());
+    // 15 is a tool of 2026, and from 0x40 on are those of examples.
+    if !is_ours && !matches!(info.generator, 1..=15 | 0x40) {
+        out.add(RuleId::GeneratorKnown, format_args!("the number of the tool is {}", info.generator));
+    }
+}
+
+/// Records that stand in the header, and nowhere else.
+pub(super) fn is_only_there(descriptor: u8) -> bool {
+    descriptor <= LAST_OF_HEADER
+        && !matches!(
+            descriptor,
+            descriptor::COMMENT | descriptor::INST_IEM | descriptor::PROCESS_ID_EXT | descriptor::FORCE_PC
+        )
+}
+
+/// What a record is called.
+pub(super) fn name(descriptor: u8) -> &'static str {
+    names::record(descriptor).unwrap_or("an unknown record")
+}

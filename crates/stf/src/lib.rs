@@ -1,0 +1,25 @@
+//! STF, the Simple Trace Format: what a RISC-V hart executed, with registers, accesses and their data.
+//!
+//! A file is a row of records: a header, and groups that each end with the opcode of an instruction.
+
+pub mod builder;
+mod bytes;
+pub mod check;
+mod container;
+pub mod layout;
+pub mod lift;
+pub mod lower;
+pub mod names;
+pub mod read;
+pub mod record;
+mod sign;
+pub mod slice;
+pub mod stats;
+pub mod steps;
+#[cfg(feature = "text")]
+pub mod text;
+pub mod version;
+pub mod write;
+
+pub use layout::{Layout, Malformed};
+pub use record::Record;

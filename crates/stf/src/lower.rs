@@ -1,0 +1,563 @@
+//! Steps of Arm and of RISC-V as an STF file.
+//!
+//! steps ─▶ **groups**: records for what the format has words for, comments for the rest ─▶ records
+//!
+//! Records tell opcodes, addresses that execution does not lead to, targets, general registers, accesses whose data is
+//! known, exceptions and Exception levels. All else is said in comments (`words`), which the header announces: other
+//! tools pass over them, and our own lift gives the same steps again. The reference reader wants content behind every
+//! access, so that one whose data nobody knows is a comment: nothing is made up. A group ends with its opcode, and so
+//! does the file: what comes behind the last instruction stands before its opcode, behind the word `then`.
+//! Specification: STF 1.3, "Specification of Records"; it has a number for Arm, and none for its exceptions.
+
+mod say;
+pub(super) mod standing;
+pub(super) mod words;
+
+use unspool_model::{
+    Access, Branch, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Instruction, Isa, Loss, Losses,
+    RegisterWrite, SinkError, Step, StepSink, TimeUnit,
+};
+
+use self::say::Saying;
+use self::words::{ANNOUNCES, Part};
+use super::builder::{Features, MAKER, RecordSink, StfVersion, our_trace_info};
+use super::record::{self, Record, descriptor};
+
+/// How to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct LowerOptions {
+    /// The version of the format.
+    pub version: StfVersion,
+}
+
+/// What may be lost: nothing. What no record can say is in comments.
+pub const LOSSES: &[Loss] = &[];
+
+/// What files can say, records and comments together.
+pub fn coverage() -> Coverage {
+    Coverage::of(&Facet::ALL)
+}
+
+/// So many bytes are handed on at once.
+const MUCH: usize = 64 << 10;
+
+/// No group may have more bytes: readers have to hold one.
+const MOST: usize = 32 << 20;
+
+/// So many times are told by what was added before one is told in full, for who starts to read in the middle.
+const RELATIVE_TIMES: u8 = 200;
+
+/// The call of the system of RISC-V, and the exception that it raises in a program of a user.
+const ECALL: u32 = 0x73;
+const USER_CALL: u64 = 8;
+
+/// Writes steps of one core as records.
+///
+/// ```
+/// use unspool_stf::lower::{LowerOptions, Lowerer, coverage};
+/// use unspool_model::{Event, Instruction, Step, StepSink, TimeUnit};
+///
+/// # fn main() -> Result<(), unspool_model::SinkError> {
+/// let mut lowerer = Lowerer::new(Vec::new(), coverage(), TimeUnit::Cycles, &LowerOptions::default())?;
+/// let mut nop = Step::default();
+/// nop.time = Some(7);
+/// let opcode = Some(0xd503_201f);
+/// nop.event = Event::Instruction(Instruction { address: 0x8000, opcode, length: 4, ..Instruction::default() });
+/// lowerer.take(&nop)?;
+/// lowerer.finish()?;
+/// assert!(lowerer.into_sink().ends_with(&[240, 0x1f, 0x20, 0x03, 0xd5]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Lowerer<S> {
+    sink: S,
+    version: StfVersion,
+    coverage: Coverage,
+    unit: TimeUnit,
+    /// Records that were not handed on; the group of the held instruction is the last, and starts there.
+    out: Vec<u8>,
+    group: usize,
+    held: Option<Held>,
+    /// What records have, and where the header claims it, while that can be changed.
+    features: Features,
+    features_at: Option<usize>,
+    /// What was told since, and belongs to the next instruction.
+    pending: Vec<u8>,
+    /// The core that is written.
+    core: Option<u32>,
+    /// Where records lead.
+    next: Option<u64>,
+    isa: Isa,
+    encoding: u16,
+    clock: Clock,
+    mode: Mode,
+    losses: Losses,
+}
+
+/// An instruction whose group is not complete.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    opcode: u32,
+    length: u8,
+    /// Something behind it was told.
+    is_behind: bool,
+}
+
+impl<S: RecordSink> Lowerer<S> {
+    /// Takes steps of a source that covers this, with times in that unit. Nothing is written before the first
+    /// instruction.
+    pub fn new(sink: S, coverage: Coverage, unit: TimeUnit, options: &LowerOptions) -> Result<Self, SinkError> {
+        if !coverage.has(Facet::Instructions) {
+            let reason = "STF tells everything with instructions, and the source tells none; choose another format";
+            return Err(SinkError::Refused { place: None, reason: reason.into() });
+        }
+        Ok(Self {
+            sink,
+            version: options.version,
+            coverage,
+            unit,
+            out: Vec::new(),
+            group: 0,
+            held: None,
+            features: Features::NONE,
+            features_at: None,
+            pending: Vec::new(),
+            core: None,
+            next: None,
+            isa: Isa::A64,
+            encoding: 0,
+            clock: Clock::default(),
+            mode: Mode::default(),
+            losses: Losses::default(),
+        })
+    }
+
+    /// What took the records.
+    pub fn into_sink(self) -> S {
+        self.sink
+    }
+
+    /// Execution of the instruction goes on, and what was told before it is complete.
+    #[inline]
+    fn instruction(&mut self, step: &Step, instruction: &Instruction, opcode: u32) -> Result<(), SinkError> {
+        match self.held {
+            Some(held) => self.close(held, self.mode.changed())?,
+            None => self.start(instruction),
+        }
+        let mut part = Part::Same;
+        if !self.pending.is_empty() {
+            self.out.append(&mut self.pending);
+            part = Part::Now;
+        }
+        if instruction.isa != self.isa {
+            self.change_isa(instruction.isa, &mut part);
+        }
+        self.clock.tell(step.time, &mut self.out, &mut part);
+        if self.next != Some(instruction.address) {
+            put(&mut self.out, &Record::ForcePc(instruction.address));
+        }
+        self.course(instruction, opcode, &mut part);
+        step.registers().for_each(|write| self.register(&write, &mut part));
+        step.accesses().for_each(|access| self.access(&access, &mut part));
+        self.held = Some(Held { opcode, length: instruction.length, is_behind: false });
+        Ok(())
+    }
+
+    /// The header, and where execution starts.
+    fn start(&mut self, first: &Instruction) {
+        let mut features = if self.is_wide() { Features::EVENT64 } else { Features::NONE };
+        if first.isa == Isa::Rv64 {
+            features = features | Features::RV64;
+        }
+        let announcement = format!("{ANNOUNCES}{}; time {}", self.coverage, unit_text(self.unit));
+        let records = [
+            Record::Identifier(*b"STF"),
+            Record::Version { major: 1, minor: self.version.minor() },
+            Record::Comment(announcement.as_bytes()),
+            Record::Comment(MAKER.as_bytes()),
+            Record::Isa(if is_riscv(first.isa) { 1 } else { 2 }),
+            Record::InstIem(encoding_mode(first.isa)),
+            Record::TraceInfo(our_trace_info()),
+            Record::TraceInfoFeature(features.0),
+            Record::ForcePc(first.address),
+            Record::EndHeader,
+        ];
+        for record in &records {
+            put(&mut self.out, record);
+            if let Record::TraceInfoFeature(_) = record {
+                self.features_at = self.out.len().checked_sub(size_of::<u64>());
+            }
+        }
+        self.group = self.out.len();
+        self.encoding = encoding_mode(first.isa);
+        self.next = Some(first.address);
+        self.mode.start();
+    }
+
+    /// The group of an instruction is complete.
+    #[inline]
+    fn close(&mut self, held: Held, changed: Option<u8>) -> Result<(), SinkError> {
+        if self.mode.first.is_some() || changed.is_some() {
+            let levels = [self.mode.first.take(), changed];
+            levels.into_iter().flatten().for_each(|level| self.put_mode(level));
+        }
+        match held.length {
+            2 => put_opcode16(&mut self.out, held.opcode),
+            _ => put_opcode32(&mut self.out, held.opcode),
+        }
+        if self.out.len() >= MUCH {
+            self.hand_on()?;
+        }
+        self.group = self.out.len();
+        Ok(())
+    }
+
+    /// Hands on what is complete. Of the features, the header claims those that records up to there have.
+    fn hand_on(&mut self) -> Result<(), SinkError> {
+        if let Some(at) = self.features_at.take()
+            && let Some(claimed) = self.out.get_mut(at..).and_then(|rest| rest.first_chunk_mut())
+        {
+            *claimed = (u64::from_le_bytes(*claimed) | self.features.0).to_le_bytes();
+        }
+        self.sink.take(&self.out)?;
+        self.out.clear();
+        Ok(())
+    }
+
+    fn put_mode(&mut self, level: u8) {
+        let is_wide = self.is_wide();
+        let raw = 1 << if is_wide { 62 } else { 30 };
+        let data = u64::from(level).to_le_bytes();
+        put(&mut self.out, &Record::Event(record::Event { raw, is_wide, data: &data }));
+        self.features = self.features | Features::EVENT;
+        self.mode.told = Some(level);
+    }
+
+    fn is_wide(&self) -> bool {
+        self.version == StfVersion::V1_6
+    }
+
+    fn change_isa(&mut self, isa: Isa, part: &mut Part) {
+        let encoding = encoding_mode(isa);
+        if std::mem::replace(&mut self.encoding, encoding) != encoding {
+            put(&mut self.out, &Record::InstIem(encoding));
+        }
+        say::isa(&mut self.out, part, isa);
+        self.isa = isa;
+    }
+
+    /// Where the instruction leads, and what else the opcode does not tell.
+    #[inline]
+    fn course(&mut self, instruction: &Instruction, opcode: u32, part: &mut Part) {
+        let &Instruction { address, isa, branch, .. } = instruction;
+        let mut next = address.wrapping_add(u64::from(instruction.length));
+        let mut target_record = None;
+        if let Some(Branch { taken: true, target: Some(target) }) = branch {
+            (next, target_record) = (target, Some(target));
+        } else if let Some(facts) = words::branch_facts(isa, address, opcode) {
+            // Of one that always branches it is said that nobody knows where to.
+            if branch != words::usual_branch(isa, address, opcode) || !facts.conditional {
+                say::branch(&mut self.out, part, branch);
+            }
+        } else if branch.is_some() {
+            say::branch(&mut self.out, part, branch);
+        }
+        if instruction.is_executed != words::usual_condition(self.coverage, branch) {
+            say::executed(&mut self.out, part, instruction.is_executed);
+        }
+        if let Some(index) = instruction.za_index {
+            say::za(&mut self.out, part, index);
+        }
+        if let Some(target) = target_record {
+            put_word(&mut self.out, descriptor::INST_PC_TARGET, target.to_le_bytes());
+        }
+        self.next = Some(next);
+    }
+
+    fn register(&mut self, write: &RegisterWrite<'_>, part: &mut Part) {
+        match told_by_record(self.isa, write) {
+            Some((kind, number, value)) => {
+                put_register(&mut self.out, kind, number, value);
+                self.features = self.features | Features::OPERAND_VALUE;
+            }
+            None => say::register(&mut self.out, part, write),
+        }
+    }
+
+    fn access(&mut self, access: &Access<'_>, part: &mut Part) {
+        let Some((size, kind)) = told_by_records(access) else { return say::access(&mut self.out, part, access) };
+        put_access(&mut self.out, access.address, size, kind);
+        for bytes in access.bytes.chunks(8) {
+            let mut word = [0; 8];
+            word.iter_mut().zip(bytes).for_each(|(byte, known)| *byte = known.0);
+            put_word(&mut self.out, descriptor::INST_MEM_CONTENT, word);
+        }
+        if access.is_tagged {
+            say::tagged(&mut self.out, part);
+        }
+    }
+
+    /// An exception or a return, directly behind the held instruction.
+    fn behind(&mut self, step: &Step, held: Held) {
+        let mut part = if held.is_behind { Part::Same } else { Part::Then };
+        self.held = Some(Held { is_behind: true, ..held });
+        self.clock.tell(step.time, &mut self.out, &mut part);
+        match &step.event {
+            Event::Exception(exception) => self.exception(exception, &mut part),
+            _ => say::step(&mut self.out, &mut part, step),
+        }
+        say::effects(&mut self.out, step);
+    }
+
+    fn exception(&mut self, exception: &Exception, part: &mut Part) {
+        say::exception(&mut self.out, part, exception);
+        let is_wide = self.is_wide();
+        let is_ecall = is_riscv(self.isa) && self.held.is_some_and(|held| held.opcode == ECALL);
+        let number = exception.call.filter(|_| is_ecall).map(|number| u64::from(number).to_le_bytes());
+        let (is_interrupt, code) = if number.is_some() { (false, USER_CALL) } else { event_number(exception.kind) };
+        let raw = code | if is_interrupt { 1 << if is_wide { 63 } else { 31 } } else { 0 };
+        let data = number.as_ref().map_or(&[][..], |number| number);
+        put(&mut self.out, &Record::Event(record::Event { raw, is_wide, data }));
+        self.features = self.features | Features::EVENT;
+        if let Some(target) = exception.target {
+            put(&mut self.out, &Record::EventPcTarget(target));
+            self.next = Some(target);
+        }
+    }
+
+    /// Anything else: it is told before the next instruction.
+    fn between(&mut self, step: &Step) {
+        let mut part = Part::Same;
+        self.clock.tell(step.time, &mut self.pending, &mut part);
+        say::step(&mut self.pending, &mut part, step);
+        say::effects(&mut self.pending, step);
+        match &step.event {
+            Event::Gap(_) => self.next = None,
+            Event::Context(context) => self.mode.now = context.level.filter(|level| *level <= 3).or(self.mode.now),
+            _ => {}
+        }
+    }
+
+    fn check_core(&mut self, step: &Step) -> Result<(), SinkError> {
+        let core = *self.core.get_or_insert(step.core);
+        if core == step.core {
+            return Ok(());
+        }
+        let other = step.core;
+        refused(
+            step,
+            format!("an STF file has one core, and behind core {core} comes core {other}; choose with --core"),
+        )
+    }
+}
+
+impl<S: RecordSink> StepSink for Lowerer<S> {
+    #[inline]
+    fn take(&mut self, step: &Step) -> Result<(), SinkError> {
+        if self.core != Some(step.core) {
+            self.check_core(step)?;
+        }
+        match (&step.event, self.held) {
+            (Event::Instruction(instruction), Some(_)) if is_riscv(instruction.isa) != is_riscv(self.isa) => {
+                return refused(step, "an STF file has instructions of Arm or of RISC-V, and not of both");
+            }
+            (Event::Instruction(instruction), _) => match whole_opcode(instruction) {
+                Some(opcode) => self.instruction(step, instruction, opcode)?,
+                None => self.between(step),
+            },
+            (Event::Exception(_) | Event::ExceptionReturn { .. }, Some(held)) if self.pending.is_empty() => {
+                self.behind(step, held);
+            }
+            _ => self.between(step),
+        }
+        if self.pending.len().max(self.out.len() - self.group) > MOST {
+            return refused(
+                step,
+                "more is told without an instruction than readers can hold; convert a part of the trace",
+            );
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
+        let Some(held) = self.held.take() else {
+            let reason = "an STF file needs an instruction whose opcode is known, and there is none";
+            return Err(SinkError::Refused { place: None, reason: reason.into() });
+        };
+        if !self.pending.is_empty() {
+            if !held.is_behind {
+                Saying::new(&mut self.out, &mut Part::Then).end();
+            }
+            self.out.append(&mut self.pending);
+        }
+        self.close(held, None)?;
+        self.hand_on()
+    }
+
+    fn losses(&self) -> &Losses {
+        &self.losses
+    }
+}
+
+fn refused(step: &Step, reason: impl Into<String>) -> Result<(), SinkError> {
+    Err(SinkError::Refused { place: Some(step.place), reason: reason.into() })
+}
+
+/// What time was told.
+#[derive(Debug, Default)]
+struct Clock {
+    time: Option<u64>,
+    relative: u8,
+}
+
+impl Clock {
+    /// Tells the time of a step, if it is another than before.
+    #[inline]
+    fn tell(&mut self, time: Option<u64>, bytes: &mut Vec<u8>, part: &mut Part) {
+        if time == self.time {
+            return;
+        }
+        let later = time.zip(self.time).and_then(|(time, before)| time.checked_sub(before));
+        let later = later.filter(|_| self.relative < RELATIVE_TIMES);
+        self.relative = if later.is_some() { self.relative + 1 } else { 0 };
+        self.time = time;
+        say::time(bytes, part, time, later);
+    }
+}
+
+/// The Exception level, which records tell as a mode.
+#[derive(Debug, Default)]
+struct Mode {
+    /// That of the next instruction, if it is known.
+    now: Option<u8>,
+    /// That of the first instruction, until it is told with it.
+    first: Option<u8>,
+    told: Option<u8>,
+}
+
+impl Mode {
+    fn start(&mut self) {
+        (self.first, self.told) = (self.now, self.now);
+    }
+
+    #[inline]
+    fn changed(&self) -> Option<u8> {
+        self.now.filter(|now| Some(*now) != self.told)
+    }
+}
+
+fn unit_text(unit: TimeUnit) -> String {
+    match unit {
+        TimeUnit::Unknown => "ticks".into(),
+        TimeUnit::Cycles => "cycles".into(),
+        TimeUnit::Seconds(power) => format!("10^{power} s"),
+    }
+}
+
+/// The text leaves the encoding modes of Arm open: the numbers are those of the widths, as with RISC-V.
+fn encoding_mode(isa: Isa) -> u16 {
+    if matches!(isa, Isa::A64 | Isa::Rv64) { 2 } else { 1 }
+}
+
+fn is_riscv(isa: Isa) -> bool {
+    matches!(isa, Isa::Rv32 | Isa::Rv64)
+}
+
+/// Codes for what the architecture does not number, among those that are left to whoever builds a processor.
+fn event_number(kind: ExceptionKind) -> (bool, u64) {
+    match kind {
+        ExceptionKind::Irq => (true, 16),
+        ExceptionKind::Fiq => (true, 17),
+        ExceptionKind::SError => (true, 18),
+        ExceptionKind::Synchronous => (false, 48),
+        ExceptionKind::Reset => (false, 49),
+        ExceptionKind::Debug => (false, 50),
+        ExceptionKind::Unknown => (false, 51),
+    }
+}
+
+/// The opcode, if a record can tell it.
+#[inline]
+fn whole_opcode(instruction: &Instruction) -> Option<u32> {
+    let opcode = instruction.opcode?;
+    let fits = instruction.length == 4 || instruction.length == 2 && opcode <= 0xffff;
+    fits.then_some(opcode)
+}
+
+/// The kind, the number and the value, if it is all of a register that a record can tell: a general one, or one of RISC-V
+/// for floating-point numbers. The architectures number those as the format does.
+#[inline]
+fn told_by_record(isa: Isa, write: &RegisterWrite<'_>) -> Option<(u8, u16, [u8; 8])> {
+    let bytes: &[(u8, u8); 8] = write.bytes.try_into().ok()?;
+    let (letter, number) = match write.name.as_bytes() {
+        [letter, ones @ b'0'..=b'9'] => (letter, u16::from(ones - b'0')),
+        [letter, tens @ b'1'..=b'3', ones @ b'0'..=b'9'] => {
+            (letter, u16::from(tens - b'0') * 10 + u16::from(ones - b'0'))
+        }
+        _ => return None,
+    };
+    let kind = match (isa, letter) {
+        (Isa::A64, b'x') if number <= 30 => INTEGER,
+        (Isa::Rv64, b'x') if number <= 31 => INTEGER,
+        (Isa::Rv64, b'f') if number <= 31 => FLOAT,
+        _ => return None,
+    };
+    let is_known = bytes.iter().all(|byte| byte.1 == 0xff);
+    (is_known && write.low == 0).then(|| (kind, number, bytes.map(|byte| byte.0)))
+}
+
+/// Kinds of registers.
+const INTEGER: u8 = 1;
+const FLOAT: u8 = 2;
+
+/// The size and the direction of an access, if records can tell it with all of its data.
+#[inline]
+fn told_by_records(access: &Access<'_>) -> Option<(u16, u8)> {
+    let kind = match access.direction {
+        Direction::Read => 1,
+        Direction::Write => 2,
+        Direction::Both | Direction::Neither => return None,
+    };
+    let size = u16::try_from(access.size).ok()?;
+    let is_known = access.bytes.len() == usize::from(size) && access.bytes.iter().all(|byte| byte.1 == 0xff);
+    (is_known && size > 0).then_some((size, kind))
+}
+
+/// Appends a record that is not frequent.
+fn put(out: &mut Vec<u8>, record: &Record<'_>) {
+    record.encode(out);
+}
+
+/// A register that is written: a record of one that is a destination.
+#[inline]
+fn put_register(out: &mut Vec<u8>, kind: u8, number: u16, value: [u8; 8]) {
+    let [low, high] = number.to_le_bytes();
+    let [a, b, c, d, e, f, g, h] = value;
+    out.extend_from_slice(&[descriptor::INST_REG, low, high, 0x30 | kind, a, b, c, d, e, f, g, h]);
+}
+
+#[inline]
+fn put_access(out: &mut Vec<u8>, address: u64, size: u16, kind: u8) {
+    let [low, high] = size.to_le_bytes();
+    let [a, b, c, d, e, f, g, h] = address.to_le_bytes();
+    out.extend_from_slice(&[descriptor::INST_MEM_ACCESS, a, b, c, d, e, f, g, h, low, high, 0, 0, kind]);
+}
+
+#[inline]
+fn put_word(out: &mut Vec<u8>, descriptor: u8, word: [u8; 8]) {
+    let [a, b, c, d, e, f, g, h] = word;
+    out.extend_from_slice(&[descriptor, a, b, c, d, e, f, g, h]);
+}
+
+#[inline]
+fn put_opcode32(out: &mut Vec<u8>, opcode: u32) {
+    let [a, b, c, d] = opcode.to_le_bytes();
+    out.extend_from_slice(&[descriptor::INST_OPCODE32, a, b, c, d]);
+}
+
+#[inline]
+fn put_opcode16(out: &mut Vec<u8>, opcode: u32) {
+    let [a, b, ..] = opcode.to_le_bytes();
+    out.extend_from_slice(&[descriptor::INST_OPCODE16, a, b]);
+}

@@ -1,0 +1,67 @@
+//! What comments of ours say that holds until another one says otherwise: the time, the instruction set, the context.
+//!
+//! groups, one after another ─▶ **what holds** ─▶ comments that say it anew, where a trace is cut
+//!
+//! Knows whether the header announces such comments; in other traces there is nothing to say.
+
+use unspool_model::{Context, Event, Gap, Isa, Step};
+
+use super::super::lift::Instruction;
+use super::super::record::Record;
+use super::say;
+use super::words::{self, Part, Word};
+
+/// What holds.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Standing {
+    time: Option<u64>,
+    isa: Isa,
+    context: Option<Context>,
+}
+
+impl Standing {
+    /// What still holds behind a group.
+    pub(crate) fn follow(&mut self, instruction: &Instruction<'_>) {
+        if instruction.records == 1 {
+            return;
+        }
+        for record in instruction.group() {
+            let Record::Comment(text) = record else { continue };
+            let Some((_, word)) = words::parse(text) else { continue };
+            match word {
+                Word::Time(time) => self.time = time,
+                Word::Later(later) => self.time = self.time.map(|time| time.wrapping_add(later)),
+                Word::Isa(isa) => self.isa = isa,
+                Word::Context(context) => self.context = Some(context.over(&self.context.unwrap_or_default())),
+                Word::Gap(_) => self.context = None,
+                _ => {}
+            }
+        }
+    }
+
+    /// Says it, before anything that a group says. `is_cut`: something was left out before it.
+    pub(crate) fn say(&self, is_cut: bool, group: &Instruction<'_>, bytes: &mut Vec<u8>) {
+        let part = &mut Part::Same;
+        if self.time.is_some() {
+            say::time(bytes, part, self.time, None);
+        }
+        if self.isa != Isa::default() || is_cut {
+            say::isa(bytes, part, self.isa);
+        }
+        let mut step = Step::default();
+        let events = [is_cut.then_some(Event::Gap(Gap::Start)), self.context.map(Event::Context)];
+        for event in events.into_iter().flatten() {
+            step.event = event;
+            say::step(bytes, part, &step);
+        }
+        let is_now = |record| matches!(record, Record::Comment(text) if is_now(text));
+        // What the group says is about its instruction, unless it says itself from where on.
+        if (is_cut || self.context.is_some()) && !group.group().any(is_now) {
+            say::Saying::new(bytes, &mut Part::Now).end();
+        }
+    }
+}
+
+fn is_now(text: &[u8]) -> bool {
+    matches!(words::parse(text), Some((Part::Now, _)))
+}

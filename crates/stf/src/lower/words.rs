@@ -1,0 +1,408 @@
+//! Our words in comments: what steps say and no record of the format can.
+//!
+//! comment ─▶ **words** ─▶ what they add to steps
+//!
+//! A comment of ours starts with `unspool`. Behind it may stand when it counts: `now`, it is about the instruction of
+//! the group and no more about what was told before it; `then`, this and all that follows in the group comes behind the
+//! instruction. Such comments are believed only if the header announces them. Any bytes may come in: what is not
+//! understood is no word of ours.
+//!
+//! | words | meaning |
+//! |-------|---------|
+//! | `time 12`, `time unknown`, `+3` | from here on |
+//! | `isa t32` | from here on |
+//! | `executed yes`, `branch not-taken`, `za 3` | of the instruction |
+//! | `read 0x1000 8`, `write`, `both`, `neither`, with `tagged` and data behind | an access |
+//! | `tagged` | of the last access |
+//! | `reg v0 64 00112233` | a register from this bit on; the lowest byte first, `..` is unknown, `01/0f` in part |
+//! | `state`, `instruction`, `exception`, `return`, `context`, `gap`, `note` | a step of its own |
+
+use std::str::SplitAsciiWhitespace;
+
+use unspool_isa::{Kind, RiscvFlow, Xlen, facts, is_ordinary_a64, riscv_facts};
+use unspool_model::{
+    Branch, Context, Coverage, Direction, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Modes, Security,
+    TimeUnit,
+};
+
+/// How comments of ours start.
+pub(crate) const OURS: &str = "unspool";
+
+/// How the comment starts that announces the others.
+pub(super) const ANNOUNCES: &str = "unspool steps 1: covers ";
+
+/// When a comment counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// As the one before.
+    Same,
+    /// With the instruction.
+    Now,
+    /// Behind the instruction.
+    Then,
+}
+
+/// What a comment says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Word<'t> {
+    /// Only when.
+    Nothing,
+    Time(Option<u64>),
+    Later(u64),
+    Isa(Isa),
+    Executed(Option<bool>),
+    Branch(Option<Branch>),
+    Za(u8),
+    Tagged,
+    Access(Accessed<'t>),
+    Register {
+        name: &'t str,
+        low: u16,
+        data: Data<'t>,
+    },
+    State,
+    Instruction(Instruction),
+    Exception(Exception),
+    Return {
+        target: Option<u64>,
+    },
+    Context(Context),
+    Gap(Gap),
+    Note(&'t str),
+}
+
+/// An access that no record can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Accessed<'t> {
+    pub(crate) direction: Direction,
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    pub(crate) is_tagged: bool,
+    pub(crate) data: Data<'t>,
+}
+
+/// Bytes as text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Data<'t>(&'t [u8]);
+
+impl<'t> Data<'t> {
+    fn new(text: &'t str) -> Option<Self> {
+        let mut rest = text.as_bytes();
+        while !rest.is_empty() {
+            rest = byte(rest)?.1;
+        }
+        Some(Self(text.as_bytes()))
+    }
+
+    /// Each byte with the bits of it that are known.
+    pub(crate) fn bytes(self) -> impl Iterator<Item = (u8, u8)> + use<'t> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let (value, behind) = byte(rest)?;
+            rest = behind;
+            Some(value)
+        })
+    }
+}
+
+/// The byte that the text starts with, and the rest.
+fn byte(text: &[u8]) -> Option<((u8, u8), &[u8])> {
+    match text {
+        [b'.', b'.', rest @ ..] => Some(((0, 0), rest)),
+        [a, b, b'/', c, d, rest @ ..] => Some(((pair(*a, *b)?, pair(*c, *d)?), rest)),
+        [a, b, rest @ ..] => Some(((pair(*a, *b)?, 0xff), rest)),
+        _ => None,
+    }
+}
+
+fn pair(high: u8, low: u8) -> Option<u8> {
+    Some(digit(high)? << 4 | digit(low)?)
+}
+
+fn digit(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    }
+}
+
+/// What the comment of a header announces.
+pub(crate) fn announced(comment: &[u8]) -> Option<(Coverage, TimeUnit)> {
+    let rest = str::from_utf8(comment).ok()?.strip_prefix(ANNOUNCES)?;
+    let (facets, unit) = rest.split_once("; time ")?;
+    let mut coverage = Coverage::default();
+    for name in facets.split(", ").filter(|name| !name.is_empty()) {
+        coverage = coverage.with(Facet::ALL.into_iter().find(|facet| facet.name() == name)?);
+    }
+    let unit = match unit {
+        "ticks" => TimeUnit::Unknown,
+        "cycles" => TimeUnit::Cycles,
+        power => TimeUnit::Seconds(power.strip_prefix("10^")?.strip_suffix(" s")?.parse().ok()?),
+    };
+    Some((coverage, unit))
+}
+
+/// Is it what this tool leaves in any header, and so no news?
+pub(crate) fn is_signature(comment: &[u8]) -> bool {
+    let version = comment.strip_prefix(OURS.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
+    version.is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit))
+}
+
+/// What a comment says, if it is one of ours.
+pub(crate) fn parse(comment: &[u8]) -> Option<(Part, Word<'_>)> {
+    // In many traces every instruction has a time of its own.
+    if let [b'u', b'n', b's', b'p', b'o', b'o', b'l', b' ', b'+', digit @ b'0'..=b'9'] = comment {
+        return Some((Part::Same, Word::Later(u64::from(digit - b'0'))));
+    }
+    let text = str::from_utf8(comment.strip_prefix(OURS.as_bytes())?.strip_prefix(b" ")?).ok()?;
+    let (part, text) = match text.split_once(' ').unwrap_or((text, "")) {
+        ("now", rest) => (Part::Now, rest),
+        ("then", rest) => (Part::Then, rest),
+        _ => (Part::Same, text),
+    };
+    if part != Part::Same && text.is_empty() {
+        return Some((part, Word::Nothing));
+    }
+    Some((part, word(text)?))
+}
+
+fn word(text: &str) -> Option<Word<'_>> {
+    if let Some(later) = text.strip_prefix('+') {
+        return later.parse().ok().map(Word::Later);
+    }
+    let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
+    if first == "note" {
+        return Some(Word::Note(rest));
+    }
+    let mut words = rest.split_ascii_whitespace();
+    let words = &mut words;
+    let word = match first {
+        "time" => Word::Time(unless_unknown(words.next()?, |time| time.parse().ok())?),
+        "isa" => Word::Isa(isa(words.next()?)?),
+        "executed" => Word::Executed(unless_unknown(words.next()?, yes_or_no)?),
+        "branch" => Word::Branch(branch(words)?),
+        "za" => Word::Za(words.next()?.parse().ok()?),
+        "tagged" => Word::Tagged,
+        "read" => Word::Access(access(Direction::Read, words)?),
+        "write" => Word::Access(access(Direction::Write, words)?),
+        "both" => Word::Access(access(Direction::Both, words)?),
+        "neither" => Word::Access(access(Direction::Neither, words)?),
+        "reg" => register(words)?,
+        "state" => Word::State,
+        "instruction" => Word::Instruction(instruction(words)?),
+        "exception" => Word::Exception(exception(words)?),
+        "return" => Word::Return { target: optional(words.next(), hex)? },
+        "context" => Word::Context(context(words)?),
+        "gap" => Word::Gap(gap(words)?),
+        _ => return None,
+    };
+    // Who says more than is understood here is not understood.
+    words.next().is_none().then_some(word)
+}
+
+type Words<'t> = SplitAsciiWhitespace<'t>;
+
+fn hex(text: &str) -> Option<u64> {
+    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
+fn yes_or_no(text: &str) -> Option<bool> {
+    match text {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
+    }
+}
+
+/// What may be missing, but not wrong.
+fn optional<T>(text: Option<&str>, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
+    match text {
+        None => Some(None),
+        Some(text) => parse(text).map(Some),
+    }
+}
+
+fn unless_unknown<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
+    optional(Some(text).filter(|text| *text != "unknown"), parse)
+}
+
+fn isa(text: &str) -> Option<Isa> {
+    [Isa::A64, Isa::A32, Isa::T32, Isa::Rv32, Isa::Rv64].into_iter().find(|isa| isa.name() == text)
+}
+
+fn branch(words: &mut Words<'_>) -> Option<Option<Branch>> {
+    let taken = match words.next()? {
+        "unknown" => return Some(None),
+        "taken" => true,
+        "not-taken" => false,
+        _ => return None,
+    };
+    Some(Some(Branch { taken, target: optional(words.next(), hex)? }))
+}
+
+fn access<'t>(direction: Direction, words: &mut Words<'t>) -> Option<Accessed<'t>> {
+    let (address, size) = (hex(words.next()?)?, words.next()?.parse().ok()?);
+    let mut next = words.next();
+    let is_tagged = next == Some("tagged");
+    if is_tagged {
+        next = words.next();
+    }
+    Some(Accessed { direction, address, size, is_tagged, data: Data::new(next.unwrap_or(""))? })
+}
+
+fn register<'t>(words: &mut Words<'t>) -> Option<Word<'t>> {
+    let (name, low) = (words.next()?, words.next()?.parse().ok()?);
+    Some(Word::Register { name, low, data: Data::new(words.next().unwrap_or(""))? })
+}
+
+fn instruction(words: &mut Words<'_>) -> Option<Instruction> {
+    let mut instruction = Instruction { address: hex(words.next()?)?, ..Instruction::default() };
+    let (mut taken, mut target) = (None, None);
+    for word in words {
+        let (name, value) = word.split_once('=')?;
+        match name {
+            "isa" => instruction.isa = isa(value)?,
+            "length" => instruction.length = value.parse().ok()?,
+            "opcode" => instruction.opcode = Some(u32::try_from(hex(value)?).ok()?),
+            "executed" => instruction.is_executed = Some(yes_or_no(value)?),
+            "taken" => taken = Some(yes_or_no(value)?),
+            "target" => target = Some(hex(value)?),
+            "za" => instruction.za_index = Some(value.parse().ok()?),
+            _ => return None,
+        }
+    }
+    instruction.branch = taken.map(|taken| Branch { taken, target });
+    Some(instruction)
+}
+
+/// Kinds of exceptions and their names.
+pub(super) const KINDS: [(ExceptionKind, &str); 7] = [
+    (ExceptionKind::Unknown, "unknown"),
+    (ExceptionKind::Reset, "reset"),
+    (ExceptionKind::Synchronous, "synchronous"),
+    (ExceptionKind::Irq, "irq"),
+    (ExceptionKind::Fiq, "fiq"),
+    (ExceptionKind::SError, "serror"),
+    (ExceptionKind::Debug, "debug"),
+];
+
+fn exception(words: &mut Words<'_>) -> Option<Exception> {
+    let name = words.next()?;
+    let kind = KINDS.iter().find(|kind| kind.1 == name)?.0;
+    let mut exception = Exception { kind, ..Exception::default() };
+    for word in words {
+        let (name, value) = word.split_once('=')?;
+        match name {
+            "class" => exception.class = Some(u8::try_from(hex(value)?).ok()?),
+            "call" => exception.call = Some(value.parse().ok()?),
+            "virtual" => exception.is_virtual = Some(yes_or_no(value)?),
+            "return" => exception.return_address = Some(hex(value)?),
+            "target" => exception.target = Some(hex(value)?),
+            _ => return None,
+        }
+    }
+    Some(exception)
+}
+
+/// Security states and their names.
+pub(super) const SECURITIES: [(Security, &str); 4] = [
+    (Security::Secure, "secure"),
+    (Security::NonSecure, "nonsecure"),
+    (Security::Root, "root"),
+    (Security::Realm, "realm"),
+];
+
+fn context(words: &mut Words<'_>) -> Option<Context> {
+    let (mut context, mut modes) = (Context::default(), None);
+    for word in words {
+        let (name, value) = word.split_once('=')?;
+        match mode(modes.unwrap_or_default(), name, value) {
+            Some(told) => modes = Some(told),
+            None => state(&mut context, name, value)?,
+        }
+    }
+    Some(Context { modes, ..context })
+}
+
+/// The modes with this one among them, if it is one.
+fn mode(modes: Modes, name: &str, value: &str) -> Option<Modes> {
+    Some(match name {
+        "streaming" => Modes { streaming: yes_or_no(value)?, ..modes },
+        "dit" => Modes { dit: yes_or_no(value)?, ..modes },
+        "ssbs" => Modes { ssbs: yes_or_no(value)?, ..modes },
+        "vl" => Modes { vector_length: value.parse().ok()?, ..modes },
+        "tcf" => Modes { tag_check_fault: value.parse().ok()?, ..modes },
+        _ => return None,
+    })
+}
+
+fn state(context: &mut Context, name: &str, value: &str) -> Option<()> {
+    match name {
+        "el" => context.level = Some(value.parse().ok()?),
+        "security" => context.security = Some(SECURITIES.iter().find(|security| security.1 == value)?.0),
+        "aarch64" => context.is_aarch64 = Some(yes_or_no(value)?),
+        "handler" => context.is_handler = Some(yes_or_no(value)?),
+        "pid" => context.process = Some(value.parse().ok()?),
+        "tid" => context.thread = Some(value.parse().ok()?),
+        "vmid" => context.vmid = Some(value.parse().ok()?),
+        _ => return None,
+    }
+    Some(())
+}
+
+fn gap(words: &mut Words<'_>) -> Option<Gap> {
+    Some(match words.next()? {
+        "start" => Gap::Start,
+        "overflow" => Gap::Overflow,
+        "discard" => Gap::Discard,
+        "no-code" => Gap::NoCode(hex(words.next()?)?),
+        "damaged" => Gap::Damaged,
+        "contradiction" => Gap::Contradiction,
+        "transaction-failed" => Gap::TransactionFailed,
+        _ => return None,
+    })
+}
+
+/// What became of an instruction without a target and without a word about it: a branch that need not be taken was not.
+#[inline]
+pub(crate) fn usual_branch(isa: Isa, address: u64, opcode: u32) -> Option<Branch> {
+    let facts = branch_facts(isa, address, opcode)?;
+    facts.conditional.then_some(Branch { taken: false, target: None })
+}
+
+/// A branch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Branching {
+    /// It need not be taken.
+    pub(super) conditional: bool,
+}
+
+/// What is known of an instruction, if it is a branch.
+#[inline]
+pub(super) fn branch_facts(isa: Isa, address: u64, opcode: u32) -> Option<Branching> {
+    let set = match isa {
+        Isa::A32 => unspool_isa::Isa::A32,
+        Isa::T32 => unspool_isa::Isa::T32,
+        Isa::Rv32 => return riscv_branch(Xlen::Rv32, address, opcode),
+        Isa::Rv64 => return riscv_branch(Xlen::Rv64, address, opcode),
+        Isa::A64 if is_ordinary_a64(opcode) => return None,
+        Isa::A64 => unspool_isa::Isa::A64,
+    };
+    let facts = facts(set, address, opcode);
+    matches!(facts.kind, Kind::Direct | Kind::Indirect).then_some(Branching { conditional: facts.conditional })
+}
+
+fn riscv_branch(xlen: Xlen, address: u64, opcode: u32) -> Option<Branching> {
+    let flow = riscv_facts(xlen, address, opcode).flow;
+    let conditional = flow == RiscvFlow::Branch;
+    let is_branch = conditional || matches!(flow, RiscvFlow::Jump | RiscvFlow::IndirectJump | RiscvFlow::TrapReturn);
+    is_branch.then_some(Branching { conditional })
+}
+
+/// Whether the condition of an instruction held, without a word about it. A source that tells conditions says so of
+/// nearly every instruction.
+#[inline]
+pub(crate) fn usual_condition(coverage: Coverage, branch: Option<Branch>) -> Option<bool> {
+    coverage.has(Facet::Conditions).then_some(branch.is_none_or(|branch| branch.taken))
+}

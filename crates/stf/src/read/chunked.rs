@@ -1,0 +1,219 @@
+//! Chunks as the window, and going to an instruction.
+
+use std::io::Read;
+use std::ops::ControlFlow;
+
+use super::super::lift::Follower;
+use super::error::MOST_WARNINGS;
+use super::{Fault, LONGEST, Place, ReadError, ReadErrorKind, Reader, Source, Warning, descriptor};
+use crate::Record;
+
+/// With more than this left, more than one chunk is added at a time.
+const MUCH: usize = 64 << 10;
+
+/// Where a trace starts.
+const START: Place = Place { record: 0, offset: 0 };
+
+/// How many markers the chunk at hand has.
+#[derive(Debug, Default)]
+pub(super) struct Count {
+    /// The number of the chunk, if any was read.
+    pub(super) chunk: Option<u64>,
+    /// So far.
+    pub(super) found: u64,
+    /// All of them were counted.
+    pub(super) is_known: bool,
+}
+
+/// Is it a record that chunks are measured by?
+#[inline(always)]
+pub(super) fn is_marker(descriptor: u8) -> bool {
+    matches!(descriptor, descriptor::INST_OPCODE32 | descriptor::INST_OPCODE16 | descriptor::TRANSACTION)
+}
+
+/// How a .zstf file is cut into chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ChunkSizes {
+    /// How many instructions, or transactions, are in every chunk but the last, as the file says.
+    pub instructions: u64,
+    /// How many chunks there are; without an index, that is known at the end.
+    pub count: Option<u64>,
+}
+
+impl<R: Read> Reader<R> {
+    /// How the trace is cut into chunks, if it is in a .zstf file.
+    pub fn chunks(&self) -> Option<ChunkSizes> {
+        let Source::Chunks(chunks) = &self.source else { return None };
+        Some(ChunkSizes { instructions: chunks.markers(), count: chunks.count() })
+    }
+
+    /// The number of the chunk at hand.
+    pub(crate) fn chunk(&self) -> Option<u64> {
+        self.count.chunk
+    }
+
+    /// Execution goes on there with a chunk that is not the first. What does the index say?
+    pub(crate) fn judge_pc(&mut self, chunk: u64, found: u64) {
+        let Source::Chunks(chunks) = &self.source else { return };
+        let entry = chunks.index().and_then(|index| index.get(chunk as usize));
+        if let Some(index) = entry.map(|entry| entry.pc).filter(|pc| *pc != found) {
+            self.warn(Warning::WrongPc { chunk, index, found });
+        }
+    }
+
+    /// The next part of a chunk becomes the window, or is put behind what is left of it.
+    pub(super) fn fill_chunk(&mut self) -> Result<(), ReadError> {
+        let left = self.end - self.start;
+        if left >= LONGEST {
+            return Err(self.error(ReadErrorKind::TooLong));
+        }
+        let wanted = if left > MUCH { left } else { 1 };
+        self.window.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, left);
+        self.add_part();
+        while self.end - left < wanted && !self.at_end {
+            // With several chunks in the window, nobody knows what is whose.
+            self.count.is_known = false;
+            self.add_part();
+            self.count.is_known = false;
+        }
+        Ok(())
+    }
+
+    fn add_part(&mut self) {
+        let Source::Chunks(chunks) = &mut self.source else { return };
+        // A window with something left in it cannot be used to decompress to.
+        let spare = if self.end == 0 { std::mem::take(&mut self.window) } else { Vec::new() };
+        let part = chunks.next(spare);
+        let expected = chunks.markers();
+        let warnings: Vec<Warning> = chunks.take_warnings().collect();
+        // A chunk that is damaged from its first byte on is one all the same, if the index has it.
+        let is_damaged = match part.end {
+            Some(Some(ReadErrorKind::Chunk { fault: Fault::NoChunk, .. })) => chunks.should_be(part.chunk),
+            Some(Some(ReadErrorKind::Chunk { .. })) => true,
+            _ => false,
+        };
+        let next = Some(part.chunk).filter(|_| part.length > 0 || is_damaged);
+        if next.is_none() || self.count.chunk != next {
+            self.judge(next, expected);
+        }
+        if self.end == 0 {
+            (self.window, self.end) = (part.buffer, part.length);
+        } else {
+            self.window.truncate(self.end);
+            self.window.extend_from_slice(&part.buffer[..part.length]);
+            self.end = self.window.len();
+        }
+        if let Some(end) = part.end {
+            (self.at_end, self.failed) = (true, end);
+        }
+        warnings.into_iter().for_each(|warning| self.warn(warning));
+    }
+
+    /// The chunk at hand is over, and this is the next: does it have as many markers as it should?
+    pub(super) fn judge(&mut self, next: Option<u64>, expected: u64) {
+        let Count { chunk, found, is_known } = self.count;
+        let is_wrong = found > expected || (found < expected && next.is_some());
+        if let (Some(chunk), true, true) = (chunk, is_known, is_wrong) {
+            self.warn(Warning::WrongMarkers { chunk, found, expected });
+        }
+        self.count = Count { chunk: next, found: 0, is_known: true };
+    }
+
+    pub(super) fn warn(&mut self, warning: Warning) {
+        match self.warnings.len() {
+            MOST_WARNINGS.. => {}
+            length if length == MOST_WARNINGS - 1 => self.warnings.push(Warning::More),
+            _ => self.warnings.push(warning),
+        }
+    }
+
+    /// Goes to where `before` instructions are before the next one, and has the follower know where that is. With the
+    /// index of a .zstf file only the chunk is read that the instruction is in; else reading goes forward. False: there
+    /// are not so many.
+    ///
+    /// A follower that went by the index does not know the mode, if that was told in an earlier chunk; and records are
+    /// counted from the start of the chunk.
+    pub fn seek_instruction(&mut self, before: u64, follower: &mut Follower) -> Result<bool, ReadError> {
+        self.seek_chunk(before, follower)?;
+        if before < follower.instructions {
+            return Err(self.error(ReadErrorKind::Backward(before)));
+        }
+        while follower.instructions < before {
+            let has_more = self.each_instruction(follower, |instruction| match instruction.number == before {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            })?;
+            if !has_more {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Goes to the chunk of an instruction, if it is another than the one at hand and the index can be relied on.
+    fn seek_chunk(&mut self, before: u64, follower: &mut Follower) -> Result<(), ReadError> {
+        let Some((target, markers)) = self.chunk_of(before) else { return Ok(()) };
+        let is_ahead = follower.instructions <= before;
+        let is_near = is_ahead && before - follower.instructions < markers && target == follower.instructions / markers;
+        if is_near {
+            return Ok(());
+        }
+        let first = match self.first {
+            Some(first) => first,
+            None => self.first_chunk()?,
+        };
+        self.first = Some(first);
+        let Some(start) = first else {
+            // Chunks have other sizes than they say, so counting is all that helps.
+            self.go_to(0, START);
+            *follower = Follower::default();
+            return Ok(());
+        };
+        let Source::Chunks(chunks) = &self.source else { return Ok(()) };
+        let Some(index) = chunks.index() else { return Ok(()) };
+        let offset = index.iter().take(target as usize).map(|entry| entry.size).fold(0, u64::wrapping_add);
+        let pc = index.get(target as usize).map_or(0, |entry| entry.pc);
+        self.go_to(target, Place { record: 0, offset });
+        *follower = match target {
+            0 => Follower::default(),
+            _ => Follower { next_pc: pc, instructions: target * markers, ..start },
+        };
+        Ok(())
+    }
+
+    /// The chunk that has this instruction by the index, and how many instructions a chunk has.
+    fn chunk_of(&self, before: u64) -> Option<(u64, u64)> {
+        let Source::Chunks(chunks) = &self.source else { return None };
+        let last = (chunks.index()?.len() as u64).checked_sub(1)?;
+        Some(((before / chunks.markers()).min(last), chunks.markers()))
+    }
+
+    /// Reads the first chunk for what its header says. `None`: it has another number of instructions than it should.
+    fn first_chunk(&mut self) -> Result<Option<Follower>, ReadError> {
+        let Source::Chunks(chunks) = &self.source else { return Ok(None) };
+        let (expected, has_more) = (chunks.markers(), chunks.index().is_some_and(|index| index.len() > 1));
+        let size = chunks.index().and_then(|index| index.first()).map_or(0, |entry| entry.size);
+        self.go_to(0, START);
+        let (mut start, mut found) = (Follower::default(), 0);
+        self.each(|place, record| {
+            match record {
+                Record::Isa(isa) if found == 0 => start.isa = *isa,
+                Record::InstIem(iem) if found == 0 => start.iem = *iem,
+                _ => found += u64::from(is_marker(record.descriptor())),
+            }
+            if place.offset >= size { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok((found == expected || !has_more).then_some(start))
+    }
+
+    /// Reading goes on with this chunk.
+    pub(super) fn go_to(&mut self, chunk: u64, place: Place) {
+        let Source::Chunks(chunks) = &mut self.source else { return };
+        chunks.seek(chunk);
+        (self.start, self.end, self.at_end, self.is_behind_end) = (0, 0, false, false);
+        self.failed = None;
+        self.next = place;
+        self.count = Count::default();
+    }
+}

@@ -1,0 +1,193 @@
+//! Opening a file: what it is stored in, and whether it is a trace that can be read.
+
+use std::io::{self, Cursor, Read, Seek};
+
+use super::super::container::ahead::Ahead;
+use super::super::container::input::{Input, Origin};
+use super::super::container::unpack::Unpack;
+use super::super::container::zstf::Chunks;
+use super::{
+    Container, Layout, Malformed, Place, ReadError, ReadErrorKind, Reader, Source, WINDOW, Warning, descriptor,
+};
+use crate::Record;
+
+/// The newest version that is known here.
+const NEWEST_MINOR: u32 = 6;
+
+/// The oldest that can be read: before it, descriptors had other numbers.
+const OLDEST_MINOR: u32 = 2;
+
+/// How to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ReadOptions {
+    /// How many threads decompress. With one, everything happens in the thread of the caller; with more, decompression
+    /// runs ahead of it, and chunks of a .zstf file and blocks of an .xz file are decompressed by as many at a time.
+    pub threads: usize,
+}
+
+impl Default for ReadOptions {
+    /// As many threads as there are processors.
+    fn default() -> Self {
+        Self { threads: std::thread::available_parallelism().map_or(1, usize::from) }
+    }
+}
+
+/// Any input.
+type Boxed = Box<dyn Read + Send>;
+
+impl Reader<Boxed> {
+    /// Opens a trace that comes through a pipe, or from anywhere.
+    pub fn new<R: Read + Send + 'static>(mut input: R, options: ReadOptions) -> Result<Self, ReadError> {
+        let first = first(&mut input).map_err(unread)?;
+        let container = recognise(&first)?;
+        let input: Boxed = Box::new(Cursor::new(first).chain(input));
+        let source = match container {
+            Container::Plain => Source::Bytes(input),
+            _ => unpack(Origin::Pipe(input), container, options)?,
+        };
+        open(source, container)
+    }
+
+    /// Opens a file from its start. With the index of a .zstf file, instructions can be gone to.
+    pub fn seekable<R: Read + Seek + Send + 'static>(mut input: R, options: ReadOptions) -> Result<Self, ReadError> {
+        input.rewind().map_err(unread)?;
+        let first = first(&mut input).map_err(unread)?;
+        let container = recognise(&first)?;
+        input.rewind().map_err(unread)?;
+        let source = match container {
+            Container::Plain => Source::Bytes(Box::new(input) as Boxed),
+            _ => unpack(Origin::File(Box::new(input)), container, options)?,
+        };
+        open(source, container)
+    }
+}
+
+/// The first bytes, as far as they are there. Who fails behind them will fail again.
+fn first(input: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut first = Vec::new();
+    match input.by_ref().take(Container::PEEK as u64).read_to_end(&mut first) {
+        Err(error) if first.is_empty() => Err(error),
+        _ => Ok(first),
+    }
+}
+
+fn recognise(first: &[u8]) -> Result<Container, ReadError> {
+    Container::of(first).ok_or_else(|| {
+        let magic = std::array::from_fn(|at| first.get(at).copied().unwrap_or(0));
+        at_start(if first.is_empty() { ReadErrorKind::Empty } else { ReadErrorKind::NotStf(magic) })
+    })
+}
+
+fn unpack(origin: Origin, container: Container, options: ReadOptions) -> Result<Source<Boxed>, ReadError> {
+    let input = Input::new(origin);
+    if container == Container::Zstf {
+        return Ok(Source::Chunks(Box::new(Chunks::new(input, options.threads).map_err(at_start)?)));
+    }
+    let unpack = Unpack::new(input, container, options.threads);
+    let unpack = unpack.map_err(|fault| at_start(ReadErrorKind::packed(fault, 0)))?;
+    Ok(Source::Bytes(match options.threads {
+        0 | 1 => Box::new(unpack),
+        _ => Box::new(Ahead::new(unpack).map_err(unread)?),
+    }))
+}
+
+fn open(source: Source<Boxed>, container: Container) -> Result<Reader<Boxed>, ReadError> {
+    let window = if let Source::Chunks(_) = source { 0 } else { WINDOW };
+    let mut reader = Reader::with(source, container, window);
+    reader.look_at_header()?;
+    Ok(reader)
+}
+
+impl<R: Read> Reader<R> {
+    /// Looks at the header and takes nothing of it: is this a trace of a known version, and does its header end?
+    fn look_at_header(&mut self) -> Result<(), ReadError> {
+        let (mut layout, mut number, mut at) = (Layout::default(), 0, 0);
+        loop {
+            let bytes = &self.window[self.start + at..self.end];
+            let (record, length) = match Record::parse(bytes, &layout) {
+                Ok(parsed) => parsed,
+                Err(Malformed::Truncated) if !self.at_end => {
+                    self.fill()?;
+                    continue;
+                }
+                Err(error) => return self.unfinished(error, number),
+            };
+            layout.follow(&record);
+            let is_end = record.descriptor() >= descriptor::END_HEADER;
+            let judged = judge(number, &record);
+            match record {
+                Record::TraceInfoFeature(features) => self.features = Some(features),
+                Record::Isa(isa) => self.isa = Some(isa),
+                _ => {}
+            }
+            (number, at) = (number + 1, at + length);
+            match judged {
+                Ok(warning) => warning.into_iter().for_each(|warning| self.warn(warning)),
+                Err(kind) => return Err(ReadError { offset: at as u64 - length as u64, record: number - 1, kind }),
+            }
+            if is_end {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The comments of the header, each with the number of its record, if it was looked at and nothing was read yet.
+    /// They are looked for in the window: one more field makes going through instructions slower by a quarter.
+    pub fn comments(&self) -> Vec<(u64, Vec<u8>)> {
+        let (mut layout, mut comments) = (Layout::default(), Vec::new());
+        let mut rest = if self.next.record == 0 { &self.window[self.start..self.end] } else { &[] };
+        for number in 0.. {
+            let Ok((record, length)) = Record::parse(rest, &layout) else { break };
+            match record {
+                Record::Comment(text) => comments.push((number, text.to_vec())),
+                _ if record.descriptor() >= descriptor::END_HEADER => break,
+                _ => layout.follow(&record),
+            }
+            rest = &rest[length..];
+        }
+        comments
+    }
+
+    /// The header cannot be read to its end. That is told to whoever reads it, unless it does not even start.
+    fn unfinished(&mut self, error: Malformed, number: u64) -> Result<(), ReadError> {
+        let found = &self.window[self.start..self.end];
+        self.is_header_only = error == Malformed::Truncated;
+        match (number, found, self.failed.is_some()) {
+            (0, [], false) => Err(at_start(ReadErrorKind::Empty)),
+            (0, [first, ..], _) if *first != descriptor::IDENTIFIER => {
+                let magic = std::array::from_fn(|at| found.get(at).copied().unwrap_or(0));
+                Err(at_start(ReadErrorKind::NotStf(magic)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What is to be said about a record of the header.
+fn judge(number: u64, record: &Record<'_>) -> Result<Option<Warning>, ReadErrorKind> {
+    match (number, record) {
+        (0, Record::Identifier([b'S', b'T', b'F'])) => Ok(None),
+        (0, record) => {
+            let mut bytes = Vec::new();
+            record.encode(&mut bytes);
+            Err(ReadErrorKind::NotStf(std::array::from_fn(|at| bytes.get(at).copied().unwrap_or(0))))
+        }
+        (_, Record::Version { major, minor }) => match (*major, *minor) {
+            (1, OLDEST_MINOR..=NEWEST_MINOR) => Ok(None),
+            (1, minor) if minor > NEWEST_MINOR => Ok(Some(Warning::NewerMinor(minor))),
+            (major, minor) => Err(ReadErrorKind::Version { major, minor }),
+        },
+        (1, _) => Ok(Some(Warning::NoVersion)),
+        _ => Ok(None),
+    }
+}
+
+/// Nothing could be had at all.
+fn at_start(kind: ReadErrorKind) -> ReadError {
+    let Place { record, offset } = Place { record: 0, offset: 0 };
+    ReadError { offset, record, kind }
+}
+
+fn unread(error: io::Error) -> ReadError {
+    at_start(error.into())
+}

@@ -1,0 +1,53 @@
+//! Headers that are changed: their records, and who changed them.
+//!
+//! Specification: STF 1.3, "STF File Anatomy": who modifies a file updates its header; "CommentRecord" and
+//! "TraceInfoRecord": and appends a record of each.
+
+use super::builder::{MAKER, our_trace_info};
+use super::record::{Record, descriptor};
+
+/// The records of a header, in order: each with its descriptor.
+#[derive(Debug, Clone, Default)]
+pub(super) struct HeaderRecords(Vec<(u8, Vec<u8>)>);
+
+impl HeaderRecords {
+    /// Takes the next record.
+    pub(super) fn push(&mut self, record: &Record<'_>) {
+        self.0.push(encoded(record));
+    }
+
+    /// Puts the record in place of all that have its descriptor. False: there is none.
+    pub(super) fn replace(&mut self, record: &Record<'_>) -> bool {
+        let (descriptor, bytes) = encoded(record);
+        let mut found = false;
+        for (_, old) in self.0.iter_mut().filter(|(other, _)| *other == descriptor) {
+            old.clone_from(&bytes);
+            found = true;
+        }
+        found
+    }
+
+    /// Puts a record behind the last one whose descriptor is not above `descriptor`: headers are sorted, and in one that
+    /// is not, this is still before its end.
+    pub(super) fn put_behind(&mut self, descriptor: u8, record: &Record<'_>) {
+        let place = self.0.iter().rposition(|(other, _)| *other <= descriptor).map_or(0, |place| place + 1);
+        self.0.insert(place, encoded(record));
+    }
+
+    /// Says who changed the trace.
+    pub(super) fn sign(&mut self) {
+        self.put_behind(descriptor::COMMENT, &Record::Comment(MAKER.as_bytes()));
+        self.put_behind(descriptor::TRACE_INFO, &Record::TraceInfo(our_trace_info()));
+    }
+
+    /// Appends the bytes of all records.
+    pub(super) fn encode(&self, bytes: &mut Vec<u8>) {
+        self.0.iter().for_each(|(_, record)| bytes.extend_from_slice(record));
+    }
+}
+
+fn encoded(record: &Record<'_>) -> (u8, Vec<u8>) {
+    let mut bytes = Vec::new();
+    record.encode(&mut bytes);
+    (record.descriptor(), bytes)
+}

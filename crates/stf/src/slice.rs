@@ -1,0 +1,500 @@
+//! A cut: some instructions or transactions of a trace, as a trace of their own.
+//!
+//! trace, selection ─▶ **slice** ─▶ records
+//!
+//! The header is that of the trace, byte by byte, with the address of the first instruction of the cut. What was told
+//! before and still holds there (process, encoding mode, privilege mode) is told again in front of it. Everything
+//! else in the cut stays as it is, but for page table walks: they count instructions from the start of the trace,
+//! and so are counted anew. Walks of pages that were only walked before the cut are not told again. Where a piece follows
+//! another, its address is forced, and what has changed in between is told: the process and the encoding mode with its
+//! first instruction, the privilege mode with the last one of the piece before, since it holds from the next one on.
+//! Transactions have neither addresses nor state: of them nothing is changed, and what they depend on may be left outside.
+//! Specification: STF 1.3, "STF File Anatomy": who modifies a file updates its header.
+
+mod transactions;
+
+use std::io::{self, Read};
+use std::ops::{ControlFlow, Range};
+
+use unspool_isa::Isa;
+
+use super::builder::{Features, RecordSink};
+use super::layout::Layout;
+use super::lift::{Follower, Instruction};
+use super::lower::standing::Standing;
+use super::lower::words;
+use super::read::{ReadError, Reader};
+use super::record::{Event, PageTableWalk, Record, descriptor};
+use super::sign::HeaderRecords;
+use unspool_model::selection::{Candidate, Choice, PieceSink, Select, Selection};
+
+/// How to cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SliceOptions {
+    /// Say in the header who cut, with a comment and a trace info, as the text asks for.
+    pub sign: bool,
+    /// Every piece is a trace of its own.
+    pub split: bool,
+}
+
+impl Default for SliceOptions {
+    fn default() -> Self {
+        Self { sign: true, split: false }
+    }
+}
+
+/// What was cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sliced {
+    /// How many instructions the cut has.
+    pub instructions: u64,
+    /// In how many pieces.
+    pub pieces: u64,
+    /// How many transactions the cut has: one of the two is zero.
+    pub transactions: u64,
+    /// Page table walks whose instruction got another number.
+    pub walks_adjusted: u64,
+    /// Page table walks that name an instruction before the cut, and so stay as they are.
+    pub walks_kept: u64,
+    /// Dependencies on transactions that were left outside. They stay as they are: the number that they name is that of
+    /// the trace, and so is the delay. Who reads the cut has nothing to wait for.
+    pub dependencies_kept: u64,
+}
+
+/// Why nothing, or not everything, was cut.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SliceError {
+    /// Writing failed.
+    #[error("the cut could not be written: {0}")]
+    Write(#[source] io::Error),
+    /// The trace cannot be read to the end of the range. What came before was cut.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The trace ends in its header.
+    #[error("the trace has no end of its header")]
+    NoHeader,
+    /// There is no instruction in the range.
+    #[error("there is no instruction in the range: the trace has {0}")]
+    Empty(u64),
+    /// Transactions have no addresses.
+    #[error("it is a trace of transactions, which are nowhere: cut it by their number")]
+    Transactions,
+    /// There is no transaction in the range.
+    #[error("there is no transaction in the range: the trace has {0}")]
+    NoTransaction(u64),
+}
+
+/// Cuts the instructions of a range out of a trace, or the transactions if it is a trace of these. The first has the
+/// number 0 here, whatever number a transaction says that it has.
+///
+/// The reader is at the start of the trace. The header is written with the first instruction or transaction, so an empty
+/// range writes nothing.
+pub fn slice<R: Read>(
+    reader: &mut Reader<R>,
+    range: Range<u64>,
+    options: SliceOptions,
+    sink: &mut impl RecordSink,
+) -> Result<Sliced, SliceError> {
+    let header = read_header(reader)?;
+    if header.has_transactions() {
+        return transactions::slice(reader, &header, range, options, sink);
+    }
+    slice_instructions(reader, &header, &mut Selection::of(&range), options, &mut One(sink))
+}
+
+/// Cuts the instructions that are wanted out of a trace, in one trace or in one for each piece.
+///
+/// The reader is at the start of the trace. There is no time, and no core but the first.
+pub fn slice_by<R: Read>(
+    reader: &mut Reader<R>,
+    select: &mut impl Select,
+    options: SliceOptions,
+    sink: &mut impl PieceSink<u8>,
+) -> Result<Sliced, SliceError> {
+    let header = read_header(reader)?;
+    if header.has_transactions() {
+        return Err(SliceError::Transactions);
+    }
+    slice_instructions(reader, &header, select, options, sink)
+}
+
+fn read_header<R: Read>(reader: &mut Reader<R>) -> Result<Header, SliceError> {
+    let mut header = Header::default();
+    reader.each(|_, record| header.take(record))?;
+    if header.is_complete { Ok(header) } else { Err(SliceError::NoHeader) }
+}
+
+fn slice_instructions<R: Read>(
+    reader: &mut Reader<R>,
+    header: &Header,
+    select: &mut impl Select,
+    options: SliceOptions,
+    sink: &mut impl PieceSink<u8>,
+) -> Result<Sliced, SliceError> {
+    let mut follower = Follower { next_pc: header.pc, iem: header.iem, isa: header.isa, ..Follower::default() };
+    let mut cut = Cut {
+        header,
+        options,
+        select,
+        sink,
+        process: header.process,
+        piece: None,
+        last: Vec::new(),
+        told: State::default(),
+        mode: None,
+        standing: header.announces.then(Standing::default),
+        sliced: Sliced::default(),
+        failed: None,
+    };
+    // Behind the last instruction nothing is read, so that a damaged end does no harm.
+    let read = if cut.select.wants_more() {
+        reader.each_instruction(&mut follower, |instruction| cut.instruction(instruction))
+    } else {
+        Ok(true)
+    };
+    let ended = cut.write_last();
+    match (cut.failed.take().or(ended.err()), read) {
+        (Some(error), _) => Err(SliceError::Write(error)),
+        (None, Err(error)) => Err(error.into()),
+        (None, Ok(_)) if cut.sliced.instructions == 0 => Err(SliceError::Empty(follower.instructions)),
+        (None, Ok(_)) => Ok(cut.sliced),
+    }
+}
+
+/// A sink that has begun.
+struct One<'s, S>(&'s mut S);
+
+impl<S: RecordSink> PieceSink<u8> for One<'_, S> {
+    fn begin(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn take(&mut self, part: &[u8]) -> io::Result<()> {
+        self.0.take(part)
+    }
+}
+
+/// The header of the trace.
+#[derive(Debug, Default)]
+struct Header {
+    records: HeaderRecords,
+    pc: u64,
+    isa: u16,
+    iem: u16,
+    features: u64,
+    process: Option<[u32; 3]>,
+    layout: Layout,
+    /// It has what only transactions need.
+    has_protocol: bool,
+    /// It announces comments of ours.
+    announces: bool,
+    is_complete: bool,
+}
+
+impl Header {
+    fn take(&mut self, record: &Record<'_>) -> ControlFlow<()> {
+        self.layout.follow(record);
+        match record {
+            Record::ForcePc(pc) => self.pc = *pc,
+            Record::Isa(isa) => self.isa = *isa,
+            Record::InstIem(iem) => self.iem = *iem,
+            Record::ProcessIdExt(ids) => self.process = Some(*ids),
+            Record::TraceInfoFeature(features) => self.features = *features,
+            Record::ProtocolId(_) | Record::ClockId { .. } => self.has_protocol = true,
+            Record::InstOpcode32(_) | Record::InstOpcode16(_) | Record::Transaction(_) => return ControlFlow::Break(()),
+            Record::Comment(text) => self.announces |= words::announced(text).is_some(),
+            Record::EndHeader => self.is_complete = true,
+            _ => {}
+        }
+        self.records.push(record);
+        if self.is_complete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Is the trace one of transactions? Without a protocol none can be read; with one, and with an encoding mode too,
+    /// the features decide.
+    fn has_transactions(&self) -> bool {
+        self.has_protocol && (self.iem == 0 || Features(self.features).has(Features::TRANSACTIONS))
+    }
+
+    /// The header of a cut that starts at `pc`; transactions are nowhere.
+    fn of_cut(&self, pc: Option<u64>, options: SliceOptions) -> Vec<u8> {
+        let mut records = self.records.clone();
+        if let Some(start) = pc.map(Record::ForcePc)
+            // The last one counts, so none of the others may stay.
+            && !records.replace(&start)
+        {
+            records.put_behind(descriptor::PROCESS_ID_EXT, &start);
+        }
+        if options.sign {
+            records.sign();
+        }
+        let mut bytes = Vec::new();
+        records.encode(&mut bytes);
+        bytes
+    }
+}
+
+/// The number of Arm among instruction sets.
+const ARM: u16 = 2;
+
+/// What the cut has told.
+#[derive(Debug, Clone, Copy, Default)]
+struct State {
+    iem: u16,
+    process: Option<[u32; 3]>,
+    /// The mode of the next instruction.
+    mode: Option<u64>,
+}
+
+/// Where the piece at hand starts: in the trace, and in the cut.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    from: u64,
+    to: u64,
+}
+
+/// A cut in the making.
+struct Cut<'a, C, S> {
+    header: &'a Header,
+    options: SliceOptions,
+    select: &'a mut C,
+    sink: &'a mut S,
+    /// The process that was told last.
+    process: Option<[u32; 3]>,
+    /// The last instruction was taken.
+    piece: Option<Piece>,
+    /// The group of the last instruction that was taken: how the mode changes behind it is known with the next one.
+    last: Vec<u8>,
+    told: State,
+    /// The mode that the group at hand changes to.
+    mode: Option<u64>,
+    /// What comments of ours say, if the header announces them.
+    standing: Option<Standing>,
+    sliced: Sliced,
+    failed: Option<io::Error>,
+}
+
+impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
+    fn instruction(&mut self, instruction: &Instruction<'_>) -> ControlFlow<()> {
+        let candidate = Candidate {
+            index: instruction.number - 1,
+            pc: Some(instruction.pc),
+            code: (self.header.isa == ARM).then_some((Isa::A64, instruction.opcode)),
+            length: instruction.length,
+            is_executed: true,
+            ..Candidate::default()
+        };
+        match self.select.choose(&candidate) {
+            Choice::Stop => return ControlFlow::Break(()),
+            Choice::Leave => {
+                self.pass(instruction);
+                self.follow(instruction);
+                self.piece = None;
+                return ControlFlow::Continue(());
+            }
+            Choice::Take => {}
+        }
+        if let Err(error) = self.take(instruction) {
+            self.failed = Some(error);
+            return ControlFlow::Break(());
+        }
+        self.follow(instruction);
+        self.sliced.instructions += 1;
+        if self.select.wants_more() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
+    /// Remembers what comments of ours say.
+    fn follow(&mut self, instruction: &Instruction<'_>) {
+        if let Some(standing) = &mut self.standing {
+            standing.follow(instruction);
+        }
+    }
+
+    /// Remembers what still holds behind an instruction that is left out.
+    fn pass(&mut self, instruction: &Instruction<'_>) {
+        if instruction.records == 1 {
+            return;
+        }
+        for record in instruction.group() {
+            if let Record::ProcessIdExt(ids) = record {
+                self.process = Some(ids);
+            }
+        }
+    }
+
+    fn take(&mut self, instruction: &Instruction<'_>) -> io::Result<()> {
+        match self.piece {
+            Some(_) => {
+                self.write_last()?;
+                self.copy(instruction);
+            }
+            None if self.options.split || self.sliced.pieces == 0 => {
+                self.write_last()?;
+                self.begin(instruction, true);
+                self.sink.begin()?;
+                self.sink.take(&self.header.of_cut(Some(instruction.pc), self.options))?;
+                self.first(instruction);
+            }
+            None => {
+                self.tell_mode(instruction.mode);
+                self.write_last()?;
+                self.begin(instruction, false);
+                self.seam(instruction);
+            }
+        }
+        // The mode of the first instruction of a trace is told in its own group.
+        self.told.mode = self.mode.take().or(instruction.mode).or(self.told.mode);
+        Ok(())
+    }
+
+    /// A piece begins, in a trace of its own or not.
+    fn begin(&mut self, instruction: &Instruction<'_>, is_trace: bool) {
+        let to = if is_trace { 0 } else { self.sliced.instructions };
+        self.piece = Some(Piece { from: instruction.number - 1, to });
+        self.sliced.pieces += 1;
+    }
+
+    /// Hands out the last instruction.
+    fn write_last(&mut self) -> io::Result<()> {
+        if self.last.is_empty() {
+            return Ok(());
+        }
+        self.sink.take(&self.last)?;
+        self.last.clear();
+        Ok(())
+    }
+
+    /// Behind the last instruction the mode is this.
+    fn tell_mode(&mut self, mode: Option<u64>) {
+        let Some(mode) = mode.filter(|mode| Some(*mode) != self.told.mode) else { return };
+        let mut event = Vec::new();
+        self.put_mode(mode, &mut event);
+        let place = self.behind_events();
+        self.last.splice(place..place, event);
+    }
+
+    /// Where the records of the last instruction are that come behind events.
+    fn behind_events(&self) -> usize {
+        let mut place = 0;
+        while let Ok((record, length)) = Record::parse(&self.last[place..], &self.header.layout) {
+            if record.descriptor() > descriptor::EVENT_PC_TARGET {
+                break;
+            }
+            place += length;
+        }
+        place
+    }
+
+    /// The first instruction of a trace, with the state before it.
+    fn first(&mut self, instruction: &Instruction<'_>) {
+        let mut bytes = Vec::new();
+        self.told = State { iem: self.header.iem, process: self.header.process, mode: None };
+        if let Some(standing) = &self.standing {
+            standing.say(false, instruction, &mut bytes);
+        }
+        self.put_state(instruction, &mut bytes);
+        // Events come late in a group. A change of mode by the instruction itself comes behind, and so wins.
+        let mut mode = instruction.mode;
+        for record in instruction.group() {
+            if record.descriptor() >= descriptor::EVENT
+                && let Some(mode) = mode.take()
+            {
+                self.put_mode(mode, &mut bytes);
+            }
+            self.record(&record, &mut bytes);
+        }
+        self.last = bytes;
+    }
+
+    /// The first instruction of a piece that follows another.
+    fn seam(&mut self, instruction: &Instruction<'_>) {
+        let mut bytes = Vec::new();
+        if let Some(standing) = &self.standing {
+            standing.say(true, instruction, &mut bytes);
+        }
+        self.put_state(instruction, &mut bytes);
+        let mut pc = Some(instruction.pc).filter(|_| !instruction.is_forced);
+        for record in instruction.group() {
+            if record.descriptor() > descriptor::FORCE_PC
+                && let Some(pc) = pc.take()
+            {
+                Record::ForcePc(pc).encode(&mut bytes);
+            }
+            self.record(&record, &mut bytes);
+        }
+        self.last = bytes;
+    }
+
+    /// The encoding mode and the process, if they are others than those that were told.
+    fn put_state(&mut self, instruction: &Instruction<'_>, bytes: &mut Vec<u8>) {
+        let own_iem = instruction.group().any(|record| matches!(record, Record::InstIem(_)));
+        if instruction.iem != self.told.iem && !own_iem {
+            Record::InstIem(instruction.iem).encode(bytes);
+        }
+        if let Some(ids) = self.process.filter(|ids| Some(*ids) != self.told.process) {
+            Record::ProcessIdExt(ids).encode(bytes);
+        }
+        (self.told.iem, self.told.process) = (instruction.iem, self.process);
+    }
+
+    /// Tells the mode.
+    fn put_mode(&self, mode: u64, bytes: &mut Vec<u8>) {
+        let is_wide = self.header.layout.has_wide_events();
+        let raw = if is_wide { 1 << 62 } else { 1 << 30 };
+        Record::Event(Event { raw, is_wide, data: &mode.to_le_bytes() }).encode(bytes);
+    }
+
+    fn copy(&mut self, instruction: &Instruction<'_>) {
+        self.told.iem = instruction.iem;
+        if instruction.records == 1 {
+            return self.last.extend_from_slice(instruction.bytes);
+        }
+        let (mut has_walk, mut own) = (false, (self.process, None));
+        for record in instruction.group() {
+            match record {
+                Record::PageTableWalk(_) => has_walk = true,
+                Record::ProcessIdExt(ids) => own.0 = Some(ids),
+                Record::Event(event) => own.1 = event.mode().or(own.1),
+                _ => {}
+            }
+        }
+        if !has_walk {
+            (self.process, self.told.process, self.mode) = (own.0, own.0, own.1);
+            return self.last.extend_from_slice(instruction.bytes);
+        }
+        let mut bytes = std::mem::take(&mut self.last);
+        for record in instruction.group() {
+            self.record(&record, &mut bytes);
+        }
+        self.last = bytes;
+    }
+
+    /// Copies a record; a page table walk with the number that its instruction has in the cut.
+    fn record(&mut self, record: &Record<'_>, bytes: &mut Vec<u8>) {
+        let walk = match record {
+            Record::PageTableWalk(walk) => walk,
+            Record::ProcessIdExt(ids) => {
+                (self.process, self.told.process) = (Some(*ids), Some(*ids));
+                return record.encode(bytes);
+            }
+            Record::Event(event) => {
+                self.mode = event.mode().or(self.mode);
+                return record.encode(bytes);
+            }
+            _ => return record.encode(bytes),
+        };
+        let piece = self.piece.unwrap_or(Piece { from: 0, to: 0 });
+        match walk.first_use.checked_sub(piece.from) {
+            _ if piece.from == piece.to => record.encode(bytes),
+            Some(behind) => {
+                self.sliced.walks_adjusted += 1;
+                Record::PageTableWalk(PageTableWalk { first_use: piece.to + behind, ..*walk }).encode(bytes);
+            }
+            None => {
+                self.sliced.walks_kept += 1;
+                record.encode(bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! Steps of an STF file.
+//!
+//! records ─▶ groups ([`super::lift`]) ─▶ **steps**
+//!
+//! One hart, so one core. Places are numbers of records: that which the group of an instruction starts with. A target
+//! record says that a branch was taken; where there is none, execution goes on behind it. What the numbers of a process
+//! mean has changed without a new version, so they are not told. There is no time, and comments are notes.
+//! Unless the header announces comments of ours ([`super::lower`]): then those tell the rest (`told`).
+
+mod told;
+
+use std::fmt::Write as _;
+use std::io::Read;
+use std::ops::ControlFlow;
+
+use unspool_isa::{Kind, RiscvFlow, Xlen, facts, riscv_facts};
+use unspool_model::{
+    Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Loss, Losses,
+    SourceError, Step, StepSource, TimeUnit,
+};
+
+use self::told::Told;
+use super::lift::{self, Follower};
+use super::lower::words;
+use super::names::{self, EventKind};
+use super::read::{ReadError, ReadErrorKind, Reader};
+use super::record::{MemAccess, Record, Register};
+use unspool_model::note;
+
+/// Hands out the steps of a file.
+pub struct Steps<R> {
+    reader: Reader<R>,
+    /// The comments of the header, each with the number of its record.
+    comments: Vec<(u64, Vec<u8>)>,
+    /// What comments of ours are announced to cover, and the unit of their times.
+    announced: Option<(Coverage, TimeUnit)>,
+    /// What no step tells.
+    untold: Losses,
+}
+
+impl<R: Read> Steps<R> {
+    /// Of a file of which nothing was read yet.
+    pub fn new(reader: Reader<R>) -> Self {
+        let comments = reader.comments();
+        let announced = comments.iter().find_map(|(_, comment)| words::announced(comment));
+        Self { reader, comments, announced, untold: Losses::default() }
+    }
+}
+
+/// The number of Arm among instruction sets.
+const ARM: u16 = 2;
+
+/// The number of RV32 among encoding modes.
+const RV32: u16 = 1;
+
+/// What a register is to its instruction.
+const STATE: u8 = 1;
+const DESTINATION: u8 = 3;
+
+impl<R: Read> StepSource for Steps<R> {
+    /// Whether the features in the header name registers or events says nothing: known producers write them without.
+    fn coverage(&self) -> Coverage {
+        let usual = || {
+            Coverage::of(&[
+                Facet::Instructions,
+                Facet::Opcodes,
+                Facet::Branches,
+                Facet::Accesses,
+                Facet::Data,
+                Facet::Registers,
+                Facet::Exceptions,
+                Facet::Levels,
+            ])
+        };
+        self.announced.map_or_else(usual, |(coverage, _)| coverage)
+    }
+
+    fn time_unit(&self) -> TimeUnit {
+        self.announced.map_or(TimeUnit::Unknown, |(_, unit)| unit)
+    }
+
+    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+        if self.header_notes(take).is_break() {
+            return Ok(());
+        }
+        let follower = &mut Follower::default();
+        let told = match self.announced {
+            Some((coverage, _)) => {
+                let mut teller = Told::new(take, coverage);
+                let told = self.reader.each_instruction(follower, |instruction| teller.instruction(instruction));
+                self.untold.add_all(&teller.untold);
+                told
+            }
+            None => {
+                let mut teller = Teller::new(take, self.reader.isa() == Some(ARM));
+                let told = self.reader.each_instruction(follower, |instruction| teller.instruction(instruction));
+                self.untold.add_all(&teller.untold);
+                told
+            }
+        };
+        told.map(|_| ()).map_err(|error| ended(&error))
+    }
+
+    fn losses(&self) -> Losses {
+        self.untold.clone()
+    }
+}
+
+/// What of a file no step tells: bytes of comments that are no text.
+pub const UNTOLD: &[Loss] = &[Loss::Notes];
+
+impl<R: Read> Steps<R> {
+    /// What other tools say in the header.
+    fn header_notes(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> ControlFlow<()> {
+        let mut step = Step::default();
+        for (record, comment) in &self.comments {
+            let is_ours =
+                words::is_signature(comment) || self.announced.is_some() && words::announced(comment).is_some();
+            if !is_ours {
+                step.clear();
+                step.place = *record;
+                note::set(&mut step, comment, &mut self.untold);
+                take(&step)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Why no more steps come.
+fn ended(error: &ReadError) -> SourceError {
+    SourceError { text: error.to_string(), is_damage: !matches!(error.kind, ReadErrorKind::Io(_)) }
+}
+
+/// Tells groups as steps.
+struct Teller<'t> {
+    take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
+    /// Instructions are those of Arm; one was none of AArch64; one had two bytes.
+    is_arm: bool,
+    is_aarch32: bool,
+    has_halfwords: bool,
+    /// There were sizes of accesses in bits.
+    counts_bits: bool,
+    /// What no step tells.
+    untold: Losses,
+    /// The mode that was told.
+    mode: Option<u64>,
+    /// Where records lead, if the instruction before goes nowhere else.
+    next: Option<u64>,
+    step: Step,
+    /// The state before the step, then what comes behind it.
+    rest: Step,
+    /// Bytes of the last access.
+    data: Vec<u8>,
+    name: String,
+}
+
+/// What a group says besides effects.
+#[derive(Default)]
+struct Group {
+    target: Option<u64>,
+    has_state: bool,
+    has_events: bool,
+    has_comments: bool,
+    is_redirected: bool,
+}
+
+impl<'t> Teller<'t> {
+    fn new(take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>, is_arm: bool) -> Self {
+        Self {
+            take,
+            is_arm,
+            is_aarch32: false,
+            has_halfwords: false,
+            counts_bits: false,
+            untold: Losses::default(),
+            mode: None,
+            next: None,
+            step: Step::default(),
+            rest: Step::default(),
+            data: Vec::new(),
+            name: String::new(),
+        }
+    }
+
+    fn instruction(&mut self, group: &lift::Instruction<'_>) -> ControlFlow<()> {
+        self.step.clear();
+        self.step.place = group.place.record;
+        let found = if group.records > 1 { self.effects(group) } else { Group::default() };
+        if found.has_state {
+            (self.take)(&self.rest)?;
+        }
+        if found.has_comments {
+            self.notes(group)?;
+        }
+        if group.is_forced && self.next.is_some_and(|next| next != group.pc) {
+            self.tell(group, Event::Gap(Gap::Start))?;
+        }
+        if group.mode != self.mode {
+            self.mode = group.mode;
+            let level = group.mode.and_then(|mode| u8::try_from(mode).ok());
+            self.tell(group, Event::Context(Context { level, ..Context::default() }))?;
+        }
+        let instruction = self.executed(group, &found);
+        self.step.event = Event::Instruction(instruction);
+        (self.take)(&self.step)?;
+        self.next = self.next(group, &instruction, &found);
+        let flow = if instruction.branch.is_some() && self.returns(&instruction) {
+            self.tell(group, Event::ExceptionReturn { target: found.target })
+        } else {
+            ControlFlow::Continue(())
+        };
+        flow?;
+        if found.has_events { self.events(group) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Where records lead. A forced address behind an event, or behind a branch without a target, tells where that led.
+    fn next(&self, group: &lift::Instruction<'_>, instruction: &Instruction, found: &Group) -> Option<u64> {
+        match instruction.branch {
+            _ if found.has_events => None,
+            Some(branch) => branch.target,
+            None if !matches!(course(instruction.isa, group.pc, group.opcode), Course::On) => None,
+            None => Some(group.pc.wrapping_add(u64::from(group.length))),
+        }
+    }
+
+    /// Tells something of a group without effects.
+    fn tell(&mut self, group: &lift::Instruction<'_>, event: Event) -> ControlFlow<()> {
+        self.rest.clear();
+        (self.rest.place, self.rest.event) = (group.place.record, event);
+        (self.take)(&self.rest)
+    }
+
+    /// Tells the comments of a group.
+    fn notes(&mut self, group: &lift::Instruction<'_>) -> ControlFlow<()> {
+        for record in group.group() {
+            if let Record::Comment(text) = record {
+                self.rest.clear();
+                self.rest.place = group.place.record;
+                note::set(&mut self.rest, text, &mut self.untold);
+                (self.take)(&self.rest)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Takes registers and accesses into the step.
+    fn effects(&mut self, group: &lift::Instruction<'_>) -> Group {
+        let mut found = Group::default();
+        let mut access = None;
+        for record in group.group() {
+            match record {
+                Record::InstReg(register) => self.register(group, &register, &mut found),
+                Record::InstMemAccess(next) => self.access(group, access.replace(next)),
+                Record::InstMemContent(word) => self.data.extend_from_slice(&word.to_le_bytes()),
+                Record::InstPcTarget(target) => found.target = Some(target),
+                Record::EventPcTarget(_) => found.is_redirected = true,
+                Record::Event(_) => found.has_events = true,
+                Record::Comment(_) => found.has_comments = true,
+                _ => {}
+            }
+        }
+        self.access(group, access);
+        found
+    }
+
+    /// A register that is written belongs to the step; one that only has its contents, to the state before it. Those that
+    /// are read change nothing.
+    fn register(&mut self, group: &lift::Instruction<'_>, register: &Register<'_>, found: &mut Group) {
+        let step = match register.operand() {
+            DESTINATION => &mut self.step,
+            STATE => {
+                if !std::mem::replace(&mut found.has_state, true) {
+                    self.rest.clear();
+                    self.rest.place = group.place.record;
+                }
+                &mut self.rest
+            }
+            _ => return,
+        };
+        self.name.clear();
+        // Writing into a string cannot fail.
+        let _ = write!(self.name, "{}", names::register(register));
+        step.write_register(&self.name, 0, register.value);
+    }
+
+    /// The access is complete, with the words that followed it. What of it no word tells is not known.
+    fn access(&mut self, group: &lift::Instruction<'_>, access: Option<MemAccess>) {
+        if let Some(MemAccess { address, size, kind, .. }) = access {
+            let size = self.bytes(group, size);
+            let direction = match kind {
+                1 => Direction::Read,
+                2 => Direction::Write,
+                _ => Direction::Neither,
+            };
+            let told = self.data.iter().map(|byte| (*byte, 0xff)).chain(std::iter::repeat((0, 0)));
+            let length = if self.data.is_empty() { 0 } else { usize::from(size) };
+            self.step.access_known(direction, address, u64::from(size), told.take(length));
+        }
+        self.data.clear();
+    }
+
+    /// How many bytes an access has. There are producers that count bits, but bytes of some instructions: the opcode tells.
+    /// Where it does not, sizes are in bits if there were such before.
+    fn bytes(&mut self, group: &lift::Instruction<'_>, size: u16) -> u16 {
+        if self.is_arm {
+            return size;
+        }
+        let xlen = if group.iem == RV32 { Xlen::Rv32 } else { Xlen::Rv64 };
+        match riscv_facts(xlen, group.pc, group.opcode).bytes {
+            Some(bytes) if size == bytes => return size,
+            Some(bytes) if size == bytes * 8 => self.counts_bits = true,
+            _ => {}
+        }
+        if self.counts_bits { size / 8 } else { size }
+    }
+
+    fn executed(&mut self, group: &lift::Instruction<'_>, found: &Group) -> Instruction {
+        let &lift::Instruction { pc: address, opcode, length, .. } = group;
+        let isa = self.isa(group);
+        // What was redirected may not have been executed.
+        let is_open = found.is_redirected && found.target.is_none();
+        let course = if is_open { Course::On } else { course(isa, address, opcode) };
+        let branch = match (course, found.target) {
+            (Course::On, _) | (Course::Always, None) => None,
+            (_, target) => Some(Branch { taken: target.is_some(), target }),
+        };
+        Instruction { address, opcode: Some(opcode), length, isa, is_executed: None, branch, za_index: None }
+    }
+
+    /// The format has one number for all instruction sets of Arm: it is A64 until an opcode says otherwise.
+    fn isa(&mut self, group: &lift::Instruction<'_>) -> Isa {
+        if !self.is_arm {
+            return if group.iem == RV32 { Isa::Rv32 } else { Isa::Rv64 };
+        }
+        self.has_halfwords |= group.length == 2;
+        self.is_aarch32 |= self.has_halfwords || is_foreign_to_a64(group.opcode);
+        match (self.is_aarch32, self.has_halfwords) {
+            (false, _) => Isa::A64,
+            (true, false) => Isa::A32,
+            (true, true) => Isa::T32,
+        }
+    }
+
+    fn returns(&self, instruction: &Instruction) -> bool {
+        let &Instruction { isa, address, opcode, .. } = instruction;
+        match (xlen(isa), opcode) {
+            (Some(xlen), Some(opcode)) => riscv_facts(xlen, address, opcode).flow == RiscvFlow::TrapReturn,
+            (None, Some(opcode)) if isa == Isa::A64 => facts(unspool_isa::Isa::A64, address, opcode).eret,
+            _ => false,
+        }
+    }
+
+    /// Exceptions come behind the instruction; changes of the mode are told with the next one.
+    fn events(&mut self, group: &lift::Instruction<'_>) -> ControlFlow<()> {
+        let mut raised: Option<Exception> = None;
+        for record in group.group() {
+            match record {
+                Record::Event(event) => {
+                    let kind = match EventKind::of(&event) {
+                        EventKind::Syscall | EventKind::Fault => ExceptionKind::Synchronous,
+                        EventKind::Interrupt => ExceptionKind::Irq,
+                        EventKind::ModeChange | EventKind::Special => continue,
+                    };
+                    let next = Exception { kind, ..Exception::default() };
+                    if let Some(exception) = raised.replace(next) {
+                        self.tell(group, Event::Exception(exception))?;
+                    }
+                }
+                Record::EventPcTarget(target) => {
+                    if let Some(exception) = &mut raised {
+                        exception.target = Some(target);
+                    }
+                }
+                _ => {}
+            }
+        }
+        raised.map_or(ControlFlow::Continue(()), |exception| self.tell(group, Event::Exception(exception)))
+    }
+}
+
+/// What an opcode does to the flow of control.
+enum Course {
+    /// Nothing, or nobody knows.
+    On,
+    /// It may branch.
+    May,
+    /// It branches whatever happens.
+    Always,
+}
+
+fn course(isa: Isa, address: u64, opcode: u32) -> Course {
+    match xlen(isa) {
+        Some(xlen) => match riscv_facts(xlen, address, opcode).flow {
+            RiscvFlow::Branch => Course::May,
+            RiscvFlow::Jump | RiscvFlow::IndirectJump | RiscvFlow::TrapReturn => Course::Always,
+            RiscvFlow::None | RiscvFlow::Ecall | RiscvFlow::Ebreak => Course::On,
+        },
+        None if isa == Isa::A64 => {
+            let facts = facts(unspool_isa::Isa::A64, address, opcode);
+            match facts.kind {
+                Kind::Direct | Kind::Indirect if facts.conditional => Course::May,
+                Kind::Direct | Kind::Indirect => Course::Always,
+                _ => Course::On,
+            }
+        }
+        None => Course::On,
+    }
+}
+
+/// A word that A64 leaves to nobody.
+fn is_foreign_to_a64(word: u32) -> bool {
+    matches!(word >> 25 & 0xf, 0b0001 | 0b0011)
+}
+
+fn xlen(isa: Isa) -> Option<Xlen> {
+    match isa {
+        Isa::Rv32 => Some(Xlen::Rv32),
+        Isa::Rv64 => Some(Xlen::Rv64),
+        _ => None,
+    }
+}

@@ -1,0 +1,187 @@
+//! The checker: every rule is broken somewhere, and what is allowed, or usual, is accepted.
+
+mod a64;
+mod accepted;
+mod broken;
+mod words;
+
+use std::fmt::Write;
+
+use proptest::prelude::*;
+use unspool_stf::Layout;
+use unspool_stf::check::{Checker, Finding, RULES};
+use unspool_stf::read::Place;
+use words::*;
+
+/// Where each record is, and where they end.
+fn places(records: &[Record<'_>]) -> Vec<Place> {
+    let mut bytes = Vec::new();
+    let place = |(record, one): (usize, &Record<'_>)| {
+        let place = Place { record: record as u64, offset: bytes.len() as u64 };
+        one.encode(&mut bytes);
+        place
+    };
+    records.iter().enumerate().map(place).collect()
+}
+
+fn check(records: &[Record<'_>]) -> Vec<Finding> {
+    let mut checker = Checker::new();
+    let mut findings = Vec::new();
+    for (place, record) in places(records).into_iter().zip(records) {
+        checker.push(place, record, &mut |finding| findings.push(finding));
+    }
+    checker.finish(&mut |finding| findings.push(finding));
+    findings
+}
+
+/// The number of the instruction that a record belongs to.
+fn instruction(records: &[Record<'_>], record: u64) -> u64 {
+    let is_opcode = |record: &&Record<'_>| matches!(record, Record::InstOpcode32(_) | Record::InstOpcode16(_));
+    let end = records.iter().position(|record| *record == Record::EndHeader).unwrap_or(records.len()) as u64;
+    if record <= end { 0 } else { 1 + records[..record as usize].iter().filter(is_opcode).count() as u64 }
+}
+
+#[test]
+fn one_mistake_is_one_finding() {
+    let mut failures = String::new();
+    for (rule, name, record, records) in broken::rows() {
+        let findings = check(&records);
+        let offset = places(&records).get(record as usize).map_or(0, |place| place.offset);
+        let is_right = matches!(&findings[..], [finding] if finding.rule.name == rule
+            && finding.place == Place { record, offset }
+            && finding.instruction == instruction(&records, record)
+            && !finding.detail.is_empty());
+        if !is_right {
+            writeln!(failures, "{rule}, {name}, record {record}: {findings:#?}").unwrap();
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+#[test]
+fn what_is_allowed_is_accepted() {
+    let mut failures = String::new();
+    for (name, records) in accepted::rows() {
+        let findings = check(&records);
+        if !findings.is_empty() {
+            writeln!(failures, "{name}: {findings:#?}").unwrap();
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+#[test]
+fn sizes_in_bits_are_told_once_and_understood() {
+    let findings = check(&trace(vec![
+        read(64),
+        word(u64::MAX),
+        op(LD),
+        read(8),
+        word(0xff),
+        op(LB),
+        // The atomics of such traces are in bytes.
+        read(8),
+        word(0),
+        write(8),
+        word(0),
+        op(AMOADD_D),
+        write(64),
+        word(0),
+        op(SD),
+    ]));
+    let names: Vec<&str> = findings.iter().map(|finding| finding.rule.name).collect();
+    assert_eq!(names, ["stf-access-bits"]);
+}
+
+#[test]
+fn a_header_without_an_end_ends_at_the_first_instruction() {
+    let mut records = header();
+    records.pop();
+    records.extend([op(NOP), to(MEM), op(NOP)]);
+    let names: Vec<&str> = check(&records).iter().map(|finding| finding.rule.name).collect();
+    assert_eq!(names, ["stf-end-header", "stf-mode-start", "stf-target-no-branch"]);
+}
+
+#[test]
+fn every_rule_is_broken_somewhere() {
+    let rows = broken::rows();
+    for rule in RULES {
+        assert!(rows.iter().any(|row| row.0 == rule.name), "no row breaks {}", rule.name);
+        assert_eq!(RULES.iter().filter(|other| other.name == rule.name).count(), 1, "{}", rule.name);
+        assert!(rule.name.starts_with("stf-") && rule.says.ends_with('.'), "{}", rule.name);
+    }
+    for (index, row) in rows.iter().enumerate() {
+        assert!(RULES.iter().any(|rule| rule.name == row.0), "no rule is called {}", row.0);
+        assert!(!rows[..index].iter().any(|other| (other.0, other.1) == (row.0, row.1)), "{}, {} twice", row.0, row.1);
+    }
+}
+
+/// The table of rules, as it stands in the documentation.
+fn document() -> String {
+    let mut text = String::from(
+        "# The rules of STF\n\n\
+        What the checker holds a trace to. The sections are the records and headings of the STF specification, version \
+        1.3; *reference writer* is what the public library and its tools keep to besides. The words are ours. An error \
+        is something that leads a reader astray; a warning is something that cannot be what was meant, or that the text \
+        asks for and many producers leave out. Of opcodes that are unknown, of instructions with micro-operations, and of \
+        those that an exception or interrupt belongs to, nothing is asked.\n\n\
+        Each rule is tested by the rows named in the last column, in `crates/stf/tests/it/check/broken.rs` and \
+        `a64.rs`. \
+        This text is written by the tests: `UPDATE=1 cargo test -p unspool-stf --test it check`.\n\n\
+        | rule | severity | section | what it says | tested by |\n|---|---|---|---|---|\n",
+    );
+    let rows = broken::rows();
+    for rule in RULES {
+        let severity = rule.severity;
+        let names: Vec<&str> = rows.iter().filter(|row| row.0 == rule.name).map(|row| row.1).collect();
+        let (name, section, says, names) = (rule.name, rule.section, rule.says, names.join("; "));
+        text += &format!("| `{name}` | {severity} | {section} | {says} | {names} |\n");
+    }
+    text
+}
+
+#[test]
+fn the_document_lists_the_rules() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/stf-rules.md");
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(path, document()).unwrap();
+    }
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    let how = "UPDATE=1 cargo test -p unspool-stf --test it check";
+    assert!(written == document(), "docs/stf-rules.md is not what the rules say; write it with `{how}`");
+}
+
+/// The bytes of any record: a descriptor that means something, and anything behind it.
+fn any_record() -> impl Strategy<Value = Vec<u8>> {
+    let known: Vec<u8> =
+        (1..=13).chain([19, 31, 40, 41, 50, 60, 60, 61, 61, 62, 63, 100, 101, 230, 250, 251, 255]).collect();
+    let known = [known, vec![240; 8], vec![241; 6]].concat();
+    let opcodes = [NOP, JAL, BEQ, RET, MRET, ECALL, LB, LD, SD, AMOADD_D, SC_D, VLE64, ADDIW, UNKNOWN, 0, u32::MAX];
+    let rest = (prop::collection::vec(any::<u8>(), 48), any::<[u8; 8]>(), prop::sample::select(opcodes.to_vec()));
+    (prop::sample::select(known), rest).prop_map(|(descriptor, (mut rest, mask, opcode))| {
+        // Few bits, so that lengths are short and numbers mean something.
+        rest.iter_mut().zip(mask.iter().cycle()).for_each(|(byte, mask)| *byte &= mask & mask.rotate_left(3));
+        if descriptor == 240 {
+            rest[..4].copy_from_slice(&opcode.to_le_bytes());
+        }
+        [vec![descriptor], rest].concat()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
+
+    #[test]
+    fn any_records_can_be_checked(parts in prop::collection::vec(any_record(), 0..24), has_header: bool) {
+        let mut layout = Layout::default();
+        layout.follow(&Record::VlenConfig(128));
+        layout.follow(&Record::ProtocolId(1));
+        let mut records = if has_header { header() } else { vec![] };
+        records.extend(parts.iter().filter_map(|part| Record::parse(part, &layout).ok()).map(|(record, _)| record));
+        let findings = check(&records);
+        prop_assert!(findings.len() <= 8 * records.len() + 16, "{} findings", findings.len());
+        for finding in findings {
+            prop_assert!(finding.place.record < records.len().max(1) as u64);
+        }
+    }
+}

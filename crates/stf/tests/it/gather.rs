@@ -1,0 +1,359 @@
+//! STF chunks gone through by several threads: what comes out is what one thread makes of them, whatever the file is like.
+
+#![allow(clippy::unwrap_used)]
+
+use std::io::Cursor;
+use std::ops::ControlFlow;
+
+use proptest::prelude::*;
+use unspool_stf::lift::{Follower, Instruction};
+use unspool_stf::read::{ChunkSizes, Container, Gather, Place, ReadOptions, Reader, Warning};
+use unspool_stf::record::{Event, MemAccess, Record, Register};
+use unspool_stf::stats::Stats;
+use unspool_stf::write::{WriteOptions, Writer};
+
+fn header() -> Vec<Record<'static>> {
+    vec![
+        Record::Identifier(*b"STF"),
+        Record::Version { major: 1, minor: 6 },
+        Record::Isa(1),
+        Record::InstIem(2),
+        Record::TraceInfoFeature(0x8_0020),
+        Record::ForcePc(0x8000_0000),
+        Record::VlenConfig(256),
+        Record::EndHeader,
+    ]
+}
+
+const MODES: [[u8; 8]; 2] = [0_u64.to_le_bytes(), 3_u64.to_le_bytes()];
+
+/// The group of one instruction. Some change what holds for all that follow.
+fn group(number: usize) -> Vec<Record<'static>> {
+    const WORDS: [u8; 32] = [7; 32];
+    let mode = |mode: usize| Record::Event(Event { raw: 1 << 62, is_wide: true, data: &MODES[mode] });
+    let mut group = match number % 32 {
+        0 => vec![mode(number / 32 % 2)],
+        3 | 19 => vec![Record::InstPcTarget(0x8000_4000 + number as u64 * 64)],
+        7 => vec![
+            Record::InstReg(Register { number: 5, meta: 0x11, value: &WORDS[..8] }),
+            Record::InstReg(Register { number: 7, meta: 0x33, value: &WORDS }),
+        ],
+        9 | 21 => vec![
+            Record::InstMemAccess(MemAccess { address: number as u64, size: 8, attributes: 0, kind: 1 }),
+            Record::InstMemContent(number as u64),
+        ],
+        13 => vec![Record::Event(Event { raw: 13, is_wide: true, data: &[] }), Record::EventPcTarget(0x9000_0000)],
+        15 => vec![Record::ForcePc(0xa000_0000 + number as u64 * 2), Record::InstIem(1 + (number / 64 % 2) as u16)],
+        17 => vec![Record::Comment(b"in the body")],
+        _ => vec![],
+    };
+    let opcode = match number % 3 {
+        1 => Record::InstOpcode16(number as u16 | 1),
+        _ => Record::InstOpcode32(0x13 | (number as u32 % 1000) << 7),
+    };
+    group.push(opcode);
+    group
+}
+
+fn trace(instructions: usize) -> Vec<Record<'static>> {
+    header().into_iter().chain((0..instructions).flat_map(group)).collect()
+}
+
+/// A trace that changes nothing for those that follow.
+fn calm(instructions: usize) -> Vec<Record<'static>> {
+    header().into_iter().chain((0..instructions).map(|number| group(number).pop().unwrap())).collect()
+}
+
+fn written(records: &[Record<'_>], container: Container, chunk_markers: u64) -> Vec<u8> {
+    let options = WriteOptions { threads: 1, level: None, chunk_markers };
+    let mut writer = Writer::seekable(Cursor::new(Vec::new()), container, options).unwrap();
+    records.iter().for_each(|record| writer.record(record).unwrap());
+    writer.finish().unwrap().into_inner()
+}
+
+/// Everything about every instruction, and what is counted.
+#[derive(Default)]
+struct All {
+    lines: Vec<String>,
+    stats: Stats,
+    /// Parts that were put together.
+    parts: usize,
+}
+
+impl Gather for All {
+    fn take(&mut self, instruction: &Instruction<'_>) {
+        let mut instruction = *instruction;
+        // It may be counted from the start of a chunk.
+        instruction.place.record = 0;
+        self.lines.push(format!("{instruction:?}"));
+        self.stats.take(&instruction);
+    }
+
+    fn part(&self) -> Self {
+        Self { stats: self.stats.part(), ..Self::default() }
+    }
+
+    fn append(&mut self, part: Self) {
+        self.lines.extend(part.lines);
+        self.stats.append(part.stats);
+        self.parts += 1;
+    }
+}
+
+/// What became of a file.
+struct Outcome {
+    lines: Vec<String>,
+    counts: String,
+    end: String,
+    follower: Follower,
+    place: Place,
+    /// The records behind the last instruction.
+    rest: String,
+    warnings: Vec<String>,
+}
+
+impl Outcome {
+    fn but_lines(&self) -> impl PartialEq + std::fmt::Debug {
+        let Self { counts, end, follower, place, rest, warnings, .. } = self;
+        (counts.clone(), end.clone(), *follower, *place, rest.clone(), warnings.clone())
+    }
+}
+
+/// Without threads, in order. And how many chunks were gone through by threads.
+fn read(file: &[u8], threads: Option<usize>) -> Option<(Outcome, usize)> {
+    let options = ReadOptions { threads: threads.unwrap_or(1) };
+    let mut reader = Reader::seekable(Cursor::new(file.to_vec()), options).ok()?;
+    let (mut all, mut follower) = (All::default(), Follower::default());
+    let end = match threads {
+        Some(_) => reader.gather(&mut follower, &mut all),
+        None => reader.each_instruction(&mut follower, |instruction| {
+            all.take(instruction);
+            ControlFlow::Continue(())
+        }),
+    };
+    let place = reader.place();
+    let mut rest = Vec::new();
+    let behind = reader.each(|place, record| {
+        rest.push(format!("{place:?} {record:?}"));
+        ControlFlow::Continue(())
+    });
+    let mut warnings: Vec<String> = reader.warnings().iter().map(ToString::to_string).collect();
+    warnings.sort();
+    let table = all.stats.mix.finish();
+    let outcome = Outcome {
+        lines: all.lines,
+        counts: format!("{:?} {table:?}", all.stats.counts),
+        end: format!("{end:?}"),
+        follower,
+        place,
+        rest: format!("{rest:?} {behind:?}"),
+        warnings,
+    };
+    Some((outcome, all.parts))
+}
+
+/// Any number of threads makes the same of it. What one makes, and how many chunks two of them went through.
+#[track_caller]
+fn same(name: &str, file: &[u8]) -> Option<(Outcome, usize)> {
+    let Some((expected, _)) = read(file, None) else {
+        assert!(read(file, Some(3)).is_none(), "{name}");
+        return None;
+    };
+    let mut parts = 0;
+    for threads in [1, 5, 2] {
+        let (found, chunks) = read(file, Some(threads)).unwrap();
+        assert!(found.lines == expected.lines, "{name}, {threads} threads: other instructions");
+        assert_eq!(found.but_lines(), expected.but_lines(), "{name}, {threads} threads");
+        assert!(threads > 1 || chunks == 0, "{name}");
+        parts = chunks;
+    }
+    Some((expected, parts))
+}
+
+#[test]
+fn threads_make_the_same_of_every_container() {
+    let behind = |mut trace: Vec<Record<'static>>| {
+        trace.extend([Record::Comment(b"behind"), Record::InstMemContent(1)]);
+        trace
+    };
+    let marked = |mut trace: Vec<Record<'static>>| {
+        trace.push(Record::ReserveEnd);
+        trace
+    };
+    for instructions in [0, 1, 2, 7, 8, 9, 500] {
+        for (kind, trace) in [
+            ("a trace", trace(instructions)),
+            ("a calm trace", calm(instructions)),
+            ("records behind", behind(trace(instructions))),
+            ("a mark of the end", marked(trace(instructions))),
+        ] {
+            for container in Container::ALL {
+                for chunk in [1, 2, 8, 40, 1000] {
+                    let file = written(&trace, container, chunk);
+                    let name = format!("{kind} of {instructions}, {container}, chunks of {chunk}");
+                    let (outcome, _) = same(&name, &file).unwrap();
+                    assert_eq!(outcome.lines.len(), instructions, "{name}");
+                    assert_eq!(outcome.warnings, [""; 0], "{name}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn whole_chunks_are_gone_through_by_threads() {
+    // All but the first, where the header is; of a trace that tells nothing new, no guess is wrong.
+    let (_, parts) = same("calm", &written(&calm(1000), Container::Zstf, 10)).unwrap();
+    assert_eq!(parts, 99);
+    let (_, parts) = same("with modes", &written(&trace(10_000), Container::Zstf, 300)).unwrap();
+    assert!(parts > 0);
+}
+
+#[test]
+fn an_index_that_lies_is_told() {
+    let file = written(&calm(100), Container::Zstf, 10);
+    let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap());
+    let index = word(12) as usize + 8;
+    let patched = |at: usize, value: u64| {
+        let mut file = file.clone();
+        file[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        file
+    };
+    let pc = word(index + 24 * 4 + 8);
+    let told = Warning::WrongPc { chunk: 4, index: 0x1234, found: pc }.to_string();
+    let rows: &[(&str, Vec<u8>, &str)] = &[
+        ("another PC", patched(index + 24 * 4 + 8, 0x1234), &told),
+        ("another size", patched(index + 24 * 4 + 16, 3), "the index says that chunk 4 holds 3 bytes"),
+        ("another size of the first", patched(index + 16, 60), "the index says that chunk 0 holds 60 bytes"),
+        ("a size beyond all", patched(index + 24 * 4 + 16, u64::MAX), "the index says that chunk 4 holds"),
+        ("more instructions", patched(4, 11), "chunk 0 has 10 instructions where the file says 11"),
+        ("fewer instructions", patched(4, 9), "chunk 0 has 10 instructions where the file says 9"),
+        ("no index", patched(12, 0), "the file was not finished"),
+        ("a chunk elsewhere", patched(index + 24 * 4, word(index + 24 * 4) + 1), "the index of the file is damaged"),
+    ];
+    for (name, file, text) in rows {
+        let (outcome, _) = same(name, file).unwrap();
+        assert_eq!(outcome.lines.len(), 100, "{name}");
+        assert!(outcome.warnings.iter().any(|warning| warning.starts_with(text)), "{name}: {:?}", outcome.warnings);
+    }
+}
+
+/// Makes a file lie about a chunk.
+type Lie<'l> = &'l dyn Fn(&mut Vec<u8>, usize);
+
+/// Behind a lie, chunks are read in order. One thread finds the next lie before it looks at the last; several look ahead.
+#[test]
+fn three_lies_are_told_by_any_number_of_threads() {
+    const CHUNKS: usize = 8;
+    let file = written(&calm(40), Container::Zstf, 5);
+    let word = |file: &[u8], at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap());
+    let index = word(&file, 12) as usize + 8;
+    let offset = |file: &[u8], chunk: usize| word(file, index + 24 * chunk) as usize;
+    let set = |file: &mut Vec<u8>, at: usize, value: u64| file[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    let none = |_: &mut Vec<u8>, _: usize| {};
+    let size = |file: &mut Vec<u8>, chunk: usize| set(file, index + 24 * chunk + 16, 3);
+    let pc = |file: &mut Vec<u8>, chunk: usize| set(file, index + 24 * chunk + 8, 0x1234);
+    let elsewhere = |file: &mut Vec<u8>, chunk: usize| {
+        let at = offset(file, chunk) as u64 + 1;
+        set(file, index + 24 * chunk, at);
+    };
+    let no_frame = |file: &mut Vec<u8>, chunk: usize| {
+        let at = offset(file, chunk);
+        file[at] ^= 0xff;
+    };
+    let broken = |file: &mut Vec<u8>, chunk: usize| {
+        let at = offset(file, chunk) + 9;
+        file[at] ^= 0xff;
+    };
+    // Two chunks under one entry.
+    let joined = |file: &mut Vec<u8>, chunk: usize| {
+        let count = word(file, index - 8) - 1;
+        set(file, index - 8, count);
+        file.drain(index + 24 * chunk..index + 24 * (chunk + 1));
+    };
+    let first: [Lie<'_>; 5] = [&none, &size, &pc, &elsewhere, &broken];
+    let last: [Lie<'_>; 6] = [&size, &pc, &elsewhere, &no_frame, &broken, &joined];
+    for (kind, lie) in first.iter().enumerate() {
+        for (other, worse) in last.iter().enumerate() {
+            for (chunk, behind) in (2..CHUNKS).flat_map(|chunk| (chunk..CHUNKS).map(move |behind| (chunk, behind))) {
+                let mut file = file.clone();
+                size(&mut file, 1);
+                lie(&mut file, chunk);
+                worse(&mut file, behind);
+                same(&format!("lie {kind} about {chunk}, lie {other} about {behind}"), &file);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_chunk_is_counted() {
+    let mut file = written(&trace(20), Container::Zstf, 5);
+    file[4] = 6;
+    let (outcome, _) = same("other numbers", &file).unwrap();
+    let told = |chunk| Warning::WrongMarkers { chunk, found: 5, expected: 6 }.to_string();
+    assert_eq!(outcome.warnings, [0, 1, 2].map(told));
+    // The last chunk is none, but the index says that it should be one: so the one before is not the last.
+    let last = u64::from_le_bytes(file[12..20].try_into().unwrap()) as usize + 8 + 3 * 24;
+    let last = u64::from_le_bytes(file[last..last + 8].try_into().unwrap()) as usize;
+    file[last] ^= 0xff;
+    let (outcome, _) = same("other numbers, and no last chunk", &file).unwrap();
+    let told: Vec<String> =
+        [0, 1, 2].map(told).into_iter().chain([Warning::DamagedIndex("a chunk is elsewhere").to_string()]).collect();
+    assert_eq!(outcome.warnings, told);
+}
+
+#[test]
+fn chunks_are_told() {
+    let trace = trace(95);
+    let file = written(&trace, Container::Zstf, 10);
+    let all = Some(ChunkSizes { instructions: 10, count: Some(10) });
+    let mut reader = Reader::seekable(Cursor::new(file.clone()), ReadOptions { threads: 2 }).unwrap();
+    assert_eq!(reader.chunks(), all);
+    reader.gather(&mut Follower::default(), &mut Stats::default()).unwrap();
+    assert_eq!(reader.chunks(), all);
+    let mut reader = Reader::new(Cursor::new(file), ReadOptions { threads: 2 }).unwrap();
+    assert_eq!(reader.chunks(), Some(ChunkSizes { instructions: 10, count: None }));
+    reader.each(|_, _| ControlFlow::Continue(())).unwrap();
+    assert_eq!(reader.chunks(), all);
+    let file = written(&trace, Container::Gzip, 10);
+    assert_eq!(Reader::new(Cursor::new(file), ReadOptions { threads: 2 }).unwrap().chunks(), None);
+}
+
+#[test]
+fn every_broken_byte_is_the_same_damage() {
+    let file = written(&trace(60), Container::Zstf, 7);
+    for at in 0..file.len() {
+        for mask in [1, 0x80] {
+            let mut file = file.clone();
+            file[at] ^= mask;
+            same(&format!("byte {at} with {mask:#x}"), &file);
+        }
+        same(&format!("cut at {at}"), &file[..at]);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn any_records_and_any_damage(
+        numbers in proptest::collection::vec(0_usize..5000, 0..300),
+        chunk in 1_u64..60,
+        damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
+        stray in proptest::option::of((any::<prop::sample::Index>(), 0_usize..4)),
+    ) {
+        let mut trace: Vec<Record<'_>> = header().into_iter().chain(numbers.iter().flat_map(|number| group(*number))).collect();
+        if let Some((at, which)) = stray {
+            // Records that are of the header, and records that end a trace, anywhere behind it.
+            let records = [Record::VlenConfig(256), Record::Isa(2), Record::ReserveEnd, Record::EndHeader];
+            let at = 8 + at.index(trace.len() - 7);
+            trace.insert(at, records[which]);
+        }
+        let mut file = written(&trace, Container::Zstf, chunk);
+        for (at, byte) in damage {
+            let at = at.index(file.len());
+            file[at] = byte;
+        }
+        same("any", &file);
+    }
+}

@@ -1,0 +1,410 @@
+//! Cuts: the instructions of a range are those of the trace, with their addresses and state, and the cut is right.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use crate::build::program;
+
+use std::ops::{ControlFlow, Range};
+
+use program::{START, program, trace};
+use proptest::prelude::*;
+use unspool_model::selection::Selection;
+use unspool_stf::builder::{Builder, Event, Header, Iem, MAKER, Mode, Step, StfVersion};
+use unspool_stf::check::{Checker, Finding, Severity};
+use unspool_stf::lift::Follower;
+use unspool_stf::read::Reader;
+use unspool_stf::record::{Record, TraceInfo, Transaction};
+use unspool_stf::slice::{SliceError, SliceOptions, Sliced, slice, slice_by};
+
+const UNSIGNED: SliceOptions = SliceOptions { sign: false, split: false };
+
+fn cut(bytes: &[u8], range: Range<u64>, options: SliceOptions) -> Result<(Vec<u8>, Sliced), SliceError> {
+    let mut cut = Vec::new();
+    let sliced = slice(&mut Reader::plain(bytes), range, options, &mut cut)?;
+    Ok((cut, sliced))
+}
+
+/// What an instruction says, and the state that it is executed in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Told {
+    pc: u64,
+    opcode: u32,
+    target: Option<u64>,
+    /// Of the first instruction it is not known: what its group says is of the next.
+    mode: Option<u64>,
+    iem: u16,
+    process: Option<[u32; 3]>,
+    /// The records that state can be told by again are left out.
+    records: Vec<String>,
+    /// The instructions that page table walks name, from this one on.
+    walks: Vec<i64>,
+}
+
+fn told(bytes: &[u8]) -> Vec<Told> {
+    let (mut all, mut process) = (Vec::new(), None);
+    let mut header = Reader::plain(bytes);
+    let read = header.each(|_, record| match record {
+        Record::ProcessIdExt(ids) => {
+            process = Some(*ids);
+            ControlFlow::Continue(())
+        }
+        Record::EndHeader => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    assert!(read.unwrap());
+    let mut reader = Reader::plain(bytes);
+    let read = reader.each_instruction(&mut Follower::default(), |instruction| {
+        let (mut records, mut walks) = (Vec::new(), Vec::new());
+        for record in instruction.group() {
+            match record {
+                Record::ProcessIdExt(ids) => process = Some(ids),
+                Record::InstIem(_) => {}
+                Record::Event(event) if event.mode().is_some() => {}
+                Record::PageTableWalk(walk) => walks.push(walk.first_use as i64 - instruction.number as i64),
+                other => records.push(format!("{other:?}")),
+            }
+        }
+        let (pc, opcode, target, iem) = (instruction.pc, instruction.opcode, instruction.target, instruction.iem);
+        all.push(Told { pc, opcode, target, mode: instruction.mode, iem, process, records, walks });
+        ControlFlow::Continue(())
+    });
+    assert!(!read.unwrap());
+    all
+}
+
+/// The instructions of a range, as they are told in a cut.
+fn expected(bytes: &[u8], range: Range<u64>) -> Vec<Told> {
+    let mut all = told(bytes)[range.start as usize..range.end as usize].to_vec();
+    all[0].mode = None;
+    all
+}
+
+fn check(bytes: &[u8]) -> Vec<Finding> {
+    let (mut checker, mut findings) = (Checker::new(), Vec::new());
+    let mut reader = Reader::plain(bytes);
+    let read = reader.each(|place, record| {
+        checker.push(place, record, &mut |finding| findings.push(finding));
+        ControlFlow::Continue(())
+    });
+    assert!(!read.unwrap());
+    checker.finish(&mut |finding| findings.push(finding));
+    findings
+}
+
+/// Findings, but for features that the whole trace has and the cut has not.
+fn wrong(bytes: &[u8]) -> Vec<Finding> {
+    let mut findings = check(bytes);
+    findings.retain(|finding| finding.rule.name != "stf-feature-claim");
+    findings
+}
+
+#[test]
+fn a_cut_starts_where_its_first_instruction_is() {
+    let header = Header { mode: Some(Mode::User), ..Header::new(START) };
+    let mut trace = Builder::new(Vec::new(), &header).unwrap();
+    for index in 0..4 {
+        trace.instruction(&Step::plain(START + 4 * index, 0x13)).unwrap();
+    }
+    let whole = trace.finish().sink;
+    let (cut, sliced) = cut(&whole, 2..3, UNSIGNED).unwrap();
+    assert_eq!(sliced, Sliced { pieces: 1, instructions: 1, ..Sliced::default() });
+    let head = Builder::new(Vec::new(), &Header { pc: START + 8, ..header }).unwrap().finish().sink;
+    let mode = [100, 0, 0, 0, 0, 0, 0, 0, 0x40, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+    assert_eq!(cut, [&head[..], &mode, &[0xf0, 0x13, 0, 0, 0]].concat());
+}
+
+#[test]
+fn narrow_events_stay_narrow() {
+    let header = Header { mode: Some(Mode::User), version: StfVersion::V1_3, ..Header::new(START) };
+    let mut trace = Builder::new(Vec::new(), &header).unwrap();
+    trace.instruction(&Step::plain(START, 0x13)).unwrap();
+    trace.instruction(&Step::plain(START + 4, 0x13)).unwrap();
+    let (cut, _) = cut(&trace.finish().sink, 1..2, SliceOptions::default()).unwrap();
+    assert!(cut.ends_with(&[100, 0, 0, 0, 0x40, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0xf0, 0x13, 0, 0, 0]), "{cut:02x?}");
+    assert!(check(&cut).is_empty(), "{:#?}", check(&cut));
+}
+
+#[test]
+fn who_cut_is_told_in_the_header() {
+    let bytes = trace(&program(&[22, 22, 22]));
+    let count = |bytes: &[u8]| bytes.windows(MAKER.len()).filter(|part| *part == MAKER.as_bytes()).count();
+    let (signed, _) = cut(&bytes, 1..2, SliceOptions::default()).unwrap();
+    let (unsigned, _) = cut(&bytes, 1..2, UNSIGNED).unwrap();
+    assert_eq!((count(&bytes), count(&unsigned), count(&signed)), (2, 2, 4));
+    assert_eq!(told(&signed), told(&unsigned));
+    assert!(check(&signed).is_empty(), "{:#?}", check(&signed));
+}
+
+#[test]
+fn a_cut_of_everything_is_the_trace() {
+    let bytes = trace(&program(&(0..200).map(|number| number * 0x1234_5678_9abd).collect::<Vec<u64>>()));
+    let (cut, sliced) = cut(&bytes, 0..u64::MAX, UNSIGNED).unwrap();
+    assert_eq!(sliced, Sliced { pieces: 1, instructions: 200, ..Sliced::default() });
+    assert!(cut == bytes);
+}
+
+#[test]
+fn page_table_walks_count_from_the_cut() {
+    // Number 17 is a load with a walk.
+    let bytes = trace(&program(&[17, 22, 17, 17]));
+    let (cut, sliced) = cut(&bytes, 2..4, UNSIGNED).unwrap();
+    assert_eq!(sliced, Sliced { pieces: 1, instructions: 2, walks_adjusted: 2, ..Sliced::default() });
+    assert_eq!(told(&cut).iter().map(|told| told.walks[0]).collect::<Vec<i64>>(), [-1, -1]);
+    let mut lines = program(&[22, 22, 17]);
+    lines[2].walk = Some(0);
+    let (_, sliced) = self::cut(&trace(&lines), 1..3, UNSIGNED).unwrap();
+    assert_eq!(sliced, Sliced { pieces: 1, instructions: 2, walks_kept: 1, ..Sliced::default() });
+}
+
+const TRANSACTION_HEADER: [Record<'_>; 7] = [
+    Record::Identifier(*b"STF"),
+    Record::Version { major: 1, minor: 6 },
+    Record::Comment(b"made by a test"),
+    Record::TraceInfo(TraceInfo { generator: 0x40, version: [1, 2, 3], comment: b"a test" }),
+    Record::TraceInfoFeature(0x10_0000),
+    Record::ProtocolId(1),
+    Record::ClockId { id: 1, name: b"clk" },
+];
+
+fn encode(records: &[Record<'_>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    records.iter().for_each(|record| record.encode(&mut bytes));
+    bytes
+}
+
+fn transaction(id: u64) -> Record<'static> {
+    let data = &[5, 0, 0, 0, 0, 0, 0, 0, 0];
+    Record::Transaction(Transaction { id, cycles: 10 + id, clock: 1, count: 0, metadata: &[], data })
+}
+
+fn depends(id: u64) -> Record<'static> {
+    Record::TransactionDependency { id, cycles: 3, clock: 1 }
+}
+
+/// The groups of five transactions, with the numbers 1, 2, 3, 7 and 5.
+fn groups() -> [Vec<u8>; 5] {
+    [
+        encode(&[transaction(1)]),
+        encode(&[depends(1), transaction(2)]),
+        encode(&[Record::Comment(b"why"), depends(1), depends(2), transaction(3)]),
+        encode(&[depends(3), transaction(7)]),
+        encode(&[depends(7), depends(6), transaction(5)]),
+    ]
+}
+
+fn transactions() -> Vec<u8> {
+    let trailing = encode(&[Record::Comment(b"the end"), Record::ReserveEnd]);
+    [encode(&TRANSACTION_HEADER), encode(&[Record::EndHeader]), groups().concat(), trailing].concat()
+}
+
+#[test]
+fn transactions_are_cut_byte_for_byte() {
+    let header = encode(&[&TRANSACTION_HEADER[..], &[Record::EndHeader]].concat());
+    // Which dependencies are on transactions that were left outside.
+    let rows = [
+        ("all, and what there never was", 0..5, 0),
+        ("more than there are", 0..u64::MAX, 0),
+        ("from the start", 0..3, 0),
+        ("one is outside", 1..2, 1),
+        ("two of three", 1..3, 2),
+        ("both", 2..3, 2),
+        ("the last", 4..9, 2),
+        ("a number that there never was", 3..5, 2),
+    ];
+    for (name, range, outside) in rows {
+        let (bytes, sliced) = cut(&transactions(), range.clone(), UNSIGNED).unwrap();
+        let groups = groups();
+        let cut = &groups[range.start as usize..groups.len().min(range.end as usize)];
+        assert_eq!(bytes, [header.clone(), cut.concat()].concat(), "{name}");
+        let expected = Sliced { transactions: cut.len() as u64, dependencies_kept: outside, ..Sliced::default() };
+        assert_eq!(sliced, expected, "{name}");
+        assert_eq!(check(&bytes), [], "{name}");
+    }
+}
+
+#[test]
+fn a_cut_of_transactions_says_who_cut() {
+    let (bytes, _) = cut(&transactions(), 1..2, SliceOptions::default()).unwrap();
+    assert_eq!(check(&bytes), []);
+    let mut said = 0;
+    let read = Reader::plain(&bytes[..]).each(|_, record| {
+        said += usize::from(matches!(record, Record::Comment(text) if *text == MAKER.as_bytes()));
+        said += usize::from(matches!(record, Record::TraceInfo(info) if info.comment == MAKER.as_bytes()));
+        assert!(!matches!(record, Record::ForcePc(_)), "transactions are nowhere");
+        ControlFlow::Continue(())
+    });
+    assert!(!read.unwrap());
+    assert_eq!(said, 2);
+}
+
+#[test]
+fn the_process_of_transactions_is_told_again() {
+    let tell = |number| Record::ProcessIdExt([0, number, 0]);
+    let body = [tell(1), transaction(1), tell(2), transaction(2), transaction(3)];
+    let bytes = encode(&[&TRANSACTION_HEADER[..], &[Record::EndHeader], &body].concat());
+    let (cut, _) = cut(&bytes, 2..3, UNSIGNED).unwrap();
+    let expected = [&TRANSACTION_HEADER[..], &[Record::EndHeader, tell(2), transaction(3)]].concat();
+    assert_eq!(cut, encode(&expected));
+}
+
+#[test]
+fn damage_behind_the_last_transaction_does_no_harm() {
+    let whole = transactions();
+    let length = encode(&[&TRANSACTION_HEADER[..], &[Record::EndHeader]].concat()).len() + groups()[..2].concat().len();
+    assert!(cut(&whole[..length + 3], 0..2, UNSIGNED).is_ok());
+    assert!(matches!(cut(&whole[..length + 3], 0..3, UNSIGNED), Err(SliceError::Read(_))));
+}
+
+#[test]
+fn instructions_with_a_stray_protocol_are_instructions() {
+    let bytes = encode(&[
+        Record::Identifier(*b"STF"),
+        Record::Version { major: 1, minor: 6 },
+        Record::Isa(1),
+        Record::InstIem(2),
+        Record::TraceInfoFeature(0x8_0020),
+        Record::ForcePc(START),
+        Record::ProtocolId(1),
+        Record::EndHeader,
+        Record::InstOpcode32(0x13),
+    ]);
+    assert_eq!(cut(&bytes, 0..1, UNSIGNED).unwrap().1.instructions, 1);
+}
+
+#[test]
+fn what_cannot_be_cut_says_why() {
+    let bytes = trace(&program(&[22, 22, 22]));
+    let head = Builder::new(Vec::new(), &Header { iem: Iem::Rv32, ..Header::new(START) }).unwrap().finish().sink;
+    let no_transactions = b"\x01STF\x02\x01\0\0\0\x06\0\0\0\x0b\x01\x13";
+    let rows: &[(&str, &[u8], Range<u64>, &str)] = &[
+        ("behind the end", &bytes, 3..9, "the trace has 3"),
+        ("nothing", &bytes, 1..1, "no instruction in the range"),
+        ("no instructions", &head, 0..1, "the trace has 0"),
+        ("no end of the header", &head[..head.len() - 1], 0..1, "no end of its header"),
+        ("no transactions", no_transactions, 0..1, "no transaction in the range: the trace has 0"),
+        ("behind the last transaction", &transactions(), 5..6, "no transaction in the range: the trace has 5"),
+        ("no range of transactions", &transactions(), 2..2, "no transaction in the range"),
+        ("damaged before the range", &bytes[..bytes.len() - 6], 2..3, "the trace ends within a record"),
+    ];
+    for (name, bytes, range, expected) in rows {
+        let mut cut = Vec::new();
+        let error = slice(&mut Reader::plain(*bytes), range.clone(), UNSIGNED, &mut cut).unwrap_err();
+        assert!(error.to_string().contains(expected), "{name}: {error}");
+        assert!(cut.is_empty(), "{name}");
+    }
+    // Damage behind the range does no harm.
+    assert!(cut(&bytes[..bytes.len() - 1], 0..2, UNSIGNED).is_ok());
+}
+
+#[test]
+fn every_cut_of_a_trace_is_right() {
+    let numbers: Vec<u64> = (0..46).map(|number| number * 0x9_8765_4321_0123 + number).collect();
+    let bytes = trace(&program(&numbers));
+    for first in 0..46 {
+        for last in first + 1..=46 {
+            let (cut, sliced) = cut(&bytes, first..last, SliceOptions::default()).unwrap();
+            assert_eq!(sliced.instructions, last - first);
+            assert_eq!(told(&cut), expected(&bytes, first..last), "{first}..{last}");
+            assert!(wrong(&cut).is_empty(), "{first}..{last}: {:#?}", wrong(&cut));
+        }
+    }
+}
+
+fn cut_by(bytes: &[u8], mut selection: Selection) -> Result<(Vec<u8>, Sliced), SliceError> {
+    let mut cut = Vec::new();
+    let sliced = slice_by(&mut Reader::plain(bytes), &mut selection, UNSIGNED, &mut cut)?;
+    Ok((cut, sliced))
+}
+
+/// What can be compared where pieces follow one another: an address that is forced is no news, and walks may stay.
+fn without_seams(mut all: Vec<Told>) -> Vec<Told> {
+    for told in &mut all {
+        told.records.retain(|record| !record.starts_with("ForcePc"));
+        told.walks.clear();
+    }
+    if let Some(first) = all.first_mut() {
+        first.mode = None;
+    }
+    all
+}
+
+#[test]
+fn pieces_follow_one_another() {
+    let numbers: Vec<u64> = (0..46).map(|number| number * 0x9_8765_4321_0123 + number).collect();
+    let bytes = trace(&program(&numbers));
+    let all = told(&bytes);
+    let mut several = 0;
+    for chosen in 0..46_usize {
+        let addresses = vec![all[chosen].pc..all[chosen].pc + 8, all[45 - chosen].pc..all[45 - chosen].pc + 1];
+        let selection = Selection { addresses: addresses.clone(), ..Selection::default() };
+        let (cut, sliced) = cut_by(&bytes, selection.clone()).unwrap();
+        let is_wanted = |told: &&Told| addresses.iter().any(|range| range.contains(&told.pc));
+        let wanted: Vec<Told> = all.iter().filter(is_wanted).cloned().collect();
+        assert_eq!(sliced.instructions, wanted.len() as u64, "{chosen}");
+        assert_eq!(without_seams(told(&cut)), without_seams(wanted.clone()), "{chosen}");
+        assert!(wrong(&cut).is_empty(), "{chosen}: {:#?}", wrong(&cut));
+        several += u64::from(sliced.pieces > 1);
+        let mut pieces: Vec<Vec<u8>> = Vec::new();
+        let split = SliceOptions { split: true, ..SliceOptions::default() };
+        slice_by(&mut Reader::plain(&bytes[..]), &mut selection.clone(), split, &mut pieces).unwrap();
+        assert_eq!(pieces.len() as u64, sliced.pieces, "{chosen}");
+        let mut rest = &wanted[..];
+        for piece in &pieces {
+            let told = told(piece);
+            let (here, behind) = rest.split_at(told.len());
+            assert_eq!(without_seams(told), without_seams(here.to_vec()), "{chosen}");
+            assert!(wrong(piece).is_empty(), "{chosen}: {:#?}", wrong(piece));
+            rest = behind;
+        }
+    }
+    assert!(several > 20, "{several}");
+}
+
+#[test]
+fn seams_tell_what_has_changed() {
+    let header = Header { mode: Some(Mode::User), ..Header::new(START) };
+    let mut trace = Builder::new(Vec::new(), &header).unwrap();
+    let call = [Event::mode(Mode::Machine)];
+    for index in 0..6 {
+        let events: &[Event<'_>] = if index == 2 { &call } else { &[] };
+        trace.instruction(&Step { events, ..Step::plain(START + 4 * index, 0x13) }).unwrap();
+    }
+    let whole = trace.finish().sink;
+    let addresses = vec![START..START + 8, START + 16..START + 24];
+    let (cut, sliced) = cut_by(&whole, Selection { addresses, ..Selection::default() }).unwrap();
+    assert_eq!((sliced.pieces, sliced.instructions), (2, 4));
+    let modes: Vec<(u64, Option<u64>)> = told(&cut).iter().map(|told| (told.pc - START, told.mode)).collect();
+    assert_eq!(modes, [(0, None), (4, Some(0)), (16, Some(3)), (20, Some(3))]);
+    assert!(wrong(&cut).is_empty(), "{:#?}", wrong(&cut));
+}
+
+#[test]
+fn transactions_are_nowhere() {
+    let error = cut_by(&transactions(), Selection::default()).unwrap_err();
+    assert!(matches!(error, SliceError::Transactions), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn a_cut_of_a_cut_is_a_cut(
+        numbers in prop::collection::vec(any::<u64>(), 2..60),
+        places in any::<[prop::sample::Index; 4]>(),
+    ) {
+        let bytes = trace(&program(&numbers));
+        let range = |count: u64, one: &prop::sample::Index, other: &prop::sample::Index| {
+            let first = one.index(count as usize) as u64;
+            first..first + 1 + other.index((count - first) as usize) as u64
+        };
+        let outer = range(numbers.len() as u64, &places[0], &places[1]);
+        let inner = range(outer.end - outer.start, &places[2], &places[3]);
+        let (once, _) = cut(&bytes, outer.clone(), UNSIGNED).unwrap();
+        let (twice, _) = cut(&once, inner.clone(), UNSIGNED).unwrap();
+        let direct = outer.start + inner.start..outer.start + inner.end;
+        prop_assert_eq!(told(&once), expected(&bytes, outer));
+        prop_assert_eq!(told(&twice), expected(&bytes, direct.clone()));
+        prop_assert!(wrong(&twice).is_empty(), "{:#?}", wrong(&twice));
+        prop_assert!(check(&twice).iter().all(|finding| finding.rule.severity == Severity::Warning));
+    }
+}

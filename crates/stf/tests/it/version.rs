@@ -1,0 +1,200 @@
+//! Traces of one version as traces of another: what can be said stays, and what cannot is counted.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use crate::build::program;
+
+use std::ops::ControlFlow;
+
+use program::{program, trace};
+use unspool_stf::builder::{MAKER, StfVersion};
+use unspool_stf::check::{Checker, Severity};
+use unspool_stf::read::Reader;
+use unspool_stf::record::{Event, Record, Register, TraceInfo, Transaction};
+use unspool_stf::version::Rewriter;
+
+fn header(features: u64, iem: u16) -> Vec<Record<'static>> {
+    vec![
+        Record::Identifier(*b"STF"),
+        Record::Version { major: 1, minor: 5 },
+        Record::Comment(b"made by a test"),
+        Record::Isa(1),
+        Record::InstIem(iem),
+        Record::TraceInfo(TraceInfo { generator: 6, version: [1, 2, 3], comment: b"a test" }),
+        Record::TraceInfoFeature(features),
+        Record::ForcePc(0x8000_0000),
+    ]
+}
+
+/// How the records read, one behind another, without those that tell who rewrote them.
+fn rewrite(records: &[Record<'_>], version: StfVersion) -> (Vec<String>, Rewriter) {
+    let (mut rewriter, mut bytes) = (Rewriter::new(version), Vec::new());
+    records.iter().for_each(|record| rewriter.record(record, &mut bytes));
+    (told(&bytes), rewriter)
+}
+
+fn told(bytes: &[u8]) -> Vec<String> {
+    let mut all = Vec::new();
+    let read = Reader::plain(bytes).each(|_, record| {
+        let is_ours = match record {
+            Record::Comment(text) => *text == MAKER.as_bytes(),
+            Record::TraceInfo(info) => info.comment == MAKER.as_bytes(),
+            _ => false,
+        };
+        if !is_ours {
+            all.push(format!("{record:?}"));
+        }
+        ControlFlow::Continue(())
+    });
+    assert!(!read.unwrap());
+    all
+}
+
+fn event(raw: u64, is_wide: bool) -> Record<'static> {
+    Record::Event(Event { raw, is_wide, data: &[3, 0, 0, 0, 0, 0, 0, 0] })
+}
+
+#[test]
+fn what_changes() {
+    let vector = Record::InstReg(Register { number: 7, meta: 0x33, value: &[1; 16] });
+    let (end, nop) = (Record::EndHeader, Record::InstOpcode32(0x13));
+    let (old, new) = (StfVersion::V1_3, StfVersion::V1_6);
+    type Row<'a> = (&'a str, StfVersion, (u64, u16), Vec<Record<'a>>, u64, Vec<Record<'a>>, &'a [(&'a str, u64)]);
+    let rows: Vec<Row<'_>> = vec![
+        (
+            "wide events become narrow",
+            old,
+            (0x8_0020, 2),
+            { vec![end, event(1 << 62, true), event(1 << 63 | 5, true), event(13, true), nop] },
+            0x20,
+            vec![end, event(1 << 30, false), event(1 << 31 | 5, false), event(13, false), nop],
+            &[],
+        ),
+        (
+            "narrow events become wide in RV64",
+            new,
+            (0x20, 2),
+            vec![end, event(1 << 30, false), nop],
+            0x8_0020,
+            { vec![end, event(1 << 62, true), nop] },
+            &[],
+        ),
+        ("the features tell RV64 as well", new, (0x20, 1), vec![end, nop], 0x8_0020, vec![end, nop], &[]),
+        (
+            "narrow events stay in RV32",
+            new,
+            (0, 1),
+            vec![end, event(1 << 31, false), nop],
+            0,
+            { vec![end, event(1 << 31, false), nop] },
+            &[],
+        ),
+        (
+            "a number of more than 30 bits",
+            old,
+            (0x8_0020, 2),
+            vec![end, event(1 << 30, true), nop],
+            0x20,
+            { vec![end, nop] },
+            &[("event whose number has more than 30 bits", 1)],
+        ),
+        (
+            "vectors and extensions",
+            old,
+            (0xc_0020, 2),
+            { vec![Record::VlenConfig(128), Record::IsaExtended(b"rv64gcv"), end, vector, vector, nop] },
+            0x20,
+            vec![end, nop],
+            { &[("length of vector registers", 1), ("list of extensions", 1), ("vector register", 2)] },
+        ),
+        (
+            "vectors and extensions stay",
+            new,
+            (0xc_0020, 2),
+            { vec![Record::VlenConfig(128), Record::IsaExtended(b"rv64gcv"), end, vector, nop] },
+            0xc_0020,
+            vec![Record::VlenConfig(128), Record::IsaExtended(b"rv64gcv"), end, vector, nop],
+            &[],
+        ),
+        (
+            "a header without an end",
+            old,
+            (0x8_0020, 2),
+            vec![event(5, true), nop],
+            0x20,
+            vec![event(5, false), nop],
+            &[],
+        ),
+    ];
+    for (name, version, (features, iem), body, features_behind, body_behind, losses) in rows {
+        let (found, rewriter) = rewrite(&[header(features, iem), body].concat(), version);
+        let mut expected = [header(features_behind, iem), body_behind].concat();
+        expected[1] = Record::Version { major: 1, minor: version.minor() };
+        let expected: Vec<String> = expected.iter().map(|record| format!("{record:?}")).collect();
+        assert_eq!(found, expected, "{name}");
+        assert!(rewriter.losses().eq(losses.iter().copied()), "{name}");
+        assert!(!rewriter.is_impossible(), "{name}");
+    }
+}
+
+#[test]
+fn wide_events_are_announced() {
+    let mut records = header(0, 2);
+    records.remove(6);
+    records.extend([Record::EndHeader, event(1 << 30, false), Record::InstOpcode32(0x13)]);
+    let (found, _) = rewrite(&records, StfVersion::V1_6);
+    assert_eq!(found[6], format!("{:?}", Record::TraceInfoFeature(0x8_0000)));
+    assert_eq!(found[9], format!("{:?}", event(1 << 62, true)));
+    let (found, _) = rewrite(&records, StfVersion::V1_3);
+    assert_eq!(found.len(), records.len());
+}
+
+#[test]
+fn transactions_are_of_today() {
+    let transaction =
+        Transaction { id: 1, cycles: 1, clock: 1, count: 0, metadata: &[], data: &[5, 0, 0, 0, 0, 0, 0, 0, 0] };
+    let rows = [
+        ("a protocol", Record::ProtocolId(1)),
+        ("a clock", Record::ClockId { id: 1, name: b"clk" }),
+        ("a transaction", Record::Transaction(transaction)),
+        ("a dependency", Record::TransactionDependency { id: 1, cycles: 1, clock: 1 }),
+    ];
+    for (name, record) in rows {
+        for (version, is_impossible) in [(StfVersion::V1_3, true), (StfVersion::V1_6, false)] {
+            let (mut rewriter, mut bytes) = (Rewriter::new(version), Vec::new());
+            header(0, 1).iter().chain([&record]).for_each(|record| rewriter.record(record, &mut bytes));
+            assert_eq!(rewriter.is_impossible(), is_impossible, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_trace_of_everything_goes_to_the_old_version_and_back() {
+    let numbers: Vec<u64> = (0..200).map(|number| number * 0x9_8765_4321_0123 + number).collect();
+    let first = again(&trace(&program(&numbers)), StfVersion::V1_3);
+    let new = again(&first, StfVersion::V1_6);
+    let second = again(&new, StfVersion::V1_3);
+    assert_eq!(told(&first), told(&second));
+    for bytes in [first, new, second] {
+        let mut checker = Checker::new();
+        let mut is_wrong = |finding: unspool_stf::check::Finding| {
+            assert_ne!(finding.rule.severity, Severity::Error, "{finding:?}");
+        };
+        let read = Reader::plain(&bytes[..]).each(|place, record| {
+            checker.push(place, record, &mut is_wrong);
+            ControlFlow::Continue(())
+        });
+        assert!(!read.unwrap());
+        checker.finish(&mut is_wrong);
+    }
+}
+
+fn again(bytes: &[u8], version: StfVersion) -> Vec<u8> {
+    let (mut rewriter, mut rewritten) = (Rewriter::new(version), Vec::new());
+    let read = Reader::plain(bytes).each(|_, record| {
+        rewriter.record(record, &mut rewritten);
+        ControlFlow::Continue(())
+    });
+    assert!(!read.unwrap());
+    rewritten
+}

@@ -1,0 +1,200 @@
+//! What is known of all cores at the start of a piece, as bytes and back.
+
+use super::IndexError;
+use super::bytes::{Cursor, Malformed, put, put_bytes};
+use super::calls::{Calls, Pointers, Previous};
+use super::segment::Track;
+use super::time::{put_time, take_time};
+use crate::record::{InstructionSet, Time};
+use crate::registers::{MOST_BITS, Slot};
+use crate::state::{Pointer, Registers};
+
+/// Calls that are kept in a checkpoint, the innermost ones.
+const KEPT: usize = 4096;
+
+/// What is known at a place between two lines.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Checkpoint {
+    pub(super) cores: Vec<CoreAt>,
+    /// The core of the line before.
+    pub(super) current: usize,
+    /// The time of the line before.
+    pub(super) time: Option<Time>,
+}
+
+/// What is known of a core.
+#[derive(Debug, Clone, Default)]
+pub(super) struct CoreAt {
+    pub(super) name: Vec<u8>,
+    pub(super) registers: Registers,
+    pub(super) calls: Calls,
+    /// Its flows are empty.
+    pub(super) track: Track,
+}
+
+impl Checkpoint {
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        put(out, self.current as u64);
+        put_time(out, self.time);
+        put(out, self.cores.len() as u64);
+        self.cores.iter().for_each(|core| core.put(out));
+    }
+
+    pub(super) fn take(bytes: &[u8], offset: u64) -> Result<Self, IndexError> {
+        Self::read(&mut Cursor(bytes)).map_err(|Malformed| IndexError::Damaged { offset })
+    }
+
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self, Malformed> {
+        let current = cursor.number()? as usize;
+        let time = take_time(cursor)?;
+        let count = cursor.count()?;
+        let cores = (0..count).map(|_| CoreAt::take(cursor)).collect::<Result<Vec<_>, _>>()?;
+        if current >= cores.len().max(1) {
+            return Err(Malformed);
+        }
+        Ok(Self { cores, current, time })
+    }
+}
+
+impl CoreAt {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_bytes(out, &self.name);
+        put_registers(out, &self.registers);
+        put(out, self.calls.depth());
+        let frames = &self.calls.frames;
+        let kept = &frames[frames.len().saturating_sub(KEPT)..];
+        put(out, kept.len() as u64);
+        for (address, sp) in kept {
+            put(out, *address);
+            put_option(out, *sp);
+        }
+        put(out, self.track.instructions);
+        put_previous(out, self.track.previous);
+        out.push(u8::from(self.track.snapshot.is_some()));
+        if let Some(pointers) = self.track.snapshot {
+            put_option(out, pointers.lr.resolve(&self.registers, true));
+            put_option(out, pointers.sp.resolve(&self.registers, false));
+        }
+    }
+
+    fn take(cursor: &mut Cursor<'_>) -> Result<Self, Malformed> {
+        let name = cursor.bytes()?.to_vec();
+        let registers = take_registers(cursor)?;
+        let depth = cursor.number()?;
+        let mut frames = Vec::new();
+        for _ in 0..cursor.count()? {
+            frames.push((cursor.number()?, take_option(cursor)?));
+        }
+        let below = depth.checked_sub(frames.len() as u64).ok_or(Malformed)?;
+        let mut track = Track { instructions: cursor.number()?, previous: take_previous(cursor)?, ..Track::default() };
+        if cursor.byte()? != 0 {
+            let (lr, sp) = (Pointer::Is(take_option(cursor)?), Pointer::Is(take_option(cursor)?));
+            track.snapshot = Some(Pointers { lr, sp });
+        }
+        Ok(Self { name, registers, calls: Calls { frames, below }, track })
+    }
+}
+
+fn put_option(out: &mut Vec<u8>, number: Option<u64>) {
+    out.push(u8::from(number.is_some()));
+    number.into_iter().for_each(|number| put(out, number));
+}
+
+fn take_option(cursor: &mut Cursor<'_>) -> Result<Option<u64>, Malformed> {
+    if cursor.byte()? == 0 { Ok(None) } else { cursor.number().map(Some) }
+}
+
+fn take_slot(cursor: &mut Cursor<'_>) -> Result<Slot, Malformed> {
+    u16::try_from(cursor.number()?).map(Slot).map_err(|_| Malformed)
+}
+
+/// The instruction sets, in the order of their numbers in a file.
+const SETS: [Option<InstructionSet>; 5] =
+    [None, Some(InstructionSet::A), Some(InstructionSet::T), Some(InstructionSet::E), Some(InstructionSet::O)];
+
+fn put_previous(out: &mut Vec<u8>, previous: Option<Previous>) {
+    out.push(u8::from(previous.is_some()));
+    if let Some(previous) = previous {
+        put(out, previous.address);
+        put(out, previous.next.wrapping_sub(previous.address));
+        put_option(out, previous.opcode.map(u64::from));
+        out.push(SETS.iter().position(|set| *set == previous.set).unwrap_or(0) as u8);
+    }
+}
+
+fn take_previous(cursor: &mut Cursor<'_>) -> Result<Option<Previous>, Malformed> {
+    if cursor.byte()? == 0 {
+        return Ok(None);
+    }
+    let address = cursor.number()?;
+    let next = address.wrapping_add(cursor.number()?);
+    let opcode = take_option(cursor)?.map(|opcode| opcode as u32);
+    let set = *SETS.get(usize::from(cursor.byte()?)).ok_or(Malformed)?;
+    Ok(Some(Previous { address, next, opcode, set }))
+}
+
+fn put_registers(out: &mut Vec<u8>, registers: &Registers) {
+    put_bytes(out, registers.mode_text());
+    out.push(registers.is_a64().map_or(0, |is_a64| 1 + u8::from(is_a64)));
+    registers.last().iter().for_each(|slot| put_option(out, slot.map(|slot| slot.0.into())));
+    put(out, registers.names().count() as u64);
+    registers.names().for_each(|name| put_bytes(out, name));
+    let mut count = 0;
+    registers.each(|_, _, _| count += 1);
+    put(out, count);
+    registers.each(|slot, _, contents| {
+        put(out, slot.0.into());
+        let whole = registers.cells.whole(slot);
+        // Mostly one write is the last to all of it.
+        let is_one = contents.lines().iter().copied().chain(whole).all(|line| line == contents.line);
+        put(out, u64::from(contents.bits) << 2 | u64::from(!is_one) << 1 | u64::from(whole.is_some()));
+        put(out, contents.line);
+        if !is_one {
+            contents.lines().iter().copied().chain(whole).for_each(|line| put(out, line));
+        }
+        let (value, known) = contents.words();
+        let words = usize::from(contents.bits).div_ceil(64);
+        value.iter().take(words).chain(known.iter().take(words)).for_each(|word| put(out, *word));
+    });
+}
+
+fn take_registers(cursor: &mut Cursor<'_>) -> Result<Registers, Malformed> {
+    let mut registers = Registers::new();
+    let mode = cursor.bytes()?;
+    let is_a64 = cursor.byte()?;
+    registers.set_mode(mode);
+    registers.set_is_a64((is_a64 != 0).then_some(is_a64 == 2));
+    let mut last = [None; 2];
+    for slot in &mut last {
+        *slot = take_option(cursor)?.map(|slot| Slot(slot as u16));
+    }
+    registers.set_last(last);
+    for _ in 0..cursor.count()? {
+        registers.add_name(cursor.bytes()?).ok_or(Malformed)?;
+    }
+    for _ in 0..cursor.count()? {
+        let (slot, bits, line) = (take_slot(cursor)?, cursor.number()?, cursor.number()?);
+        let (bits, has_lines, is_whole) = (bits >> 2, bits & 2 != 0, bits & 1 != 0);
+        if bits > MOST_BITS as u64 {
+            return Err(Malformed);
+        }
+        let (words, halves) = ((bits as usize).div_ceil(64), (bits as usize).div_ceil(32));
+        let mut lines = vec![line; halves];
+        let mut whole = is_whole.then_some(line);
+        if has_lines {
+            for line in lines.iter_mut().chain(&mut whole) {
+                *line = cursor.number()?;
+            }
+        }
+        let mut numbers = Vec::new();
+        for _ in 0..2 * words {
+            numbers.push(cursor.number()?);
+        }
+        let (value, known) = numbers.split_at(numbers.len() / 2);
+        if !registers.restore(slot, bits, line, value, known) {
+            return Err(Malformed);
+        }
+        registers.restore_lines(slot, &lines, whole);
+    }
+    Ok(registers)
+}

@@ -1,0 +1,129 @@
+//! What is known at a place of a log, found out without an index: from its first line to its last.
+
+use super::calls::Calls;
+use super::query::{CoreState, State, fill, starts_step};
+use super::segment::Track;
+use super::time::compare;
+use super::{IndexOptions, Position};
+use crate::dialect::Effects;
+use crate::record::{Line, Record, Stamp, Time};
+use crate::state::{Core, Machine, Registers};
+
+/// Goes through a log once.
+#[derive(Debug)]
+pub struct Scanner {
+    options: IndexOptions,
+    position: Position,
+    core: Option<Vec<u8>>,
+    machine: Machine,
+    tracks: Vec<(Track, Calls)>,
+    time: Option<Time>,
+    /// The last line that is in the state.
+    line: u64,
+    /// Instructions that count.
+    instructions: u64,
+    /// A line has a time that can be compared with the one that is looked for.
+    has_unit: bool,
+    /// The core of the instruction that was looked for.
+    found: Option<usize>,
+    /// What comes behind the place.
+    later: Option<Machine>,
+}
+
+impl Scanner {
+    /// Looks for a place; instructions are counted for this core, or for all. Of each core's memory, no more than
+    /// `limit` times eight bytes are kept.
+    pub fn new(options: IndexOptions, position: Position, core: Option<&[u8]>, limit: usize) -> Self {
+        Self {
+            options,
+            position,
+            core: core.map(<[u8]>::to_vec),
+            machine: Machine::new(options.big_endian, limit),
+            tracks: Vec::new(),
+            time: None,
+            line: 0,
+            instructions: 0,
+            has_unit: false,
+            found: None,
+            later: None,
+        }
+    }
+
+    /// Takes a line.
+    pub fn line(&mut self, number: u64, line: &Line<'_>) {
+        if self.later.is_none() && self.is_behind(number, line) {
+            let name = |core: &Core| Core { name: core.name.clone(), is_settled: true, ..Core::default() };
+            let cores = self.machine.cores().iter().map(name).collect();
+            self.later = Some(Machine::with(self.options.big_endian, cores, self.machine.current(), 0));
+        }
+        match &mut self.later {
+            Some(later) => {
+                later.line(number, line);
+            }
+            None => self.take(number, line),
+        }
+    }
+
+    fn is_behind(&mut self, number: u64, line: &Line<'_>) -> bool {
+        match self.position {
+            Position::Line(last) => number > last,
+            Position::Time(time) => {
+                matches!(line.stamp, Stamp::At(at) if compare(at, time).is_some_and(std::cmp::Ordering::is_gt))
+            }
+            Position::Instruction(_) => match self.found {
+                None => false,
+                Some(_) if self.options.dialect.effects() == Effects::Before => true,
+                Some(found) => starts_step(&line.record) && self.machine.pass(line) == Some(found),
+            },
+        }
+    }
+
+    fn take(&mut self, number: u64, line: &Line<'_>) {
+        self.line = number;
+        if let Stamp::At(time) = line.stamp {
+            self.time = Some(time);
+            self.has_unit |= matches!(self.position, Position::Time(wanted) if compare(time, wanted).is_some());
+        }
+        let core = self.machine.line(number, line);
+        self.tracks.resize_with(self.machine.cores().len(), Default::default);
+        let Record::Instruction(instruction) = &line.record else { return };
+        let is_counted =
+            core.is_none_or(|at| self.core.as_ref().is_none_or(|name| *name == self.machine.cores()[at].name));
+        self.instructions += u64::from(is_counted);
+        if is_counted && self.position == Position::Instruction(self.instructions) {
+            self.found = Some(core.unwrap_or(0));
+        }
+        let Some(at) = core else { return };
+        let registers = &self.machine.cores()[at].registers;
+        let (track, calls) = &mut self.tracks[at];
+        track.instruction(instruction, registers, self.options.dialect.effects());
+        track.flows.drain(..).for_each(|flow| calls.take(&flow, &Registers::new()));
+    }
+
+    /// What is known at the place. `None`: the log has no such place.
+    pub fn finish(self) -> Option<State> {
+        let is_there = match self.position {
+            Position::Line(_) => true,
+            Position::Time(_) => self.has_unit,
+            Position::Instruction(_) => self.found.is_some(),
+        };
+        if !is_there {
+            return None;
+        }
+        let later = self.later.as_ref();
+        let cores = self.machine.cores().iter().zip(self.tracks).map(|(core, (track, calls))| {
+            let mut memory = core.memory.clone();
+            let later = later.and_then(|later| later.cores().iter().find(|other| other.name == core.name));
+            later.into_iter().for_each(|later| fill(&mut memory, &later.memory));
+            CoreState {
+                name: core.name.clone(),
+                registers: core.registers.clone(),
+                memory,
+                pc: track.previous.map(|previous| previous.address),
+                instructions: track.instructions,
+                depth: calls.depth(),
+            }
+        });
+        Some(State { line: self.line, time: self.time, cores: cores.collect() })
+    }
+}

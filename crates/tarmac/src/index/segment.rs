@@ -1,0 +1,250 @@
+//! What there is to know of a piece of a log, found out without what came before.
+//!
+//! lines ─▶ **summary**: counts, times, addresses of instructions, exceptions, registers and memory at its end
+//!
+//! Lines are counted from the start of the piece; its first is 1.
+
+use super::IndexOptions;
+use super::bytes::put;
+use super::calls::{Flow, Pointers, Previous, flow};
+use super::store::Packed;
+use super::table::{Key, TableWriter};
+use super::time::compare;
+use crate::dialect::Effects;
+use crate::parse::Parser;
+use crate::read::{LONGEST, lines};
+use crate::record::{Instruction, Line, Record, Stamp, Time};
+use crate::state::{Elsewhere, Forgotten, Machine, Registers};
+
+/// A piece of a log.
+#[derive(Debug, Default)]
+pub(super) struct Text {
+    pub(super) bytes: Vec<u8>,
+    /// It starts within a line that was too long to be kept.
+    pub(super) is_within_line: bool,
+}
+
+/// What there is to know of a piece.
+#[derive(Debug, Default)]
+pub(super) struct Summary {
+    pub(super) lines: u32,
+    pub(super) instructions: u64,
+    /// Lines that cannot be understood.
+    pub(super) problems: u64,
+    pub(super) first: Option<Time>,
+    pub(super) last: Option<Time>,
+    pub(super) latest: Option<Time>,
+    /// The cores, in the order in which they appear.
+    pub(super) cores: Vec<CoreSummary>,
+    /// The core of the last line.
+    pub(super) current: usize,
+    /// Where an exception was taken: the line, the core, the address of the instruction.
+    pub(super) exceptions: Vec<(u32, usize, u64)>,
+    /// What is known of memory. The core of a key is its place among `cores`.
+    pub(super) tables: Vec<(Key, Packed)>,
+    pub(super) addresses: Vec<u64>,
+    /// What came before is needed to understand a call to the host.
+    pub(super) is_unresolved: bool,
+}
+
+/// What there is to know of a core.
+#[derive(Debug, Default)]
+pub(super) struct CoreSummary {
+    pub(super) name: Vec<u8>,
+    pub(super) registers: Registers,
+    /// The registers have all that came before as well.
+    pub(super) is_seeded: bool,
+    /// Lines of registers before the first instruction, each with its number.
+    pub(super) early: Vec<(u32, Vec<u8>)>,
+    /// What was written without a line that says what. It holds of granules that no table has.
+    pub(super) forgotten: Forgotten,
+    pub(super) track: Track,
+}
+
+/// How a core goes through the program.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Track {
+    pub(super) instructions: u64,
+    /// The first instruction.
+    pub(super) first: Option<First>,
+    pub(super) previous: Option<Previous>,
+    /// Link register and stack pointer behind the instruction before, if its effects are printed before it.
+    pub(super) snapshot: Option<Pointers>,
+    pub(super) flows: Vec<Flow>,
+}
+
+/// The first instruction of a core in a piece: where it is, and what it tells of the core.
+#[derive(Debug, Clone)]
+pub(super) struct First {
+    pub(super) address: u64,
+    pub(super) mode: Vec<u8>,
+    pub(super) is_a64: Option<bool>,
+}
+
+impl First {
+    #[cold]
+    fn of(address: u64, registers: &Registers) -> Self {
+        Self { address, mode: registers.mode_text().to_vec(), is_a64: registers.is_a64() }
+    }
+}
+
+impl Track {
+    /// Takes an instruction, and the registers as they are on its line.
+    #[inline]
+    pub(super) fn instruction(&mut self, instruction: &Instruction<'_>, registers: &Registers, effects: Effects) {
+        self.instructions = self.instructions.saturating_add(1);
+        let Some(address) = instruction.address else { return };
+        match &self.previous {
+            None => {
+                self.first.get_or_insert_with(|| First::of(address, registers));
+            }
+            Some(previous) if previous.next == address => {}
+            Some(previous) => {
+                let pointers = self.snapshot.unwrap_or_else(|| Pointers::of(registers));
+                self.flows.extend(flow(previous, address, pointers));
+            }
+        }
+        self.previous = Previous::of(instruction);
+        if effects == Effects::Before {
+            self.snapshot = Some(Pointers::of(registers));
+        }
+    }
+}
+
+/// Goes through the lines of a piece with their numbers, until told to stop.
+pub(super) fn each_line(text: &Text, options: &IndexOptions, mut take: impl FnMut(u32, &Line<'_>) -> bool) {
+    let mut parser = Parser::new(options.parse);
+    // The rest of a line that another piece has the start of has the number of its last line.
+    let first = u32::from(!text.is_within_line);
+    for (number, (_, raw)) in (first..).zip(lines(&text.bytes)) {
+        let is_kept = raw.len() <= LONGEST && number > 0;
+        if is_kept && !take(number, &parser.parse(raw)) {
+            return;
+        }
+    }
+}
+
+/// Finds out what there is to know. `machine`: what is known of the cores before.
+pub(super) fn summarize(text: &Text, options: &IndexOptions, machine: Machine, before: &mut impl Elsewhere) -> Summary {
+    let mut work = Work { machine, tracks: Vec::new(), summary: Summary::default(), recent: Recent::new() };
+    each_line(text, options, |number, line| {
+        work.line(number, line, options, before);
+        true
+    });
+    // Lines that start here.
+    let ends = memchr::memchr_iter(b'\n', &text.bytes).count();
+    let has_rest = text.bytes.last().is_some_and(|byte| *byte != b'\n');
+    work.summary.lines = (ends + usize::from(has_rest)).saturating_sub(usize::from(text.is_within_line)) as u32;
+    work.finish()
+}
+
+struct Work {
+    machine: Machine,
+    tracks: Vec<Track>,
+    summary: Summary,
+    recent: Recent,
+}
+
+impl Work {
+    #[inline]
+    fn line(&mut self, number: u32, line: &Line<'_>, options: &IndexOptions, before: &mut impl Elsewhere) {
+        if let Stamp::At(time) = line.stamp {
+            self.time(time);
+        }
+        let core = self.machine.line_after(number.into(), line, before);
+        match &line.record {
+            Record::Instruction(instruction) => {
+                self.summary.instructions += 1;
+                self.instruction(instruction, core, options);
+            }
+            Record::Exception(_) => self.exception(number, core),
+            Record::Event(event) if event.is_exception => self.exception(number, core),
+            Record::Unknown(_) => self.summary.problems += 1,
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn time(&mut self, time: Time) {
+        let summary = &mut self.summary;
+        if summary.last == Some(time) {
+            return;
+        }
+        summary.first = summary.first.or(Some(time));
+        summary.last = Some(time);
+        if summary.latest.is_none_or(|latest| compare(latest, time).is_some_and(std::cmp::Ordering::is_lt)) {
+            summary.latest = Some(time);
+        }
+    }
+
+    #[inline]
+    fn instruction(&mut self, instruction: &Instruction<'_>, core: Option<usize>, options: &IndexOptions) {
+        if let Some(address) = instruction.address
+            && self.recent.is_new(address)
+        {
+            self.summary.addresses.push(address);
+        }
+        let Some(at) = core else { return };
+        if self.tracks.len() <= at {
+            self.tracks.resize_with(at + 1, Track::default);
+        }
+        self.tracks[at].instruction(instruction, &self.machine.cores()[at].registers, options.dialect.effects());
+    }
+
+    #[cold]
+    fn exception(&mut self, number: u32, core: Option<usize>) {
+        let at = core.unwrap_or(0);
+        let previous = self.tracks.get(at).and_then(|track| track.previous);
+        self.summary.exceptions.push((number, at, previous.map_or(0, |previous| previous.address)));
+    }
+
+    fn finish(self) -> Summary {
+        let Self { mut machine, mut tracks, mut summary, .. } = self;
+        summary.addresses.sort_unstable();
+        summary.addresses.dedup();
+        summary.current = machine.current();
+        tracks.resize_with(machine.cores().len(), Track::default);
+        let mut writer = TableWriter::default();
+        for (at, (core, track)) in machine.cores_mut().iter_mut().zip(tracks).enumerate() {
+            let mut full = |key: Key, block: &[u8]| summary.tables.push((key, Packed::of(block)));
+            let (granules, forgotten) = core.memory.sorted();
+            let forgotten = forgotten.clone();
+            for (number, granule) in granules {
+                writer.add((at as u16, *number), granule, &mut full);
+            }
+            writer.finish(&mut full);
+            let mut early = Vec::new();
+            core.each_early(|line, raw| early.push((line, raw.to_vec())));
+            let (name, registers) = (std::mem::take(&mut core.name), std::mem::take(&mut core.registers));
+            summary.cores.push(CoreSummary { name, registers, is_seeded: false, early, forgotten, track });
+        }
+        summary
+    }
+}
+
+/// Addresses that were there a short while ago.
+struct Recent(Vec<u64>);
+
+impl Recent {
+    fn new() -> Self {
+        Self(vec![u64::MAX; 1 << 12])
+    }
+
+    #[inline]
+    fn is_new(&mut self, address: u64) -> bool {
+        let place = &mut self.0[(address >> 1) as usize & ((1 << 12) - 1)];
+        let is_new = *place != address || address == u64::MAX;
+        *place = address;
+        is_new
+    }
+}
+
+/// Addresses in rising order, as bytes.
+pub(super) fn put_addresses(addresses: &[u64]) -> Vec<u8> {
+    let (mut out, mut last) = (Vec::with_capacity(addresses.len() * 2), 0);
+    for address in addresses {
+        put(&mut out, address.wrapping_sub(last));
+        last = *address;
+    }
+    out
+}

@@ -1,0 +1,81 @@
+//! Times in an order. Units of time are compared with each other; cycles of different kinds are not.
+
+use std::cmp::Ordering;
+
+use super::bytes::{Cursor, Malformed, put};
+use crate::record::{Time, Unit};
+
+/// All units, in the order of their numbers in a file.
+const UNITS: [Unit; 11] =
+    [Unit::S, Unit::Ms, Unit::Us, Unit::Ns, Unit::Ps, Unit::Fs, Unit::Clk, Unit::Cs, Unit::Cyc, Unit::Tic, Unit::None];
+
+/// Which is later? `None`: nobody can say.
+pub fn compare(a: Time, b: Time) -> Option<Ordering> {
+    if a.unit == b.unit && a.decimals == b.decimals {
+        return Some(a.value.cmp(&b.value));
+    }
+    match (exponent(a.unit), exponent(b.unit)) {
+        (Some(_), Some(_)) => Some(scaled(a).cmp(&scaled(b))),
+        // A number alone is meant in the unit of the log.
+        (None, None) if a.unit == b.unit || a.unit == Unit::None || b.unit == Unit::None => {
+            Some(scaled(a).cmp(&scaled(b)))
+        }
+        _ => None,
+    }
+}
+
+/// The power of ten of femtoseconds; `None`: it is no unit of time.
+fn exponent(unit: Unit) -> Option<u32> {
+    UNITS.iter().position(|other| *other == unit).and_then(|at| 15_u32.checked_sub(at as u32 * 3))
+}
+
+/// In femtoseconds, or in millionths of a cycle.
+fn scaled(time: Time) -> u128 {
+    let (up, down) = (exponent(time.unit).unwrap_or(6), u32::from(time.decimals).min(38));
+    let value = u128::from(time.value);
+    match up.checked_sub(down) {
+        Some(up) => value * 10_u128.pow(up),
+        None => value / 10_u128.pow(down - up),
+    }
+}
+
+pub(super) fn put_time(out: &mut Vec<u8>, time: Option<Time>) {
+    let Some(time) = time else { return out.push(0xff) };
+    out.push(UNITS.iter().position(|unit| *unit == time.unit).unwrap_or(UNITS.len() - 1) as u8);
+    out.push(time.decimals);
+    put(out, time.value);
+}
+
+pub(super) fn take_time(cursor: &mut Cursor<'_>) -> Result<Option<Time>, Malformed> {
+    let unit = cursor.byte()?;
+    if unit == 0xff {
+        return Ok(None);
+    }
+    let unit = *UNITS.get(usize::from(unit)).ok_or(Malformed)?;
+    Ok(Some(Time { decimals: cursor.byte()?, value: cursor.number()?, unit }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order() {
+        let time = |value, decimals, unit| Time { value, decimals, unit };
+        let rows = [
+            (time(1, 0, Unit::Us), time(999, 0, Unit::Ns), Some(Ordering::Greater)),
+            (time(10_356_000, 6, Unit::Us), time(10_356, 0, Unit::Ns), Some(Ordering::Equal)),
+            (time(1, 0, Unit::S), time(u64::MAX, 0, Unit::Fs), Some(Ordering::Less)),
+            (time(5, 0, Unit::Clk), time(6, 0, Unit::None), Some(Ordering::Less)),
+            (time(5, 0, Unit::Clk), time(5, 0, Unit::Cyc), None),
+            (time(5, 0, Unit::Clk), time(5, 0, Unit::Ns), None),
+            (time(u64::MAX, 0, Unit::S), time(u64::MAX, 255, Unit::S), Some(Ordering::Greater)),
+        ];
+        for (a, b, expected) in rows {
+            assert_eq!(compare(a, b), expected, "{a:?} {b:?}");
+            let mut out = Vec::new();
+            put_time(&mut out, Some(a));
+            assert_eq!(take_time(&mut Cursor(&out)), Ok(Some(a)));
+        }
+    }
+}

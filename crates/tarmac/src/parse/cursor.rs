@@ -1,0 +1,356 @@
+//! A place in a line, and the words and numbers from there on.
+//!
+//! Knows blanks, words and hexadecimal numbers, and nothing of what they mean.
+
+use crate::record::{Problem, ProblemKind};
+
+/// No number has more digits than these.
+const MOST_DIGITS: usize = 16;
+
+/// So many decimal digits always fit.
+const DECIMAL_DIGITS: usize = 19;
+
+/// Classes of characters.
+pub(super) const BLANK: u8 = 1;
+/// `(`, `<`, `[`.
+pub(super) const OPEN: u8 = 2;
+/// `)`, `>`, `]`.
+pub(super) const CLOSE: u8 = 4;
+pub(super) const COLON: u8 = 8;
+/// `,`, `/`.
+pub(super) const COMMA: u8 = 16;
+/// Digits of values, `x` and `-` among them.
+const DIGIT: u8 = 32;
+/// What may stand between them.
+const SEPARATOR: u8 = 64;
+
+/// Which classes a character is of.
+static CLASS: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut at = 0;
+    while at < 256 {
+        table[at] = match at as u8 {
+            b' ' | b'\t' => BLANK,
+            b'(' | b'<' | b'[' => OPEN,
+            b')' | b'>' | b']' => CLOSE,
+            b':' => COLON | SEPARATOR,
+            b'_' => SEPARATOR,
+            b',' | b'/' => COMMA,
+            b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F' | b'x' | b'X' | b'-' => DIGIT,
+            _ => 0,
+        };
+        at += 1;
+    }
+    table
+};
+
+/// A number as it was written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Number {
+    pub(super) value: u64,
+    pub(super) digits: u8,
+}
+
+/// A place in a line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cursor<'a> {
+    line: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(line: &'a [u8]) -> Self {
+        Self { line, at: 0 }
+    }
+
+    /// How many bytes are before this place.
+    #[inline(always)]
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Goes to another place of the line.
+    #[inline(always)]
+    pub(super) fn go(&mut self, at: usize) {
+        self.at = at.min(self.line.len());
+    }
+
+    /// Passes so many bytes.
+    #[inline(always)]
+    pub(super) fn pass(&mut self, count: usize) {
+        self.go(self.at + count);
+    }
+
+    #[inline(always)]
+    pub(super) fn is_at_end(&self) -> bool {
+        self.at >= self.line.len()
+    }
+
+    /// What comes next; nothing at the end.
+    #[inline(always)]
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.line.get(self.at).copied()
+    }
+
+    /// All that comes.
+    #[inline(always)]
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.line.get(self.at..).unwrap_or_default()
+    }
+
+    /// All that comes, without blanks around it.
+    pub(super) fn trimmed(&self) -> &'a [u8] {
+        self.rest().trim_ascii()
+    }
+
+    /// What was passed since.
+    #[inline(always)]
+    pub(super) fn since(&self, start: usize) -> &'a [u8] {
+        self.line.get(start..self.at).unwrap_or_default()
+    }
+
+    /// Passes blanks.
+    #[inline(always)]
+    pub(super) fn blanks(&mut self) {
+        while let Some(b' ' | b'\t') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    /// Passes blanks of which there may be many.
+    #[inline(always)]
+    pub(super) fn many_blanks(&mut self) {
+        while self.rest().first_chunk() == Some(b"        ") {
+            self.at += 8;
+        }
+        self.blanks();
+    }
+
+    /// Passes this byte, if it is there.
+    #[inline(always)]
+    pub(super) fn eat(&mut self, byte: u8) -> bool {
+        let is_there = self.peek() == Some(byte);
+        self.at += usize::from(is_there);
+        is_there
+    }
+
+    /// Passes this byte, which has to be there.
+    #[inline(always)]
+    pub(super) fn expect(&mut self, byte: u8) -> Result<(), Problem> {
+        if self.eat(byte) { Ok(()) } else { Err(self.problem(ProblemKind::Unexpected)) }
+    }
+
+    /// Passes all up to a blank, or a byte of one of these classes.
+    #[inline(always)]
+    pub(super) fn until(&mut self, ends: u8) -> &'a [u8] {
+        let start = self.at;
+        while let Some(byte) = self.peek()
+            && CLASS[usize::from(byte)] & (ends | BLANK) == 0
+        {
+            self.at += 1;
+        }
+        self.since(start)
+    }
+
+    /// Passes a word.
+    #[inline(always)]
+    pub(super) fn word(&mut self) -> &'a [u8] {
+        self.until(BLANK)
+    }
+
+    /// Passes a word behind blanks. A copy of the cursor looks ahead this way.
+    #[inline(always)]
+    pub(super) fn next_word(&mut self) -> &'a [u8] {
+        self.blanks();
+        self.word()
+    }
+
+    /// Here is the end, or a blank.
+    #[inline(always)]
+    pub(super) fn is_word_end(&self) -> bool {
+        matches!(self.peek(), None | Some(b' ' | b'\t'))
+    }
+
+    /// Passes decimal digits. The number; `None`: it does not fit, or there is none.
+    #[inline(always)]
+    pub(super) fn decimal_digits(&mut self) -> Option<u64> {
+        let (start, mut number) = (self.at, 0_u64);
+        while let Some(byte @ b'0'..=b'9') = self.peek() {
+            number = number.wrapping_mul(10).wrapping_add(u64::from(byte - b'0'));
+            self.at += 1;
+        }
+        match self.at - start {
+            0 => None,
+            1..=DECIMAL_DIGITS => Some(number),
+            _ => many_digits(self.since(start)),
+        }
+    }
+
+    /// Passes a hexadecimal number, with or without `0x`.
+    #[inline(always)]
+    pub(super) fn hex(&mut self) -> Result<Number, Problem> {
+        let mut start = self.at;
+        let (mut value, mut digits) = leading_hex(self.rest());
+        if digits == 1 && matches!(self.rest(), [b'0', b'x' | b'X', ..]) {
+            start += 2;
+            (value, digits) = leading_hex(self.rest().get(2..).unwrap_or_default());
+        }
+        self.at = start + digits;
+        match digits {
+            0 => Err(self.problem(ProblemKind::NotHexadecimal)),
+            1..=MOST_DIGITS => Ok(Number { value, digits: digits as u8 }),
+            _ => Err(self.problem_at(start, ProblemKind::TooLong)),
+        }
+    }
+
+    /// Passes a hexadecimal number that is a whole word.
+    #[inline(always)]
+    pub(super) fn hex_word(&mut self) -> Result<Number, Problem> {
+        let number = self.hex()?;
+        if self.is_word_end() { Ok(number) } else { Err(self.problem(ProblemKind::NotHexadecimal)) }
+    }
+
+    /// Passes a word of digits that may be unknown (`x`) or unchanged (`-`), with separators in it. How many digits there
+    /// are; `None`: it is something else.
+    #[inline(always)]
+    pub(super) fn value_word(&mut self) -> Option<usize> {
+        let mut digits = 0;
+        loop {
+            if self.rest().first_chunk().is_some_and(|eight| eight_digits(*eight).is_some()) {
+                digits += 8;
+                self.at += 8;
+                continue;
+            }
+            let class = self.peek().map_or(0, |byte| CLASS[usize::from(byte)]);
+            if class & (DIGIT | SEPARATOR) == 0 {
+                break;
+            }
+            digits += usize::from(class & DIGIT != 0);
+            self.at += 1;
+        }
+        (self.is_word_end() && digits > 0).then_some(digits)
+    }
+
+    /// Something is wrong here.
+    #[cold]
+    pub(super) fn problem(&self, kind: ProblemKind) -> Problem {
+        self.problem_at(self.at, kind)
+    }
+
+    /// Something is wrong there. Where the line ends, that is what is wrong.
+    #[cold]
+    pub(super) fn problem_at(&self, at: usize, kind: ProblemKind) -> Problem {
+        let kind = match self.line.get(at) {
+            None => ProblemKind::Truncated,
+            Some(128..) => ProblemKind::Binary,
+            Some(_) => kind,
+        };
+        Problem { column: u32::try_from(at + 1).unwrap_or(u32::MAX), kind }
+    }
+}
+
+/// The number at the start, and how many digits it has; the lowest bits of it if there are more than sixteen.
+#[inline(always)]
+fn leading_hex(bytes: &[u8]) -> (u64, usize) {
+    let (mut value, mut digits) = (0_u64, 0);
+    let mut rest = bytes;
+    while let Some((eight, more)) = rest.split_first_chunk::<8>() {
+        let (number, count) = some_digits(*eight);
+        value = value.unbounded_shl(4 * count) | u64::from(number);
+        digits += count as usize;
+        rest = more;
+        if count < 8 || more.first().is_none_or(|byte| HEX[usize::from(*byte)] > 15) {
+            return (value, digits);
+        }
+    }
+    for byte in rest {
+        let four = HEX[usize::from(*byte)];
+        if four > 15 {
+            break;
+        }
+        value = (value << 4) | u64::from(four);
+        digits += 1;
+    }
+    (value, digits)
+}
+
+/// Eight digits, all of them.
+#[inline(always)]
+pub(super) fn eight_digits(bytes: [u8; 8]) -> Option<u32> {
+    let (number, count) = some_digits(bytes);
+    (count == 8).then_some(number)
+}
+
+/// The digits at the start of eight bytes, as a number, and how many there are. Each byte becomes its four bits, then pairs
+/// of them move together three times.
+#[inline(always)]
+fn some_digits(bytes: [u8; 8]) -> (u32, u32) {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHEST: u64 = 0x80 * ONES;
+    let word = u64::from_le_bytes(bytes);
+    let lower = word | (0x20 * ONES);
+    // The highest bit of a byte says whether it is above another. Bytes that have it already are no digits, and only
+    // they could carry into the next.
+    let above = |byte: u64, bytes: u64| bytes.wrapping_add((0x7f - byte) * ONES);
+    let decimal = above(0x2f, word) & !above(0x39, word);
+    let letter = above(0x60, lower) & !above(0x66, lower);
+    let others = !((decimal | letter) & !word) & HIGHEST;
+    // Mostly all of them are digits.
+    let (digits, count) = match others {
+        0 => (word, 8),
+        others => {
+            let count = others.trailing_zeros() / 8;
+            (word.unbounded_shl(64 - 8 * count), count)
+        }
+    };
+    let nibbles = (digits & (0x0f * ONES)) + 9 * ((digits >> 6) & ONES);
+    let bytes = ((nibbles << 4) | (nibbles >> 8)) & 0x00ff_00ff_00ff_00ff;
+    let halves = ((bytes << 8) | (bytes >> 16)) & 0x0000_ffff_0000_ffff;
+    (((halves << 16) | (halves >> 32)) as u32, count)
+}
+
+/// What a character is as a hexadecimal digit; more than 15 if it is none.
+static HEX: [u8; 256] = {
+    let mut table = [0xff; 256];
+    let mut at = 0;
+    while at < 256 {
+        table[at] = match at as u8 {
+            byte @ b'0'..=b'9' => byte - b'0',
+            byte @ b'a'..=b'f' => byte - b'a' + 10,
+            byte @ b'A'..=b'F' => byte - b'A' + 10,
+            _ => 0xff,
+        };
+        at += 1;
+    }
+    table
+};
+
+/// A word of hexadecimal digits only.
+#[inline(always)]
+pub(super) fn is_hex(word: &[u8]) -> bool {
+    !word.is_empty() && word.iter().all(u8::is_ascii_hexdigit)
+}
+
+/// A decimal number; `None`: it is none, or it does not fit.
+#[inline(always)]
+pub(super) fn decimal(word: &[u8]) -> Option<u64> {
+    let mut number = 0_u64;
+    for byte in word {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number = number.wrapping_mul(10).wrapping_add(u64::from(digit));
+    }
+    match word.len() {
+        0 => None,
+        1..=DECIMAL_DIGITS => Some(number),
+        _ => many_digits(word),
+    }
+}
+
+/// A number of more digits than always fit.
+#[cold]
+fn many_digits(word: &[u8]) -> Option<u64> {
+    word.iter().try_fold(0_u64, |number, byte| number.checked_mul(10)?.checked_add(u64::from(byte & 15)))
+}

@@ -1,0 +1,134 @@
+//! What is neither an instruction nor its effect on registers and memory: headers, events, branches.
+
+use super::cursor::{CLOSE, COLON, Cursor, decimal, is_hex};
+use super::instruction::{no_other_line, set};
+use crate::record::{Branch, Event, Flow, Header, Problem, ProblemKind, Record, Told};
+
+/// `Tarmac Text Rev 3t`; nothing if the line starts in another way.
+pub(super) fn header(line: &[u8]) -> Option<Result<Header<'_>, Problem>> {
+    let mut cursor = Cursor::new(line);
+    for word in [&b"Tarmac"[..], b"Text", b"Rev"] {
+        if cursor.next_word() != word {
+            return None;
+        }
+    }
+    cursor.blanks();
+    let rest = cursor.trimmed();
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let (revision, flags) = rest.split_at(digits);
+    let revision = decimal(revision).and_then(|revision| u32::try_from(revision).ok());
+    let revision = revision.ok_or_else(|| cursor.problem(ProblemKind::Unexpected));
+    Some(revision.map(|revision| Header { revision, flags }))
+}
+
+/// `BR (00002d40) A`.
+pub(super) fn branch<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, Problem> {
+    cursor.blanks();
+    cursor.expect(b'(')?;
+    let target = cursor.hex()?;
+    cursor.expect(b')')?;
+    let set = last_set(cursor)?;
+    Ok(Record::Branch(Branch { target: target.value, digits: target.digits, set }))
+}
+
+/// `FD (12) 00008000 00008010 A`.
+pub(super) fn flow<'a>(cursor: &mut Cursor<'a>, kind: u8) -> Result<Record<'a>, Problem> {
+    cursor.blanks();
+    let mut number = None;
+    if cursor.eat(b'(') {
+        let start = *cursor;
+        number = decimal(cursor.until(CLOSE));
+        if number.is_none() {
+            return Err(start.problem(ProblemKind::Unexpected));
+        }
+        cursor.expect(b')')?;
+        cursor.blanks();
+    }
+    let address = cursor.hex_word()?.value;
+    cursor.blanks();
+    let target = cursor.hex_word()?.value;
+    Ok(Record::Flow(Flow { kind, number, address, target, set: last_set(cursor)? }))
+}
+
+/// An instruction set, or the end of the line.
+fn last_set(cursor: &mut Cursor<'_>) -> Result<Option<super::InstructionSet>, Problem> {
+    cursor.blanks();
+    if cursor.is_at_end() {
+        return Ok(None);
+    }
+    let (set, length) = set(cursor.rest()).ok_or_else(|| cursor.problem(ProblemKind::NotAnInstructionSet))?;
+    cursor.pass(length);
+    cursor.blanks();
+    if cursor.is_at_end() { Ok(Some(set)) } else { Err(cursor.problem(ProblemKind::Unexpected)) }
+}
+
+/// `CADI E simulation_stopped`, `SIGNAL: SIGNAL=poreset STATE=N`.
+pub(super) fn told<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Record<'a>, Problem> {
+    cursor.eat(b':');
+    cursor.blanks();
+    let text = cursor.trimmed();
+    no_other_line(cursor, text)?;
+    Ok(Record::Told(Told { tag, text }))
+}
+
+/// What follows `E`: `<value> {mode} {value} <number> <name>`, or only a name with its arguments.
+pub(super) fn event<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, Problem> {
+    cursor.blanks();
+    let mut event = Event { value: None, mode: &[], number: None, name: &[], is_exception: false };
+    let mut ahead = *cursor;
+    if is_number(ahead.until(COLON)) {
+        event.value = Some(cursor.hex()?.value);
+        // Where it is physically may follow.
+        cursor.word();
+        cursor.blanks();
+        mode_and_number(cursor, &mut event)?;
+    }
+    cursor.blanks();
+    event.name = cursor.trimmed();
+    no_other_line(cursor, event.name)?;
+    if event.name.is_empty() && event.number.is_none() {
+        return Err(cursor.problem(ProblemKind::Truncated));
+    }
+    let mut words = Cursor::new(event.name);
+    if words.next_word() == b"INT_TAKEN" {
+        words.blanks();
+        event.number = words.hex_word().ok().and_then(|number| u32::try_from(number.value).ok());
+    }
+    event.is_exception = is_exception(&event);
+    Ok(Record::Event(event))
+}
+
+/// Numbers of events are written in full. Names can have only letters that are digits too, but not that many.
+fn is_number(word: &[u8]) -> bool {
+    word.len() >= 8 && is_hex(word.strip_prefix(b"0x").unwrap_or(word))
+}
+
+/// The last number before the name is that of the event. Fast Models print 64 bits of it at times, the upper half junk.
+fn mode_and_number<'a>(cursor: &mut Cursor<'a>, event: &mut Event<'a>) -> Result<(), Problem> {
+    let mut ahead = *cursor;
+    let mode = ahead.word();
+    ahead.blanks();
+    if !is_number(mode) && is_number(ahead.clone().word()) {
+        (event.mode, *cursor) = (mode, ahead);
+    }
+    while is_number(cursor.clone().word()) {
+        event.number = Some(cursor.hex_word()?.value as u32);
+        cursor.blanks();
+    }
+    Ok(())
+}
+
+/// An exception is taken. Changes of mode, levels of signals, debug state and requests are none.
+fn is_exception(event: &Event<'_>) -> bool {
+    const OTHERS: [&[u8]; 8] = [b"ModeChange", b"Lockup", b"Halted", b"Sleep", b"Wakeup", b"WFI", b"WFE", b"SetEvent"];
+    let mut words = Cursor::new(event.name);
+    let name = words.next_word();
+    match name.strip_prefix(b"CoreEvent_") {
+        Some(core) => !OTHERS.iter().any(|other| core.eq_ignore_ascii_case(other)),
+        None if name.is_empty() => {
+            event.number.is_some_and(|number| matches!(number, 1..=5 | 7..=8 | 14 | 0x80..=0x8f))
+        }
+        // A signal of this name has its level behind it.
+        None => name == b"INT_TAKEN" || name == b"RESET" && words.trimmed().is_empty(),
+    }
+}

@@ -1,0 +1,313 @@
+//! Instructions: ES, IT, IS and IF of every producer.
+//!
+//! What is in brackets is a count, an address, an address with a serial number or an address with an opcode; only what
+//! follows tells which. The instruction set is a word of its own, and addresses are never that short.
+
+use super::ParseOptions;
+use super::cursor::{CLOSE, COLON, COMMA, Cursor, Number, OPEN, decimal};
+use super::prefix::{LONG_DISASSEMBLY, LONG_TEXT, joined};
+use crate::record::{Exception, Instruction, InstructionSet, Physical, Problem, ProblemKind, Record, Tag};
+
+/// What follows the tag.
+#[inline(always)]
+pub(super) fn instruction<'a>(
+    cursor: &mut Cursor<'a>,
+    tag: Tag,
+    options: ParseOptions,
+    record: &mut Record<'a>,
+) -> Result<(), Problem> {
+    cursor.blanks();
+    let mut instruction = Instruction {
+        tag,
+        address: None,
+        digits: 0,
+        physical: None,
+        second: None,
+        opcode: None,
+        length: 4,
+        set: None,
+        mode: &[],
+        is_executed: tag != Tag::Is,
+        number: None,
+        text: &[],
+    };
+    match cursor.peek() {
+        Some(b'(') => {
+            cursor.pass(1);
+            bracketed(cursor, &mut instruction)?;
+        }
+        _ if tag == Tag::Es => {
+            *record = asynchronous(cursor)?;
+            return Ok(());
+        }
+        _ => {
+            address(cursor, &mut instruction)?;
+            opcode_word(cursor, &mut instruction)?;
+        }
+    }
+    set_and_mode(cursor, &mut instruction, options)?;
+    text(cursor, &mut instruction)?;
+    *record = Record::Instruction(instruction);
+    Ok(())
+}
+
+/// `ES EXC [0x00] Reset`, `ES IRQ`.
+fn asynchronous<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, Problem> {
+    let mut ahead = *cursor;
+    if ahead.until(OPEN) == b"EXC" {
+        return Ok(Record::Exception(exception(&mut ahead, true)?));
+    }
+    match cursor.peek() {
+        Some(byte) if byte.is_ascii_alphabetic() => {
+            no_other_line(cursor, cursor.trimmed())?;
+            Ok(Record::Asynchronous(cursor.trimmed()))
+        }
+        _ => Err(cursor.problem(ProblemKind::Unexpected)),
+    }
+}
+
+/// `[0x08] System Call`; the offset in brackets is hexadecimal with 0x, and a decimal number else.
+pub(super) fn exception<'a>(cursor: &mut Cursor<'a>, is_step: bool) -> Result<Exception<'a>, Problem> {
+    cursor.blanks();
+    let mut vector = None;
+    if cursor.eat(b'[') {
+        let start = *cursor;
+        let is_negative = cursor.eat(b'-');
+        let number = if cursor.rest().starts_with(b"0x") {
+            i64::try_from(cursor.hex()?.value).ok()
+        } else {
+            decimal(cursor.until(CLOSE)).and_then(|number| i64::try_from(number).ok())
+        };
+        let number = number.ok_or_else(|| start.problem(ProblemKind::Unexpected))?;
+        cursor.expect(b']')?;
+        vector = Some(if is_negative { -number } else { number });
+    }
+    cursor.blanks();
+    let name = cursor.trimmed();
+    if name.is_empty() && vector.is_none() {
+        return Err(cursor.problem(ProblemKind::Truncated));
+    }
+    no_other_line(cursor, name)?;
+    Ok(Exception { is_step, vector, name })
+}
+
+/// What is in brackets, and the address and the opcode if they are behind it.
+#[inline(always)]
+fn bracketed<'a>(cursor: &mut Cursor<'a>, instruction: &mut Instruction<'a>) -> Result<(), Problem> {
+    let start = *cursor;
+    let count = cursor.decimal_digits();
+    if cursor.peek() != Some(b')') {
+        let first = start.clone().until(COLON | CLOSE);
+        cursor.go(start.at() + first.len());
+        if cursor.eat(b':') {
+            return with_colon(cursor, start, first, instruction);
+        }
+    }
+    let inside = cursor.since(start.at());
+    cursor.expect(b')')?;
+    cursor.blanks();
+    let words = *cursor;
+    let address_or_opcode = cursor.hex();
+    if cursor.is_word_end() || words.peek() == Some(b'-') {
+        // `(0000000000412c40) 54ffff81 O`: no address is outside, so it is inside.
+        let mut ahead = *cursor;
+        ahead.word();
+        ahead.blanks();
+        if set(ahead.rest()).is_some() {
+            *cursor = start;
+            place(cursor, instruction)?;
+            *cursor = words;
+            return opcode_word(cursor, instruction);
+        }
+    }
+    instruction.number = Some(count.ok_or_else(|| not_a_count(start, inside))?);
+    let Number { value, digits } = address_or_opcode?;
+    (instruction.address, instruction.digits) = (Some(value), digits);
+    translation(cursor, instruction)?;
+    opcode_word(cursor, instruction)
+}
+
+#[cold]
+fn not_a_count(start: Cursor<'_>, word: &[u8]) -> Problem {
+    let is_number = !word.is_empty() && word.iter().all(u8::is_ascii_digit);
+    start.problem(if is_number { ProblemKind::TooLong } else { ProblemKind::Unexpected })
+}
+
+/// `(address:opcode) A` or `(address:serial) address opcode T16`.
+#[inline(always)]
+fn with_colon<'a>(
+    cursor: &mut Cursor<'a>,
+    start: Cursor<'a>,
+    first: &[u8],
+    instruction: &mut Instruction<'a>,
+) -> Result<(), Problem> {
+    let second = *cursor;
+    cursor.until(CLOSE);
+    cursor.expect(b')')?;
+    cursor.blanks();
+    if instruction.tag == Tag::Es || set(cursor.rest()).is_some() {
+        let mut inside = start;
+        if matches!(first, b"DBGITR" | b"EDITR") {
+            inside.go(second.at() - 1);
+        } else {
+            place(&mut inside, instruction)?;
+        }
+        inside.expect(b':')?;
+        opcode(&mut inside, instruction)?;
+        inside.expect(b')')?;
+        return Ok(());
+    }
+    let mut inside = second;
+    instruction.number = Some(inside.hex()?.value);
+    inside.expect(b')')?;
+    address(cursor, instruction)?;
+    opcode_word(cursor, instruction)
+}
+
+#[inline(always)]
+fn place(cursor: &mut Cursor<'_>, instruction: &mut Instruction<'_>) -> Result<(), Problem> {
+    let Number { value, digits } = cursor.hex()?;
+    (instruction.address, instruction.digits) = (Some(value), digits);
+    Ok(())
+}
+
+/// `0000944c:00000000944c_NS,00000000944e_NS`; where it is physically may be missing.
+#[inline(always)]
+fn address<'a>(cursor: &mut Cursor<'a>, instruction: &mut Instruction<'a>) -> Result<(), Problem> {
+    place(cursor, instruction)?;
+    translation(cursor, instruction)
+}
+
+/// What follows the virtual address.
+#[inline(always)]
+fn translation<'a>(cursor: &mut Cursor<'a>, instruction: &mut Instruction<'a>) -> Result<(), Problem> {
+    if cursor.eat(b':') {
+        instruction.physical = Some(physical(cursor)?);
+        if cursor.eat(b',') {
+            instruction.second = Some(physical(cursor)?);
+        }
+    }
+    if cursor.is_word_end() { Ok(()) } else { Err(cursor.problem(ProblemKind::NotHexadecimal)) }
+}
+
+/// `00000000944c_NS`.
+#[inline(always)]
+pub(super) fn physical<'a>(cursor: &mut Cursor<'a>) -> Result<Physical<'a>, Problem> {
+    let address = cursor.hex()?.value;
+    let space = if cursor.eat(b'_') { cursor.until(COMMA) } else { &[] };
+    Ok(Physical { address, space, page: None })
+}
+
+/// An opcode that is a word.
+#[inline(always)]
+fn opcode_word(cursor: &mut Cursor<'_>, instruction: &mut Instruction<'_>) -> Result<(), Problem> {
+    cursor.blanks();
+    opcode(cursor, instruction)?;
+    if cursor.is_word_end() { Ok(()) } else { Err(cursor.problem(ProblemKind::NotHexadecimal)) }
+}
+
+/// Four or eight digits, or dashes if the instruction could not be fetched.
+#[inline(always)]
+fn opcode(cursor: &mut Cursor<'_>, instruction: &mut Instruction<'_>) -> Result<(), Problem> {
+    let start = cursor.at();
+    if cursor.peek() == Some(b'-') {
+        while cursor.eat(b'-') {}
+        instruction.length = match cursor.at() - start {
+            4 => 2,
+            8 => 4,
+            _ => return Err(cursor.problem_at(start, ProblemKind::WrongOpcode)),
+        };
+        return Ok(());
+    }
+    let Number { value, digits } = cursor.hex()?;
+    instruction.length = match digits {
+        4 => 2,
+        8 => 4,
+        _ if cursor.is_at_end() => return Err(cursor.problem(ProblemKind::Truncated)),
+        _ => return Err(cursor.problem_at(start, ProblemKind::WrongOpcode)),
+    };
+    instruction.opcode = Some(value as u32);
+    Ok(())
+}
+
+/// The instruction set that is here as a word, and how long the word is.
+#[inline(always)]
+pub(super) fn set(rest: &[u8]) -> Option<(InstructionSet, usize)> {
+    let (set, length) = match rest {
+        [b'T', b'1', b'6', ..] | [b'T', b'3', b'2', ..] => (InstructionSet::T, 3),
+        [b'O', ..] => (InstructionSet::O, 1),
+        [b'A', ..] => (InstructionSet::A, 1),
+        [b'T', ..] => (InstructionSet::T, 1),
+        [b'E' | b'X', ..] => (InstructionSet::E, 1),
+        _ => return None,
+    };
+    matches!(rest.get(length), None | Some(b' ' | b'\t' | b':')).then_some((set, length))
+}
+
+/// `O EL3h_s :`, `A svc:`, `A :`, `T16`, or nothing at all.
+#[inline(always)]
+fn set_and_mode<'a>(
+    cursor: &mut Cursor<'a>,
+    instruction: &mut Instruction<'a>,
+    options: ParseOptions,
+) -> Result<(), Problem> {
+    cursor.blanks();
+    let Some((set, length)) = set(cursor.rest()) else { return no_set(*cursor, instruction, options) };
+    instruction.set = Some(set);
+    cursor.pass(length);
+    cursor.blanks();
+    let mode_start = *cursor;
+    let mode = cursor.until(COLON);
+    cursor.blanks();
+    if cursor.eat(b':') {
+        instruction.mode = mode;
+    } else if length == 3 {
+        *cursor = mode_start;
+    } else {
+        return Err(cursor.problem(ProblemKind::Unexpected));
+    }
+    Ok(())
+}
+
+/// Cortex-M0 has only Thumb and does not say so.
+fn no_set(start: Cursor<'_>, instruction: &mut Instruction<'_>, options: ParseOptions) -> Result<(), Problem> {
+    if instruction.tag == Tag::Es || instruction.number.is_some() {
+        return Err(start.problem(ProblemKind::NotAnInstructionSet));
+    }
+    if !options.implicit_thumb {
+        let column = u32::try_from(start.at() + 1).unwrap_or(u32::MAX);
+        return Err(Problem { column, kind: ProblemKind::NoInstructionSet });
+    }
+    instruction.set = Some(InstructionSet::T);
+    Ok(())
+}
+
+/// The disassembly, behind CCFAIL if it is there.
+#[inline(always)]
+fn text<'a>(cursor: &mut Cursor<'a>, instruction: &mut Instruction<'a>) -> Result<(), Problem> {
+    cursor.many_blanks();
+    if cursor.peek() == Some(b'C') {
+        let mut ahead = *cursor;
+        if ahead.word() == b"CCFAIL" {
+            ahead.blanks();
+            *cursor = ahead;
+            instruction.is_executed = false;
+        }
+    }
+    instruction.text = cursor.rest();
+    behind(cursor, joined(instruction.text, LONG_DISASSEMBLY))
+}
+
+/// A line that lost its end has the next one in its text.
+#[inline(always)]
+pub(super) fn no_other_line(cursor: &Cursor<'_>, text: &[u8]) -> Result<(), Problem> {
+    behind(cursor, joined(text, LONG_TEXT))
+}
+
+#[inline(always)]
+fn behind(cursor: &Cursor<'_>, joined: Option<usize>) -> Result<(), Problem> {
+    match joined {
+        None => Ok(()),
+        Some(at) => Err(cursor.problem_at(cursor.at() + at, ProblemKind::Unexpected)),
+    }
+}

@@ -1,0 +1,573 @@
+//! Logs in the other style: line by line as they have to be, and back.
+
+#![allow(clippy::unwrap_used)]
+
+use std::ops::ControlFlow;
+
+use proptest::prelude::*;
+use unspool_tarmac::convert::{Converter, Loss, Losses, Style};
+use unspool_tarmac::dialect::Dialect;
+use unspool_tarmac::parse::{ParseOptions, Parser};
+use unspool_tarmac::read::{Place, ReadOptions, Reader, lines};
+use unspool_tarmac::record::Stamp;
+
+fn run(mut converter: Converter, log: &[u8]) -> (Vec<u8>, Losses) {
+    let mut parser = Parser::new(ParseOptions { implicit_thumb: true });
+    let mut out = Vec::new();
+    for (index, (offset, raw)) in lines(log).enumerate() {
+        let place = Place { line: index as u64 + 1, offset: offset as u64 };
+        converter.line(place, &parser.parse(raw), &mut out);
+    }
+    converter.finish(&mut out);
+    (out, converter.losses().clone())
+}
+
+fn convert(from: Dialect, to: Style, log: &str) -> (String, Losses) {
+    let (out, losses) = run(Converter::new(from, to), log.as_bytes());
+    (String::from_utf8(out).unwrap(), losses)
+}
+
+/// The same story in both styles.
+const FAST_MODELS: &str = "\
+0 clk E 00000000 00000001 CoreEvent_Reset
+1 clk IT (1) 00320000 d2800240 O EL1h_n : MOV      x0,#0x12
+1 clk R X0 0000000000000012
+2 clk IT (2) 00320004 a9bd7bfd O EL1h_n : STP      x29,x30,[sp,#-0x30]!
+2 clk MW8 0007ff48:00000007ff48_NS 00000000_0007ff50
+2 clk MW8 0007ff50:00000007ff50_NS 00000000_00320844
+2 clk R SP_EL1 000000000007ff48
+3 clk IS (3) 00320008 54ffffc1 O EL1h_n : B.NE     {pc}-8
+4 clk IT (4) 0032000c 97fffffe O EL1h_n : BL       {pc}-8
+4 clk R X30 0000000000320010
+5 clk IT (5) 00320004 3dc00000 O EL1h_n : LDR      q0,[x0,#0]
+5 clk MR16 00000008 0f0e0d0c_0b0a0908_07060504_03020100
+6 clk IT (6) 00320008 54ffffc1 O EL1h_n : B.NE     {pc}-8
+7 clk IT (7) 00320000 d4000001 O EL1h_n : SVC      #0
+7 clk E 00320000 00000084 CoreEvent_CURRENT_SPx_SYNC
+7 clk R cpsr 000003c5
+8 clk IT (8) 00000200 39400001 O EL1h_n : LDRB     w1,[x0,#0]
+8 clk MR1 00000012 xx
+9 clk IT (9) 00000204 a9401003 O EL1h_n : LDP      x3,x4,[x0,#0]
+9 clk MR8 00000012 (ABORTED)
+10 clk CADI E simulation_stopped
+";
+
+const REV3: &str = "\
+Tarmac Text Rev 3t
+          0 clk ES  EXC [0x00] Reset
+                    BR (0000000000000000) O
+          1 clk ES  (0000000000320000:d2800240) O el1h_ns:        MOV      x0,#0x12
+                    R X0 0000000000000012
+          2 clk ES  (0000000000320004:a9bd7bfd) O el1h_ns:        STP      x29,x30,[sp,#-0x30]!
+                    ST 000000000007ff50 ........ ........ 00000000 00320844    NS:000007ff50
+                    ST 000000000007ff40 00000000 0007ff50 ........ ........    NS:000007ff40
+                    R SP_EL1 000000000007ff48
+          3 clk ES  (0000000000320008:54ffffc1) O el1h_ns:        B.NE     {pc}-8
+          4 clk ES  (000000000032000c:97fffffe) O el1h_ns:        BL       {pc}-8
+                    R X30 0000000000320010
+                    BR (0000000000320004) O
+          5 clk ES  (0000000000320004:3dc00000) O el1h_ns:        LDR      q0,[x0,#0]
+                    LD 0000000000000010 ........ ........ 0f0e0d0c 0b0a0908
+                    LD 0000000000000000 07060504 03020100 ........ ........
+          6 clk ES  (0000000000320008:54ffffc1) O el1h_ns:        B.NE     {pc}-8
+                    BR (0000000000320000) O
+          7 clk ES  (0000000000320000:d4000001) O el1h_ns:        SVC      #0
+                    EXC [0x200] Synchronous Current EL with SP_ELx
+                    R CPSR 000003c5
+                    BR (0000000000000200) O
+          8 clk ES  (0000000000000200:39400001) O el1h_ns:        LDRB     w1,[x0,#0]
+                    LD 0000000000000010 ........ ........ ........ ..##....
+          9 clk ES  (0000000000000204:a9401003) O el1h_ns:        LDP      x3,x4,[x0,#0]
+                    LA 0000000000000010 ........ ....#### ######## ####....
+10 clk CADI E simulation_stopped
+";
+
+/// A difference, line by line.
+fn assert_same(found: &str, expected: &str) {
+    for (index, (found, expected)) in found.lines().zip(expected.lines()).enumerate() {
+        assert_eq!(found, expected, "line {}", index + 1);
+    }
+    assert_eq!(found.lines().count(), expected.lines().count());
+}
+
+#[test]
+fn fast_models_become_rev3() {
+    let (text, losses) = convert(Dialect::FastModels, Style::Rev3, FAST_MODELS);
+    assert_same(&text, REV3);
+    assert!(losses.is_empty(), "{losses}");
+    assert_eq!(losses.of(Loss::Told), 1);
+}
+
+#[test]
+fn rev3_becomes_fast_models() {
+    let (text, losses) = convert(Dialect::Rev3, Style::FastModels, REV3);
+    assert_same(&text, FAST_MODELS);
+    assert!(losses.is_empty(), "{losses}");
+}
+
+#[test]
+fn aarch32_is_spelled_anew() {
+    let fast_models = "\
+1 ps IT (1) 00030114 e3510902 A svc_s : CMP      r1,#0x8000
+1 ps R cpsr 900001d3
+2 ps IS (2) 00030118 2a000003 A svc_s : BCS      {pc}+0x14
+3 ps IT (3) 0003011c e92d4020 A svc_s : PUSH     {r5,lr}
+3 ps MW4 0007ffe8 00000003
+3 ps MW4 0007ffec 00030130
+3 ps R r13_svc 0007ffe8
+4 ps IT (4) 00030120 e12fff1e A svc_s : BX       lr
+5 ps IT (5) 0000a100 a106 T svc_s : ADR      r1,{pc}+0x1c
+5 ps R r1 0000a11c
+";
+    let rev3 = "\
+Tarmac Text Rev 3t
+          1 ps  ES  (00030114:e3510902) A svc_s:          CMP      r1,#0x8000
+                    R CPSR 900001d3
+          2 ps  ES  (00030118:2a000003) A svc_s:   CCFAIL BCS      {pc}+0x14
+          3 ps  ES  (0003011c:e92d4020) A svc_s:          PUSH     {r5,lr}
+                    ST 0007ffe0 00030130 00000003 ........ ........
+                    R SP_SVC 0007ffe8
+          4 ps  ES  (00030120:e12fff1e) A svc_s:          BX       lr
+                    BR (0000a100) T
+          5 ps  ES  (0000a100:a106)     T svc_s:          ADR      r1,{pc}+0x1c
+                    R R1 0000a11c
+";
+    let (there, losses) = convert(Dialect::FastModels, Style::Rev3, fast_models);
+    assert_same(&there, rev3);
+    assert!(losses.is_empty(), "{losses}");
+    assert_same(&convert(Dialect::Rev3, Style::FastModels, &there).0, fast_models);
+}
+
+#[test]
+fn cores_stay_apart() {
+    let log = "\
+1 clk cpu0 IT (1) 00008000 ea000000 A svc : B 8
+1 clk cpu1 IT (1) 00009000 e1a00000 A svc : NOP
+2 clk cpu0 IT (2) 00008008 e1a00000 A svc : NOP
+2 clk cpu1 IT (2) 00009004 e5910000 A svc : LDR r0,[r1]
+2 clk cpu1 MR4 00000010 00000001
+";
+    let rev3 = "\
+Tarmac Text Rev 3t
+          1 clk cpu0 ES  (00008000:ea000000) A svc:            B 8
+          1 clk cpu1 ES  (00009000:e1a00000) A svc:            NOP
+          1 clk cpu0 BR (00008008) A
+          2 clk cpu0 ES  (00008008:e1a00000) A svc:            NOP
+          2 clk cpu1 ES  (00009004:e5910000) A svc:            LDR r0,[r1]
+          2 clk cpu1 LD 00000010 ........ ........ ........ 00000001
+";
+    let (there, losses) = convert(Dialect::FastModels, Style::Rev3, log);
+    assert_same(&there, rev3);
+    assert!(losses.is_empty(), "{losses}");
+    assert_same(&convert(Dialect::Rev3, Style::FastModels, &there).0, log);
+}
+
+/// From, to, lines, and what is lost of them or kept.
+type Row = (Dialect, Style, &'static str, &'static [(Loss, u64)]);
+
+#[test]
+fn what_cannot_be_said_is_counted() {
+    use Loss::*;
+    let rows: &[Row] = &[
+        (
+            Dialect::FastModels,
+            Style::Rev3,
+            "1 clk IT (7) 00008000:000000008000_NS e1a00000 A svc_s : NOP",
+            &[(InstructionPhysical, 1), (InstructionNumber, 1)],
+        ),
+        (Dialect::FastModels, Style::Rev3, "1 clk IS (1) 00320004 d503201f O EL1h_n : NOP", &[(Skipped, 1)]),
+        (Dialect::FastModels, Style::Rev3, "1 clk MR4X 00009150 0000c3d2", &[(AccessFlags, 1)]),
+        (Dialect::FastModels, Style::Rev3, "1 clk E 0000041c handler 00000019 CoreEvent_ModeChange", &[(Event, 1)]),
+        (Dialect::FastModels, Style::Rev3, "1 clk E 00000004 00000003 CoreEvent_SWI", &[(EventDetail, 1)]),
+        (Dialect::FastModels, Style::Rev3, "# one\n\n1 clk B\x01", &[(Comment, 1), (Unknown, 1)]),
+        (Dialect::FastModels, Style::Rev3, "FD (12) 00008000 00008010 A", &[(Bus, 1)]),
+        (
+            Dialect::CortexM3,
+            Style::Rev3,
+            "4177 cyc IF (00024814:00000001) 00024814 2000 T16 MOVS r0,#0",
+            &[(Folded, 1)],
+        ),
+        (Dialect::CortexM3, Style::FastModels, "4175 cyc MNW4___D 20031c40 0df0adba", &[(AccessDetail, 1)]),
+        (Dialect::CortexM3, Style::FastModels, "4173 cyc MNR4O__I 00031b58 f000f81d", &[(Access, 1)]),
+        (
+            Dialect::Rev3,
+            Style::FastModels,
+            "  LD 00000040 ........ ........ 00001798 ........ S:0000000040/12 NM NSH",
+            &[(PageOrder, 1), (Attributes, 1)],
+        ),
+        (Dialect::Rev3, Style::FastModels, "  LA 00000040 ........ ........ 00001798 ........", &[(AbortedData, 1)]),
+        (Dialect::Rev3, Style::FastModels, "  SX 00000040 ........ ........ 00001798 ........", &[(Access, 1)]),
+        (Dialect::Rev3, Style::FastModels, "  R R0 (ODD) 00000001", &[(Context, 1)]),
+        (Dialect::Rev3, Style::FastModels, "-----------     ES  EXC [0x00] Reset", &[(NoTime, 1)]),
+        (Dialect::Rev3, Style::FastModels, "          1 ns  ES  External Debug Event", &[(Exception, 1)]),
+        (Dialect::Rev3, Style::FastModels, "  EXC [0x14] Hypervisor Trap", &[(Exception, 1)]),
+        (Dialect::Rev3, Style::FastModels, "          1 tic ES  (EDITR:d5033fdf) O el1h_ns: ISB", &[(Instruction, 1)]),
+        // The event of a reset says where it leads, but not in which instruction set.
+        (
+            Dialect::Rev3,
+            Style::FastModels,
+            "          1 ns  ES  EXC [0x00] Reset\n  BR (00000100) A\n          1 ns  ES  (00008000:e1a00000) A svc: NOP",
+            &[],
+        ),
+        (
+            Dialect::Rev3,
+            Style::FastModels,
+            "          1 ns  ES  EXC [0x00] Reset\n  BR (00000100) A\n          1 ns  ES  (00008000:bf00) T svc: NOP",
+            &[(Target, 1)],
+        ),
+        (Dialect::FastModels, Style::Rev3, "0 clk E 00000100 00000001 CoreEvent_Reset", &[(EventDetail, 1)]),
+        // Nothing shows that the branch was not taken: it leads behind itself, or nothing follows.
+        (
+            Dialect::FastModels,
+            Style::Rev3,
+            "1 clk IS (1) 00320004 54000020 O EL1h_n : B.EQ {pc}+4\n2 clk IT (2) 00320008 d503201f O EL1h_n : NOP",
+            &[(Skipped, 1)],
+        ),
+        (Dialect::FastModels, Style::Rev3, "1 clk IS (1) 00320004 54000040 O EL1h_n : B.EQ {pc}+8", &[(Skipped, 1)]),
+        (
+            Dialect::FastModels,
+            Style::Rev3,
+            "1 clk IT (1) 00320000 14000001 O EL1h_n : B {pc}+4\n1 clk IS (2) 00320004 54000020 O EL1h_n : B.EQ {pc}+4\n\
+             2 clk IT (3) 00320008 d503201f O EL1h_n : NOP",
+            &[],
+        ),
+        // What the call was given.
+        (
+            Dialect::FastModels,
+            Style::Rev3,
+            "1 clk IT (1) 00000014 ef000012 A svc_s : SVC #0x12\n1 clk E 00000014 0000001200000003 CoreEvent_SWI",
+            &[(EventDetail, 1)],
+        ),
+        (Dialect::Rev3, Style::FastModels, "  R SCTLR (AARCH32) 00000001", &[(Context, 1)]),
+        (
+            Dialect::Rev3,
+            Style::FastModels,
+            "          1 ns  ES  (00000c00:e59ff038) A svc: LDR pc,{pc}+0x40\n  BR (00000e08) A",
+            &[(Target, 1)],
+        ),
+        // A direct branch says itself where it goes.
+        (
+            Dialect::Rev3,
+            Style::FastModels,
+            "          1 ns  ES  (00000c00:ea000002) A svc: B 0xc10\n  BR (00000c10) A",
+            &[],
+        ),
+        (
+            Dialect::Rev3,
+            Style::FastModels,
+            "          1 ns  ES  (00000c00:ef000000) A svc: SVC #0\n  EXC [0x08] System Call\n  BR (00000008) A",
+            &[(Target, 1)],
+        ),
+        (
+            Dialect::FastModels,
+            Style::Rev3,
+            "1 clk IT (1) 00000c04 f9400085 O EL1h_n : LDR x5,[x4]\n1 clk MR4 0000071c 0000000a\n1 clk MR4 00000720 0000000b",
+            &[(AccessSizes, 1)],
+        ),
+        (
+            Dialect::FastModels,
+            Style::Rev3,
+            "1 clk IT (1) 00000c04 a9401885 O EL1h_n : LDP x5,x6,[x4]\n1 clk MR16 00000710 000000000000000a000000000000000b",
+            &[(AccessSizes, 1)],
+        ),
+        (
+            Dialect::FastModels,
+            Style::Rev3,
+            "1 clk IT (1) 00000c04 e1c480f0 A svc_n : STRD r8,[r4]\n1 clk MW8 00000710 000000000000000a",
+            &[(AccessSizes, 1)],
+        ),
+        // Sixteen bytes end between its halves, and no opcode puts them together again.
+        (Dialect::FastModels, Style::Rev3, "1 clk MR4 0000071e 0000000a", &[(AccessSizes, 1)]),
+        // Pictures have no order.
+        (
+            Dialect::FastModels,
+            Style::Rev3,
+            "1 clk IT (1) 00000c04 e8140003 A svc_n : LDMDA r4,{r0,r1}\n1 clk MR4 00000714 0000000a\n1 clk MR4 00000710 0000000b",
+            &[(AccessSizes, 1)],
+        ),
+    ];
+    for (from, to, log, expected) in rows {
+        let (text, losses) = convert(*from, *to, log);
+        let found: Vec<(Loss, u64)> = losses.iter().map(|(loss, count)| (loss, count.count)).collect();
+        assert_eq!(found, *expected, "{log}\n{text}");
+        let is_kept = expected.iter().all(|(loss, _)| loss.is_kept());
+        assert_eq!(losses.is_empty(), is_kept, "{log}");
+    }
+}
+
+#[test]
+fn an_interrupt_comes_instead_of_the_target() {
+    let log = "\
+1 clk IT (1) 00320000 d65f03c0 O EL1h_n : RET
+1 clk E 00220000 00000085 CoreEvent_CURRENT_SPx_IRQ
+1 clk R ELR_EL1 0000000000220000
+2 clk IT (2) 00000280 d503201f O EL1h_n : NOP
+";
+    let rev3 = "\
+Tarmac Text Rev 3t
+          1 clk ES  (0000000000320000:d65f03c0) O el1h_ns:        RET
+                    BR (0000000000220000) O
+          1 clk ES  EXC [0x280] IRQ/vIRQ Current EL with SP_ELx
+                    R ELR_EL1 0000000000220000
+                    BR (0000000000000280) O
+          2 clk ES  (0000000000000280:d503201f) O el1h_ns:        NOP
+";
+    let (there, losses) = convert(Dialect::FastModels, Style::Rev3, log);
+    assert_same(&there, rev3);
+    assert!(losses.is_empty(), "{losses}");
+    assert_same(&convert(Dialect::Rev3, Style::FastModels, &there).0, log);
+}
+
+/// Logs of Fast Models that come back as they were, and nothing is counted.
+#[test]
+fn events_come_back() {
+    let rows = [
+        // M-profile: a reset has the number 1, and a call returns behind itself.
+        (
+            "0 ps E 000001c0 00000001 CoreEvent_RESET\n1 ps IT (1) 000001c0 bf00 T thread : NOP\n\
+             2 ps IT (2) 000001c2 df05 T thread : SVC #5\n2 ps E 000001c4 0000000b CoreEvent_SVCALL\n\
+             3 ps IT (3) 00000240 bf00 T handler : NOP\n",
+            "EXC [1] Reset",
+        ),
+        // Where a reset leads is not where a debugger led.
+        (
+            "0 clk E 00000000 00000001 CoreEvent_Reset\n0 clk R X0 0000000000000000\n\
+             1 clk IT (1) 00320000 d503201f O EL3h_s : NOP\n",
+            "BR (0000000000000000) O",
+        ),
+        // Nobody says where to.
+        ("0 clk E CoreEvent_Reset\n1 clk IT (1) 00320000 d503201f O EL3h_s : NOP\n", "EXC [0x00] Reset"),
+        // A branch that was not taken, and then an interrupt.
+        (
+            "1 clk IT (1) 00320000 14000001 O EL1h_n : B {pc}+4\n2 clk IS (2) 00320004 54000080 O EL1h_n : B.EQ {pc}+16\n\
+             2 clk E 00320008 00000085 CoreEvent_CURRENT_SPx_IRQ\n3 clk IT (3) 00000280 d503201f O EL1h_n : NOP\n",
+            "BR (0000000000000280) O",
+        ),
+        (
+            "1 clk IT (1) 00320000 14000001 O EL1h_n : B {pc}+4\n2 clk IS (2) 00320004 54000020 O EL1h_n : B.EQ {pc}+4\n\
+             3 clk IT (3) 00320008 d503201f O EL1h_n : NOP\n",
+            "BR (0000000000320004) O",
+        ),
+    ];
+    for (log, said) in rows {
+        let (there, losses) = convert(Dialect::FastModels, Style::Rev3, log);
+        assert!(there.contains(said), "{there}");
+        assert!(losses.is_empty(), "{losses}\n{there}");
+        let (back, losses) = convert(Dialect::Rev3, Style::FastModels, &there);
+        assert_same(&back, log);
+        assert!(losses.is_empty(), "{losses}\n{there}");
+    }
+}
+
+#[test]
+fn effects_follow_their_instruction_wherever_they_were_printed() {
+    let log = "\
+433ns R r2 00000001
+433ns MR4_D 00000448 0020c400
+512ns IT 00000420 4a09        LDR      r2,[pc,#36]
+";
+    let (text, _) = convert(Dialect::CortexM0, Style::FastModels, log);
+    assert_same(
+        &text,
+        "512 ns IT (1) 00000420 4a09 T : LDR      r2,[pc,#36]\n512 ns R r2 00000001\n512 ns MR4 00000448 0020c400\n",
+    );
+}
+
+#[test]
+fn effects_of_two_instructions_at_once_are_told_apart() {
+    // By the disassembly, and by the owner that a line names; times are those of the steps.
+    let log = "\
+7310 ns R r6 00000021
+7310 ns R r9 00000034
+7310 ns MNW4____ (00000104:00000008) 00002010 00000034
+7311 ns IT (00000100:00000007) 00000100 e3a06021 A :                      MOV r6,#0x21
+7311 ns IT (00000104:00000008) 00000104 e5a09010 A :                      STR r9,[r0,#16]!
+7312 ns R r14 0000010c
+7313 ns IT (00000108:00000009) 00000108 eb00000c A :                      BL 0x140
+7315 ns R r3 00000001
+";
+    let rev3 = "\
+Tarmac Text Rev 3t
+       7311 ns  ES  (00000100:e3a06021) A :               MOV r6,#0x21
+                    R R6 00000021
+       7311 ns  ES  (00000104:e5a09010) A :               STR r9,[r0,#16]!
+                    R R9 00000034
+                    ST 00002010 ........ ........ ........ 00000034
+       7313 ns  ES  (00000108:eb00000c) A :               BL 0x140
+                    R R14 0000010c
+       7315 ns  R R3 00000001
+                    BR (00000140) A
+";
+    let (text, losses) = convert(Dialect::CortexR5, Style::Rev3, log);
+    assert_same(&text, rev3);
+    assert_eq!(losses.of(Loss::EffectTime), 4, "{losses}");
+}
+
+#[test]
+fn moved_effects_do_not_go_back_in_time() {
+    let log = "\
+40 ns R r6 00000021
+40 ns R r9 00000034
+41 ns IT (00000100:00000007) 00000100 e3a06021 A :                      MOV r6,#0x21
+41 ns IT (00000104:00000008) 00000104 e3a09034 A :                      MOV r9,#0x34
+";
+    for style in [Style::Rev3, Style::FastModels] {
+        let (text, _) = convert(Dialect::CortexR5, style, log);
+        let mut parser = Parser::new(ParseOptions::default());
+        let times: Vec<Stamp> = text.lines().map(|line| parser.parse(line.as_bytes()).stamp).collect();
+        let is_right = |stamp: &Stamp| match stamp {
+            Stamp::At(time) => time.value == 41,
+            _ => style == Style::Rev3,
+        };
+        assert!(times.iter().all(is_right), "{text}");
+    }
+}
+
+#[test]
+fn user_registers_stay_those_of_user_mode() {
+    let rows = [
+        ("svc", "R SP (USR) 00000aa0", "R r13_usr 00000aa0"),
+        ("svc", "R LR (USR) 00000aa4", "R r14_usr 00000aa4"),
+        ("svc", "R R13 (USR) 00000aa8", "R r13_usr 00000aa8"),
+        ("svc", "R R14 (USR) 00000aac", "R r14_usr 00000aac"),
+        ("svc", "R R10 (USR) 00000ab0", "R r10 00000ab0"),
+        ("fiq_s", "R R10 (USR) 00000ab4", "R r10_usr 00000ab4"),
+        ("fiq", "R R7 (USR) 00000ab8", "R r7 00000ab8"),
+        ("fiq", "R R12 (FIQ) 00000abc", "R r12_fiq 00000abc"),
+    ];
+    for (mode, rev3, expected) in rows {
+        let log = format!("          4 ns  ES  (00000c00:e1a00000) A {mode}: NOP\n                    {rev3}\n");
+        let (text, losses) = convert(Dialect::Rev3, Style::FastModels, &log);
+        assert_eq!(text.lines().nth(1), Some(&*format!("4 ns {expected}")), "{mode}");
+        assert!(losses.is_empty(), "{losses}");
+    }
+}
+
+#[test]
+fn effects_without_a_core_belong_to_that_of_the_line_before() {
+    let log = "\
+Tarmac Text Rev 3t
+          6 ns  cpu0 ES  (0000000000000700:d2800060) O el1h:            MOV x0,#3
+                    R X0 0000000000000003
+          6 ns  cpu1 ES  (0000000000000700:f9000041) O el1h:            STR x1,[x2]
+                    ST 0000000000000440 ........ ........ 00000000 00000011
+          8 ns  cpu0 ES  (0000000000000704:d280008f) O el1h:            MOV x15,#4
+                    R X15 0000000000000004
+";
+    let fast_models = "\
+6 ns cpu0 IT (1) 00000700 d2800060 O EL1h : MOV x0,#3
+6 ns cpu0 R X0 0000000000000003
+6 ns cpu1 IT (1) 00000700 f9000041 O EL1h : STR x1,[x2]
+6 ns cpu1 MW8 00000440 00000000_00000011
+8 ns cpu0 IT (2) 00000704 d280008f O EL1h : MOV x15,#4
+8 ns cpu0 R X15 0000000000000004
+";
+    let (text, losses) = convert(Dialect::Rev3, Style::FastModels, log);
+    assert_same(&text, fast_models);
+    assert!(losses.is_empty(), "{losses}");
+}
+
+#[test]
+fn events_without_an_address_do_not_get_one() {
+    let (text, _) = convert(Dialect::CortexM0, Style::FastModels, "615ns E INT_TAKEN 0d\n");
+    assert_eq!(text, "615 ns E INT_TAKEN 0d\n");
+}
+
+#[test]
+fn a_line_in_pieces_stays_one() {
+    let long = "z".repeat((5 << 20) / 2);
+    let log = format!("1 clk IT (1) 00000700 d503201f O EL1h_n : NOP\n{long}\n# end\n");
+    for style in [Style::Rev3, Style::FastModels] {
+        let mut reader = Reader::new(log.as_bytes(), ReadOptions::default()).unwrap();
+        let mut converter = Converter::new(Dialect::FastModels, style);
+        let mut out = Vec::new();
+        let whole = reader.each(|place, line| {
+            converter.line(place, line, &mut out);
+            ControlFlow::Continue(())
+        });
+        assert!(!whole.unwrap());
+        converter.finish(&mut out);
+        let text = String::from_utf8(out).unwrap();
+        let found: Vec<&str> = text.lines().collect();
+        assert!(found.ends_with(&[&long, "# end"]), "{}", found.len());
+        assert_eq!(converter.losses().of(Loss::Unknown), u64::from(style == Style::Rev3));
+    }
+}
+
+#[test]
+fn bytes_keep_their_places() {
+    // A core with the highest byte first, bytes as they are in memory, and lanes of a bus that is wider than the access.
+    let rows = [
+        (Dialect::FastModels, true, "1 clk MR4 00000004 11223344", "........ ........ 44332211 ........"),
+        (Dialect::CortexM3, false, "1 cyc MNR4___D 00000004 11223344", "........ ........ 44332211 ........"),
+        (Dialect::CortexM0, false, "1ns MR2_D 00000006 11223344", "........ ........ 1122.... ........"),
+    ];
+    for (from, is_big_endian, log, picture) in rows {
+        let (text, _) = run(Converter::new(from, Style::Rev3).with_big_endian(is_big_endian), log.as_bytes());
+        assert!(String::from_utf8(text).unwrap().contains(picture), "{log}");
+    }
+}
+
+#[test]
+fn pictures_can_be_continued() {
+    let log = "1 clk IT (1) 00000200 a9401003 O EL1h_n : LDP\n1 clk MR8 00000008 0000000000000001\n\
+               1 clk MR8 00000010 0000000000000002\n";
+    let converter = Converter::new(Dialect::FastModels, Style::Rev3).with_continuations(true);
+    let text = String::from_utf8(run(converter, log.as_bytes()).0).unwrap();
+    let expected = "                    LD 0000000000000010 ........ ........ 00000000 00000002\n                       \
+                    0000000000000000 00000000 00000001 ........ ........\n";
+    assert!(text.ends_with(expected), "{text}");
+    assert_same(
+        &convert(Dialect::Rev3, Style::FastModels, &text).0,
+        "1 clk IT (1) 00000200 a9401003 O EL1h_n : LDP\n\
+        1 clk MR8 00000008 00000000_00000001\n1 clk MR8 00000010 00000000_00000002\n",
+    );
+}
+
+#[test]
+fn lines_of_too_many_cores_stay_as_they_are() {
+    let log: String = (0..5000).map(|core| format!("1 clk cpu{core} IT (1) 00008000 e1a00000 A svc : NOP\n")).collect();
+    let (text, losses) = convert(Dialect::FastModels, Style::Rev3, &log);
+    assert_eq!(text.lines().count(), 5001);
+    assert_eq!(losses.of(Loss::Unknown), 5000 - 4096);
+    assert!(text.ends_with("1 clk cpu4999 IT (1) 00008000 e1a00000 A svc : NOP\n"));
+}
+
+#[test]
+fn the_same_style_stays_as_it_is() {
+    for (dialect, style, log) in
+        [(Dialect::Rev3, Style::Rev3, REV3), (Dialect::FastModels, Style::FastModels, FAST_MODELS)]
+    {
+        assert!(Converter::is_copy(dialect, style));
+        assert_eq!(convert(dialect, style, log).0, log);
+    }
+}
+
+fn any_line() -> impl Strategy<Value = String> {
+    let known: Vec<&str> = FAST_MODELS.lines().chain(REV3.lines()).collect();
+    let known: Vec<String> = known.into_iter().map(str::to_string).collect();
+    prop_oneof![
+        8 => prop::sample::select(known.clone()),
+        1 => (prop::sample::select(known), any::<prop::sample::Index>(), "[ -~]").prop_map(|(mut line, at, letter)| {
+            let at = at.index(line.len().max(1)).min(line.len());
+            line.insert_str(at, &letter);
+            line
+        }),
+        1 => "[ -~]{0,40}",
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5_000))]
+
+    #[test]
+    fn any_lines_can_be_converted(lines in prop::collection::vec(any_line(), 0..40), big: bool) {
+        let log = lines.join("\n");
+        for (from, to) in [(Dialect::FastModels, Style::Rev3), (Dialect::Rev3, Style::FastModels),
+            (Dialect::Other, Style::Rev3), (Dialect::CortexR5, Style::FastModels)]
+        {
+            let (out, _) = run(Converter::new(from, to).with_big_endian(big), log.as_bytes());
+            prop_assert!(out.len() < 1000 * (log.len() + 100));
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Checks the logs of others: what is found in each, and why that is right.
+//!
+//! Needs the corpus: `UNSPOOL_CORPUS` names its folder. Without it the test says so on the standard error and passes.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use unspool_tarmac::check::Checker;
+use unspool_tarmac::convert::{Converter, Style};
+use unspool_tarmac::dialect::Dialect;
+use unspool_tarmac::parse::{ParseOptions, Parser};
+use unspool_tarmac::read::{Place, ReadOptions, Reader, lines};
+
+type Counts = BTreeMap<&'static str, u64>;
+
+/// What is found in a log: rules and how often.
+const ROWS: &[(&str, &[(&str, u64)])] = &[
+    ("calculator-aarch32-es-ld-st-style", &[]),
+    ("calculator-aarch64-es-ld-st-style", &[]),
+    ("calculator-aarch64-fastmodel", &[]),
+    ("quicksort", &[]),
+    ("calltests/calltest32", &[]),
+    ("calltests/calltest64", &[]),
+    ("truncate/loop", &[]),
+    ("truncate/nontruncate", &[]),
+    ("truncate/crash32", &[]),
+    ("truncate/crash32m", &[]),
+    ("truncate/crash64", &[]),
+    // Written by hand: all instructions have one number.
+    ("indextest", &[("tarmac-instruction-number", 3)]),
+];
+
+/// The folder of logs, or nothing, which is said.
+fn corpus() -> Option<PathBuf> {
+    let folder = std::env::var_os("UNSPOOL_CORPUS").map(|root| PathBuf::from(root).join("tarmac"));
+    let folder = folder.filter(|folder| folder.is_dir());
+    if folder.is_none() {
+        let _ =
+            writeln!(std::io::stderr(), "SKIPPED: UNSPOOL_CORPUS names no folder with tarmac/, nothing was checked");
+    }
+    folder
+}
+
+#[test]
+fn what_is_found_in_logs_is_right() {
+    let Some(folder) = corpus() else { return };
+    let mut failures = String::new();
+    for (name, expected) in ROWS {
+        let file = File::open(folder.join(format!("{name}.tarmac"))).unwrap();
+        let mut reader = Reader::new(file, ReadOptions::default()).unwrap();
+        let mut checker = Checker::new(reader.dialect());
+        let (mut counts, mut details) = (Counts::new(), Vec::new());
+        let mut found = |finding: unspool_tarmac::check::Finding| {
+            *counts.entry(finding.rule.name).or_default() += 1;
+            details.push(format!("  line {}: {}: {}", finding.place.line, finding.rule.name, finding.detail));
+        };
+        let _ = reader.each(|place, line| {
+            checker.push(place, line, &mut found);
+            ControlFlow::Continue(())
+        });
+        checker.finish(&mut found);
+        if counts != expected.iter().copied().collect::<Counts>() {
+            details.truncate(10);
+            failures += &format!("{name}: {counts:?}\n{}\n", details.join("\n"));
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+#[test]
+fn what_is_converted_keeps_to_the_rules() {
+    let Some(folder) = corpus() else { return };
+    let log = std::fs::read(folder.join("calculator-aarch64-fastmodel.tarmac")).unwrap();
+    let mut parser = Parser::new(ParseOptions::default());
+    let mut converter = Converter::new(Dialect::FastModels, Style::Rev3);
+    let mut out = Vec::new();
+    for (index, (offset, raw)) in lines(&log).enumerate() {
+        converter.line(Place { line: index as u64 + 1, offset: offset as u64 }, &parser.parse(raw), &mut out);
+    }
+    converter.finish(&mut out);
+    let mut checker = Checker::new(Dialect::Rev3);
+    let mut rules = Counts::new();
+    for (index, (offset, raw)) in lines(&out).enumerate() {
+        let place = Place { line: index as u64 + 1, offset: offset as u64 };
+        checker.push(place, &parser.parse(raw), &mut |finding| *rules.entry(finding.rule.name).or_default() += 1);
+    }
+    checker.finish(&mut |finding| *rules.entry(finding.rule.name).or_default() += 1);
+    // The registers at the start belong to no step, and have times.
+    assert_eq!(rules, [("tarmac-step-first", 1), ("tarmac-time-in-step", 1)].into_iter().collect());
+}

@@ -1,0 +1,461 @@
+//! The index of a log answers as reading the log from its start would.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::io::Cursor;
+
+use proptest::prelude::*;
+use unspool_tarmac::dialect::Dialect;
+use unspool_tarmac::index::{Fingerprint, Index, IndexOptions, Indexed, Position, Scanner, Totals, build};
+use unspool_tarmac::parse::Parser;
+use unspool_tarmac::read::lines;
+use unspool_tarmac::record::{Record, Stamp, Time, Unit};
+use unspool_tarmac::state::{Known, Machine, Registers};
+
+type Opened<'a> = Indexed<Cursor<&'a [u8]>, Cursor<Vec<u8>>>;
+
+fn options(piece: usize, threads: usize) -> IndexOptions {
+    IndexOptions { piece, threads, ..IndexOptions::of(Dialect::FastModels) }
+}
+
+fn index_of(log: &[u8], options: &IndexOptions) -> (Vec<u8>, Totals) {
+    let mut input = Cursor::new(log);
+    let fingerprint = Fingerprint::of(&mut input, 7).unwrap();
+    let mut file = Cursor::new(Vec::new());
+    let totals = build(&mut input, &mut file, fingerprint, options, |_| {}).unwrap();
+    (file.into_inner(), totals)
+}
+
+fn indexed<'a>(log: &'a [u8], options: &IndexOptions) -> Opened<'a> {
+    let (file, _) = index_of(log, options);
+    Indexed::new(Cursor::new(log), Index::open(Cursor::new(file)).unwrap())
+}
+
+/// A byte of memory as time goes by: from which line on it was what, and whether a write or a read told.
+#[derive(Debug, Clone, Default)]
+struct Story(Vec<Epoch>);
+
+#[derive(Debug, Clone, Copy)]
+struct Epoch {
+    line: u64,
+    value: Option<u8>,
+    is_seen: bool,
+}
+
+impl Story {
+    fn write(&mut self, line: u64, value: Option<u8>) {
+        self.0.push(Epoch { line, value, is_seen: false });
+    }
+
+    fn read(&mut self, line: u64, value: u8) {
+        match self.0.last_mut() {
+            None => self.0.push(Epoch { line: 0, value: Some(value), is_seen: false }),
+            Some(Epoch { value: now @ None, .. }) => *now = Some(value),
+            Some(Epoch { value: Some(now), .. }) if *now == value => {}
+            _ => self.0.push(Epoch { line, value: Some(value), is_seen: true }),
+        }
+    }
+
+    fn at(&self, line: u64) -> Option<Known> {
+        let epoch = self.0.iter().rfind(|epoch| epoch.line <= line)?;
+        epoch.value.map(|value| Known { value, line: epoch.line, is_seen: epoch.is_seen })
+    }
+}
+
+/// A log, and what memory is by its lines.
+#[derive(Debug, Default)]
+struct Log {
+    text: String,
+    lines: u64,
+    memory: BTreeMap<(String, u64), Story>,
+}
+
+impl Log {
+    fn line(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.text.push('\n');
+        self.lines += 1;
+    }
+
+    fn access(&mut self, core: &str, is_write: bool, address: u64, size: u64, value: u64, is_unknown: bool) {
+        let (digits, mask) = ((size * 2) as usize, if size == 8 { u64::MAX } else { (1 << (size * 8)) - 1 });
+        let data = if is_unknown { "x".repeat(digits) } else { format!("{:0digits$x}", value & mask) };
+        let tag = if is_write { 'W' } else { 'R' };
+        self.line(&format!("{} clk {core} M{tag}{size} {address:08x} {data}", self.lines));
+        for at in 0..size {
+            let story = self.memory.entry((core.to_string(), address + at)).or_default();
+            let byte = (value >> (at * 8)) as u8;
+            match (is_write, is_unknown) {
+                (true, _) => story.write(self.lines, (!is_unknown).then_some(byte)),
+                (false, false) => story.read(self.lines, byte),
+                (false, true) => {}
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Action {
+    Instruction { core: u8, pc: u64, mode: u8 },
+    Register { core: u8, name: u8, value: u64, shape: u8 },
+    Access { core: u8, is_write: bool, address: u64, size: u8, value: u64, is_unknown: bool },
+    Exception { core: u8 },
+    Junk(u8),
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        4 => (0..3_u8, 0..40_u64, 0..4_u8).prop_map(|(core, pc, mode)| Action::Instruction { core, pc: pc * 4, mode }),
+        4 => (0..3_u8, 0..30_u8, any::<u64>(), 0..5_u8)
+            .prop_map(|(core, name, value, shape)| Action::Register { core, name, value, shape }),
+        6 => (0..3_u8, any::<bool>(), 0..40_u64, 0..4_u8, 0..3_u64, 0..8_u8).prop_map(
+            |(core, is_write, address, size, value, unknown)| Action::Access {
+                core,
+                is_write,
+                address: 0x1000 + address,
+                size,
+                // Few values, so that reads often find what is known.
+                value: value * 0x0101_0101_0101_0101,
+                is_unknown: unknown == 0,
+            }
+        ),
+        1 => (0..3_u8).prop_map(|core| Action::Exception { core }),
+        1 => (0..5_u8).prop_map(Action::Junk),
+    ]
+}
+
+const NAMES: [&str; 30] = [
+    "X0", "X1", "w1", "r2", "SP", "SP_EL1", "SP_EL3", "X30", "lr", "cpsr", "V1", "d1", "s3", "q1", "Z1", "r13", "r14",
+    "r13_svc", "TCR_EL1", "ELR_EL3", "FPCR", "MSP", "P2", "r8", "d2", "v1", "E9", "sp_usr", "SCTLR", "xpsr",
+];
+
+fn log_of(actions: &[Action]) -> Log {
+    let mut log = Log::default();
+    for action in actions {
+        match action {
+            Action::Instruction { core, pc, mode } => {
+                let (set, mode) = [("O", "EL3h_s"), ("O", "EL0t_ns"), ("A", "svc_s"), ("T", "irq")][usize::from(*mode)];
+                // A branch with link, a return, and something else.
+                let opcode = [0x9400_0000_u32, 0xd65f_03c0, 0xd503_201f][(*pc / 4 % 3) as usize];
+                let (n, l) = (log.lines, log.lines);
+                log.line(&format!("{l} clk cpu{core} IT ({n}) {pc:08x} {opcode:08x} {set} {mode} : NOP"));
+            }
+            Action::Register { core, name, value, shape } => {
+                let value = match shape {
+                    0 => format!("{value:016x}"),
+                    1 => format!("{:08x}", *value as u32),
+                    2 => format!("{value:016x}_{value:016x}"),
+                    3 => format!("{:04x}xxxx", *value as u16),
+                    _ => format!("--------_{:08x}", *value as u32),
+                };
+                log.line(&format!("{} clk cpu{core} R {} {value}", log.lines, NAMES[usize::from(*name)]));
+            }
+            Action::Access { core, is_write, address, size, value, is_unknown } => {
+                log.access(&format!("cpu{core}"), *is_write, *address, 1 << size, *value, *is_unknown);
+            }
+            Action::Exception { core } => {
+                log.line(&format!("{} clk cpu{core} E 0000a20c 00000084 CoreEvent_CURRENT_SPx_SYNC", log.lines));
+            }
+            Action::Junk(kind) => {
+                log.line(["", "# a comment", "garbage here", "5 clk CADI E stopped", "R"][usize::from(*kind)]);
+            }
+        }
+    }
+    log
+}
+
+fn contents(registers: &Registers) -> Vec<(String, String, u64, Vec<u64>)> {
+    let mut all = Vec::new();
+    registers.each(|_, name, contents| {
+        let lines: Vec<u64> = (0..contents.bits / 32).map(|half| contents.line_of(half * 32, 32)).collect();
+        all.push((name.to_string(), contents.text(), contents.line, lines));
+    });
+    all.sort();
+    all
+}
+
+/// How deep a core is in calls, by reading from the start.
+fn depths(log: &[u8], last: u64, core: &[u8]) -> u64 {
+    let mut scanner = Scanner::new(options(1, 1), Position::Line(last), None, 0);
+    let mut parser = Parser::new(Default::default());
+    for (number, (_, raw)) in (1..).zip(lines(log)) {
+        scanner.line(number, &parser.parse(raw));
+    }
+    scanner.finish().unwrap().core(core).unwrap().depth
+}
+
+fn scan(log: &[u8], last: u64) -> Machine {
+    let mut machine = Machine::new(false, 0);
+    let mut parser = Parser::new(Default::default());
+    for (number, (_, raw)) in lines(log).enumerate().take(last as usize) {
+        machine.line(number as u64 + 1, &parser.parse(raw));
+    }
+    machine
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever the pieces, registers and memory are as reading from the start tells.
+    #[test]
+    fn state_is_as_by_scanning(
+        actions in prop::collection::vec(action(), 1..250),
+        piece in 60..3000_usize,
+        threads in 1..3_usize,
+        places in prop::collection::vec(any::<prop::sample::Index>(), 4),
+    ) {
+        let log = log_of(&actions);
+        let bytes = log.text.as_bytes();
+        let mut indexed = indexed(bytes, &options(piece, threads));
+        prop_assert_eq!(indexed.index().totals().lines, log.lines);
+        for place in places {
+            let line = place.index(log.lines as usize) as u64 + 1;
+            let machine = scan(bytes, line);
+            let state = indexed.state(line, &[0..=u64::MAX]).unwrap();
+            prop_assert_eq!(state.cores.len(), machine.cores().len());
+            for (core, other) in state.cores.iter().zip(machine.cores()) {
+                prop_assert_eq!(&core.name, &other.name);
+                prop_assert_eq!(contents(&core.registers), contents(&other.registers), "line {}", line);
+                prop_assert_eq!(core.registers.sp(), other.registers.sp());
+                prop_assert_eq!(core.depth, depths(bytes, line, &core.name), "line {}", line);
+                for ((name, address), story) in &log.memory {
+                    if name.as_bytes() == core.name {
+                        prop_assert_eq!(core.memory.byte(*address), story.at(line), "line {} {:x}", line, address);
+                    }
+                }
+                let some = indexed.state(line, &[0x1004..=0x1013]).unwrap();
+                let some = some.core(&core.name).unwrap();
+                for address in 0x1004..0x1014 {
+                    prop_assert_eq!(some.memory.byte(address), core.memory.byte(address));
+                }
+            }
+        }
+    }
+
+    /// Jumps find what a search finds.
+    #[test]
+    fn jumps(
+        actions in prop::collection::vec(action(), 1..250),
+        piece in 60..3000_usize,
+        place in any::<prop::sample::Index>(),
+        pc in 0..40_u64,
+        number in 0..100_u64,
+    ) {
+        let log = log_of(&actions);
+        let bytes = log.text.as_bytes();
+        let mut indexed = indexed(bytes, &options(piece, 2));
+        let at = place.index(log.lines as usize) as u64 + 1;
+        let mut parser = Parser::new(Default::default());
+        let mut instructions: Vec<(u64, String, u64)> = Vec::new();
+        let (mut exceptions, mut times) = (Vec::new(), Vec::new());
+        for (line, (_, raw)) in (1..).zip(lines(bytes)) {
+            let parsed = parser.parse(raw);
+            let core = || String::from_utf8(parsed.core.unwrap().to_vec()).unwrap();
+            match &parsed.record {
+                Record::Instruction(instruction) => instructions.push((line, core(), instruction.address.unwrap())),
+                Record::Event(event) if event.is_exception => exceptions.push(line),
+                _ => {}
+            }
+            if let Stamp::At(time) = parsed.stamp {
+                times.push((line, time.value));
+            }
+        }
+        let pc = pc * 4;
+        let line_of = |found: Option<unspool_tarmac::index::Found>| found.map(|found| found.line);
+        let next = instructions.iter().find(|(line, _, other)| *line > at && *other == pc).map(|(line, ..)| *line);
+        prop_assert_eq!(line_of(indexed.next_at(pc, at).unwrap()), next);
+        let previous = instructions.iter().rfind(|(line, _, other)| *line < at && *other == pc).map(|(line, ..)| *line);
+        prop_assert_eq!(line_of(indexed.previous_at(pc, at).unwrap()), previous);
+        let next = exceptions.iter().find(|line| **line > at).copied();
+        prop_assert_eq!(line_of(indexed.next_exception(at).unwrap()), next);
+        let previous = exceptions.iter().rfind(|line| **line < at).copied();
+        prop_assert_eq!(line_of(indexed.previous_exception(at).unwrap()), previous);
+        let nth = |core: Option<&str>| {
+            let mut own = instructions.iter().filter(|(_, other, _)| core.is_none_or(|core| core == other));
+            number.checked_sub(1).and_then(|at| own.nth(at as usize)).map(|(line, ..)| *line)
+        };
+        prop_assert_eq!(line_of(indexed.instruction(None, number).unwrap()), nth(None));
+        prop_assert_eq!(line_of(indexed.instruction(Some(b"cpu1"), number).unwrap()), nth(Some("cpu1")));
+        let time = Time { value: at, decimals: 0, unit: Unit::Clk };
+        let later = times.iter().find(|(_, time)| *time > at).map_or(log.lines, |(line, _)| line - 1);
+        let expected = if times.is_empty() { None } else { Some(later).filter(|line| *line > 0) };
+        prop_assert_eq!(indexed.line_at(time).unwrap(), expected);
+    }
+
+    /// An index that was changed in any byte is found out, or answers without a panic.
+    #[test]
+    fn damage(
+        actions in prop::collection::vec(action(), 1..120),
+        places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        length in any::<prop::sample::Index>(),
+        is_cut in any::<bool>(),
+    ) {
+        let log = log_of(&actions);
+        let bytes = log.text.as_bytes();
+        let (mut file, _) = index_of(bytes, &options(400, 1));
+        if is_cut {
+            file.truncate(length.index(file.len()));
+        }
+        for (place, value) in places {
+            if !file.is_empty() {
+                let place = place.index(file.len());
+                file[place] = value;
+            }
+        }
+        if let Ok(index) = Index::open(Cursor::new(file)) {
+            let mut indexed = Indexed::new(Cursor::new(bytes), index);
+            for line in [0, 1, log.lines / 2, log.lines, u64::MAX] {
+                let _ = indexed.state(line, &[0..=u64::MAX]);
+                let _ = (indexed.next_at(8, line), indexed.previous_at(8, line));
+                let _ = (indexed.next_exception(line), indexed.previous_exception(line));
+                let _ = (indexed.instruction(None, line), indexed.instruction(Some(b"cpu1"), line));
+            }
+        }
+    }
+}
+
+/// A call to the host is understood wherever its parameters were written.
+#[test]
+fn semihosting_across_pieces() {
+    let mut text = String::from(
+        "1 clk IT (1) 00008000 d2800000 O EL1h_ns : NOP\n\
+         1 clk R X1 0000000000001000\n1 clk R X0 0000000000000006\n1 clk MW8 00001008 0000000000002000\n\
+         1 clk MW8 00001010 0000000000000004\n1 clk MW8 00002000 1111111111111111\n",
+    );
+    let filler = |text: &mut String| {
+        for number in 0..60 {
+            *text += &format!("2 clk IT ({number}) {:08x} d503201f O EL1h_ns : NOP\n", 0x9000 + number * 4);
+        }
+    };
+    filler(&mut text);
+    text += "3 clk IT (9) 0000a000 d45e0000 O EL1h_ns : HLT #0xf000\n";
+    let call = text.lines().count() as u64;
+    filler(&mut text);
+    text += "4 clk IT (9) 0000b000 d503201f O EL1h_ns : NOP\n4 clk MR1 00002001 77\n";
+    for piece in [200, 1000, 1 << 20] {
+        let mut indexed = indexed(text.as_bytes(), &options(piece, 2));
+        let mut byte = |line, address| {
+            let state = indexed.state(line, &[0x2000..=0x2007]).unwrap();
+            state.byte(address).map(|byte| (byte.value, byte.line))
+        };
+        assert_eq!([byte(call - 1, 0x2000), byte(call - 1, 0x2001)], [Some((0x11, 6)); 2], "{piece}");
+        for line in [call, call + 5, call + 62] {
+            assert_eq!(byte(line, 0x2000), None, "{piece}");
+            assert_eq!(byte(line, 0x2001), Some((0x77, call)), "{piece}");
+            assert_eq!(byte(line, 0x2004), Some((0x11, 6)), "{piece}");
+        }
+    }
+}
+
+/// A host fills a large buffer again and again, and some of it is read or written in between: whatever the pieces, memory
+/// is as reading from the start tells.
+#[test]
+fn large_buffers_across_pieces() {
+    let mut text = String::from(
+        "1 clk IT (1) 00008000 d2800000 O EL1h_ns : NOP\n\
+         1 clk R X1 0000000000001000\n1 clk R X0 0000000000000006\n1 clk MW8 00001008 0000000000020003\n\
+         1 clk MW8 00001010 00000000000a0000\n",
+    );
+    for number in 0..300_u64 {
+        text += &format!("{number} clk IT (9) {:08x} d503201f O EL1h_ns : NOP\n", 0x9000 + number % 7 * 4);
+        match number % 5 {
+            0 => text += &format!("{number} clk IT (9) 0000a000 d45e0000 O EL1h_ns : HLT #0xf000\n"),
+            1 => text += &format!("{number} clk MR4 {:08x} {number:08x}\n", 0x20000 + number * 3 % 64),
+            2 => text += &format!("{number} clk MW2 {:08x} {number:04x}\n", 0x20000 + number * 7 % 64),
+            3 => text += &format!("{number} clk MW1 {:08x} xx\n", 0x20000 + number * 5 % 64),
+            // A smaller buffer within, or all of it.
+            _ => text += &format!("{number} clk MW8 00001010 {:016x}\n", if number % 2 == 0 { 21 } else { 0xa0000 }),
+        }
+    }
+    let count = text.lines().count() as u64;
+    for piece in [100, 700, 5000, 1 << 20] {
+        let mut indexed = indexed(text.as_bytes(), &options(piece, 2));
+        for line in (1..=count).step_by(23) {
+            let machine = scan(text.as_bytes(), line);
+            let (some, all) = ([0x1fff0..=0x2005f], [0..=u64::MAX]);
+            let few = indexed.state(line, &some).unwrap();
+            let state = indexed.state(line, &all).unwrap();
+            for address in (0x20000..0x20048).chain([0x1ffff, 0x30000, 0x5ffff, 0xc0002, 0xc0003]) {
+                let expected = machine.cores()[0].memory.last_write(address);
+                // What is read later, before anything was written, is known before as well.
+                let is_same = |found| found == expected || expected.is_none_or(|write| write.value.is_none());
+                let found = state.last_write(address);
+                assert!(is_same(found), "{piece} {line} {address:x}: {found:?} {expected:?}");
+                let (line_of, expected_line) =
+                    (found.map_or(0, |write| write.line), expected.map_or(0, |write| write.line));
+                assert_eq!(line_of, expected_line, "{piece} {line} {address:x}");
+                if some[0].contains(&address) {
+                    assert_eq!(few.last_write(address), found, "{piece} {line} {address:x}");
+                }
+            }
+        }
+    }
+}
+
+/// Stack pointer and link register that are written without a value are not those of before.
+#[test]
+fn call_depth_with_unknown_pointers() {
+    let mut text = String::new();
+    let mut line = |instruction: &str, effect: &str| {
+        text += &format!("1 clk IT (1) {instruction} O EL1h_ns : -\n1 clk R {effect}\n");
+    };
+    line("00001000 d503201f", "SP_EL1 0000000000007000");
+    line("00001004 94000400", "X30 0000000000001008");
+    line("00002000 d10043ff", "SP_EL1 000000000000xxxx");
+    line("00002004 94000400", "X30 0000000000002008");
+    line("00003000 d503201f", "SP_EL1 ------------7000");
+    // Nobody knows whether this is another stack, so it returns.
+    line("00003004 d65f03c0", "X30 xxxxxxxxxxxxxxxx");
+    // No call, although the link register once had this address.
+    line("00002008 14000400", "X9 0000000000000000");
+    line("00004000 d65f03c0", "X9 0000000000000000");
+    line("00001008 d503201f", "X9 0000000000000000");
+    let count = text.lines().count() as u64;
+    for piece in [60, 90, 150, 1 << 20] {
+        let mut indexed = indexed(text.as_bytes(), &options(piece, 1));
+        for line in 1..=count {
+            let depth = indexed.state(line, &[]).unwrap().cores[0].depth;
+            assert_eq!(depth, depths(text.as_bytes(), line, b""), "{piece} {line}");
+        }
+    }
+    assert_eq!([8, 9, 17].map(|line| depths(text.as_bytes(), line, b"")), [1, 2, 0]);
+}
+
+/// How deep a core is in calls, at any line and with any pieces.
+#[test]
+fn call_depth() {
+    let mut text = String::new();
+    let mut line = |instruction: &str, effect: &str| {
+        text += &format!("1 clk IT (1) {instruction} O EL1h_ns : -\n1 clk R {effect}\n");
+    };
+    let mut sp = 0x9000_u64;
+    // A function at 2000 that calls itself, and comes back from all of it.
+    line("00001000 94000400", "X30 0000000000001004");
+    for _ in 0..5 {
+        sp -= 16;
+        line("00002000 d10043ff", &format!("SP_EL1 {sp:016x}"));
+        line("00002004 97ffffff", "X30 0000000000002008");
+    }
+    line("00002000 d65f03c0", "X9 0000000000000000");
+    for _ in 0..4 {
+        line("00002008 910043ff", &format!("SP_EL1 {:016x}", sp + 16));
+        sp += 16;
+        line("0000200c d65f03c0", "X9 0000000000000000");
+    }
+    line("00002008 910043ff", &format!("SP_EL1 {:016x}", sp + 16));
+    line("0000200c d65f03c0", "X9 0000000000000000");
+    line("00001004 d503201f", "X9 0000000000000000");
+    let depths = |piece: usize| -> Vec<u64> {
+        let mut indexed = indexed(text.as_bytes(), &options(piece, 1));
+        // Those of instructions are on every other line.
+        (1..=indexed.index().totals().lines)
+            .map(|line| indexed.state(line, &[]).unwrap().cores[0].depth)
+            .step_by(2)
+            .collect()
+    };
+    let expected = [0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0];
+    for piece in [60, 150, 400, 1 << 20] {
+        assert_eq!(depths(piece), expected, "{piece}");
+    }
+}

@@ -1,0 +1,772 @@
+//! Steps as Tarmac logs and back: what comes back is what was told, and what cannot is counted.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::io::{Cursor, Write};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use unspool_astf as astf;
+use unspool_model::{
+    Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Loss, Losses,
+    Modes, Security, SinkError, Step, StepSink, StepSource, TimeUnit,
+};
+use unspool_tarmac as tarmac;
+use unspool_tarmac::check::{Checker, Severity};
+use unspool_tarmac::dialect::Dialect;
+use unspool_tarmac::lower::{LOSSES, LowerOptions, Lowerer, Style, coverage};
+use unspool_tarmac::read::{ReadOptions, Reader};
+
+const STYLES: [Style; 2] = [Style::Rev3, Style::FastModels];
+
+/// What a source tells: its coverage, its unit, its steps.
+#[derive(Debug)]
+struct Told {
+    coverage: Coverage,
+    unit: TimeUnit,
+    steps: Vec<Step>,
+}
+
+fn told(mut source: impl StepSource) -> Told {
+    let (coverage, unit) = (source.coverage(), source.time_unit());
+    let mut steps = Vec::new();
+    let ended = source.each(&mut |step| {
+        steps.push(step.clone());
+        ControlFlow::Continue(())
+    });
+    ended.unwrap();
+    Told { coverage, unit, steps }
+}
+
+fn lift(log: &[u8]) -> Told {
+    let reader = Reader::new(Cursor::new(log.to_vec()), ReadOptions::default()).unwrap();
+    told(tarmac::steps::Steps::new(reader, false))
+}
+
+fn try_lower(told: &Told, style: Style, disassemble: bool) -> Result<(Vec<u8>, Losses), SinkError> {
+    let options = LowerOptions { style, disassemble };
+    let mut lowerer = Lowerer::new(Vec::new(), told.coverage, told.unit, &options)?;
+    told.steps.iter().try_for_each(|step| lowerer.take(step))?;
+    lowerer.finish()?;
+    let losses = lowerer.losses().clone();
+    Ok((lowerer.into_inner(), losses))
+}
+
+fn lower(told: &Told, style: Style) -> (Vec<u8>, Losses) {
+    try_lower(told, style, true).unwrap()
+}
+
+/// A step without its place, and with what nobody knows left out.
+fn plain(step: &Step) -> Step {
+    let mut plain = Step::default();
+    (plain.core, plain.time, plain.event) = (step.core, step.time, step.event);
+    if step.event == Event::Note {
+        plain.set_note(step.note());
+    }
+    for register in step.registers() {
+        plain.write_register_known(register.name, register.low, register.bytes.iter().copied());
+    }
+    for access in step.accesses() {
+        let is_known = access.bytes.iter().any(|(_, known)| *known != 0);
+        let bytes = access.bytes.iter().copied().filter(|_| is_known);
+        plain.access_known(access.direction, access.address, access.size, bytes);
+        if access.is_tagged {
+            plain.tag_last_access();
+        }
+    }
+    plain
+}
+
+/// The steps of each core.
+fn by_core(steps: &[Step]) -> Vec<Step> {
+    let mut steps: Vec<Step> = steps.iter().map(plain).collect();
+    steps.sort_by_key(|step| step.core);
+    steps
+}
+
+/// What the checker says of a log, but for hints.
+fn findings(log: &[u8]) -> Vec<String> {
+    let mut reader = Reader::new(Cursor::new(log), ReadOptions::default()).unwrap();
+    let mut checker = Checker::new(reader.dialect());
+    let mut found = Vec::new();
+    let read = reader.each(|place, line| {
+        checker.push(place, line, &mut |finding| found.push(format!("{}: {}", finding.rule.name, finding.detail)));
+        ControlFlow::Continue(())
+    });
+    read.unwrap();
+    found
+}
+
+fn check(log: &[u8]) {
+    let mut reader = Reader::new(Cursor::new(log), ReadOptions::default()).unwrap();
+    let mut checker = Checker::new(reader.dialect());
+    let mut errors = Vec::new();
+    let mut keep = |finding: tarmac::check::Finding| {
+        if finding.rule.severity == Severity::Error {
+            errors.push(format!("{} {}: {}", finding.place.line, finding.rule.name, finding.detail));
+        }
+    };
+    let read = reader.each(|place, line| {
+        checker.push(place, line, &mut keep);
+        ControlFlow::Continue(())
+    });
+    read.unwrap();
+    assert!(errors.is_empty(), "{errors:#?}\n{}", String::from_utf8_lossy(log));
+}
+
+/// Lowers and lifts in both styles: the same comes back, and nothing is lost.
+fn comes_back(told: &Told) {
+    for style in STYLES {
+        let (log, losses) = lower(told, style);
+        let again = lift(&log);
+        let (wanted, found) = (by_core(&told.steps), by_core(&again.steps));
+        for (index, (wanted, found)) in wanted.iter().zip(&found).enumerate() {
+            assert_eq!(found, wanted, "step {index} in {style:?}\n{}", excerpt(&log));
+        }
+        assert_eq!(found.len(), wanted.len(), "{style:?}\n{}", excerpt(&log));
+        assert_eq!((again.coverage, again.unit), (told.coverage, told.unit));
+        assert!(losses.is_empty(), "{losses}");
+    }
+}
+
+fn excerpt(log: &[u8]) -> String {
+    let text = String::from_utf8_lossy(log);
+    text.lines().take(400).map(|line| format!("{}\n", line.chars().take(200).collect::<String>())).collect()
+}
+
+fn all(steps: Vec<Step>) -> Told {
+    Told { coverage: coverage(), unit: TimeUnit::Cycles, steps }
+}
+
+fn step(event: Event) -> Step {
+    let mut step = Step::default();
+    (step.time, step.event) = (Some(7), event);
+    step
+}
+
+fn a64(address: u64, opcode: u32) -> Instruction {
+    let is_executed = Some(true);
+    Instruction { address, opcode: Some(opcode), length: 4, is_executed, ..Instruction::default() }
+}
+
+const NOP: u32 = 0xd503_201f;
+
+fn context(level: u8) -> Context {
+    Context {
+        level: Some(level),
+        security: Some(Security::NonSecure),
+        is_aarch64: Some(true),
+        is_handler: Some(true),
+        ..Context::default()
+    }
+}
+
+/// A load, a call, an interrupt and a return.
+fn story() -> Told {
+    let mut load = step(Event::Instruction(a64(0x1000, 0xf940_0001)));
+    load.access_known(Direction::Read, 0x2008, 8, [1, 2, 3, 4, 5, 6, 7, 8].map(|byte| (byte, 0xff)));
+    load.write_register("x1", 0, &[1, 2, 3, 4, 5, 6, 7, 8]);
+    let to = |target| Some(Branch { taken: true, target: Some(target) });
+    let call = step(Event::Instruction(Instruction { branch: to(0x1100), ..a64(0x1004, 0x9400_003f) }));
+    let mut store = step(Event::Instruction(a64(0x1100, 0xf900_0001)));
+    store.access(Direction::Write, 0x200c, 8);
+    let kind = ExceptionKind::Irq;
+    let taken = Exception { kind, return_address: Some(0x1104), target: Some(0x8280), ..Exception::default() };
+    let mut interrupt = step(Event::Exception(taken));
+    interrupt.write_register("elr_el1", 0, &[4, 0x11, 0, 0, 0, 0, 0, 0]);
+    let eret = step(Event::Instruction(Instruction { branch: to(0x1104), ..a64(0x8280, 0xd69f_03e0) }));
+    let mut note = step(Event::Note);
+    note.set_note("two\nlines");
+    all(vec![
+        step(Event::Context(Context { process: Some(7), ..context(1) })),
+        load,
+        call,
+        store,
+        interrupt,
+        eret,
+        step(Event::ExceptionReturn { target: Some(0x1104) }),
+        step(Event::Instruction(Instruction { opcode: None, ..a64(0x1104, 0) })),
+        step(Event::Gap(Gap::Overflow)),
+        note,
+    ])
+}
+
+#[test]
+fn fast_models_style() {
+    let (log, losses) = try_lower(&story(), Style::FastModels, false).unwrap();
+    let expected = "\
+# unspool covers times=cycles instructions opcodes conditions branches accesses data registers exceptions levels security processes times
+# unspool context level=1 security=non-secure aarch64=yes handler=yes process=0x7 time=7
+7 clk IT (1) 00001000 f9400001 O EL1h_n :
+7 clk MR8 00002008 08070605_04030201
+7 clk R X1 0807060504030201
+7 clk IT (2) 00001004 9400003f O EL1h_n :
+7 clk IT (3) 00001100 f9000001 O EL1h_n :
+7 clk MW8 0000200c xxxxxxxx_xxxxxxxx
+# unspool exception irq return=0x1104 target=0x8280
+7 clk E 00001104 00000085 CoreEvent_CURRENT_SPx_IRQ
+7 clk R ELR_EL1 0000000000001104
+7 clk IT (4) 00008280 d69f03e0 O EL1h_n :
+# unspool went executed=yes taken=yes target=0x1104
+# unspool return target=0x1104
+7 clk IT (5) 00001104 -------- O EL1h_n :
+# unspool gap overflow
+# unspool note text=two\\nlines
+";
+    assert_eq!(String::from_utf8(log).unwrap(), expected);
+    assert!(losses.is_empty());
+    comes_back(&story());
+}
+
+#[test]
+fn rev3_style() {
+    let (log, losses) = try_lower(&story(), Style::Rev3, false).unwrap();
+    let expected = "\
+Tarmac Text Rev 3t
+# unspool covers times=cycles instructions opcodes conditions branches accesses data registers exceptions levels security processes times
+# unspool context level=1 security=non-secure aarch64=yes handler=yes process=0x7 time=7
+          7 clk ES  (0000000000001000:f9400001) O el1h_ns:
+                    LD 0000000000002000 08070605 04030201 ........ ........
+                    R X1 0807060504030201
+          7 clk ES  (0000000000001004:9400003f) O el1h_ns:
+                    BR (0000000000001100) O
+          7 clk ES  (0000000000001100:f9000001) O el1h_ns:
+# unspool access write address=0x200c size=8 lines=2
+                    ST 0000000000002000 ######## ........ ........ ........
+                    ST 0000000000002010 ........ ........ ........ ########
+# unspool exception irq return=0x1104 target=0x8280
+          7 clk ES  EXC [0x280] IRQ/vIRQ Current EL with SP_ELx
+                    BR (0000000000008280) O
+                    R ELR_EL1 0000000000001104
+          7 clk ES  (0000000000008280:d69f03e0) O el1h_ns:
+                    BR (0000000000001104) O
+# unspool return target=0x1104
+          7 clk ES  (0000000000001104:--------) O el1h_ns:
+# unspool gap overflow
+# unspool note text=two\\nlines
+";
+    assert_eq!(String::from_utf8(log.clone()).unwrap(), expected);
+    assert!(losses.is_empty());
+    check(&log);
+}
+
+#[cfg(feature = "text")]
+#[test]
+fn instructions_are_disassembled() {
+    let t32 = Instruction { isa: Isa::T32, length: 2, opcode: Some(0x4770), ..a64(0x3000, 0) };
+    let told = all(vec![
+        step(Event::Instruction(a64(0x1000, NOP))),
+        step(Event::Instruction(Instruction { branch: None, ..a64(0x1004, 0x9400_003f) })),
+        step(Event::Instruction(t32)),
+    ]);
+    for (style, expected) in [
+        (Style::FastModels, ["O ---_- : nop", "O ---_- : bl 0x1100", "4770 T ---_- : bx lr"]),
+        (
+            Style::Rev3,
+            ["O :               nop", "O :               bl 0x1100", "(00003000:4770)     T :               bx lr"],
+        ),
+    ] {
+        let text = String::from_utf8(lower(&told, style).0).unwrap();
+        for expected in expected {
+            assert!(text.lines().any(|line| line.ends_with(expected)), "{expected}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn every_exception_is_named_as_far_as_it_is_known() {
+    use ExceptionKind::{Debug, Fiq, Irq, Reset, SError, Synchronous, Unknown};
+    let rows = [
+        (
+            Synchronous,
+            true,
+            Some(0x8400),
+            false,
+            "EXC [0x400] Synchronous Lower EL using AArch64",
+            "CoreEvent_LOWER_64_SYNC",
+        ),
+        (
+            SError,
+            true,
+            Some(0x380),
+            false,
+            "ES  EXC [0x380] SError/vSError Current EL with SP_ELx",
+            "CoreEvent_CURRENT_SPx_ABORT",
+        ),
+        (Irq, false, Some(0x8680), false, "ES  EXC [0x680] IRQ/vIRQ Lower EL using AArch32", "CoreEvent_LOWER_32_IRQ"),
+        // The vector is that of another kind, or no vector.
+        (Fiq, true, Some(0x8480), false, "ES  FIQ", ""),
+        (Irq, true, Some(0x8484), true, "ES  Virtual IRQ", ""),
+        (Synchronous, true, None, false, "EXC Synchronous", ""),
+        (Irq, false, Some(0x18), false, "ES  IRQ", "CoreEvent_IRQ"),
+        (SError, false, None, false, "ES  System Error (Abort)", ""),
+        (Reset, true, Some(0), false, "ES  EXC Reset", "CoreEvent_Reset"),
+        (Debug, true, None, false, "ES  EXC Debug Halt Mode Entry", ""),
+        (Unknown, true, Some(0x8480), false, "", ""),
+    ];
+    for (kind, is_a64, target, is_virtual, rev3, fast_models) in rows {
+        let isa = if is_a64 { Isa::A64 } else { Isa::A32 };
+        let opcode = if is_a64 { NOP } else { 0xe1a0_0000 };
+        let exception = Exception { kind, target, is_virtual: Some(is_virtual), ..Exception::default() };
+        let told = all(vec![
+            step(Event::Instruction(Instruction { isa, ..a64(0x1000, opcode) })),
+            step(Event::Exception(exception)),
+        ]);
+        comes_back(&told);
+        for (style, name) in [(Style::Rev3, rev3), (Style::FastModels, fast_models)] {
+            let (log, _) = lower(&told, style);
+            check(&log);
+            let text = String::from_utf8(log).unwrap();
+            let mut behind = text.lines().skip_while(|line| !line.starts_with("# unspool exception")).skip(1);
+            let line = behind.next().unwrap_or_default();
+            assert!(line.ends_with(name) && line.is_empty() == name.is_empty(), "{kind:?}: {name:?} in\n{text}");
+        }
+    }
+}
+
+#[test]
+fn parts_of_registers_stay_parts() {
+    let mut written = step(Event::Instruction(a64(0x1000, NOP)));
+    written.write_register("v5", 0, &[0x11; 8]);
+    written.write_register("v6", 0, &[0x22; 4]);
+    written.write_register("v7", 0, &[0x33; 16]);
+    written.write_register("x3", 0, &[0x44; 4]);
+    written.write_register("x4", 0, &[0x55; 8]);
+    written.write_register("w5", 0, &[0x66; 4]);
+    let told = all(vec![written]);
+    comes_back(&told);
+    let text = String::from_utf8(lower(&told, Style::FastModels).0).unwrap();
+    let found: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("7 clk R ")).collect();
+    let whole = "33".repeat(16);
+    let expected = [
+        "V5<63:0> 1111111111111111",
+        "V6<31:0> 22222222",
+        &format!("V7 {whole}"),
+        "W3 44444444",
+        "X4 5555555555555555",
+        "W5<31:0> 66666666",
+    ];
+    assert_eq!(found, expected);
+}
+
+/// Nothing that nobody knows is said: not the stack pointer, and not the Security state, which would be Secure without a
+/// word for it.
+#[test]
+fn what_nobody_knows_of_a_mode_is_a_dash() {
+    for (is_handler, security, rev3, fast_models) in [
+        (None, Some(Security::NonSecure), " O el1-_ns:", " O EL1-_n :"),
+        (Some(true), None, " O el1h_-:", " O EL1h_- :"),
+    ] {
+        let context = Context { level: Some(1), is_handler, security, ..Context::default() };
+        let told = all(vec![step(Event::Context(context)), step(Event::Instruction(a64(0x1000, NOP)))]);
+        comes_back(&told);
+        for (style, mode) in [(Style::Rev3, rev3), (Style::FastModels, fast_models)] {
+            let (log, _) = lower(&told, style);
+            assert!(String::from_utf8_lossy(&log).contains(mode), "{}", excerpt(&log));
+            assert_eq!(findings(&log), [""; 0]);
+        }
+    }
+}
+
+/// A log is known as ours by its first remark, whatever follows.
+#[test]
+fn our_logs_are_recognised() {
+    let notes = || {
+        (0..1200).map(|_| {
+            let mut note = Step::default();
+            note.set_note(&"x".repeat(70));
+            note
+        })
+    };
+    for (style, dialect) in [(Style::Rev3, Dialect::Rev3), (Style::FastModels, Dialect::FastModels)] {
+        let (log, _) = lower(&all(notes().collect()), style);
+        let reader = Reader::new(Cursor::new(log), ReadOptions::default()).unwrap();
+        assert!(reader.is_lowered());
+        assert_eq!(reader.dialect(), dialect);
+    }
+    let other = b"# a log\n1 clk IT (1) 00008000 d503201f O EL1h_n : NOP\n";
+    assert!(!Reader::new(Cursor::new(other), ReadOptions::default()).unwrap().is_lowered());
+}
+
+#[test]
+fn what_may_be_lost_is_counted() {
+    let mut partial = step(Event::Instruction(a64(0x1000, NOP)));
+    partial.write_register_known("x0", 0, [(1, 0x7f)]);
+    let mut nameless = step(Event::Instruction(a64(0x1000, NOP)));
+    nameless.write_register("not a name", 0, &[1]);
+    let mut nothing = step(Event::Instruction(a64(0x1000, NOP)));
+    nothing.write_register("x0", 0, &[]);
+    let mut high = step(Event::Instruction(a64(0x1000, NOP)));
+    high.write_register("x0", u16::MAX, &[1]);
+    let mut huge = step(Event::Instruction(a64(0x1000, NOP)));
+    huge.write_register("za", 0, &[0; 2049]);
+    let mut bits = step(Event::Instruction(a64(0x1000, 0xf940_0001)));
+    bits.access_known(Direction::Read, 0x2000, 1, [(1, 1)]);
+    let mut many = step(Event::Instruction(a64(0x1000, 0xf940_0001)));
+    many.access_known(Direction::Read, 0x2000, 1 << 20, std::iter::repeat_n((1, 0xff), 1 << 20));
+    let nop = || step(Event::Instruction(a64(0x1000, NOP)));
+    let seconds = TimeUnit::Seconds;
+    let timeless = Coverage::of(&[Facet::Instructions]);
+    let rows = [
+        ("bits of a digit", partial, coverage(), seconds(-9), Some(Loss::Registers), 2),
+        ("a name with blanks", nameless, coverage(), seconds(-9), Some(Loss::Registers), 2),
+        ("a register without bytes", nothing, coverage(), seconds(-9), Some(Loss::Registers), 2),
+        ("bits that are too high", high, coverage(), seconds(-9), Some(Loss::Registers), 2),
+        ("a register that is too large", huge, coverage(), seconds(-9), Some(Loss::Registers), 2),
+        ("bits of a byte", bits, coverage(), seconds(-9), Some(Loss::Data), 2),
+        ("more than a line has", many, coverage(), seconds(-9), Some(Loss::Data), 2),
+        ("a time of a source without", nop(), timeless, seconds(-9), Some(Loss::Times), 2),
+        ("a time that is too large", nop(), coverage(), seconds(100), Some(Loss::Times), 2),
+        // Fast Models have decimals.
+        ("digits of a time", nop(), coverage(), seconds(-17), Some(Loss::TimeDigits), 1),
+        ("nothing", nop(), coverage(), seconds(-9), None, 0),
+    ];
+    for (name, step, coverage, unit, loss, count) in rows {
+        let told = Told { coverage, unit, steps: vec![step] };
+        let mut found = 0;
+        for style in STYLES {
+            let (log, losses) = lower(&told, style);
+            check(&log);
+            assert!(losses.iter().all(|(lost, _)| Some(lost) == loss && LOSSES.contains(&lost)), "{name}: {losses}");
+            found += losses.iter().map(|(_, lost)| lost.count).sum::<u64>();
+            lift(&log);
+        }
+        assert_eq!(found, count, "{name}");
+    }
+}
+
+#[test]
+fn what_would_be_untrue_is_refused() {
+    let mut riscv = step(Event::Instruction(Instruction { isa: Isa::Rv64, ..a64(0x1000, 0x13) }));
+    riscv.place = 5;
+    let mut core = step(Event::Instruction(a64(0x1000, NOP)));
+    (core.core, core.place) = (256, 6);
+    for (step, wanted, said) in
+        [(riscv, 5, "rv64 instructions: Tarmac has instructions of Arm only"), (core, 6, "core 256")]
+    {
+        for style in STYLES {
+            let Err(SinkError::Refused { place, reason }) = try_lower(&all(vec![step.clone()]), style, false) else {
+                panic!("{said}");
+            };
+            assert_eq!(place, Some(wanted));
+            assert!(reason.starts_with(said), "{reason}");
+        }
+    }
+}
+
+#[test]
+fn times_are_in_the_unit_of_the_source() {
+    use TimeUnit::{Cycles, Seconds, Unknown};
+    let rows = [
+        (Cycles, "7 clk IT", "7 clk ES"),
+        (Unknown, "7 tic IT", "7 tic ES"),
+        (Seconds(-6), "7 us IT", "7 us ES"),
+        (Seconds(0), "7 s IT", "7 s ES"),
+        (Seconds(-15), "7 fs IT", "7 fs ES"),
+        (Seconds(-7), "0.7 us IT", "700 ns ES"),
+        (Seconds(-17), "0.07 fs IT", "0 fs ES"),
+    ];
+    for (unit, fast_models, rev3) in rows {
+        let told = Told { coverage: coverage(), unit, steps: vec![step(Event::Instruction(a64(0x1000, NOP)))] };
+        for (style, expected) in [(Style::FastModels, fast_models), (Style::Rev3, rev3)] {
+            let (log, _) = lower(&told, style);
+            let text = String::from_utf8(log.clone()).unwrap().replace("  ", " ").replace("  ", " ");
+            assert!(text.contains(expected), "{unit:?}: {expected}\n{text}");
+            let again = lift(&log);
+            let is_same = style == Style::FastModels || expected.starts_with("7 ");
+            assert!(!is_same || (again.unit, again.steps[0].time) == (unit, Some(7)), "{unit:?} {again:?}");
+        }
+    }
+}
+
+#[test]
+fn a_source_that_tells_little_still_does() {
+    // What a trace unit says: no accesses, no registers, no conditions.
+    let coverage = Coverage::of(&[Facet::Instructions, Facet::Opcodes, Facet::Branches, Facet::Levels, Facet::Times]);
+    let unsaid = |address, opcode| Instruction { is_executed: None, ..a64(address, opcode) };
+    let taken = Some(Branch { taken: true, target: Some(0x2000) });
+    let told = Told {
+        coverage,
+        unit: TimeUnit::Unknown,
+        steps: vec![
+            step(Event::Gap(Gap::Start)),
+            step(Event::Context(context(1))),
+            step(Event::Instruction(unsaid(0x1000, 0xf940_0001))),
+            step(Event::Instruction(Instruction { branch: taken, ..unsaid(0x1004, 0xd63f_0040) })),
+            step(Event::Instruction(unsaid(0x2000, NOP))),
+            step(Event::Gap(Gap::NoCode(0x2004))),
+        ],
+    };
+    comes_back(&told);
+}
+
+/// Numbers that look random, and are the same every time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        (self.next() >> 33) % limit
+    }
+
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+
+    fn maybe<T>(&mut self, value: T) -> Option<T> {
+        (self.below(2) == 0).then_some(value)
+    }
+}
+
+fn some_instruction(numbers: &mut Numbers, next: u64) -> Instruction {
+    const OPCODES: [u32; 12] = [
+        NOP,
+        0xf940_0001,
+        0x9400_003f,
+        0x5400_0041,
+        0xb400_0060,
+        0xd63f_0040,
+        0xd65f_03c0,
+        0xd69f_03e0,
+        0xd400_0001,
+        0xea00_0006,
+        0x1aff_fffb,
+        0xe12f_ff1e,
+    ];
+    let isa = numbers.pick(&[Isa::A64, Isa::A64, Isa::A64, Isa::A32, Isa::T32]);
+    let random = numbers.next() as u32;
+    let opcode = match isa {
+        Isa::T32 => numbers.pick(&[0x4770, 0xd0fe, 0xe7fe, 0xbf00, 0xf000_f800, 0x1234_5678, random]),
+        _ if numbers.below(4) == 0 => random,
+        _ => numbers.pick(&OPCODES),
+    };
+    let length = if isa == Isa::T32 { numbers.pick(&[2, 4]) } else { 4 };
+    let target = numbers.pick(&[next, next + 4, 0x1100, 0x2000]);
+    let branch = Branch { taken: numbers.below(2) == 0, target: numbers.maybe(target) };
+    let is_executed = numbers.below(2) == 0;
+    Instruction {
+        address: if numbers.below(3) == 0 { target } else { next },
+        opcode: if numbers.below(10) == 0 { None } else { Some(opcode) },
+        length: if numbers.below(20) == 0 { numbers.pick(&[0, 1, 2, 3, 255]) } else { length },
+        isa,
+        is_executed: numbers.maybe(is_executed),
+        branch: numbers.maybe(branch),
+        za_index: if numbers.below(20) == 0 { Some(numbers.below(256) as u8) } else { None },
+    }
+}
+
+fn some_event(numbers: &mut Numbers, next: u64) -> Event {
+    use ExceptionKind::{Debug, Fiq, Irq, Reset, SError, Synchronous, Unknown};
+    let number = numbers.next();
+    match numbers.below(14) {
+        0 => Event::State,
+        1 => Event::Exception(Exception {
+            kind: numbers.pick(&[Unknown, Reset, Synchronous, Irq, Fiq, SError, Debug]),
+            class: numbers.maybe(number as u8),
+            call: numbers.maybe(number as u16),
+            is_virtual: numbers.maybe(number & 1 == 0),
+            return_address: numbers.maybe(number),
+            target: numbers.maybe(number & !0x7f),
+        }),
+        2 => Event::ExceptionReturn { target: numbers.maybe(next) },
+        3 => Event::Context(Context {
+            level: numbers.maybe((number & 3) as u8),
+            security: numbers.maybe(numbers_security(number)),
+            is_aarch64: numbers.maybe(number & 4 == 0),
+            is_handler: numbers.maybe(number & 8 == 0),
+            process: numbers.maybe(number),
+            thread: numbers.maybe(number >> 7),
+            vmid: numbers.maybe(number as u32),
+            modes: numbers.maybe(Modes { dit: true, tag_check_fault: (number & 3) as u8, ..Modes::default() }),
+        }),
+        4 => Event::Gap(numbers.pick(&[
+            Gap::Start,
+            Gap::Overflow,
+            Gap::Discard,
+            Gap::NoCode(number),
+            Gap::Damaged,
+            Gap::Contradiction,
+            Gap::TransactionFailed,
+        ])),
+        5 => Event::Note,
+        _ => Event::Instruction(some_instruction(numbers, next)),
+    }
+}
+
+fn numbers_security(number: u64) -> Security {
+    [Security::Secure, Security::NonSecure, Security::Root, Security::Realm][(number >> 8 & 3) as usize]
+}
+
+fn some_effects(numbers: &mut Numbers, step: &mut Step) {
+    const NAMES: [&str; 9] = ["x0", "sp_el1", "cpsr", "xpsr", "tpidr_el0", "v1", "r13_svc", "z0", "dc"];
+    for _ in 0..numbers.below(3) {
+        let length = numbers.pick(&[1, 4, 8, 16, 32]);
+        let bytes: Vec<(u8, u8)> = (0..length)
+            .map(|_| {
+                let known = numbers.pick(&[0xff, 0xff, 0xff, 0, 0xf, 0xf0]);
+                ((numbers.next() as u8 & numbers.pick(&[0, 0xff])) & known, known)
+            })
+            .collect();
+        step.write_register_known(numbers.pick(&NAMES), numbers.pick(&[0, 0, 0, 64]), bytes);
+    }
+    for _ in 0..numbers.below(3) {
+        let direction = numbers.pick(&[
+            Direction::Read,
+            Direction::Read,
+            Direction::Write,
+            Direction::Write,
+            Direction::Both,
+            Direction::Neither,
+        ]);
+        let size = numbers.pick(&[0, 1, 2, 4, 8, 8, 8, 16, 96, 4096, 1 << 20, u64::MAX]);
+        let address = numbers.next() | if numbers.below(9) == 0 { !0xf } else { 0 };
+        let count = if size <= 96 && numbers.below(2) == 0 { size } else { numbers.pick(&[0, 0, 0, 5]) };
+        let bytes: Vec<(u8, u8)> = (0..count)
+            .map(|_| {
+                let known = numbers.pick(&[0xff, 0xff, 0xff, 0]);
+                (numbers.next() as u8 & known, known)
+            })
+            .collect();
+        step.access_known(direction, address, size, bytes);
+        if numbers.below(8) == 0 {
+            step.tag_last_access();
+        }
+    }
+}
+
+fn some_steps(seed: u64) -> Told {
+    let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let cores = numbers.pick(&[1, 1, 2, 5]);
+    let has_times = numbers.below(4) > 0;
+    let without: &[Facet] = numbers.pick(&[
+        &[][..],
+        &[Facet::Conditions],
+        &[Facet::Branches],
+        &[Facet::Conditions, Facet::Branches, Facet::Data],
+    ]);
+    let covered = Facet::ALL.into_iter().filter(|facet| !without.contains(facet));
+    let covered = covered.filter(|facet| has_times || *facet != Facet::Times).fold(Coverage::default(), Coverage::with);
+    let unit = numbers.pick(&[TimeUnit::Cycles, TimeUnit::Unknown, TimeUnit::Seconds(-9), TimeUnit::Seconds(0)]);
+    let (mut time, mut next, mut steps) = (numbers.next() >> 8, 0x1000, Vec::new());
+    let length = 1 + numbers.below(60);
+    while steps.len() < length as usize {
+        let mut step = Step::default();
+        step.core = numbers.below(cores) as u32;
+        time += numbers.below(3);
+        step.time = Some(time).filter(|_| has_times && numbers.below(8) > 0);
+        step.event = some_event(&mut numbers, next);
+        if let Event::Instruction(instruction) = step.event {
+            next = instruction.branch.and_then(|branch| branch.target).unwrap_or(instruction.address + 4);
+        }
+        if step.event == Event::Note {
+            let long = "long ".repeat(40_000);
+            step.set_note(numbers.pick(&[
+                "",
+                "a note",
+                "with\nlines\r\n and \\ more\0",
+                "# unspool gap overflow",
+                &long,
+            ]));
+        }
+        if !matches!(step.event, Event::Note | Event::Gap(_)) || numbers.below(4) == 0 {
+            some_effects(&mut numbers, &mut step);
+        }
+        let is_empty = step.registers().len() == 0 && step.accesses().len() == 0;
+        if step.event != Event::State || !is_empty {
+            steps.push(step);
+        }
+    }
+    Told { coverage: covered, unit, steps }
+}
+
+#[test]
+fn any_steps_come_back() {
+    for seed in 0..300 {
+        comes_back(&some_steps(seed));
+    }
+}
+
+const FAST_MODELS: &str = "\
+1 clk R X0 0000000000000001
+1 clk E 00000000:000000000000 00000001 CoreEvent_Reset
+2 clk IT (2) 00001000 d2a00200 O EL3h_s : MOV x0,#0x100000
+2 clk R X0 0000000000100000
+3 clk IS (3) 00001004 b4000060 O EL3h_s : CBZ x0,{pc}+0xc
+4 clk IT (4) 00001008 b5000040 O EL3h_s : CBNZ x0,{pc}+8
+5 clk IT (5) 00001010 f9400001 O EL3h_s : LDR x1,[x0]
+5 clk MR8 00100000 00000000_0000aabb
+5 clk R w1 0000aabb
+5 clk CADI E simulation_paused
+6 clk IT (6) 00001014 d63f0040 O EL3h_s : BLR x2
+7 clk IT (7) 00002000 d4000003 O EL3h_s : SMC #0
+7 clk R cpsr 6xxx03cd
+7 clk E 00002000:000000002000 EL3h 00000084 CoreEvent_CURRENT_SPx_SYNC
+7 clk R ESR_EL3 000000005e000000
+8 clk IT (8) 00003200 d69f03e0 O EL3h_s : ERET
+9 clk IT (9) 00002004 54000041 O EL1h_ns : B.NE {pc}+8
+# the end
+";
+
+#[test]
+fn logs_of_others_come_back() {
+    let first = lift(FAST_MODELS.as_bytes());
+    assert_eq!(first.unit, TimeUnit::Cycles);
+    comes_back(&first);
+    for style in STYLES {
+        check(&lower(&first, style).0);
+    }
+    let lines: String = (0..2).map(|core| FAST_MODELS.replace(" clk ", &format!(" clk cpu{core} "))).collect();
+    comes_back(&lift(lines.as_bytes()));
+}
+
+fn astf_of(bytes: Vec<u8>) -> Told {
+    told(astf::steps::Steps::new(astf::read::Reader::in_place(Cursor::new(bytes)).unwrap()))
+}
+
+#[test]
+fn astf_comes_back() {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/example.astf");
+    let first = astf_of(std::fs::read(file).unwrap());
+    assert!(first.steps.iter().any(|step| step.accesses().len() > 0));
+    comes_back(&first);
+    for style in STYLES {
+        let (log, _) = lower(&first, style);
+        check(&log);
+        let unknown = if style == Style::Rev3 { "########" } else { "xxxxxxxx" };
+        assert!(String::from_utf8_lossy(&log).contains(unknown));
+    }
+}
+
+#[test]
+fn corpus_logs_come_back() {
+    let folder = std::env::var_os("UNSPOOL_CORPUS").map(|root| PathBuf::from(root).join("tarmac"));
+    let Some(folder) = folder.filter(|folder| folder.is_dir()) else {
+        let said = "SKIPPED: UNSPOOL_CORPUS names no folder with tarmac/, nothing was lowered";
+        let _ = writeln!(std::io::stderr(), "{said}");
+        return;
+    };
+    let names = [
+        "calculator-aarch64-fastmodel",
+        "calculator-aarch64-es-ld-st-style",
+        "calculator-aarch32-es-ld-st-style",
+        "quicksort",
+        "calltests/calltest32",
+        "calltests/calltest64",
+        "indextest",
+    ];
+    for name in names {
+        let log = std::fs::read(folder.join(format!("{name}.tarmac"))).unwrap();
+        let first = lift(&log);
+        assert!(first.steps.len() > 2, "{name}");
+        comes_back(&first);
+        for style in STYLES {
+            check(&lower(&first, style).0);
+        }
+    }
+}

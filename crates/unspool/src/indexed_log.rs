@@ -1,0 +1,142 @@
+//! Tarmac logs on disk, with their index beside them.
+//!
+//! log ─▶ is there an index, and is it of this log? ─▶ both, ready for questions
+//!
+//! An index is written under another name first, so that nobody meets half of one.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use unspool_tarmac::dialect::Dialect;
+use unspool_tarmac::index::{Fingerprint, Index, IndexError, IndexOptions, Indexed, Totals, build};
+use unspool_tarmac::read::{Container, ReadError, ReadOptions, Reader};
+
+/// A log and its index.
+pub type IndexedLog = Indexed<File, File>;
+
+/// What keeps us from an index.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// A file cannot be opened, written or renamed.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The start of the log cannot be read.
+    #[error("{path}: {source}")]
+    Log {
+        /// The file.
+        path: String,
+        /// Why.
+        source: ReadError,
+    },
+    /// The index is none, or none of this log.
+    #[error("{path}: {source}")]
+    Index {
+        /// The file.
+        path: String,
+        /// Why.
+        source: IndexError,
+    },
+    /// Only what is not compressed has an index.
+    #[error("{path}: a compressed log has no index; unpack it first")]
+    Compressed {
+        /// The file.
+        path: String,
+    },
+}
+
+impl LogError {
+    fn of_file(path: &Path, source: io::Error) -> Self {
+        Self::File { path: path.display().to_string(), source }
+    }
+
+    fn of_index(path: &Path, source: IndexError) -> Self {
+        Self::Index { path: path.display().to_string(), source }
+    }
+
+    /// There is no index yet.
+    pub fn is_absent(&self) -> bool {
+        matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// There is one, but a new one is needed.
+    pub fn is_stale(&self) -> bool {
+        matches!(self, Self::Index { source, .. } if source.is_of_index())
+    }
+}
+
+/// Where the index of a log is, if nobody says otherwise.
+pub fn index_path(log: &Path) -> PathBuf {
+    let mut name = OsString::from(log);
+    name.push(".unspool-index");
+    name.into()
+}
+
+/// How a log is stored and who wrote it.
+pub fn look(log: &Path) -> Result<(Container, Dialect), LogError> {
+    let file = File::open(log).map_err(|error| LogError::of_file(log, error))?;
+    let reader = Reader::new(file, ReadOptions::default())
+        .map_err(|source| LogError::Log { path: log.display().to_string(), source })?;
+    Ok((reader.container(), reader.dialect()))
+}
+
+/// Opens a log with its index.
+pub fn open_indexed(log: &Path, index: &Path, options: &IndexOptions) -> Result<IndexedLog, LogError> {
+    let (text, fingerprint) = open(log)?;
+    let file = File::open(index).map_err(|error| LogError::of_file(index, error))?;
+    let opened = Index::open(file).map_err(|error| LogError::of_index(index, error))?;
+    if !opened.is_of(&fingerprint, options) {
+        return Err(LogError::of_index(index, IndexError::Changed));
+    }
+    Ok(Indexed::new(text, opened))
+}
+
+/// Makes the index of a log. `progress` is told how many bytes of the log are done.
+pub fn make_index(
+    log: &Path,
+    index: &Path,
+    options: &IndexOptions,
+    progress: impl FnMut(u64),
+) -> Result<Totals, LogError> {
+    let (mut text, fingerprint) = open(log)?;
+    let part = part_of(index);
+    let made = File::options().read(true).write(true).create(true).truncate(true).open(&part);
+    let mut file = made.map_err(|error| LogError::of_file(index, error))?;
+    let built = build(&mut text, &mut file, fingerprint, options, progress)
+        .map_err(|error| LogError::of_index(index, error))
+        .and_then(|totals| {
+            fs::rename(&part, index).map_err(|error| LogError::of_file(index, error))?;
+            Ok(totals)
+        });
+    if built.is_err() {
+        // Half an index is of no use.
+        let _ = fs::remove_file(&part);
+    }
+    built
+}
+
+fn part_of(index: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(index.file_name().unwrap_or_default());
+    name.push(format!(".{}.part", std::process::id()));
+    index.with_file_name(name)
+}
+
+fn open(log: &Path) -> Result<(File, Fingerprint), LogError> {
+    let of_file = |error| LogError::of_file(log, error);
+    let mut text = File::open(log).map_err(of_file)?;
+    let about = text.metadata().map_err(of_file)?;
+    // A system that does not know when a file was changed still has its length and its contents.
+    let modified = about.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let modified = modified.map_or(0, |time| time.as_nanos() as u64);
+    let fingerprint = Fingerprint::of(&mut text, modified).map_err(of_file)?;
+    Ok((text, fingerprint))
+}

@@ -1,0 +1,101 @@
+//! Which crate may use which: the table in `ARCHITECTURE.md` and the manifests say the same.
+//!
+//! Comes in: the document, and what `cargo metadata` reports. Nothing is written down here a second time, so that the
+//! document cannot fall behind the code, nor the code leave the plan without a word.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Crate by crate, the crates of the workspace that it depends on.
+type Arrows = BTreeMap<String, BTreeSet<String>>;
+
+/// The heading that the table stands under.
+const HEADING: &str = "## The arrows";
+
+/// The largest share of the source lines that one crate may hold.
+const LARGEST_SHARE: usize = 5;
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// Rows such as ``| `capture` | `coresight` |`` under the heading.
+fn documented() -> Arrows {
+    let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let section = text.lines().skip_while(|line| *line != HEADING).skip(1).take_while(|line| !line.starts_with('#'));
+    let rows = section.filter(|line| line.starts_with('|')).skip(2);
+    rows.map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').collect();
+        let [name, uses] = cells[..] else { panic!("'{row}' has not two cells") };
+        let [name] = &words(name)[..] else { panic!("'{row}' does not name one crate") };
+        (name.clone(), words(uses).into_iter().collect())
+    })
+    .collect()
+}
+
+/// What stands between backticks.
+fn words(cell: &str) -> Vec<String> {
+    cell.split('`').skip(1).step_by(2).map(str::to_string).collect()
+}
+
+/// The normal dependencies between the packages of the workspace.
+fn in_manifests() -> Arrows {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = ["metadata", "--format-version", "1", "--no-deps"];
+    let output = Command::new(cargo).args(arguments).current_dir(root()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let names: BTreeSet<&str> = packages.iter().map(|package| text(&package["name"])).collect();
+    let uses = |package: &Value| {
+        let all = package["dependencies"].as_array().unwrap().iter();
+        // The kind of a normal dependency is null; those of tests and build scripts have one.
+        let normal = all.filter(|dependency| dependency["kind"].is_null()).map(|dependency| text(&dependency["name"]));
+        normal.filter(|name| names.contains(name)).map(noun).collect()
+    };
+    packages.iter().map(|package| (noun(text(&package["name"])), uses(package))).collect()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+/// The plain noun of a package: `capture` for `unspool-capture`.
+fn noun(package: &str) -> String {
+    package.strip_prefix("unspool-").unwrap_or(package).to_string()
+}
+
+#[test]
+fn the_document_and_the_manifests_agree() {
+    let documented = documented();
+    assert!(!documented.is_empty(), "ARCHITECTURE.md has no table under '{HEADING}'");
+    assert_eq!(documented, in_manifests(), "left: ARCHITECTURE.md, right: cargo metadata");
+}
+
+#[test]
+fn no_crate_holds_more_than_a_fifth_of_the_lines() {
+    let lines: BTreeMap<String, usize> = in_manifests()
+        .into_keys()
+        .map(|name| (name.clone(), lines_below(&root().join("crates").join(name).join("src"))))
+        .collect();
+    let total: usize = lines.values().sum();
+    let (largest, count) = lines.iter().max_by_key(|(_, count)| **count).unwrap();
+    assert!(count * LARGEST_SHARE <= total, "{largest} has {count} of {total} lines");
+}
+
+/// Lines of Rust in a folder and all folders below it.
+fn lines_below(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .map(|path| match path.extension() {
+            None => lines_below(&path),
+            Some(_) => fs::read_to_string(&path).unwrap().lines().count(),
+        })
+        .sum()
+}

@@ -1,0 +1,211 @@
+//! Call trees, profiles and folded stacks of real Tarmac logs, against those of another tool. Runs where
+//! `UNSPOOL_CORPUS` names the folder that has them.
+//!
+//! The other tool tells only calls whose beginning and end are in the log, so it is these that are compared. It names
+//! nothing but what starts at a symbol.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::fs::{self, File};
+use std::io::{Cursor, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use unspool::analyze::calls::{Call, Site};
+use unspool::analyze::folded::Folded;
+use unspool::analyze::profile::Profile;
+use unspool::analyze::tree::Tree;
+use unspool::capture::Code;
+use unspool::tarmac::read::{ReadOptions, Reader};
+use unspool::{Program, TarmacCalls};
+
+/// The logs, or `None` with a loud word.
+fn corpus() -> Option<PathBuf> {
+    let path = std::env::var_os("UNSPOOL_CORPUS").map(|path| PathBuf::from(path).join("tarmac"));
+    if path.is_none() {
+        // Not `eprintln!`: the test runner would swallow it.
+        std::io::stderr().write_all(b"SKIPPED: UNSPOOL_CORPUS is not set\n").unwrap();
+    }
+    path
+}
+
+/// What a log with one core comes to.
+struct Told {
+    tree: Tree<Cursor<Vec<u8>>>,
+    profile: Profile,
+}
+
+fn told(path: &Path) -> Told {
+    let mut reader = Reader::new(File::open(path).unwrap(), ReadOptions::default()).unwrap();
+    let mut told = Told { tree: Tree::new(Cursor::default()), profile: Profile::of_complete_calls() };
+    let mut take = |core: usize, call: &Call| {
+        assert_eq!(core, 0);
+        told.tree.add(call);
+        told.profile.add(call);
+    };
+    let mut calls = TarmacCalls::new(reader.dialect());
+    let more = reader.each(|place, line| {
+        calls.line(place, line, &mut take);
+        ControlFlow::Continue(())
+    });
+    assert!(!more.unwrap());
+    calls.finish(&mut take);
+    told
+}
+
+impl Told {
+    /// The tree as the other tool prints it: the call, then what was called.
+    fn tree(&mut self, name: impl Fn(u64) -> String) -> String {
+        let mut text = String::new();
+        let take = |depth: usize, call: &Call| {
+            let indent = " ".repeat(depth * 4);
+            if let (Some(site), Some(back)) = (call.site, call.back) {
+                text += &format!("{}- {} - {}\n", &indent[2..], place(&site), place(&back));
+            }
+            let (entry, exit) = (place(&call.entry), place(&call.exit));
+            text += &format!("{indent}o {entry} - {exit} : {}\n", name(call.function));
+            Ok(())
+        };
+        self.tree.each(|call| call.is_complete() || call.is_root(), take).unwrap();
+        text
+    }
+
+    fn profile(&self, name: impl Fn(u64) -> String) -> String {
+        let mut text = "Address     Count       Time        Function name\n".to_string();
+        for (function, row) in self.profile.rows() {
+            let address = format!("{function:#x}");
+            text += &format!("{address:<12}{:<12}{:<12}{}\n", row.calls, row.time, name(function));
+        }
+        text
+    }
+
+    /// Sorted, since the order means nothing.
+    fn folded(&mut self, name: impl Fn(u64) -> String) -> Vec<String> {
+        let mut folded = Folded::of_complete_calls();
+        let add = |depth: usize, call: &Call| {
+            folded.add(depth, call);
+            Ok(())
+        };
+        self.tree.each(|_| true, add).unwrap();
+        let mut lines = Vec::new();
+        let take = |stack: &[u64], own: unspool::analyze::calls::Sums| -> Result<(), ()> {
+            let name = |function: &u64| Some(name(*function)).filter(|name| !name.is_empty());
+            let names = stack.iter().map(|function| name(function).unwrap_or_else(|| format!("{function:#x}")));
+            lines.push(format!("{} {}", names.collect::<Vec<_>>().join(";"), own.time));
+            Ok(())
+        };
+        folded.each(take).unwrap();
+        sorted(lines)
+    }
+}
+
+fn place(site: &Site) -> String {
+    format!("t:{} l:{} pc:{:#x}", site.time, site.line, site.pc)
+}
+
+fn sorted(mut lines: Vec<String>) -> Vec<String> {
+    lines.sort();
+    lines
+}
+
+fn lines(path: &Path) -> Vec<String> {
+    sorted(fs::read_to_string(path).unwrap().lines().map(str::to_string).collect())
+}
+
+fn program(path: &Path) -> Program {
+    Program::new(vec![Code::from_file(path, None).unwrap().0])
+}
+
+/// The name of what starts at an address. The `_start` of all logs but one is a label without type and size, which the
+/// other tool passes over.
+fn named(program: &Program, log: &str, address: u64) -> String {
+    let is_known = |name: &str| name != "_start" || log == "quicksort";
+    let symbol = program.symbol(address).filter(|(name, offset)| *offset == 0 && is_known(name));
+    symbol.map_or_else(String::new, |(name, _)| name.to_string())
+}
+
+/// (log, image, tree without names, tree, profile, folded stacks)
+const LOGS: [[&str; 6]; 4] = [
+    [
+        "quicksort",
+        "quicksort",
+        "calltree-quicksort-addr.ref",
+        "calltree-quicksort-symbols.ref",
+        "profile-quicksort-symbols.ref",
+        "flamegraph-quicksort-symbols.ref",
+    ],
+    [
+        "calculator-aarch32-es-ld-st-style",
+        "calculator-aarch32",
+        "@.calltree.txt",
+        "@.calltree-sym.txt",
+        "@.profile.txt",
+        "@.flame.txt",
+    ],
+    [
+        "calculator-aarch64-es-ld-st-style",
+        "calculator-aarch64",
+        "@.calltree.txt",
+        "@.calltree-sym.txt",
+        "@.profile.txt",
+        "@.flame.txt",
+    ],
+    [
+        "calculator-aarch64-fastmodel",
+        "calculator-aarch64",
+        "@.calltree.txt",
+        "@.calltree-sym.txt",
+        "@.profile.txt",
+        "@.flame.txt",
+    ],
+];
+
+#[test]
+fn trees_profiles_and_folded_stacks() {
+    let Some(corpus) = corpus() else { return };
+    for [log, image, addresses, names, profile, folded] in LOGS {
+        let expected = |name: &str| corpus.join("expected").join(name.replace('@', log));
+        let mut told = told(&corpus.join(format!("{log}.tarmac")));
+        let program = program(&corpus.join(format!("{image}.elf")));
+        let name = |address| named(&program, log, address);
+        assert_eq!(told.tree(|_| String::new()), fs::read_to_string(expected(addresses)).unwrap(), "{log}");
+        assert_eq!(told.tree(name), fs::read_to_string(expected(names)).unwrap(), "{log}");
+        assert_eq!(told.profile(name), fs::read_to_string(expected(profile)).unwrap(), "{log}");
+        assert_eq!(told.folded(name), lines(&expected(folded)), "{log}");
+    }
+}
+
+#[test]
+fn odd_calls() {
+    let Some(corpus) = corpus() else { return };
+    for log in ["calltest32", "calltest64"] {
+        let path = corpus.join("calltests").join(log);
+        let program = program(&path.with_extension("elf"));
+        let expected = fs::read_to_string(path.with_extension("ref")).unwrap();
+        // What it thinks of each transfer of control comes first.
+        let start = expected.find("\no ").unwrap() + 1;
+        let tree = told(&path.with_extension("tarmac")).tree(|address| named(&program, log, address));
+        assert_eq!(tree, expected[start..], "{log}");
+    }
+}
+
+/// Depth and function of every call, those that did not return too.
+fn shape(path: &Path) -> Vec<(usize, u64, bool)> {
+    let mut shape = Vec::new();
+    let take = |depth: usize, call: &Call| {
+        shape.push((depth, call.function, call.is_complete()));
+        Ok(())
+    };
+    told(path).tree.each(|_| true, take).unwrap();
+    shape
+}
+
+#[test]
+fn two_dialects_tell_the_same() {
+    let Some(corpus) = corpus() else { return };
+    let [one, other] = ["calculator-aarch64-es-ld-st-style.tarmac", "calculator-aarch64-fastmodel.tarmac"];
+    let [one, other] = [one, other].map(|name| shape(&corpus.join(name)));
+    assert_eq!(one, other);
+    // main does not return: the program ends in something that it calls.
+    assert_eq!(one[1], (1, 0x21_09bc, false));
+}

@@ -1,0 +1,160 @@
+//! Cuts of the traces of others: by address and time, in pieces and each by itself.
+//!
+//! Needs the corpus: `UNSPOOL_CORPUS` names its folder. Without it the test says so on the standard error and passes.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::ops::{ControlFlow, Range};
+use std::path::{Path, PathBuf};
+
+use unspool_model::selection::Selection;
+use unspool_stf as stf;
+use unspool_stf::check::Severity;
+use unspool_stf::lift::Follower;
+use unspool_tarmac as tarmac;
+use unspool_tarmac::Record;
+use unspool_tarmac::slice::SliceOptions;
+
+/// Logs, and a time in the middle of each.
+const LOGS: [(&str, Range<u64>); 3] = [
+    ("calculator-aarch32-es-ld-st-style", 10_000..100_000),
+    ("calculator-aarch64-es-ld-st-style", 10_000..100_000),
+    ("calculator-aarch64-fastmodel", 100..200),
+];
+
+/// Instructions of a cut at most.
+const MOST: usize = 20_000;
+
+const TRACES: [&str; 4] = [
+    "dromajo/bmi_towers.bare.stf",
+    "dromajo/illegal.zstf",
+    "olympia/dhrystone_branch.zstf",
+    "synthetic/all_records_rv64_v256_ev64.stf",
+];
+
+/// The middle of the addresses that are executed.
+fn middle(mut addresses: Vec<u64>) -> Range<u64> {
+    addresses.sort_unstable();
+    addresses.dedup();
+    let (first, last) = (addresses[addresses.len() / 4], addresses[addresses.len() * 3 / 4]);
+    first..last.max(first + 1)
+}
+
+fn instructions(log: &[u8]) -> Vec<u64> {
+    let mut reader = tarmac::read::Reader::new(log, tarmac::read::ReadOptions::default()).unwrap();
+    let mut all = Vec::new();
+    let read = reader.each(|place, line| {
+        match &line.record {
+            Record::Instruction(instruction) => all.extend(instruction.address),
+            Record::Unknown(problem) => panic!("line {}: {problem}", place.line),
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    });
+    assert!(!read.unwrap());
+    all
+}
+
+fn cut_log(log: &[u8], mut selection: Selection, split: bool) -> Vec<Vec<u8>> {
+    let mut reader = tarmac::read::Reader::new(log, tarmac::read::ReadOptions::default()).unwrap();
+    let mut pieces = Vec::new();
+    let options = SliceOptions { split, ..SliceOptions::default() };
+    tarmac::slice::slice(&mut reader, &mut selection, options, &mut pieces, |_, _| {}).unwrap();
+    pieces
+}
+
+#[test]
+fn cuts_of_logs_have_their_lines() {
+    let Some(corpus) = corpus() else { return };
+    for (name, time) in LOGS {
+        let log = fs::read(corpus.join(format!("tarmac/{name}.tarmac"))).unwrap();
+        let all = instructions(&log);
+        let range = middle(all.clone());
+        let wanted: Vec<u64> = all.iter().copied().filter(|pc| range.contains(pc)).collect();
+        let selection = Selection::within(range);
+        let joined = cut_log(&log, selection.clone(), false).concat();
+        assert_eq!(instructions(&joined), wanted, "{name}");
+        let mut lines = log.split_inclusive(|byte| *byte == b'\n');
+        for line in joined.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"# unspool gap")) {
+            assert!(lines.any(|other| other == line), "{name}: {}", line.escape_ascii());
+        }
+        let pieces = cut_log(&log, selection, true);
+        let of_pieces: Vec<u64> = pieces.iter().flat_map(|piece| instructions(piece)).collect();
+        assert_eq!(of_pieces, wanted, "{name}");
+        let whole = cut_log(&log, Selection::default(), false).concat();
+        assert!(whole == log, "{name}");
+        let time = Selection { time: Some(time), ..Selection::default() };
+        let of_time = instructions(&cut_log(&log, time, false).concat());
+        assert!(!of_time.is_empty() && of_time.len() < all.len(), "{name}");
+        say(&format!("corpus: {name} cut into {} pieces", pieces.len()));
+    }
+}
+
+fn open(path: &Path) -> stf::read::Reader<Box<dyn std::io::Read + Send>> {
+    stf::read::Reader::new(File::open(path).unwrap(), stf::read::ReadOptions::default()).unwrap()
+}
+
+fn addresses<R: std::io::Read>(reader: &mut stf::read::Reader<R>) -> Vec<u64> {
+    let mut all = Vec::new();
+    let read = reader.each_instruction(&mut Follower::default(), |instruction| {
+        all.push(instruction.pc);
+        ControlFlow::Continue(())
+    });
+    assert!(!read.unwrap());
+    all
+}
+
+fn errors(bytes: &[u8]) -> Vec<String> {
+    let (mut checker, mut found) = (stf::check::Checker::new(), Vec::new());
+    let mut take = |finding: stf::check::Finding| {
+        if finding.rule.severity == Severity::Error {
+            found.push(format!("{finding:?}"));
+        }
+    };
+    let read = stf::read::Reader::plain(bytes).each(|place, record| {
+        checker.push(place, record, &mut take);
+        ControlFlow::Continue(())
+    });
+    assert!(!read.unwrap());
+    checker.finish(&mut take);
+    found
+}
+
+#[test]
+fn cuts_of_stf_are_right() {
+    let Some(corpus) = corpus() else { return };
+    for name in TRACES {
+        let path = corpus.join("stf").join(name);
+        let all = addresses(&mut open(&path));
+        let range = middle(all.clone());
+        let wanted: Vec<u64> = all.iter().copied().filter(|pc| range.contains(pc)).take(MOST).collect();
+        for split in [false, true] {
+            let mut selection = Selection { limit: MOST as u64, ..Selection::within(range.clone()) };
+            let mut pieces: Vec<Vec<u8>> = Vec::new();
+            let options = stf::slice::SliceOptions { split, ..stf::slice::SliceOptions::default() };
+            let sliced = stf::slice::slice_by(&mut open(&path), &mut selection, options, &mut pieces).unwrap();
+            let told: Vec<u64> =
+                pieces.iter().flat_map(|piece| addresses(&mut stf::read::Reader::plain(&piece[..]))).collect();
+            assert_eq!(told, wanted, "{name}");
+            for piece in pieces.iter().take(100) {
+                assert_eq!(errors(piece), Vec::<String>::new(), "{name}");
+            }
+            say(&format!("corpus: {name} cut into {} pieces, {} files", sliced.pieces, pieces.len()));
+        }
+    }
+}
+
+fn corpus() -> Option<PathBuf> {
+    let corpus = std::env::var_os("UNSPOOL_CORPUS");
+    if corpus.is_none() {
+        say("SKIPPED: UNSPOOL_CORPUS is not set: the traces of others are not cut");
+    }
+    corpus.map(PathBuf::from)
+}
+
+/// Straight to the standard error, where the test harness does not hide it.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
