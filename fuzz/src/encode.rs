@@ -19,7 +19,7 @@ use unspool_coresight::Protocol;
 use unspool_coresight::etm4::Transactions;
 use unspool_coresight::etm4::unit::Settings;
 use unspool_flow::{Around, FlowItem, Instruction as Decoded, InstructionSink, Item};
-use unspool_isa::facts;
+use unspool_isa::decode;
 use unspool_model::{
     Branch, Context, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Security, SinkError, Step, TimeUnit,
 };
@@ -185,13 +185,8 @@ fn slots(choice: Choice, data: &mut &[u8]) -> Vec<Slot> {
         // Only the first halfword says how long an instruction is.
         let opcode = if isa == Isa::T32 && opcode >> 16 < 0xe800 { opcode & 0xffff } else { opcode };
         let opcode = if isa == Isa::T32 && opcode >> 16 == 0 && opcode >= 0xe800 { 0xbf00 } else { opcode };
-        let (known, align) = match isa {
-            Isa::A64 => (unspool_isa::Isa::A64, 4),
-            Isa::A32 => (unspool_isa::Isa::A32, 4),
-            _ => (unspool_isa::Isa::T32, 2),
-        };
-        address = address.next_multiple_of(align);
-        let length = facts(known, address, opcode).length;
+        address = address.next_multiple_of(if isa == Isa::T32 { 2 } else { 4 });
+        let length = decode(isa, address, opcode).length;
         slots.push((address, opcode, length, isa));
         address += u64::from(length);
     }

@@ -9,7 +9,7 @@ use unspool_coresight::etm4::{
     Config, ElementDecoder, ElementItem, Malformed, Packet, PacketError, PacketItem, Packets, Speculation, Transactions,
 };
 use unspool_flow::{CodeMemory, FlowDecoder, FlowItem, FlowSink, Item, Range, Run, Space, Walker};
-use unspool_isa::{Facts, Isa, Kind, Target, facts, t32_length};
+use unspool_isa::{ControlFlow, Decoded, Isa, Target, decode};
 
 use crate::packets::in_pieces;
 use crate::setup::{byte, config};
@@ -163,24 +163,23 @@ fn check_range(code: &Code<'_>, range: &Range<'_>, wfx_is_p0: bool) {
     for &opcode in range.opcodes() {
         let (there, length) = opcode_at(code, isa, at, top);
         assert_eq!(Some(opcode), there, "at {at:#x} in {range:?}");
-        last = Some(facts(isa, at, opcode));
+        last = Some(decode(isa, at, opcode));
         at = at.wrapping_add(length) & top;
     }
     assert_eq!(at, range.end(), "the end of {range:?}");
     // Within a range nobody but the walk knows which instructions an IT instruction made conditional.
-    let same = last.map(|facts| Facts { conditional: range.last().conditional, ..facts });
+    // What is no branch is not decoded there, so that UDF is not told from others.
+    let flow = |flow: ControlFlow| if flow == ControlFlow::Undefined { ControlFlow::FallThrough } else { flow };
+    let conditional = range.last().conditional;
+    let same = last.map(|facts| Decoded { conditional, flow: flow(facts.flow), ..facts });
     assert_eq!(Some(*range.last()), same, "{range:?}");
     assert!(last.is_none_or(|facts| !facts.conditional || range.last().conditional), "{range:?} is conditional");
-    let is_p0 = match range.last().kind {
-        Kind::Other => false,
-        Kind::Wfx => wfx_is_p0,
-        _ => true,
-    };
+    let is_p0 = range.last().flow.is_p0() && (range.last().flow != ControlFlow::Wfx || wfx_is_p0);
     assert!(range.taken() || is_p0, "{range:?} is not taken, and ends without a branch");
     let direct = range.last().target.map(|Target { address, .. }| address);
-    let next = match (range.last().kind, range.taken()) {
-        (Kind::Indirect, true) => None,
-        (Kind::Direct, true) => direct,
+    let next = match (range.last().flow, range.taken()) {
+        (ControlFlow::Indirect | ControlFlow::ExceptionReturn, true) => None,
+        (ControlFlow::Direct, true) => direct,
         _ => Some(range.end()),
     };
     assert_eq!(range.next(), next, "what follows {range:?}");
@@ -194,7 +193,7 @@ fn opcode_at(code: &Code<'_>, isa: Isa, at: u64, top: u64) -> (Option<u32>, u64)
     };
     let (first, second) = (half(at), half(at.wrapping_add(2)));
     match (isa, first) {
-        (Isa::T32, Some(first)) if t32_length(first as u16) == 2 => (Some(first), 2),
+        (Isa::T32, Some(first)) if Isa::T32.length(first as u16) == 2 => (Some(first), 2),
         (Isa::T32, _) => (first.zip(second).map(|(first, second)| first << 16 | second), 4),
         _ => (first.zip(second).map(|(first, second)| first | second << 16), 4),
     }

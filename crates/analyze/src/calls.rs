@@ -36,7 +36,7 @@ pub struct Site {
 pub struct Code {
     /// The instruction set.
     pub isa: Isa,
-    /// The opcode, as [`unspool_isa::facts`] wants it.
+    /// The opcode, as [`unspool_isa::decode`] wants it.
     pub opcode: u32,
 }
 

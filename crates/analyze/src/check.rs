@@ -24,11 +24,10 @@
 //! assert_eq!(names, ["step-pc-continuity"]);
 //! ```
 
-mod aarch32;
 mod access;
 mod context;
+mod control_flow;
 mod core;
-mod course;
 mod rules;
 mod vector;
 

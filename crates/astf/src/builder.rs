@@ -15,7 +15,7 @@ mod step;
 use std::io::{self, Write};
 use std::slice;
 
-use unspool_isa::{Isa, Kind, facts};
+use unspool_isa::{ControlFlow, Isa, decode};
 
 pub use self::error::BuildError;
 pub use self::sink::RecordSink;
@@ -488,20 +488,21 @@ fn fits(field: &'static str, value: u8, most: u8) -> Result<(), BuildError> {
 
 /// What is wrong with the effect that an instruction is said to have had.
 fn wrong_effect(step: &Step<'_>, level: Level, sanitized: impl Fn(u64) -> u64) -> Option<&'static str> {
-    let facts = facts(Isa::A64, sanitized(step.pc), step.opcode);
-    let is_branch = matches!(facts.kind, Kind::Direct | Kind::Indirect) && !facts.eret;
-    let direct = facts.target.map(|target| sanitized(target.address));
+    let decoded = decode(Isa::A64, sanitized(step.pc), step.opcode);
+    let is_eret = decoded.flow == ControlFlow::ExceptionReturn;
+    let is_branch = decoded.flow.is_branch() && !is_eret;
+    let direct = decoded.target_address().map(&sanitized);
     match step.effect {
         Effect::Taken(_) if step.exception.is_some() => Some("raised an exception, so it was not taken"),
         Effect::Taken(target) if direct.is_some_and(|direct| direct != sanitized(target)) => Some("goes elsewhere"),
         Effect::Taken(_) => None,
-        Effect::NotTaken if is_branch && !facts.conditional && step.exception.is_none() => Some("is always taken"),
+        Effect::NotTaken if is_branch && !decoded.conditional && step.exception.is_none() => Some("is always taken"),
         Effect::NotTaken => None,
-        Effect::ExceptionReturn(_) if !facts.eret => Some("does not return from an exception"),
+        Effect::ExceptionReturn(_) if !is_eret => Some("does not return from an exception"),
         Effect::ExceptionReturn(_) if step.exception.is_some() => Some("raised an exception, so it did not return"),
         Effect::ExceptionReturn(_) => None,
         _ if is_branch => Some("is a branch: tell whether it was taken"),
-        _ if facts.eret && step.exception.is_none() && level == Level::BasicPlus => {
+        _ if is_eret && step.exception.is_none() && level == Level::BasicPlus => {
             Some("returns from an exception: tell where to")
         }
         _ => None,

@@ -4,7 +4,7 @@
 //!
 //! Nothing is judged and nothing is dropped: a record that does not belong to what stands before it is told as it is.
 
-use unspool_isa::{Isa, facts};
+use unspool_isa::{ControlFlow, Isa, decode};
 
 use super::access::Access;
 use super::layout::Bytes;
@@ -238,5 +238,5 @@ impl Lifter {
 
 /// Does it return from an exception?
 fn returns(instruction: &Instruction) -> bool {
-    facts(Isa::A64, instruction.pc, instruction.iword).eret
+    decode(Isa::A64, instruction.pc, instruction.iword).flow == ControlFlow::ExceptionReturn
 }

@@ -33,7 +33,7 @@ use self::stretch::Forms;
 use self::tell::Open;
 use self::untold::Tally;
 pub use self::untold::{LeftOut, Untold};
-use self::word::{Flow, Word, Words};
+use self::word::{Word, Words};
 use super::access::Access;
 use super::builder::{Builder, RecordSink, State};
 use super::record::{Header, Level, Storage};
@@ -281,10 +281,11 @@ impl<S: RecordSink> Lowerer<S> {
     #[inline]
     fn is_branch_open(&mut self, instruction: &Instruction) -> bool {
         let (Isa::A64, Some(opcode)) = (instruction.isa, instruction.opcode) else { return false };
-        match (self.words.of(opcode).flow, instruction.branch) {
-            (Flow::Behind | Flow::Direct, _) | (_, Some(Branch { taken: false, .. })) => false,
-            (Flow::Conditional, branch) => branch.is_none(),
-            (Flow::Indirect | Flow::Return, branch) => branch.is_none_or(|branch| branch.target.is_none()),
+        let word = self.words.of(opcode);
+        match instruction.branch {
+            Some(Branch { taken: false, .. }) => false,
+            branch if word.flow.is_indirect() => branch.is_none_or(|branch| branch.target.is_none()),
+            branch => word.conditional && branch.is_none(),
         }
     }
 
@@ -332,13 +333,15 @@ fn resolve(instruction: &mut Instruction, next: Option<u64>) {
     let word = Word::new(opcode);
     let behind = instruction.address.wrapping_add(4);
     let taken = Some(Branch { taken: true, target: Some(next) });
-    instruction.branch = match word.flow {
-        Flow::Conditional if instruction.branch.is_some() => return,
-        // Taken or not, execution goes on there.
-        Flow::Conditional if word.target(instruction.address) == Some(behind) => return,
-        Flow::Conditional if next == behind => Some(Branch { taken: false, target: None }),
-        Flow::Conditional if word.target(instruction.address) == Some(next) => taken,
-        Flow::Indirect | Flow::Return if instruction.branch.is_none_or(|branch| branch.target.is_none()) => taken,
+    instruction.branch = match instruction.branch {
+        branch if word.flow.is_indirect() && branch.is_none_or(|branch| branch.target.is_none()) => taken,
+        None if word.conditional => match word.target(instruction.address) {
+            // Taken or not, execution goes on there.
+            Some(target) if target == behind => return,
+            _ if next == behind => Some(Branch { taken: false, target: None }),
+            Some(target) if target == next => taken,
+            _ => return,
+        },
         _ => return,
     };
 }

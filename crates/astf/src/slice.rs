@@ -10,7 +10,7 @@
 
 use std::io::{self, Read};
 
-use unspool_isa::{Isa, facts};
+use unspool_isa::{ControlFlow, Isa, decode};
 
 use super::layout::Bytes;
 use super::read::{ReadError, Reader};
@@ -315,7 +315,7 @@ impl Open {
     /// `None`: nothing can belong to it.
     fn of(view: InstructionView<'_>) -> Option<Self> {
         let (wants_accesses, traps) = (view.extra_eas(), view.trap());
-        let returns = facts(Isa::A64, view.pc(), view.iword()).eret;
+        let returns = decode(Isa::A64, view.pc(), view.iword()).flow == ControlFlow::ExceptionReturn;
         (wants_accesses || traps || returns).then_some(Self { wants_accesses, traps, returns, timestamps: 0 })
     }
 }

@@ -3,21 +3,9 @@
 //! Comes in: a [`CodeMemory`] and where to start. Goes out: opcodes with their facts, until code is missing. Addresses
 //! of AArch32 stay within 32 bits.
 
-use unspool_isa::{Facts, Isa, Kind, facts, is_ordinary_a64, t32_length};
+use unspool_isa::{ControlFlow, Decoded, Isa, decode, is_a64_branch_or_system};
 
 use crate::memory::{CodeMemory, Space};
-
-/// The facts of an A64 instruction that is nothing special.
-const ORDINARY: Facts = Facts {
-    kind: Kind::Other,
-    length: 4,
-    conditional: false,
-    link: false,
-    ret: false,
-    eret: false,
-    target: None,
-    it: 0,
-};
 
 /// Ordinary instructions that are taken at once.
 const MOST_ORDINARY: usize = 64;
@@ -47,7 +35,7 @@ impl<'m, M: CodeMemory> Code<'m, M> {
         let mut buffer = [0; 64];
         let bytes = self.memory.read(self.address, self.space, &mut buffer);
         let (words, _) = bytes[..bytes.len().min(MOST_ORDINARY * 4)].as_chunks::<4>();
-        let is_special = |word: &[u8; 4]| !is_ordinary_a64(u32::from_le_bytes(*word));
+        let is_special = |word: &[u8; 4]| is_a64_branch_or_system(u32::from_le_bytes(*word));
         let count = words.iter().position(is_special).unwrap_or(words.len());
         opcodes.extend(words[..count].iter().map(|&word| u32::from_le_bytes(word)));
         self.address = self.address.wrapping_add(4 * count as u64);
@@ -56,7 +44,7 @@ impl<'m, M: CodeMemory> Code<'m, M> {
     /// Hands out instructions for as long as they are wanted: where the next one is, the opcode, and its kind. Returns
     /// the facts of the last one, and whether the code was known to the end.
     #[inline(always)]
-    pub(crate) fn each(&mut self, mut wants_more: impl FnMut(u64, u32, Kind) -> bool) -> (Facts, bool) {
+    pub(crate) fn each(&mut self, mut wants_more: impl FnMut(u64, u32, ControlFlow) -> bool) -> (Decoded, bool) {
         let mut buffer = [0; 64];
         let mut last = None;
         loop {
@@ -72,28 +60,28 @@ impl<'m, M: CodeMemory> Code<'m, M> {
                 let at = self.address;
                 self.address = within(self.isa, at.wrapping_add(length as u64));
                 // Most instructions of A64 are known to be nothing special at first sight.
-                let kind = if self.isa == Isa::A64 && is_ordinary_a64(opcode) {
+                let flow = if self.isa == Isa::A64 && !is_a64_branch_or_system(opcode) {
                     last = None;
-                    Kind::Other
+                    ControlFlow::FallThrough
                 } else {
-                    last.insert(self.facts(at, opcode)).kind
+                    last.insert(self.decode(at, opcode)).flow
                 };
-                if !wants_more(self.address, opcode, kind) {
-                    return (last.unwrap_or(ORDINARY), true);
+                if !wants_more(self.address, opcode, flow) {
+                    return (last.unwrap_or(Decoded::FALL_THROUGH), true);
                 }
                 bytes = &bytes[length..];
             }
             if self.address == start {
-                return (last.unwrap_or(ORDINARY), false);
+                return (last.unwrap_or(Decoded::FALL_THROUGH), false);
             }
         }
     }
 
-    fn facts(&mut self, address: u64, opcode: u32) -> Facts {
-        let mut facts = facts(self.isa, address, opcode);
-        facts.conditional |= self.it > 0;
-        self.it = if facts.it > 0 { facts.it } else { self.it.saturating_sub(1) };
-        facts
+    fn decode(&mut self, address: u64, opcode: u32) -> Decoded {
+        let mut decoded = decode(self.isa, address, opcode);
+        decoded.conditional |= self.it > 0;
+        self.it = if decoded.it > 0 { decoded.it } else { self.it.saturating_sub(1) };
+        decoded
     }
 
     /// Up to four bytes from more than one region.
@@ -121,7 +109,7 @@ fn opcode(isa: Isa, bytes: &[u8]) -> Option<(u32, usize)> {
         return bytes.first_chunk().map(|&word| (u32::from_le_bytes(word), 4));
     }
     let first = u16::from_le_bytes(*bytes.first_chunk()?);
-    if t32_length(first) == 2 {
+    if Isa::T32.length(first) == 2 {
         return Some((u32::from(first), 2));
     }
     let second = u16::from_le_bytes(*bytes[2..].first_chunk()?);
@@ -129,9 +117,7 @@ fn opcode(isa: Isa, bytes: &[u8]) -> Option<(u32, usize)> {
 }
 
 /// The address as the instruction set has it.
+#[inline]
 pub(crate) fn within(isa: Isa, address: u64) -> u64 {
-    match isa {
-        Isa::A64 => address,
-        Isa::A32 | Isa::T32 => address & 0xffff_ffff,
-    }
+    address & isa.address_mask()
 }

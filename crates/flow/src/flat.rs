@@ -5,7 +5,7 @@
 //! Ranges are short, and how long each one is surprises the processor. Once the instructions of a whole run lie in a row,
 //! it is surprised once a run. This is a cache of kept runs, with a bound; runs that are not kept are not in it.
 
-use unspool_isa::{Isa, Kind};
+use unspool_isa::Isa;
 
 use crate::instruction::{Instruction, Outcome, length};
 use crate::item::Run;
@@ -125,8 +125,8 @@ impl Flat {
             let branches = facts.target.filter(|_| taken);
             target = branches.map_or(0, |target| target.address);
             if let Some(last) = self.entries.last_mut() {
-                let is_p0 = facts.kind != Kind::Other;
-                let waits = facts.kind == Kind::Indirect && taken;
+                let is_p0 = facts.flow.is_p0();
+                let waits = facts.flow.is_indirect() && taken;
                 last.traits = Entry::LAST;
                 for (is_so, bit) in [
                     (is_p0, Entry::P0),

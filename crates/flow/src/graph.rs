@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
-use unspool_isa::{Facts, Isa, Kind, Target, facts};
+use unspool_isa::{ControlFlow, Decoded, Isa, Target, decode};
 
 use crate::code::{Code, within};
 use crate::memory::{CodeMemory, Space};
@@ -44,12 +44,8 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    fn is_p0(self, kind: Kind) -> bool {
-        match kind {
-            Kind::Other => false,
-            Kind::Wfx => self.wfx_is_p0,
-            Kind::Direct | Kind::Indirect | Kind::Isb | Kind::TransactionStart => true,
-        }
+    fn is_p0(self, flow: ControlFlow) -> bool {
+        flow.is_p0() && (flow != ControlFlow::Wfx || self.wfx_is_p0)
     }
 }
 
@@ -74,7 +70,7 @@ pub(crate) struct Block {
     pub(crate) isa: Isa,
     pub(crate) ending: Ending,
     /// The last instruction; of a block without instructions, nothing is said.
-    pub(crate) last: Facts,
+    pub(crate) last: Decoded,
     pub(crate) instructions: u32,
     /// Where the opcodes of the block start.
     opcodes: u32,
@@ -96,12 +92,12 @@ impl Block {
     /// Was the last instruction taken, if execution went on at `next`? `None`: it cannot lead there.
     pub(crate) fn outcome(&self, next: u64) -> Option<bool> {
         let falls_through = next == self.end;
-        let branches = match self.last.kind {
-            Kind::Indirect => true,
-            Kind::Direct => self.last.target.is_some_and(|target| target.address == next),
+        let branches = match self.last.flow {
+            ControlFlow::Indirect | ControlFlow::ExceptionReturn => true,
+            ControlFlow::Direct => self.last.target.is_some_and(|target| target.address == next),
             _ => falls_through,
         };
-        let may_fail = self.last.conditional && matches!(self.last.kind, Kind::Direct | Kind::Indirect);
+        let may_fail = self.last.conditional && self.last.flow.is_branch();
         match (branches, falls_through && may_fail) {
             (_, true) => Some(false),
             (true, false) => Some(true),
@@ -116,9 +112,9 @@ impl Block {
 
     /// Where execution goes on behind the last instruction; `None`: an address has to tell.
     pub(crate) fn leads_to(&self, taken: bool) -> Option<Target> {
-        match self.last.kind {
-            Kind::Indirect if taken => None,
-            Kind::Direct if taken => self.last.target,
+        match self.last.flow {
+            ControlFlow::Indirect | ControlFlow::ExceptionReturn if taken => None,
+            ControlFlow::Direct if taken => self.last.target,
             _ => Some(Target { address: self.end, isa: self.isa }),
         }
     }
@@ -233,12 +229,12 @@ impl Graph {
 
     /// Is the last instruction of the block a P0 instruction?
     pub(crate) fn ends_in_p0(&self, id: Id) -> bool {
-        self.rules.is_p0(self.block(id).last.kind)
+        self.rules.is_p0(self.block(id).last.flow)
     }
 
     /// Is there a P0 instruction before the last one?
     pub(crate) fn branches_before_end(&self, id: Id) -> bool {
-        self.before_end(id).any(|facts| self.rules.is_p0(facts.kind))
+        self.before_end(id).any(|facts| self.rules.is_p0(facts.flow))
     }
 
     /// Is there a branch before the last instruction that is always taken? In T32 an IT block may make any conditional.
@@ -252,10 +248,10 @@ impl Graph {
         block.isa != Isa::T32 && is_sure_branch(&block.last)
     }
 
-    fn before_end(&self, id: Id) -> impl Iterator<Item = Facts> {
+    fn before_end(&self, id: Id) -> impl Iterator<Item = Decoded> {
         let isa = self.block(id).isa;
         let before = self.opcodes(id).split_last().map_or(&[][..], |(_, before)| before);
-        before.iter().map(move |&opcode| facts(isa, 0, opcode))
+        before.iter().map(move |&opcode| decode(isa, 0, opcode))
     }
 
     #[inline(always)]
@@ -375,16 +371,16 @@ impl Graph {
         let first = self.opcodes.len();
         let (opcodes, rules) = (&mut self.opcodes, self.rules);
         code.take_ordinary(opcodes);
-        let (last, known) = code.each(|_, opcode, kind| {
+        let (last, known) = code.each(|_, opcode, flow| {
             opcodes.push(opcode);
-            !rules.is_p0(kind) && opcodes.len() - first < LONGEST
+            !rules.is_p0(flow) && opcodes.len() - first < LONGEST
         });
         if opcodes.len() == first {
             return NO_CODE;
         }
         let ending = match known {
             false => Ending::NoCode,
-            true if rules.is_p0(last.kind) => Ending::P0,
+            true if rules.is_p0(last.flow) => Ending::P0,
             true => Ending::TooLong,
         };
         let block = Block {
@@ -471,18 +467,9 @@ impl Graph {
     }
 }
 
-fn is_sure_branch(facts: &Facts) -> bool {
-    matches!(facts.kind, Kind::Direct | Kind::Indirect) && !facts.conditional
+fn is_sure_branch(facts: &Decoded) -> bool {
+    facts.flow.is_branch() && !facts.conditional
 }
 
-/// The facts of no instruction.
-const NOTHING: Facts = Facts {
-    kind: Kind::Other,
-    length: 0,
-    conditional: false,
-    link: false,
-    ret: false,
-    eret: false,
-    target: None,
-    it: 0,
-};
+/// The control flow of no instruction.
+const NOTHING: Decoded = Decoded { length: 0, ..Decoded::FALL_THROUGH };

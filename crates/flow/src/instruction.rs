@@ -9,7 +9,7 @@
 
 use unspool_coresight::etm4::Located;
 use unspool_coresight::etm4::element::Context;
-use unspool_isa::{Isa, Kind};
+use unspool_isa::Isa;
 
 use crate::code::within;
 use crate::flat::Flat;
@@ -32,7 +32,7 @@ pub trait InstructionSink {
 pub struct Instruction {
     /// Where it is.
     pub address: u64,
-    /// Its opcode, laid out as for [`unspool_isa::facts()`].
+    /// Its opcode, laid out as for [`unspool_isa::decode()`].
     pub opcode: u32,
     /// Its instruction set.
     pub isa: Isa,
@@ -157,11 +157,11 @@ impl<S: InstructionSink> Instructions<S> {
     /// The last instruction of a range, which alone may branch.
     fn last(&mut self, mut instruction: Instruction, range: &Range<'_>) {
         let (facts, taken) = (range.last(), range.taken());
-        if facts.kind != Kind::Other {
+        if facts.flow.is_p0() {
             let target = facts.target.filter(|_| taken).map(|target| target.address);
             instruction.branch = Some(Outcome { taken, target });
         }
-        if facts.kind == Kind::Indirect && taken {
+        if facts.flow.is_indirect() && taken {
             self.waiting.branch = Some(instruction);
         } else {
             self.sink.instruction(&instruction, &self.around);

@@ -6,7 +6,7 @@ use core::fmt;
 
 use unspool_coresight::etm4::element::Context;
 use unspool_coresight::etm4::{ElementError, Located};
-use unspool_isa::{Facts, Isa, Kind};
+use unspool_isa::{Decoded, Isa};
 
 use crate::graph::{Block, Graph, Id, SCRATCH};
 use crate::memory::Space;
@@ -284,7 +284,7 @@ impl<'g> Range<'g> {
     }
 
     /// The last instruction.
-    pub fn last(&self) -> &'g Facts {
+    pub fn last(&self) -> &'g Decoded {
         &self.block.last
     }
 
@@ -311,6 +311,6 @@ impl fmt::Debug for Range<'_> {
 impl Range<'_> {
     /// Does the range end in a P0 instruction? Those that an exception or missing code cut do not.
     pub fn ends_in_branch(&self) -> bool {
-        self.last().kind != Kind::Other
+        self.last().flow.is_p0()
     }
 }

@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_coresight::etm4::Atoms;
+use unspool_isa::ControlFlow;
 
 use crate::graph::{FIRST, Graph, Id};
 use crate::item::Step;
@@ -182,7 +183,7 @@ pub(crate) fn sum_up(graph: &Graph, steps: &[Step]) -> (u64, Traits) {
         let block = graph.block(step.block());
         instructions += u64::from(block.instructions);
         links |= step.taken() & block.last.link;
-        eret = step.taken() & block.last.eret;
+        eret = step.taken() & (block.last.flow == ControlFlow::ExceptionReturn);
     }
     (instructions, Traits((u8::from(links) * Traits::LINKS) | (u8::from(eret) * Traits::ERET)))
 }

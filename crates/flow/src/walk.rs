@@ -323,8 +323,5 @@ impl<M: CodeMemory> Walker<M> {
 }
 
 fn sub_isa(isa: Isa) -> SubIsa {
-    match isa {
-        Isa::A64 | Isa::A32 => SubIsa::Is0,
-        Isa::T32 => SubIsa::Is1,
-    }
+    if isa == Isa::T32 { SubIsa::Is1 } else { SubIsa::Is0 }
 }

@@ -1,44 +1,51 @@
-//! Instructions: what each one does to the flow of control and to memory, and how it reads.
+//! Instructions: control flow, memory accesses, registers written, classes, and text.
 //!
-//! (instruction set, address, opcode) ─▶ **facts** (and text)
-//! (A64 opcode) ─▶ **access**
-//! (A64 or RISC-V opcode) ─▶ **destinations**: registers that are written
-//! (RISC-V width, address, opcode) ─▶ **facts**, with access and classes (and text)
+//! (instruction set, address, opcode) ─▶ **control flow** ([`decode`](decode())), [`access`](access()),
+//! [`destinations`](destinations()), [`classes`](classes()) and, with the feature `text`, text
 //!
-//! Knows nothing of traces or of files. What matters to a trace unit is whether an instruction is a P0 instruction (one
-//! that trace has an element for), where it can go, and whether it may go on instead.
+//! Every function takes all five instruction sets: A64, A32, T32, RV32 and RV64. Knows nothing of traces or of files.
+//! An [`OpcodeCache`] remembers whatever a caller derives from an opcode.
 //!
 //! ```
-//! use unspool_isa::{Isa, Kind, facts};
+//! use unspool_isa::{ControlFlow, Isa, decode};
 //!
 //! // cbz x0, the address eight bytes ahead
-//! let branch = facts(Isa::A64, 0x8000, 0xb400_0040);
-//! assert_eq!(branch.kind, Kind::Direct);
+//! let branch = decode(Isa::A64, 0x8000, 0xb400_0040);
+//! assert_eq!(branch.flow, ControlFlow::Direct);
 //! assert!(branch.conditional);
-//! assert_eq!(branch.target.map(|target| target.address), Some(0x8008));
+//! assert_eq!(branch.target_address(), Some(0x8008));
 //! ```
 //!
 //! With the feature `text` there is also a `Disassembler`, which needs the standard library.
 
 #![no_std]
 
+extern crate alloc;
 #[cfg(feature = "text")]
 extern crate std;
 
-mod a32;
 mod a64;
+mod aarch32;
 mod access;
+mod bits;
+mod class;
+mod control_flow;
+mod decode;
 mod destinations;
-mod facts;
+mod isa;
+mod opcode_cache;
 mod riscv;
-mod t32;
 #[cfg(feature = "text")]
 mod text;
 
-pub use a64::is_ordinary_a64;
-pub use access::{Access, Operation, Stage, a64_access, call_number};
-pub use destinations::{Destinations, a64_destinations, riscv_destinations};
-pub use facts::{Facts, Isa, Kind, Target, facts, t32_length};
-pub use riscv::{Class, Classes, RiscvAccess, RiscvExtensions, RiscvFacts, RiscvFlow, Xlen, riscv_facts, riscv_length};
+pub use a64::{call_number, is_a64_branch_or_system};
+pub use access::{Access, Operation, Stage};
+pub use class::{Class, Classes};
+pub use control_flow::{ControlFlow, Decoded, Target};
+pub use decode::{access, classes, decode, destinations};
+pub use destinations::Destinations;
+pub use isa::Isa;
+pub use opcode_cache::{OpcodeCache, OpcodeKey};
+pub use riscv::RiscvExtensions;
 #[cfg(feature = "text")]
-pub use text::{Disassembler, riscv_mnemonic};
+pub use text::{Disassembler, RelativeTarget, RelativeText};

@@ -1,12 +1,13 @@
-//! How an instruction reads.
+//! Disassembly.
 //!
-//! (instruction set, address, opcode) ─▶ **text**
+//! (instruction set, address, opcode) ─▶ **text**, **mnemonic**
 //!
-//! Three libraries know the names; this room makes them speak alike: lower case, one blank behind the mnemonic, the
-//! targets of branches as addresses, and `.inst` for what is no instruction. It knows no state: what follows an IT
-//! instruction reads as if it stood alone.
+//! Three libraries disassemble; this file makes their output uniform: lower case, one blank after the mnemonic, branch
+//! targets as addresses, and `.inst` or `.insn` for what is not an instruction. It has no state: an instruction in an IT
+//! block is disassembled as if it were alone.
 
 use core::fmt;
+use std::borrow::Cow;
 use std::format;
 use std::string::{String, ToString};
 
@@ -16,50 +17,61 @@ use capstone::arch::{BuildsCapstone, BuildsCapstoneExtraMode, BuildsCapstoneSynt
 use fARM64::format::{FmtFormatter, Formatter};
 use fARM64::{Decoder, DecoderOptions};
 
-use crate::{Isa, RiscvExtensions, Xlen, facts, t32_length};
+use crate::{Isa, RiscvExtensions, decode};
 
+mod relative;
 mod riscv;
 
-pub use riscv::riscv_mnemonic;
+pub use relative::{RelativeTarget, RelativeText};
 
-/// Writes instructions as text.
-///
-/// Holds what is expensive to set up, so one of them should serve many instructions.
+/// Disassembles instructions. Expensive to create, so one of them should serve many instructions.
 pub struct Disassembler {
+    /// The RISC-V extensions that give other meanings to opcodes.
+    pub extensions: RiscvExtensions,
     a64: FmtFormatter,
     a32: Option<Capstone>,
     t32: Option<Capstone>,
 }
 
 impl Disassembler {
-    /// Sets up the disassemblers. One that cannot be had, for want of memory, makes its instructions read `.inst`.
+    /// Sets up the disassemblers. If one is out of memory, its instructions are disassembled as `.inst`.
     pub fn new() -> Self {
-        Self { a64: FmtFormatter::new(), a32: build(ArchMode::Arm), t32: build(ArchMode::Thumb) }
+        Self {
+            extensions: RiscvExtensions::default(),
+            a64: FmtFormatter::new(),
+            a32: build(ArchMode::Arm),
+            t32: build(ArchMode::Thumb),
+        }
     }
 
-    /// The text of `opcode` at `address`; the opcode is laid out as for [`facts`](crate::facts()).
+    /// The text of `opcode` at `address`; the opcode has the layout that [`decode`](crate::decode()) takes.
     pub fn text(&mut self, isa: Isa, address: u64, opcode: u32) -> String {
         let text = match isa {
             Isa::A64 => self.a64(address, opcode),
             Isa::A32 => aarch32(self.a32.as_ref(), address, opcode, &opcode.to_le_bytes()),
             Isa::T32 => self.t32(address, opcode),
+            Isa::Rv32 | Isa::Rv64 => riscv::text(self.extensions, isa, address, opcode),
         };
         match text {
-            Some(text) if isa != Isa::A64 && facts(isa, address, opcode).target.is_some() => text.replace('#', ""),
+            Some(text) if matches!(isa, Isa::A32 | Isa::T32) && decode(isa, address, opcode).target.is_some() => {
+                text.replace('#', "")
+            }
             Some(text) => text,
             None => unknown(isa, opcode),
         }
     }
 
-    /// The text of the RISC-V instruction `opcode` at `address`; the opcode is laid out as for
-    /// [`riscv_facts`](crate::riscv_facts()).
-    pub fn riscv(&mut self, xlen: Xlen, address: u64, opcode: u32) -> String {
-        riscv::text(RiscvExtensions::default(), xlen, address, opcode)
-    }
-
-    /// The same where there are extensions that give other meanings to opcodes.
-    pub fn riscv_with(&mut self, extensions: RiscvExtensions, xlen: Xlen, address: u64, opcode: u32) -> String {
-        riscv::text(extensions, xlen, address, opcode)
+    /// The mnemonic of `opcode`, or `None` if it is not an instruction.
+    ///
+    /// For RISC-V it is that of the encoding, as the tools that came with STF print it: `c.ldsp`, `addi`, `amoadd.w`.
+    /// Aliases are not used, except for hints, `li`, `mv` and `nop`.
+    pub fn mnemonic(&mut self, isa: Isa, opcode: u32) -> Option<Cow<'static, str>> {
+        if isa.is_riscv() {
+            return riscv::mnemonic(self.extensions, isa, opcode).map(Cow::Borrowed);
+        }
+        let text = self.text(isa, 0, opcode);
+        let name = text.split_ascii_whitespace().next().filter(|name| !name.starts_with(".inst"));
+        name.map(|name| Cow::Owned(name.to_string()))
     }
 
     fn a64(&self, address: u64, word: u32) -> Option<String> {
@@ -76,7 +88,7 @@ impl Disassembler {
 
     fn t32(&self, address: u64, opcode: u32) -> Option<String> {
         let [first, second] = [opcode >> 16, opcode & 0xffff].map(|half| (half as u16).to_le_bytes());
-        if t32_length((opcode >> 16) as u16) == 2 {
+        if Isa::T32.length((opcode >> 16) as u16) == 2 {
             return aarch32(self.t32.as_ref(), address, opcode, &second);
         }
         let bytes = [first, second];
@@ -130,9 +142,9 @@ fn low_overhead_loop(address: u64, word: u32) -> Option<String> {
         0xf040..=0xf04e => format!("dls lr, {}", register(word)),
         _ => return None,
     };
-    let Some(target) = facts(Isa::T32, address, word).target else { return Some(head) };
+    let Some(target) = decode(Isa::T32, address, word).target_address() else { return Some(head) };
     let separator = if head == "le" { " " } else { ", " };
-    Some(format!("{head}{separator}{:#x}", target.address))
+    Some(format!("{head}{separator}{target:#x}"))
 }
 
 /// The name of the register in bits 16 to 19.
@@ -151,7 +163,8 @@ fn join(mnemonic: &str, operands: &str) -> String {
 
 fn unknown(isa: Isa, opcode: u32) -> String {
     match isa {
-        Isa::T32 if t32_length((opcode >> 16) as u16) == 2 => format!(".inst.n 0x{:04x}", opcode & 0xffff),
+        Isa::Rv32 | Isa::Rv64 => riscv::unknown(opcode),
+        Isa::T32 if Isa::T32.length((opcode >> 16) as u16) == 2 => format!(".inst.n 0x{:04x}", opcode & 0xffff),
         _ => format!(".inst 0x{opcode:08x}"),
     }
 }
@@ -175,7 +188,7 @@ fn with_tiles(word: u32, mnemonic: &str, operands: &str) -> String {
     format!("{before}za{number}{after}")
 }
 
-/// What is before, in and behind the number of a slice of a tile: only there a direction follows the number.
+/// The text before, in and after the number of a tile slice: only there a direction follows the number.
 fn slice(operands: &str) -> Option<(&str, &str, &str)> {
     operands.match_indices('z').find_map(|(start, _)| {
         let rest = &operands[start + 1..];

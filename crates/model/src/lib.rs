@@ -40,8 +40,9 @@ pub use pull::Pull;
 pub use sink::{SinkError, StepSink};
 pub use source::{SourceError, StepSource};
 pub use step::{
-    Access, Branch, Context, Direction, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Modes, RegisterWrite,
+    Access, Branch, Context, Direction, Event, Exception, ExceptionKind, Gap, Instruction, Modes, RegisterWrite,
     Security, Step,
 };
-pub use stretch::{Pass, Refused, Run, Stretch, StretchAccess, StretchEnd};
+pub use stretch::{Pass, Refused, Run, Stretch, StretchAccess};
 pub use time::TimeUnit;
+pub use unspool_isa::Isa;

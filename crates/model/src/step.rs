@@ -2,34 +2,7 @@
 
 use std::ops::Range;
 
-/// An instruction set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Isa {
-    /// The instructions of AArch64.
-    #[default]
-    A64,
-    /// The 32-bit instructions of AArch32.
-    A32,
-    /// The 16-bit and 32-bit instructions of AArch32 (Thumb).
-    T32,
-    /// RISC-V with registers of 32 bits.
-    Rv32,
-    /// RISC-V with registers of 64 bits.
-    Rv64,
-}
-
-impl Isa {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::A64 => "a64",
-            Self::A32 => "a32",
-            Self::T32 => "t32",
-            Self::Rv32 => "rv32",
-            Self::Rv64 => "rv64",
-        }
-    }
-}
+use unspool_isa::Isa;
 
 /// One thing that happened on one core. Owned, and meant to be used again and again.
 #[derive(Debug, PartialEq, Eq, Default)]

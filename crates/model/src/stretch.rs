@@ -1,5 +1,7 @@
 //! Instructions that are executed again and again, one behind the other.
 
+use unspool_isa::Decoded;
+
 use crate::{Direction, Instruction};
 
 /// A stretch of code that does the same whenever it is executed from its first instruction to its last: only the
@@ -10,8 +12,8 @@ pub struct Stretch {
     pub instructions: Vec<Instruction>,
     /// All that they access, in order: at most one access of an instruction.
     pub accesses: Vec<StretchAccess>,
-    /// What the last of them is.
-    pub end: StretchEnd,
+    /// The control flow of the last of them: none, or a direct or indirect branch.
+    pub end: Decoded,
 }
 
 /// An access of an instruction in a [`Stretch`].
@@ -23,19 +25,6 @@ pub struct StretchAccess {
     pub size: u16,
     /// Read or written.
     pub direction: Direction,
-}
-
-/// How a [`Stretch`] ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StretchEnd {
-    /// With no branch.
-    Behind,
-    /// With a branch to this address.
-    Direct(u64),
-    /// With one that may be taken.
-    Conditional(u64),
-    /// With one that leads anywhere.
-    Indirect,
 }
 
 /// One execution of a [`Stretch`], or of a [`Block`](crate::Block): which one, and whether the branch at its end was taken.

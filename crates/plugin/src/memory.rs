@@ -2,7 +2,7 @@
 //!
 //! It may say yes of one that does not: then a callback is made in vain.
 
-use unspool_isa::Xlen;
+use unspool_isa::Isa;
 
 /// What the emulator calls a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,8 +11,8 @@ pub(crate) enum Target {
     A64,
     /// AArch32.
     Arm,
-    /// RISC-V.
-    Riscv(Xlen),
+    /// RISC-V: RV32 or RV64.
+    Riscv(Isa),
     /// All others.
     Other,
 }
@@ -23,8 +23,8 @@ impl Target {
         match name {
             "aarch64" => Self::A64,
             "arm" => Self::Arm,
-            "riscv64" => Self::Riscv(Xlen::Rv64),
-            "riscv32" => Self::Riscv(Xlen::Rv32),
+            "riscv64" => Self::Riscv(Isa::Rv64),
+            "riscv32" => Self::Riscv(Isa::Rv32),
             _ => Self::Other,
         }
     }

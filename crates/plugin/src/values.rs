@@ -7,7 +7,7 @@
 //! with what they had before. A signal changes registers between two blocks: it moves the stack pointer, which no branch
 //! does. Then nobody knows what the last instruction wrote, and all registers are told anew.
 
-use unspool_isa::{Destinations, Operation, RiscvFlow, a64_access, a64_destinations, riscv_destinations, riscv_facts};
+use unspool_isa::{ControlFlow, Destinations, Isa, decode, destinations};
 
 use crate::memory::Target;
 use crate::operands::{Register, SP};
@@ -84,12 +84,8 @@ impl Site {
     /// `is_program`: the kernel is not executed, so that what a call returns is written by the call.
     pub(crate) fn new(target: Target, bytes: &[u8], (index, is_last): (u16, bool), is_program: bool) -> Self {
         let written = match (target, opcode(bytes)) {
-            (Target::A64, opcode) => Written::Those(a64(opcode, is_program)),
-            (Target::Riscv(xlen), opcode) => {
-                let is_call = is_program && riscv_facts(xlen, 0, opcode).flow == RiscvFlow::Ecall;
-                let result = Destinations { general: u32::from(is_call) << 10, ..Destinations::NONE };
-                Written::Those(riscv_destinations(xlen, opcode).and(result))
-            }
+            (Target::A64, opcode) => Written::Those(with_result(Isa::A64, opcode, is_program, 0)),
+            (Target::Riscv(isa), opcode) => Written::Those(with_result(isa, opcode, is_program, 10)),
             (Target::Arm | Target::Other, opcode) => {
                 Written::Changed { has_floats: bytes.len() == 4 && may_be_float(opcode) }
             }
@@ -110,14 +106,15 @@ fn opcode(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |opcode, byte| opcode << 8 | u32::from(*byte))
 }
 
-/// What a call returns is in X0: of the kernel that a program calls, and of what the emulator serves for a system.
-fn a64(opcode: u32, is_program: bool) -> Destinations {
-    let is_call = match a64_access(opcode).operation {
-        Operation::SupervisorCall => is_program,
-        Operation::HypervisorCall | Operation::SecureMonitorCall => !is_program,
+/// The registers written, with that of the result of a call: of the kernel that a program calls, and of what the emulator
+/// serves for a system.
+fn with_result(isa: Isa, opcode: u32, is_program: bool, register: u32) -> Destinations {
+    let is_call = match decode(isa, 0, opcode).flow {
+        ControlFlow::SupervisorCall => is_program,
+        ControlFlow::HypervisorCall | ControlFlow::SecureMonitorCall => !is_program,
         _ => false,
     };
-    a64_destinations(opcode).and(Destinations { general: is_call.into(), ..Destinations::NONE })
+    destinations(isa, opcode).and(Destinations { general: u32::from(is_call) << register, ..Destinations::NONE })
 }
 
 /// May it be an instruction of A32 or T32 that has to do with floating-point registers?

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 #[cfg(feature = "text")]
 use unspool_isa::Disassembler;
-use unspool_isa::{Class, Classes, Isa, Kind, RiscvExtensions, Xlen, a64_access, facts};
+use unspool_isa::{Class, Classes, ControlFlow, Isa, OpcodeCache, RiscvExtensions, access, decode};
 
 use super::lift::Instruction;
 use super::names::EventKind;
@@ -165,24 +165,14 @@ fn is_fault(event: &Event<'_>) -> bool {
     EventKind::of(event) == EventKind::Fault
 }
 
-/// Opcodes that are counted without asking what they are.
-const PLACES: usize = 1 << 14;
-
-/// An opcode and how often it was executed.
-#[derive(Debug, Clone, Copy, Default)]
-struct Place {
-    opcode: u32,
-    iem: u16,
-    count: u64,
-}
-
 /// Counts instructions by what they are.
 #[derive(Debug)]
 pub struct Mix {
     isa: u16,
     /// What opcodes of RISC-V mean here.
     extensions: RiscvExtensions,
-    places: Vec<Place>,
+    /// How often an opcode was executed, RV32 or RV64.
+    opcodes: OpcodeCache<(Isa, u32), u64>,
     table: Table,
 }
 
@@ -271,7 +261,7 @@ impl Mix {
     }
 
     fn of(isa: u16, extensions: RiscvExtensions) -> Self {
-        Self { isa, extensions, places: vec![Place::default(); PLACES], table: Table::default() }
+        Self { isa, extensions, opcodes: OpcodeCache::new(14), table: Table::default() }
     }
 
     /// Takes note of a record of the header: instructions may be of another set.
@@ -293,26 +283,22 @@ impl Mix {
     #[inline]
     pub fn add(&mut self, instruction: &Instruction<'_>) {
         let Instruction { opcode, iem, .. } = *instruction;
-        let place = &mut self.places[slot(opcode)];
-        if (place.opcode, place.iem) == (opcode, iem) {
-            place.count += 1;
-            return;
+        self.count((if iem == 1 { Isa::Rv32 } else { Isa::Rv64 }, opcode), 1);
+    }
+
+    #[inline]
+    fn count(&mut self, key: (Isa, u32), more: u64) {
+        if let Some(count) = self.opcodes.get_mut(key) {
+            *count += more;
+        } else if let Some((left, count)) = self.opcodes.insert(key, more) {
+            self.leave(left, count);
         }
-        let left = std::mem::replace(place, Place { opcode, iem, count: 1 });
-        self.leave(&left);
     }
 
     /// Adds what was counted elsewhere.
     pub fn append(&mut self, mut part: Self) {
-        for place in std::mem::take(&mut part.places).into_iter().filter(|place| place.count > 0) {
-            let ours = &mut self.places[slot(place.opcode)];
-            if (ours.opcode, ours.iem) == (place.opcode, place.iem) {
-                ours.count += place.count;
-            } else {
-                // In a full place, or in an empty one.
-                let left = std::mem::replace(ours, place);
-                self.leave(&left);
-            }
+        for (key, count) in part.opcodes.drain() {
+            self.count(key, count);
         }
         self.table.append(part.table);
     }
@@ -324,48 +310,51 @@ impl Mix {
     }
 
     fn settle(&mut self) {
-        let places = std::mem::replace(&mut self.places, vec![Place::default(); PLACES]);
-        places.iter().for_each(|place| self.leave(place));
+        let counted: Vec<_> = self.opcodes.drain().collect();
+        counted.into_iter().for_each(|(key, count)| self.leave(key, count));
     }
 
     /// An opcode is what it is, as often as it was counted.
-    fn leave(&mut self, place: &Place) {
-        if place.count == 0 {
-            return;
-        }
-        self.table.total += place.count;
-        let classes = classes(self.isa, self.extensions, xlen(place.iem), place.opcode);
+    fn leave(&mut self, (isa, opcode): (Isa, u32), count: u64) {
+        self.table.total += count;
+        let classes = match self.isa {
+            0 | 1 => self.extensions.classes(isa, opcode),
+            2 => a64_classes(opcode),
+            _ => Classes::NONE,
+        };
         if classes.is_empty() {
-            self.table.unclassified += place.count;
+            self.table.unclassified += count;
         }
         for class in classes.iter() {
-            *self.table.classes.entry(class).or_default() += place.count;
+            *self.table.classes.entry(class).or_default() += count;
         }
-        self.mnemonic(place);
+        self.mnemonic(isa, opcode, count);
     }
 
     #[cfg(feature = "text")]
-    fn mnemonic(&mut self, place: &Place) {
-        const UNKNOWN: &str = "unknown";
-        let text;
-        let name = match self.isa {
-            0 | 1 => self.extensions.mnemonic(xlen(place.iem), place.opcode).unwrap_or(UNKNOWN),
-            2 => {
-                text = DISASSEMBLER.with_borrow_mut(|arm| arm.text(Isa::A64, 0, place.opcode));
-                text.split(' ').next().filter(|name| *name != ".inst").unwrap_or(UNKNOWN)
-            }
-            _ => UNKNOWN,
+    fn mnemonic(&mut self, isa: Isa, opcode: u32, count: u64) {
+        let isa = match self.isa {
+            0 | 1 => Some(isa),
+            2 => Some(Isa::A64),
+            _ => None,
         };
+        let name = isa.and_then(|isa| {
+            DISASSEMBLER.with_borrow_mut(|disassembler| {
+                disassembler.extensions = self.extensions;
+                disassembler.mnemonic(isa, opcode)
+            })
+        });
+        let name = name.as_deref().unwrap_or("unknown");
         match self.table.mnemonics.get_mut(name) {
-            Some(count) => *count += place.count,
+            Some(known) => *known += count,
             None => {
-                self.table.mnemonics.insert(name.to_string(), place.count);
+                self.table.mnemonics.insert(name.to_string(), count);
             }
         }
     }
 
     #[cfg(not(feature = "text"))]
-    fn mnemonic(&mut self, _: &Place) {}
+    fn mnemonic(&mut self, _: Isa, _: u32, _: u64) {}
 }
 
 #[cfg(feature = "text")]
@@ -374,34 +363,15 @@ thread_local! {
     static DISASSEMBLER: RefCell<Disassembler> = RefCell::new(Disassembler::new());
 }
 
-/// Opcodes differ in their middle; Fibonacci hashing brings that to the top.
-#[inline]
-fn slot(opcode: u32) -> usize {
-    (opcode.wrapping_mul(0x9e37_79b9) >> (u32::BITS - PLACES.ilog2())) as usize
-}
-
-fn xlen(iem: u16) -> Xlen {
-    if iem == 1 { Xlen::Rv32 } else { Xlen::Rv64 }
-}
-
-/// The classes that an opcode counts in. Of Arm only branches and accesses have some.
-fn classes(isa: u16, extensions: RiscvExtensions, xlen: Xlen, opcode: u32) -> Classes {
-    match isa {
-        0 | 1 => extensions.facts(xlen, 0, opcode).classes,
-        2 => a64_classes(opcode),
-        _ => Classes::NONE,
-    }
-}
-
+/// The classes of an A64 opcode in the words of RISC-V: only branches and accesses have some.
 fn a64_classes(opcode: u32) -> Classes {
-    let (facts, operation) = (facts(Isa::A64, 0, opcode), a64_access(opcode).operation);
-    let found = [
-        (matches!(facts.kind, Kind::Direct | Kind::Indirect), Class::Branch),
-        (facts.conditional, Class::Conditional),
-        (facts.kind == Kind::Direct && !facts.conditional, Class::Jal),
-        (facts.kind == Kind::Indirect, Class::Jalr),
+    let (decoded, operation) = (decode(Isa::A64, 0, opcode), access(Isa::A64, opcode).operation);
+    Classes::which([
+        (decoded.flow.is_branch(), Class::Branch),
+        (decoded.conditional, Class::Conditional),
+        (decoded.flow == ControlFlow::Direct && !decoded.conditional, Class::Jal),
+        (decoded.flow.is_indirect(), Class::Jalr),
         (operation.reads(), Class::Load),
         (operation.writes(), Class::Store),
-    ];
-    found.into_iter().filter(|(is, _)| *is).fold(Classes::NONE, |all, (_, class)| all.with(class))
+    ])
 }

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::io::Read;
 use std::ops::ControlFlow;
 
-use unspool_isa::{Kind, RiscvFlow, Xlen, facts, riscv_facts};
+use unspool_isa::{self as isa, Decoded, access, decode};
 use unspool_model::{
     Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Loss, Losses,
     SourceError, Step, StepSource, TimeUnit,
@@ -219,7 +219,7 @@ impl<'t> Teller<'t> {
         match instruction.branch {
             _ if found.has_events => None,
             Some(branch) => branch.target,
-            None if !matches!(course(instruction.isa, group.pc, group.opcode), Course::On) => None,
+            None if branch(instruction.isa, group.pc, group.opcode).is_some() => None,
             None => Some(group.pc.wrapping_add(u64::from(group.length))),
         }
     }
@@ -306,8 +306,7 @@ impl<'t> Teller<'t> {
         if self.is_arm {
             return size;
         }
-        let xlen = if group.iem == RV32 { Xlen::Rv32 } else { Xlen::Rv64 };
-        match riscv_facts(xlen, group.pc, group.opcode).bytes {
+        match access(self.isa(group), group.opcode).bytes {
             Some(bytes) if size == bytes => return size,
             Some(bytes) if size == bytes * 8 => self.counts_bits = true,
             _ => {}
@@ -320,11 +319,10 @@ impl<'t> Teller<'t> {
         let isa = self.isa(group);
         // What was redirected may not have been executed.
         let is_open = found.is_redirected && found.target.is_none();
-        let course = if is_open { Course::On } else { course(isa, address, opcode) };
-        let branch = match (course, found.target) {
-            (Course::On, _) | (Course::Always, None) => None,
-            (_, target) => Some(Branch { taken: target.is_some(), target }),
-        };
+        let branch = branch(isa, address, opcode).filter(|_| !is_open).and_then(|branch| match found.target {
+            None if !branch.conditional => None,
+            target => Some(Branch { taken: target.is_some(), target }),
+        });
         Instruction { address, opcode: Some(opcode), length, isa, is_executed: None, branch, za_index: None }
     }
 
@@ -344,11 +342,8 @@ impl<'t> Teller<'t> {
 
     fn returns(&self, instruction: &Instruction) -> bool {
         let &Instruction { isa, address, opcode, .. } = instruction;
-        match (xlen(isa), opcode) {
-            (Some(xlen), Some(opcode)) => riscv_facts(xlen, address, opcode).flow == RiscvFlow::TrapReturn,
-            (None, Some(opcode)) if isa == Isa::A64 => facts(unspool_isa::Isa::A64, address, opcode).eret,
-            _ => false,
-        }
+        let branch = opcode.and_then(|opcode| branch(isa, address, opcode));
+        branch.is_some_and(|branch| branch.flow == isa::ControlFlow::ExceptionReturn)
     }
 
     /// Exceptions come behind the instruction; changes of the mode are told with the next one.
@@ -379,44 +374,13 @@ impl<'t> Teller<'t> {
     }
 }
 
-/// What an opcode does to the flow of control.
-enum Course {
-    /// Nothing, or nobody knows.
-    On,
-    /// It may branch.
-    May,
-    /// It branches whatever happens.
-    Always,
-}
-
-fn course(isa: Isa, address: u64, opcode: u32) -> Course {
-    match xlen(isa) {
-        Some(xlen) => match riscv_facts(xlen, address, opcode).flow {
-            RiscvFlow::Branch => Course::May,
-            RiscvFlow::Jump | RiscvFlow::IndirectJump | RiscvFlow::TrapReturn => Course::Always,
-            RiscvFlow::None | RiscvFlow::Ecall | RiscvFlow::Ebreak => Course::On,
-        },
-        None if isa == Isa::A64 => {
-            let facts = facts(unspool_isa::Isa::A64, address, opcode);
-            match facts.kind {
-                Kind::Direct | Kind::Indirect if facts.conditional => Course::May,
-                Kind::Direct | Kind::Indirect => Course::Always,
-                _ => Course::On,
-            }
-        }
-        None => Course::On,
-    }
+/// What is known of a branch of A64 or RISC-V. Of AArch32, which shares a number with A64, nothing is claimed.
+fn branch(isa: Isa, address: u64, opcode: u32) -> Option<Decoded> {
+    let is_claimed = !matches!(isa, Isa::A32 | Isa::T32);
+    is_claimed.then(|| decode(isa, address, opcode)).filter(|decoded| decoded.flow.is_branch())
 }
 
 /// A word that A64 leaves to nobody.
 fn is_foreign_to_a64(word: u32) -> bool {
     matches!(word >> 25 & 0xf, 0b0001 | 0b0011)
-}
-
-fn xlen(isa: Isa) -> Option<Xlen> {
-    match isa {
-        Isa::Rv32 => Some(Xlen::Rv32),
-        Isa::Rv64 => Some(Xlen::Rv64),
-        _ => None,
-    }
 }

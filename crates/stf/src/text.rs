@@ -59,7 +59,7 @@ impl Lines {
     pub fn follow(&mut self, record: &Record<'_>) {
         match record {
             Record::Isa(isa) => self.isa = *isa,
-            Record::IsaExtended(list) => self.opcodes.extensions = RiscvExtensions::of(list),
+            Record::IsaExtended(list) => self.opcodes.set_extensions(RiscvExtensions::of(list)),
             _ => {}
         }
     }

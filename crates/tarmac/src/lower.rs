@@ -263,7 +263,7 @@ impl<W: io::Write> Lowerer<W> {
     fn disassemble(&mut self, instruction: &Instruction) {
         self.text.clear();
         if let (Some(opcodes), Some(opcode)) = (&mut self.opcodes, instruction.opcode) {
-            opcodes.push(words::isa_of_facts(instruction.isa), instruction.address, opcode, &mut self.text);
+            opcodes.push(instruction.isa, instruction.address, opcode, &mut self.text);
         }
     }
 

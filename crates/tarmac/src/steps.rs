@@ -19,7 +19,7 @@ mod words;
 use std::io::Read;
 use std::ops::{ControlFlow, Range};
 
-use unspool_isa::{Facts, facts};
+use unspool_isa::{self as isa, Decoded, decode};
 use unspool_model::{
     Branch, Context, Coverage, Event, Exception, ExceptionKind, Facet, Instruction, Isa, Loss, Losses, Security,
     SourceError, Step, StepSource, TimeUnit,
@@ -29,7 +29,7 @@ use self::effects::Effects;
 use self::lowered::Said;
 use self::notes::{Notes, is_note};
 use self::start::Start;
-use self::words::{call, class, course, exception_kind, has_security, is_handler, isa, isa_of_facts, level, security};
+use self::words::{call, class, course, exception_kind, has_security, is_handler, isa, level, security};
 use super::clock::Clock;
 use super::convert::opcode::is_branch;
 use super::dialect::Dialect;
@@ -288,7 +288,9 @@ impl Teller<'_> {
         let until = behind.first().map_or(u64::MAX, |raised| raised.line);
         self.tell(step, line, Event::Instruction(instruction), 0..until)?;
         self.cores[step.core].last = Some(instruction).filter(|_| behind.is_empty());
-        let is_eret = facts.is_some_and(|facts| facts.eret) && executed.is_executed && behind.is_empty();
+        let is_eret = facts.is_some_and(|facts| facts.flow == isa::ControlFlow::ExceptionReturn)
+            && executed.is_executed
+            && behind.is_empty();
         if is_eret && self.dialect != Dialect::Gem5 {
             let target = led.map(|branch| branch.target);
             self.tell(step, line, Event::ExceptionReturn { target }, NONE)?;
@@ -408,7 +410,7 @@ const NONE: Range<u64> = 0..0;
 /// An instruction, as far as it is known without the next one; and the facts, if it is a branch. `led`: where a line says
 /// that it went.
 #[inline]
-fn instruction(plain: &Instruction, is_executed: bool, led: Option<u64>) -> (Instruction, Option<Facts>) {
+fn instruction(plain: &Instruction, is_executed: bool, led: Option<u64>) -> (Instruction, Option<Decoded>) {
     let mut instruction = Instruction { is_executed: Some(is_executed), ..*plain };
     let facts = branch_facts(&instruction);
     instruction.branch = match (&facts, led) {
@@ -440,7 +442,7 @@ fn resolve(instruction: &mut Instruction, next: Option<u64>, says_skips: bool) {
 
 /// The condition of a branch that has one held if it was taken. Some producers say so themselves (a CBZ that is skipped),
 /// others only of AArch32.
-fn settle(instruction: &mut Instruction, facts: &Facts) {
+fn settle(instruction: &mut Instruction, facts: &Decoded) {
     if instruction.isa == Isa::A64 && facts.conditional {
         instruction.is_executed = instruction.branch.map(|branch| branch.taken);
     }
@@ -448,7 +450,7 @@ fn settle(instruction: &mut Instruction, facts: &Facts) {
 
 /// What is known of an instruction, if it is a branch.
 #[inline]
-fn branch_facts(instruction: &Instruction) -> Option<Facts> {
-    let facts = facts(isa_of_facts(instruction.isa), instruction.address, instruction.opcode?);
+fn branch_facts(instruction: &Instruction) -> Option<Decoded> {
+    let facts = decode(instruction.isa, instruction.address, instruction.opcode?);
     (facts.length == instruction.length && is_branch(&facts)).then_some(facts)
 }

@@ -1,27 +1,8 @@
 //! What an instruction may do to the flow of control, as far as calls go.
 
-use unspool_isa::{Kind, facts};
+use unspool_isa::{Decoded, decode};
 
 use super::{Code, Instruction, Site};
-
-/// How an instruction can go elsewhere.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flow {
-    /// Not at all.
-    Straight,
-    /// To where the opcode says.
-    Direct,
-    /// To where a register or the memory says.
-    Indirect,
-    /// The same, with a return address in the link register.
-    Call,
-    /// To where a function was called from.
-    Return,
-    /// To where an exception was taken.
-    ExceptionReturn,
-    /// Nobody knows.
-    Unknown,
-}
 
 /// The instruction before the present one.
 #[derive(Debug, Clone, Copy)]
@@ -40,27 +21,16 @@ impl Before {
         Self { site, next, stack, lr, code, is_executed }
     }
 
-    /// How it can go elsewhere. Asked only where it did.
-    pub(super) fn flow(&self) -> Flow {
-        let Some(code) = self.code else { return Flow::Unknown };
-        if !self.is_executed {
-            return Flow::Straight;
-        }
-        let facts = facts(code.isa, self.site.pc, code.opcode);
-        match facts.kind {
-            _ if facts.eret => Flow::ExceptionReturn,
-            Kind::Direct | Kind::Indirect if facts.link => Flow::Call,
-            _ if facts.ret => Flow::Return,
-            Kind::Direct => Flow::Direct,
-            Kind::Indirect => Flow::Indirect,
-            _ => Flow::Straight,
-        }
+    /// Its control flow, as far as its opcode is known. Asked only where execution did not continue after it.
+    pub(super) fn decoded(&self) -> Option<Decoded> {
+        let code = self.code?;
+        Some(if self.is_executed { decode(code.isa, self.site.pc, code.opcode) } else { Decoded::FALL_THROUGH })
     }
 
-    /// Where it goes, if the opcode says so.
+    /// The target that the opcode encodes.
     pub(super) fn target(&self) -> Option<u64> {
         let code = self.code?;
-        facts(code.isa, self.site.pc, code.opcode).target.map(|target| target.address)
+        decode(code.isa, self.site.pc, code.opcode).target_address()
     }
 
     /// The link register holds one of the values that mean "return from the exception" on M-profile.

@@ -1,6 +1,8 @@
 //! Follows a core from instruction to instruction, and tells calls when they end.
 
-use super::flow::{Before, Flow};
+use unspool_isa::ControlFlow;
+
+use super::flow::Before;
 use super::frame::{Fit, Frame, Interrupted};
 use super::{Began, Call, Ended, Instruction, Sums};
 
@@ -79,7 +81,8 @@ impl Follower {
 
     /// Without a word in the trace, an exception shows as another mode behind an instruction that is no branch.
     fn is_interrupted(&self, before: &Before, now: &Instruction) -> bool {
-        now.is_interrupted || (before.stack != now.stack && before.flow() == Flow::Straight)
+        now.is_interrupted
+            || (before.stack != now.stack && before.decoded().is_some_and(|decoded| !decoded.flow.is_branch()))
     }
 
     /// What going from `from` to `now` means. If it ends an exception, what was interrupted is to be judged next.
@@ -90,27 +93,29 @@ impl Follower {
         now: &Instruction,
         take: &mut impl FnMut(&Call),
     ) -> Option<Before> {
-        let flow = from.flow();
-        match flow {
-            Flow::Call => self.call(from, from.next, now),
-            Flow::Direct => _ = self.call_by_hand(from, now),
-            Flow::ExceptionReturn => return self.resume(exit, now, take),
-            Flow::Return | Flow::Indirect if from.has_exception_return() && self.is_in_handler() => {
+        let decoded = from.decoded();
+        match decoded.map(|decoded| decoded.flow) {
+            Some(ControlFlow::ExceptionReturn) => return self.resume(exit, now, take),
+            Some(ControlFlow::Direct | ControlFlow::Indirect) if decoded.is_some_and(|decoded| decoded.link) => {
+                self.call(from, from.next, now);
+            }
+            Some(ControlFlow::Direct) => _ = self.call_by_hand(from, now),
+            Some(ControlFlow::Indirect) if from.has_exception_return() && self.is_in_handler() => {
                 return self.resume(exit, now, take);
             }
-            Flow::Straight => {
-                if let Some(index) = self.find(now, true) {
-                    return self.return_from(index, exit, now, take);
-                }
-            }
-            Flow::Return | Flow::Indirect | Flow::Unknown => {
+            Some(ControlFlow::Indirect) | None => {
                 if let Some(index) = self.find(now, false) {
                     return self.return_from(index, exit, now, take);
                 }
                 self.cut_back(exit, now, take);
-                match flow {
-                    Flow::Return => self.return_before_the_trace(exit, now, take),
+                match decoded {
+                    Some(decoded) if decoded.ret => self.return_before_the_trace(exit, now, take),
                     _ => _ = self.call_by_hand(from, now),
+                }
+            }
+            Some(_) => {
+                if let Some(index) = self.find(now, true) {
+                    return self.return_from(index, exit, now, take);
                 }
             }
         }

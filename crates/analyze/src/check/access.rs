@@ -7,12 +7,12 @@
 
 use std::fmt;
 
-use unspool_isa::{Operation, RiscvAccess, RiscvExtensions, Xlen, a64_access, riscv_facts};
+use unspool_isa::{Access, Operation, RiscvExtensions, access, decode};
 use unspool_model::{Direction, Instruction, Isa, Step};
 
 use super::core::Last;
 use super::rules::RuleId;
-use super::{Out, Source, aarch32};
+use super::{Out, Source};
 
 /// How many bytes may be touched in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +121,7 @@ pub(super) fn check(last: &Last, is_whole: bool, source: &mut Source, out: &mut 
     let mut expected = expected(&last.instruction, opcode);
     if last.instruction.is_executed == Some(false) && expected != Expected::ANY {
         expected = Expected::NONE;
-    } else if last.course.conditional {
+    } else if last.known.decoded.conditional {
         expected = expected.maybe();
     }
     if expected.reads.is_fine(reads) && expected.writes.is_fine(writes) {
@@ -176,10 +176,18 @@ fn add(rule: RuleId, last: &Last, detail: fmt::Arguments<'_>, out: &mut Out<'_>)
 fn expected(instruction: &Instruction, opcode: u32) -> Expected {
     match instruction.isa {
         Isa::A64 => a64(opcode),
-        Isa::A32 => aarch32::a32(opcode),
-        Isa::T32 => aarch32::t32(opcode, instruction.length),
-        Isa::Rv32 => riscv(Xlen::Rv32, opcode),
-        Isa::Rv64 => riscv(Xlen::Rv64, opcode),
+        isa if isa.is_riscv() => riscv(isa, opcode),
+        // Another length is another instruction.
+        isa if decode(isa, 0, opcode).length != instruction.length => Expected::ANY,
+        isa => aarch32(&access(isa, opcode)),
+    }
+}
+
+fn aarch32(access: &Access) -> Expected {
+    match (access.operation, access.bytes) {
+        (Operation::Load, Some(bytes)) => Expected::read(Bytes::exactly(bytes.into())),
+        (Operation::Store, Some(bytes)) => Expected::write(Bytes::exactly(bytes.into())),
+        _ => Expected::ANY,
     }
 }
 
@@ -189,7 +197,7 @@ fn a64(opcode: u32) -> Expected {
     if matches!(opcode >> 25 & 0xf, 0b0101 | 0b0111 | 0b1000 | 0b1001 | 0b1101 | 0b1111) {
         return Expected::NONE;
     }
-    let access = a64_access(opcode);
+    let access = access(Isa::A64, opcode);
     let is_open = access.predicated || access.suppresses_faults;
     let bytes = match access.bytes.map(u64::from) {
         Some(most) if is_open => Bytes { least: 1, most, or_none: true },
@@ -210,16 +218,18 @@ fn a64(opcode: u32) -> Expected {
 /// Extensions that give other meanings to opcodes.
 const OTHER_MEANINGS: RiscvExtensions = RiscvExtensions { zcmp: true, zcmt: true };
 
-fn riscv(xlen: Xlen, opcode: u32) -> Expected {
-    let facts = riscv_facts(xlen, 0, opcode);
-    let bytes = facts.bytes.map_or(Bytes::ANY, |bytes| Bytes::exactly(u64::from(bytes)));
-    match facts.access {
-        _ if OTHER_MEANINGS.claims(opcode) || facts.classes.is_empty() => Expected::ANY,
-        RiscvAccess::Load | RiscvAccess::LoadReserved => Expected::read(bytes),
-        RiscvAccess::Store => Expected::write(bytes),
-        RiscvAccess::StoreConditional => Expected::write(bytes.maybe()),
-        RiscvAccess::LoadStore => Expected::swap(bytes),
-        RiscvAccess::None if !may_be_shadow_stack(opcode) => Expected::NONE,
+fn riscv(isa: Isa, opcode: u32) -> Expected {
+    if OTHER_MEANINGS.claims(opcode) {
+        return Expected::ANY;
+    }
+    let access = access(isa, opcode);
+    let bytes = access.bytes.map_or(Bytes::ANY, |bytes| Bytes::exactly(u64::from(bytes)));
+    match access.operation {
+        Operation::Load => Expected::read(bytes),
+        Operation::Store if access.may_not_write => Expected::write(bytes.maybe()),
+        Operation::Store | Operation::Zero => Expected::write(bytes),
+        Operation::LoadStore => Expected::swap(bytes),
+        Operation::None if !may_be_shadow_stack(opcode) => Expected::NONE,
         _ => Expected::ANY,
     }
 }

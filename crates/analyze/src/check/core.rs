@@ -4,12 +4,12 @@
 //!
 //! Whether an instruction was completed is told by what follows it, so it waits for that.
 
-use unspool_isa::{riscv_length, t32_length};
+use unspool_isa::{ControlFlow, Decoded, Target};
 use unspool_model::{Branch, Context, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Step};
 
 use super::access::{self, Touched};
 use super::context::{Cause, Change};
-use super::course::{Course, Next, Way, course, is_same};
+use super::control_flow::{Known, Next, is_same};
 use super::rules::RuleId;
 use super::vector::{Bases, Raised};
 use super::{Out, Source};
@@ -70,7 +70,7 @@ impl Default for Core {
 pub(super) struct Last {
     pub(super) instruction: Instruction,
     pub(super) place: u64,
-    pub(super) course: Course,
+    pub(super) known: Known,
     pub(super) touched: Touched,
 }
 
@@ -131,27 +131,27 @@ impl Core {
             self.handler(instruction, out);
         }
         check_length(place, instruction, out);
-        let mut course = course(instruction);
+        let mut known = Known::of(instruction);
         if instruction.isa == Isa::T32 {
-            self.within_it(&mut course);
+            self.within_it(&mut known.decoded);
         }
-        if course.is_transaction {
+        if known.decoded.flow == ControlFlow::TransactionStart {
             self.transaction = Some(instruction.address.wrapping_add(4));
         }
         let touched = Touched::of(step);
         // Where instructions are left out, anything may be between two of them.
         let is_complete = source.tells(Facet::Instructions);
-        self.next = if is_complete { Next::behind(instruction, &course) } else { Next::Any };
+        self.next = if is_complete { Next::behind(instruction, &known) } else { Next::Any };
         self.isa = Some(instruction.isa);
         self.address = instruction.address;
         (self.cause, self.has_context) = (Cause { free: !is_complete, ..Cause::default() }, false);
-        self.last = Some(Last { instruction: *instruction, place, course, touched });
+        self.last = Some(Last { instruction: *instruction, place, known, touched });
     }
 
     /// What follows an IT instruction is conditional.
-    fn within_it(&mut self, course: &mut Course) {
-        course.conditional |= self.it > 0;
-        self.it = if course.it > 0 { course.it } else { self.it.saturating_sub(1) };
+    fn within_it(&mut self, decoded: &mut Decoded) {
+        decoded.conditional |= self.it > 0;
+        self.it = if decoded.it > 0 { decoded.it } else { self.it.saturating_sub(1) };
     }
 
     #[cold]
@@ -191,11 +191,7 @@ impl Core {
     /// May the last instruction lead to this instruction set of AArch32?
     fn may_interwork(&self, after: Isa) -> bool {
         let Some(last) = &self.last else { return true };
-        match last.course.way {
-            Way::Direct { isa, .. } => isa == after,
-            Way::Indirect | Way::Open => true,
-            Way::On { .. } => false,
-        }
+        last.known.decoded.target.map_or(!last.known.falls_through(), |target| target.isa == after)
     }
 
     #[inline]
@@ -286,8 +282,9 @@ impl Core {
 
     /// Is it an instruction that may return from an exception? M-profile returns by any branch to a register.
     fn check_return_opcode(&self, place: u64, last: &Last, out: &mut Out<'_>) {
-        let Course { way, returns, .. } = last.course;
-        let is_fine = returns || way == Way::Open || last.instruction.isa == Isa::T32 && way == Way::Indirect;
+        let Known { decoded, is_open, .. } = last.known;
+        let is_indirect = last.instruction.isa == Isa::T32 && decoded.flow.is_indirect();
+        let is_fine = last.known.returns() || is_open || is_indirect;
         if let Some(opcode) = last.instruction.opcode.filter(|_| !is_fine) {
             let address = last.instruction.address;
             let detail = format_args!("{opcode:#010x} at {address:#x} does not return from an exception");
@@ -318,7 +315,7 @@ impl Core {
     #[inline]
     fn returned(&self) -> bool {
         self.last.is_some_and(|last| {
-            last.course.returns && last.instruction.branch != Some(Branch { taken: false, target: None })
+            last.known.returns() && last.instruction.branch != Some(Branch { taken: false, target: None })
         })
     }
 
@@ -351,25 +348,26 @@ impl Last {
     fn check_outcome(&self, is_whole: bool, out: &mut Out<'_>) {
         let Instruction { address, isa, branch, is_executed, .. } = self.instruction;
         let Some(opcode) = self.instruction.opcode else { return };
-        let Course { way, conditional, .. } = self.course;
+        let Known { decoded, is_open, is_sure } = self.known;
+        let conditional = decoded.conditional;
         let mut add = |rule, detail: std::fmt::Arguments<'_>| {
             let detail = format_args!("{opcode:#010x} at {address:#x} {detail}");
             out.add(rule, self.place, (address, u64::from(opcode)), detail);
         };
         let is_taken = branch.map(|branch| branch.taken);
         // Whether T32 has a condition depends on what came before.
-        let may_fail = conditional || way == Way::Open || isa == Isa::T32;
-        let is_a32_branch = isa == Isa::A32 && matches!(way, Way::Direct { .. });
+        let may_fail = conditional || is_open || isa == Isa::T32;
+        let is_a32_branch = isa == Isa::A32 && decoded.flow == ControlFlow::Direct;
         match (is_executed, is_taken) {
             (Some(false), _) if !may_fail => add(RuleId::Condition, format_args!("has no condition, and it failed")),
             (Some(false), Some(true)) => add(RuleId::Condition, format_args!("is taken, and its condition failed")),
             (Some(true), Some(false)) if conditional && is_a32_branch => {
                 add(RuleId::Condition, format_args!("is not taken, and its condition held"));
             }
-            (_, Some(_)) if way == (Way::On { is_sure: true }) => {
+            (_, Some(_)) if is_sure => {
                 add(RuleId::BranchOpcode, format_args!("is no branch, and has the outcome of one"));
             }
-            (_, Some(false)) if !may_fail && is_whole && way != (Way::On { is_sure: false }) => {
+            (_, Some(false)) if !may_fail && is_whole && decoded.flow.is_branch() => {
                 add(RuleId::BranchTaken, format_args!("has no condition, and is not taken"));
             }
             _ => {}
@@ -378,7 +376,7 @@ impl Last {
         // Some tell so that a branch is not taken.
         let told = branch.filter(|branch| branch.taken).and_then(|branch| branch.target);
         let told = told.filter(|told| !conditional || !is_same(isa, *told, behind));
-        if let (Some(told), Way::Direct { target, isa }) = (told, way)
+        if let (Some(told), Some(Target { address: target, isa })) = (told, decoded.target)
             && !is_same(isa, told, target)
         {
             add(RuleId::BranchTarget, format_args!("leads to {target:#x}, and went to {told:#x}"));
@@ -392,10 +390,10 @@ fn check_length(place: u64, instruction: &Instruction, out: &mut Out<'_>) {
     let &Instruction { address, length, opcode, isa, .. } = instruction;
     let expected = match (isa, opcode) {
         (Isa::A64 | Isa::A32, _) => 4,
-        (Isa::T32, Some(half @ 0..=0xffff)) if length == 2 => t32_length(half as u16),
-        (Isa::T32, Some(word)) => t32_length((word >> 16) as u16).max(if length == 2 { 4 } else { 2 }),
+        (Isa::T32, Some(half @ 0..=0xffff)) if length == 2 => Isa::T32.length(half as u16),
+        (Isa::T32, Some(word)) => Isa::T32.length((word >> 16) as u16).max(if length == 2 { 4 } else { 2 }),
         // Longer forms have lengths that nobody asks for.
-        (Isa::Rv32 | Isa::Rv64, Some(opcode)) if opcode & 0x1f != 0x1f => riscv_length(opcode as u16),
+        (Isa::Rv32 | Isa::Rv64, Some(opcode)) if opcode & 0x1f != 0x1f => isa.length(opcode as u16),
         _ => return,
     };
     if length != expected {

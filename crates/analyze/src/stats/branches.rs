@@ -1,6 +1,6 @@
 //! Branches: what they are, and what became of them.
 
-use unspool_isa::{Facts, Kind, RiscvFacts, RiscvFlow};
+use unspool_isa::{ControlFlow, Decoded};
 use unspool_model::Branch;
 
 /// What a branch is, told by its opcode.
@@ -16,32 +16,16 @@ const EXCEPTION_RETURN: u8 = 1 << 5;
 const KINDS: usize = 1 << 6;
 
 impl BranchKind {
-    pub(super) fn of_arm(facts: &Facts) -> Self {
-        let is_branch = matches!(facts.kind, Kind::Direct | Kind::Indirect);
-        Self::of(&[
-            (facts.kind == Kind::Direct, DIRECT),
-            (facts.kind == Kind::Indirect, INDIRECT),
-            (is_branch && facts.conditional, CONDITIONAL),
-            (is_branch && facts.link, CALL),
-            (is_branch && facts.ret, RETURN),
-            (is_branch && facts.eret, EXCEPTION_RETURN),
-        ])
-    }
-
-    pub(super) fn of_riscv(facts: &RiscvFacts) -> Self {
-        let is_direct = matches!(facts.flow, RiscvFlow::Branch | RiscvFlow::Jump);
-        let is_indirect = matches!(facts.flow, RiscvFlow::IndirectJump | RiscvFlow::TrapReturn);
-        Self::of(&[
-            (is_direct, DIRECT),
-            (is_indirect, INDIRECT),
-            (facts.flow == RiscvFlow::Branch, CONDITIONAL),
-            ((is_direct || is_indirect) && facts.link, CALL),
-            (is_indirect && facts.ret, RETURN),
-            (facts.flow == RiscvFlow::TrapReturn, EXCEPTION_RETURN),
-        ])
-    }
-
-    fn of(found: &[(bool, u8)]) -> Self {
+    pub(super) fn new(decoded: &Decoded) -> Self {
+        let is_branch = decoded.flow.is_branch();
+        let found = [
+            (decoded.flow == ControlFlow::Direct, DIRECT),
+            (decoded.flow.is_indirect(), INDIRECT),
+            (is_branch && decoded.conditional, CONDITIONAL),
+            (is_branch && decoded.link, CALL),
+            (is_branch && decoded.ret, RETURN),
+            (decoded.flow == ControlFlow::ExceptionReturn, EXCEPTION_RETURN),
+        ];
         Self(found.iter().filter(|(is, _)| *is).fold(0, |all, (_, bit)| all | bit))
     }
 

@@ -1,9 +1,9 @@
 //! Flow: branches, and whether each instruction is where the one before leads to.
 
 use super::super::record::{InstructionView, Level, xattr_mode};
-use super::opcode::{Course, Opcode};
+use super::opcode::Opcode;
 use super::{Out, RuleId};
-use unspool_isa::Operation;
+use unspool_isa::ControlFlow;
 
 /// Where execution goes on.
 #[derive(Debug, Clone, Default)]
@@ -123,11 +123,7 @@ fn is_around_the_end(from: u64, expected: u64, found: u64) -> bool {
 
 #[inline]
 pub(super) fn is_branch_flag_right(record: InstructionView<'_>, opcode: &Opcode, out: &mut Out<'_>) -> bool {
-    let is_right = match opcode.course {
-        Course::Unknown => true,
-        Course::Behind | Course::Return | Course::Exception => !record.is_branch(),
-        Course::Conditional | Course::Direct | Course::Indirect => record.is_branch(),
-    };
+    let is_right = opcode.is_open || opcode.is_branch() == record.is_branch();
     if !is_right {
         let word = record.iword();
         let what = if record.is_branch() { "no branch, and has the flag" } else { "a branch without the flag" };
@@ -138,13 +134,13 @@ pub(super) fn is_branch_flag_right(record: InstructionView<'_>, opcode: &Opcode,
 
 /// Where an instruction leads to that is no branch.
 pub(super) fn behind(record: InstructionView<'_>, opcode: &Opcode, level: Option<Level>) -> Next {
-    let is_redirected = opcode.course == Course::Return && level == Some(Level::BasicPlus);
+    let is_redirected = opcode.flow == ControlFlow::ExceptionReturn && level == Some(Level::BasicPlus);
     if is_redirected { Next::Anywhere } else { Next::behind(record.pc()) }
 }
 
 /// Where an instruction leads to that trapped. A Trap tells, or else a Context has to if execution goes on elsewhere.
 pub(super) fn behind_trap(record: InstructionView<'_>, opcode: &Opcode, level: Option<Level>) -> Next {
-    let is_call = opcode.access.operation == Operation::SupervisorCall;
+    let is_call = opcode.flow == ControlFlow::SupervisorCall;
     if level == Some(Level::Basic) && !is_call { Next::AtOrBehind(record.pc()) } else { Next::Anywhere }
 }
 
@@ -181,7 +177,7 @@ fn not_taken(record: InstructionView<'_>, opcode: &Opcode, out: &mut Out<'_>) ->
         out.add(RuleId::BranchNotTaken, format_args!("a branch that is not taken goes to {:#x}", record.ea()));
         return Next::Anywhere;
     }
-    if matches!(opcode.course, Course::Direct | Course::Indirect) {
+    if opcode.is_branch() && !opcode.conditional {
         out.add(RuleId::BranchAlwaysTaken, format_args!("{:#010x} is unconditional, and not taken", record.iword()));
         return Next::Anywhere;
     }
@@ -198,8 +194,8 @@ fn check_no_access(record: InstructionView<'_>, out: &mut Out<'_>) {
 /// The instruction did not trap: could it do anything else?
 #[inline]
 pub(super) fn must_trap(level: Option<Level>, record: InstructionView<'_>, opcode: &Opcode, out: &mut Out<'_>) {
-    let is_call = opcode.access.operation == Operation::SupervisorCall;
-    if opcode.course == Course::Exception && (is_call || level == Some(Level::BasicPlus)) {
+    let is_call = opcode.flow == ControlFlow::SupervisorCall;
+    if opcode.must_trap() && (is_call || level == Some(Level::BasicPlus)) {
         out.add(RuleId::ExceptionFlag, format_args!("{:#010x} raises an exception, and did not trap", record.iword()));
     }
 }

@@ -1,11 +1,8 @@
-//! Opcodes: what the rules ask of them, remembered for those seen lately.
+//! Opcodes: what the rules ask of them, in a cache.
 //!
 //! Words that are unknown here are of no class, so that nothing is asked of instructions that are newer than this.
 
-use std::fmt;
-use std::sync::Arc;
-
-use unspool_isa::{Access, Facts, Isa, Kind, Operation, a64_access, facts, is_ordinary_a64};
+use unspool_isa::{Access, ControlFlow, Decoded, Isa, OpcodeCache, Operation, access, decode, is_a64_branch_or_system};
 
 use super::super::record::{Context, Instruction, InstructionView};
 use super::flow::is_sanitized;
@@ -15,8 +12,12 @@ use super::flow::is_sanitized;
 pub(super) struct Opcode {
     /// What it does with memory.
     pub(super) access: Access,
-    /// Where execution goes on.
-    pub(super) course: Course,
+    /// What it does to control flow.
+    pub(super) flow: ControlFlow,
+    /// A branch that need not be taken.
+    pub(super) conditional: bool,
+    /// It may do something else to control flow: nothing is claimed of it.
+    pub(super) is_open: bool,
     /// From a direct branch to its target.
     offset: i32,
     /// It is certain that it accesses no memory.
@@ -38,25 +39,6 @@ enum Usual {
     WithAddress(u32),
 }
 
-/// Where execution goes on behind an instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Course {
-    /// Not known.
-    Unknown,
-    /// Behind it: it is certainly no branch.
-    Behind,
-    /// At a target in the opcode, or behind it.
-    Conditional,
-    /// At a target in the opcode.
-    Direct,
-    /// At a target in a register.
-    Indirect,
-    /// It returns from an exception, which is no branch.
-    Return,
-    /// It raises an exception whatever happens, which is no branch.
-    Exception,
-}
-
 /// A field of PSTATE that an instruction sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sets {
@@ -72,51 +54,36 @@ enum Field {
     Ssbs,
 }
 
-/// The opcodes seen lately. Clones share them until one of them sees another.
-#[derive(Clone)]
-pub(super) struct Opcodes {
-    entries: Arc<[(u32, Opcode); ENTRIES]>,
-}
-
-/// Enough for the loops of most programs, and small enough for the first level of a data cache.
-const ENTRIES: usize = 1 << INDEX_BITS;
-const INDEX_BITS: u32 = 10;
+/// The opcodes seen lately.
+#[derive(Debug, Clone)]
+pub(super) struct Opcodes(OpcodeCache<u32, Opcode>);
 
 impl Opcodes {
+    /// Enough for the loops of most programs, and small enough for the first level of a data cache.
     pub(super) fn new() -> Self {
-        // An entry for the word 0 is right in every place.
-        Self { entries: Arc::new([(0, Opcode::new(0)); ENTRIES]) }
+        Self(OpcodeCache::new(10))
     }
 
     #[inline]
     pub(super) fn of(&mut self, word: u32) -> &Opcode {
-        // The golden ratio spreads words that differ in a few bits.
-        let index = word.wrapping_mul(0x9e37_79b1) >> (u32::BITS - INDEX_BITS);
-        let index = index as usize;
-        if self.entries[index].0 != word {
-            Arc::make_mut(&mut self.entries)[index] = (word, Opcode::new(word));
-        }
-        &self.entries[index].1
-    }
-}
-
-impl fmt::Debug for Opcodes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opcodes").finish_non_exhaustive()
+        self.0.get_or_insert_with(word, || Opcode::new(word))
     }
 }
 
 impl Opcode {
     pub(super) fn new(word: u32) -> Self {
-        let (access, facts) = (a64_access(word), facts(Isa::A64, 0, word));
-        let course = course(word, &facts, access.operation);
+        let (access, decoded) = (access(Isa::A64, word), decode(Isa::A64, 0, word));
+        let is_open = is_open(word, decoded.flow);
+        let never_accesses = decoded.flow == ControlFlow::ExceptionReturn || decoded.flow.is_exception() && !is_open;
         Self {
             access,
-            course,
-            offset: facts.target.map_or(0, |target| target.address as i32),
-            is_memoryless: is_memoryless(word) || matches!(course, Course::Return | Course::Exception),
+            flow: decoded.flow,
+            conditional: decoded.conditional,
+            is_open,
+            offset: decoded.target_address().unwrap_or(0) as i32,
+            is_memoryless: is_memoryless(word) || never_accesses,
             sets: sets(word),
-            usual: if sets(word).is_some() { Usual::None } else { usual(&access, course) },
+            usual: if sets(word).is_some() { Usual::None } else { usual(&access, &decoded, is_open) },
         }
     }
 
@@ -145,20 +112,30 @@ impl Opcode {
             ea: record.ea(),
             ..Instruction::default()
         };
-        let is_branch = matches!(self.course, Course::Conditional | Course::Direct | Course::Indirect);
         let leads = self.target(record.pc()).is_none_or(|target| target == record.ea());
-        is_branch && leads && record.get() == taken && is_sanitized(record.ea())
+        self.is_branch() && leads && record.get() == taken && is_sanitized(record.ea())
     }
 
     /// It is known what it does with memory.
     pub(super) fn is_known(&self) -> bool {
-        self.is_memoryless || self.access.operation != Operation::None
+        self.is_memoryless || self.access.operation != Operation::None || self.flow.is_exception()
+    }
+
+    /// It is a branch; exception returns are none.
+    #[inline]
+    pub(super) fn is_branch(&self) -> bool {
+        matches!(self.flow, ControlFlow::Direct | ControlFlow::Indirect)
+    }
+
+    /// It raises an exception whatever happens.
+    #[inline]
+    pub(super) fn must_trap(&self) -> bool {
+        self.flow.is_exception() && !self.is_open
     }
 
     /// Where a direct branch at `pc` goes.
     pub(super) fn target(&self, pc: u64) -> Option<u64> {
-        let is_direct = matches!(self.course, Course::Conditional | Course::Direct);
-        is_direct.then(|| pc.wrapping_add_signed(i64::from(self.offset)))
+        (self.flow == ControlFlow::Direct).then(|| pc.wrapping_add_signed(i64::from(self.offset)))
     }
 
     /// A range prefetch, which has a register for the size; the document does not mention it.
@@ -173,21 +150,21 @@ impl Opcode {
 }
 
 /// Nothing is usual about vectors, tags, ranges and whatever is conditional.
-fn usual(access: &Access, course: Course) -> Usual {
+fn usual(access: &Access, decoded: &Decoded, is_open: bool) -> Usual {
     let is_access = matches!(access.operation, Operation::Load | Operation::Store | Operation::LoadStore);
     let is_certain = is_access && !access.predicated && !access.vector && !access.may_not_write;
-    match (course, access.bytes) {
-        (Course::Conditional, _) => {
+    let is_without = access.operation == Operation::None && !access.sme_index;
+    match (decoded.flow, access.bytes) {
+        (ControlFlow::Direct, _) if decoded.conditional => {
             Usual::WithoutAddress(start(&Instruction { is_branch: true, ..Instruction::default() }))
         }
-        (Course::Behind, Some(bytes @ 1..=256)) if is_certain => {
+        (flow, _) if flow.is_branch() || flow.is_exception() => Usual::None,
+        (_, Some(bytes @ 1..=256)) if is_certain && !is_open => {
             let (is_read, is_write, ea_size) = (access.reads(), access.writes(), (bytes - 1) as u8);
             let record = Instruction { is_read, is_write, ea_size, ea_valid: true, ..Instruction::default() };
             Usual::WithAddress(start(&record))
         }
-        (Course::Behind | Course::Unknown, _) if access.operation == Operation::None && !access.sme_index => {
-            Usual::WithoutAddress(0)
-        }
+        _ if is_without => Usual::WithoutAddress(0),
         _ => Usual::None,
     }
 }
@@ -230,17 +207,13 @@ fn is_system_processing(word: u32) -> bool {
     }
 }
 
-fn course(word: u32, facts: &Facts, operation: Operation) -> Course {
-    use Operation::{Breakpoint, HypervisorCall, SecureMonitorCall, SupervisorCall, Undefined};
-    match (facts.kind, operation) {
-        (_, SupervisorCall | HypervisorCall | SecureMonitorCall | Breakpoint | Undefined) => Course::Exception,
-        (Kind::Direct, _) if facts.conditional => Course::Conditional,
-        (Kind::Direct, _) => Course::Direct,
-        (Kind::Indirect, _) if facts.eret => Course::Return,
-        (Kind::Indirect, _) => Course::Indirect,
-        (Kind::Isb | Kind::Wfx, _) => Course::Behind,
-        _ if is_ordinary_a64(word) => Course::Behind,
-        _ => Course::Unknown,
+/// What is unallocated among branches and system instructions may be anything; how a debugger or a transaction goes on
+/// is not known.
+fn is_open(word: u32, flow: ControlFlow) -> bool {
+    match flow {
+        ControlFlow::Halt | ControlFlow::DebugCall | ControlFlow::TransactionStart => true,
+        ControlFlow::FallThrough => is_a64_branch_or_system(word),
+        _ => false,
     }
 }
 

@@ -5,14 +5,14 @@ use unspool_isa::Operation;
 use super::RuleId;
 use super::chain::Sum;
 use super::memory::{One, Verdict, ensure};
-use super::opcode::{Course, Opcode};
+use super::opcode::Opcode;
 
 /// May the instruction have a range? Of what is unknown nothing is said.
 pub(super) fn may_have(opcode: &Opcode, word: u32) -> bool {
     match opcode.access.operation {
         Operation::Set { .. } | Operation::Copy { .. } | Operation::TlbInvalidateRange => true,
         Operation::Prefetch => Opcode::is_range_prefetch(word),
-        Operation::None => !opcode.is_memoryless && matches!(opcode.course, Course::Unknown | Course::Behind),
+        Operation::None => !opcode.is_memoryless && !opcode.flow.is_branch() && !opcode.flow.is_exception(),
         _ => false,
     }
 }

@@ -1,12 +1,12 @@
 //! Traps: what an instruction owes, and whether the Trap that comes is the one.
 
-use unspool_isa::Operation;
+use unspool_isa::{ControlFlow, Operation};
 
 use super::super::access::{Access, Extent};
 use super::super::record::{InstructionView, Level, Trap, TrapView, trap_type};
 use super::chain::Chain;
 use super::flow::is_sanitized;
-use super::opcode::{Course, Opcode};
+use super::opcode::Opcode;
 use super::{Out, RuleId};
 
 /// The instruction that came last.
@@ -45,10 +45,10 @@ impl Owed {
     /// What the instruction owes.
     #[inline]
     pub(super) fn by(level: Option<Level>, is_trapped: bool, opcode: &Opcode) -> Self {
-        let is_call = opcode.access.operation == Operation::SupervisorCall;
+        let is_call = opcode.flow == ControlFlow::SupervisorCall;
         match level {
             Some(Level::BasicPlus) if is_trapped => Self::Trap,
-            Some(Level::BasicPlus) if opcode.course == Course::Return => Self::Return,
+            Some(Level::BasicPlus) if opcode.flow == ControlFlow::ExceptionReturn => Self::Return,
             Some(Level::Basic) if is_trapped && is_call => Self::Context,
             _ => Self::Nothing,
         }
@@ -83,9 +83,9 @@ pub(super) struct Before<'a> {
 }
 
 impl Before<'_> {
-    /// What the instruction does that trapped, if one did.
-    fn operation(&self) -> Option<Operation> {
-        (self.owed == Owed::Trap).then_some(self.opcode.access.operation)
+    /// The control flow of the instruction that trapped, if one did.
+    fn flow(&self) -> Option<ControlFlow> {
+        (self.owed == Owed::Trap).then_some(self.opcode.flow)
     }
 }
 
@@ -117,8 +117,8 @@ pub(super) fn check(view: TrapView<'_>, before: &Before<'_>, out: &mut Out<'_>) 
     }
     match trap.trap_type {
         trap_type::SYNCHRONOUS => {
-            check_class(&trap, before.operation(), out);
-            check_syscall(&trap, before.operation(), out);
+            check_class(&trap, before.flow(), out);
+            check_syscall(&trap, before.flow(), out);
         }
         trap_type::SERROR..=trap_type::FIQ => check_asynchronous(&trap, out),
         _ => return,
@@ -130,14 +130,15 @@ pub(super) fn check(view: TrapView<'_>, before: &Before<'_>, out: &mut Out<'_>) 
 
 /// Is it a call of a hypervisor or of firmware that is no part of the trace? Then what follows is behind the call.
 fn is_served(trap: &Trap, before: &Before<'_>) -> bool {
-    let is_call = matches!(before.operation(), Some(Operation::HypervisorCall | Operation::SecureMonitorCall));
+    let is_call = matches!(before.flow(), Some(ControlFlow::HypervisorCall | ControlFlow::SecureMonitorCall));
     is_call && trap.syscall_type != 0 && trap.target_pc == before.last.address.wrapping_add(4)
 }
 
 /// May a Trap of this type stand here?
 fn is_placed(trap: &Trap, before: &Before<'_>, out: &mut Out<'_>) -> bool {
     let last = before.last;
-    let is_elsewhere = !matches!(before.opcode.course, Course::Unknown | Course::Return) && last.record != 0;
+    let is_eret = before.opcode.flow == ControlFlow::ExceptionReturn;
+    let is_elsewhere = !before.opcode.is_open && !is_eret && last.record != 0;
     match (trap.trap_type, before.owed) {
         (6.., _) => out.add(RuleId::TrapType, format_args!("the type is {}", trap.trap_type)),
         (trap_type::RESET, _) => return true,
@@ -170,15 +171,15 @@ fn check_fields(trap: &Trap, out: &mut Out<'_>) {
 }
 
 /// Classes that belong to one instruction, and those that belong to none.
-fn check_class(trap: &Trap, operation: Option<Operation>, out: &mut Out<'_>) {
-    let is_by = |expected| operation.is_none_or(|operation| operation == expected);
+fn check_class(trap: &Trap, flow: Option<ControlFlow>, out: &mut Out<'_>) {
+    let is_by = |expected| flow.is_none_or(|flow| flow == expected);
     let is_right = match trap.ec {
         class::SERROR => false,
-        class::SUPERVISOR_CALL => is_by(Operation::SupervisorCall),
-        class::HYPERVISOR_CALL => is_by(Operation::HypervisorCall),
-        class::SECURE_MONITOR_CALL => is_by(Operation::SecureMonitorCall),
-        class::BRK => is_by(Operation::Breakpoint),
-        class::INSTRUCTION_ABORT_LOWER..=class::PC_ALIGNMENT => operation.is_none(),
+        class::SUPERVISOR_CALL => is_by(ControlFlow::SupervisorCall),
+        class::HYPERVISOR_CALL => is_by(ControlFlow::HypervisorCall),
+        class::SECURE_MONITOR_CALL => is_by(ControlFlow::SecureMonitorCall),
+        class::BRK => is_by(ControlFlow::Breakpoint),
+        class::INSTRUCTION_ABORT_LOWER..=class::PC_ALIGNMENT => flow.is_none(),
         _ => true,
     };
     if !is_right {
@@ -187,22 +188,22 @@ fn check_class(trap: &Trap, operation: Option<Operation>, out: &mut Out<'_>) {
 }
 
 /// A call that is not in the trace as an instruction is told by its class.
-fn check_syscall(trap: &Trap, operation: Option<Operation>, out: &mut Out<'_>) {
+fn check_syscall(trap: &Trap, flow: Option<ControlFlow>, out: &mut Out<'_>) {
     let by_class = match trap.ec {
         class::SUPERVISOR_CALL..=class::SECURE_MONITOR_CALL => trap.ec - class::SUPERVISOR_CALL + 1,
-        class::SUPERVISOR_CALL_32..=class::SECURE_MONITOR_CALL_32 if operation.is_none() => {
+        class::SUPERVISOR_CALL_32..=class::SECURE_MONITOR_CALL_32 if flow.is_none() => {
             trap.ec - class::SUPERVISOR_CALL_32 + 1
         }
         _ => 0,
     };
-    let by_instruction = match operation {
-        Some(Operation::SupervisorCall) => 1,
-        Some(Operation::HypervisorCall) => 2,
-        Some(Operation::SecureMonitorCall) => 3,
+    let by_instruction = match flow {
+        Some(ControlFlow::SupervisorCall) => 1,
+        Some(ControlFlow::HypervisorCall) => 2,
+        Some(ControlFlow::SecureMonitorCall) => 3,
         Some(_) => 0,
         None => by_class,
     };
-    let is_missing = operation.is_some() && by_instruction != 0 && by_class == by_instruction;
+    let is_missing = flow.is_some() && by_instruction != 0 && by_class == by_instruction;
     let is_right = match trap.syscall_type {
         0 => trap.syscall_index == 0 && !is_missing,
         kind => kind == by_instruction,
@@ -245,13 +246,16 @@ fn check_vector(trap: &Trap, out: &mut Out<'_>) {
 
 /// Do the accesses of the instruction go with the exception that it took?
 pub(super) fn check_abort(view: TrapView<'_>, before: &Before<'_>, chain: &Chain, out: &mut Out<'_>) {
-    let Some(operation) = before.operation() else { return };
+    let Some(flow) = before.flow() else { return };
     if view.trap_type() != trap_type::SYNCHRONOUS || chain.is_wrong() {
         return;
     }
     let is_abort = matches!(view.ec(), class::DATA_ABORT_LOWER | class::DATA_ABORT);
+    let operation = before.opcode.access.operation;
     match operation {
         Operation::Set { .. } | Operation::Copy { .. } => check_range_abort(is_abort, before.last, chain, out),
+        Operation::None if flow.is_exception() && is_abort => {}
+        Operation::None if flow.is_exception() => check_no_abort(view.ec(), before.last, out),
         Operation::None if is_abort && before.opcode.is_memoryless => {
             let word = before.last.word;
             out.add(RuleId::TrapClass, format_args!("{word:#010x} accesses no memory, and took a Data Abort"));

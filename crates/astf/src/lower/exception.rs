@@ -1,5 +1,6 @@
 //! Exceptions and their returns: which instruction raised one, and what the builder has to be told of it.
 
+use unspool_isa::ControlFlow;
 use unspool_model::{Branch, Exception, ExceptionKind, Facet, Isa, Loss, SinkError, Step};
 
 use super::super::access::{Access, Extent};
@@ -7,17 +8,16 @@ use super::super::builder::{self, BuildError, RecordSink, Redirection};
 use super::Lowerer;
 use super::access::sanitized;
 use super::raised::{Syndrome, call, is_data_abort, is_fetch};
-use super::registers::Course;
+use super::registers::Next;
 use super::state::Due;
 use super::tell::{Open, refusal, refuse};
-use super::word::Flow;
 
 /// The exception class of a system error.
 const SERROR: u8 = 0x2f;
 
 impl<S: RecordSink> Lowerer<S> {
     pub(super) fn exception(&mut self, step: &Step, exception: &Exception) -> Result<(), SinkError> {
-        self.change_course(exception);
+        self.change_next(exception);
         if self.is_unsupported && self.open.is_none() && !self.is_leaving(exception.target) {
             self.losses.add(Loss::Exceptions, step.place);
             return Ok(());
@@ -57,9 +57,9 @@ impl<S: RecordSink> Lowerer<S> {
     }
 
     /// Registers stay as they are, if it is known where execution goes on.
-    fn change_course(&mut self, exception: &Exception) {
+    fn change_next(&mut self, exception: &Exception) {
         self.registers.change_stack();
-        self.registers.go_on(exception.target.map_or(Course::Nowhere, Course::At));
+        self.registers.go_on(exception.target.map_or(Next::Nowhere, Next::At));
         if exception.kind == ExceptionKind::Reset {
             self.registers.forget();
         }
@@ -222,9 +222,9 @@ impl<S: RecordSink> Lowerer<S> {
         self.registers.change_stack();
         self.count_effects(step);
         if let Some(target) = target {
-            self.registers.go_on(Course::At(target));
+            self.registers.go_on(Next::At(target));
         }
-        if let Some(open) = self.open.as_mut().filter(|open| open.word.flow == Flow::Return) {
+        if let Some(open) = self.open.as_mut().filter(|open| open.word.flow == ControlFlow::ExceptionReturn) {
             let target = target.or(open.branch.and_then(|branch| branch.target));
             open.branch = Some(Branch { taken: true, target });
             if self.is_basic {

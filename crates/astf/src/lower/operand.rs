@@ -183,7 +183,7 @@ fn sign_extended(value: u64, bits: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use unspool_isa::a64_access;
+    use unspool_isa::{Isa, access};
     use unspool_model::Step;
 
     use super::super::registers::Told;
@@ -201,7 +201,7 @@ mod tests {
     fn found(opcode: u32, writes: &[(&str, u64)], level: u8) -> String {
         let (registers, level) = (registers(writes), Some(level));
         let operands = Operands { opcode, pc: 0x4000, registers: &registers, level, stack: level };
-        let (operation, mut found) = (a64_access(opcode).operation, Vec::new());
+        let (operation, mut found) = (access(Isa::A64, opcode).operation, Vec::new());
         assert!(has_address(operation), "{opcode:#x}");
         if let Err(missing) = operands.accesses(operation, &mut found) {
             return format!("without {}", missing.0);

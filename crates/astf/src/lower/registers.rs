@@ -26,9 +26,9 @@ const ZERO_OR_SP: u32 = 31;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Missing(pub(super) &'static str);
 
-/// Where execution goes on behind a step.
+/// Where the next instruction is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Course {
+pub(super) enum Next {
     /// Nothing was executed yet.
     Anywhere,
     /// There; if it is elsewhere, steps are missing.
@@ -54,7 +54,7 @@ pub(super) struct Registers {
     /// Something may be known.
     is_used: bool,
     slots: [Slot; NAMES.len()],
-    course: Course,
+    next: Next,
 }
 
 /// A register: its value, as far as its bits are known.
@@ -66,7 +66,7 @@ struct Slot {
 
 impl Registers {
     pub(super) fn new(told: Told) -> Self {
-        Self { told, is_used: false, slots: [Slot::default(); NAMES.len()], course: Course::Anywhere }
+        Self { told, is_used: false, slots: [Slot::default(); NAMES.len()], next: Next::Anywhere }
     }
 
     /// Does every instruction matter?
@@ -96,12 +96,12 @@ impl Registers {
 
     /// An instruction stands here: if execution did not go on here, anything may have changed.
     pub(super) fn arrive(&mut self, address: u64) {
-        let is_here = match self.course {
-            Course::Anywhere => true,
+        let is_here = match self.next {
+            Next::Anywhere => true,
             // They were told for it.
             _ if self.are_operands() => true,
-            Course::At(expected) => expected == address,
-            Course::Nowhere => false,
+            Next::At(expected) => expected == address,
+            Next::Nowhere => false,
         };
         if !is_here {
             self.forget();
@@ -109,8 +109,8 @@ impl Registers {
     }
 
     /// Execution goes on there.
-    pub(super) fn go_on(&mut self, course: Course) {
-        self.course = course;
+    pub(super) fn go_on(&mut self, next: Next) {
+        self.next = next;
     }
 
     /// Anything may have changed.
@@ -258,13 +258,12 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_forgotten() {
-        let rows =
-            [(Course::Anywhere, true), (Course::At(0x100), true), (Course::At(0x104), false), (Course::Nowhere, false)];
-        for (course, is_known) in rows {
+        let rows = [(Next::Anywhere, true), (Next::At(0x100), true), (Next::At(0x104), false), (Next::Nowhere, false)];
+        for (next, is_known) in rows {
             let mut registers = told(&[("x0", 0, &[1; 8])]);
-            registers.go_on(course);
+            registers.go_on(next);
             registers.arrive(0x100);
-            assert_eq!(registers.x(0).is_ok(), is_known, "{course:?}");
+            assert_eq!(registers.x(0).is_ok(), is_known, "{next:?}");
         }
         let mut silent = Registers::new(Told::Nothing);
         let mut step = Step::default();

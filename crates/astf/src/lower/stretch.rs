@@ -5,7 +5,8 @@
 //! The records are those that the same steps give. Where that is not certain (an instruction may raise an exception, or has
 //! something to it that the rules have to look at) the pass is not taken, and its steps go the long way.
 
-use unspool_model::{Direction, Instruction, Isa, Pass, Refused, Run, SinkError, Stretch, StretchAccess, StretchEnd};
+use unspool_isa::ControlFlow;
+use unspool_model::{Direction, Instruction, Isa, Pass, Refused, Run, SinkError, Stretch, StretchAccess};
 
 use super::super::builder::{Builder, RecordSink};
 use super::super::layout::Bytes;
@@ -13,7 +14,7 @@ use super::super::record;
 use super::super::write::{Passes, Patterns};
 use super::Lowerer;
 use super::state::Due;
-use super::word::{Flow, Word, Words};
+use super::word::{Word, Words};
 
 /// Stretches with a higher number are not remembered.
 const MOST: usize = 1 << 24;
@@ -102,9 +103,9 @@ impl Forms {
         let last = passes.last()?;
         let stretch = stretches.get(last.number())?;
         let behind = stretch.instructions.last()?.address.wrapping_add(4);
-        let next = match stretch.end {
-            StretchEnd::Direct(target) | StretchEnd::Conditional(target) if last.is_taken() => target,
-            StretchEnd::Indirect => *addresses.last()?,
+        let next = match stretch.end.target_address() {
+            Some(target) if last.is_taken() => target,
+            None if stretch.end.flow.is_indirect() => *addresses.last()?,
             _ => behind,
         };
         let of_others = addresses.len().checked_sub(self.patterns.slots(last.index()))?;
@@ -147,11 +148,11 @@ fn pattern<S: RecordSink>(
 ) -> Option<(Vec<Bytes>, Vec<usize>)> {
     let target = target(words, stretch, is_taken)?;
     let (mut records, mut slots) = plain_records(words, stretch)?;
-    if stretch.end != StretchEnd::Behind {
+    if stretch.end.flow.is_branch() {
         let branch = records.last_mut().filter(|record| !record.ea_valid)?;
         (branch.is_branch, branch.ea_valid, branch.ea) = (true, is_taken, target.unwrap_or(0));
     }
-    if stretch.end == StretchEnd::Indirect {
+    if stretch.end.flow.is_indirect() {
         slots.push(records.len().checked_sub(1)?);
     }
     let records: Vec<Bytes> = records.iter().map(record::Instruction::to_bytes).collect();
@@ -163,15 +164,16 @@ fn target(words: &mut Words, stretch: &Stretch, is_taken: bool) -> Option<Option
     let last = stretch.instructions.last()?;
     let word = words.of(last.opcode?);
     let target = word.target(last.address);
-    match (stretch.end, word.flow, is_taken) {
-        (StretchEnd::Behind, Flow::Behind, false)
-        | (StretchEnd::Conditional(_), Flow::Conditional, false)
-        | (StretchEnd::Indirect, Flow::Indirect, true) => Some(None),
-        (StretchEnd::Direct(to), Flow::Direct, true) => (target == Some(to)).then_some(target),
-        (StretchEnd::Conditional(to), Flow::Conditional, true) => {
-            (target == Some(to) && to != last.address.wrapping_add(4)).then_some(target)
+    let end = &stretch.end;
+    let is_same = (end.flow, end.conditional) == (word.flow, word.conditional);
+    match word.flow {
+        ControlFlow::Direct if is_same && is_taken => {
+            let is_ambiguous = end.conditional && target == Some(last.address.wrapping_add(4));
+            (target == end.target_address() && !is_ambiguous).then_some(target)
         }
-        _ => None,
+        ControlFlow::Direct if is_same => end.conditional.then_some(None),
+        ControlFlow::Indirect if is_same && is_taken => Some(None),
+        flow => (!flow.is_branch() && !end.flow.is_branch() && !is_taken).then_some(None),
     }
 }
 

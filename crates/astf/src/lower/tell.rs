@@ -1,16 +1,16 @@
 //! Steps in order, each with all that is known of it, as what the builder takes.
 
-use unspool_isa::{Operation, call_number};
+use unspool_isa::{ControlFlow, call_number};
 use unspool_model::{Branch, Context, Event, Gap, Instruction, Isa, Loss, SinkError, Step};
 
 use super::super::builder::{self, BuildError, Effect, RecordSink};
 use super::access::sanitized;
 use super::operand::Operands;
 use super::raised::Syndrome;
-use super::registers::Course;
+use super::registers::Next;
 use super::state::{Due, is_whole};
 use super::untold::Untold;
-use super::word::{Flow, Word};
+use super::word::Word;
 use super::{Lowerer, access, resolve};
 
 /// The most bytes that a string has.
@@ -72,7 +72,7 @@ impl<S: RecordSink> Lowerer<S> {
         self.known.execute(true);
         let Some(opcode) = instruction.opcode else {
             self.count_effects(step);
-            self.registers.go_on(Course::Nowhere);
+            self.registers.go_on(Next::Nowhere);
             self.losses.add(Loss::UnknownOpcodes, step.place);
             self.blank = Some(step.place);
             return Ok(());
@@ -103,7 +103,7 @@ impl<S: RecordSink> Lowerer<S> {
     fn before_effects(&mut self) {
         let Some(open) = &self.open else { return };
         self.registers.arrive(open.address);
-        self.registers.go_on(course(open));
+        self.registers.go_on(next(open));
         if open.word.has_address && self.accesses.is_empty() {
             let open = *open;
             self.derive(&open);
@@ -215,7 +215,7 @@ impl<S: RecordSink> Lowerer<S> {
     /// Writes an instruction.
     #[inline]
     fn write(&mut self, open: &Open) -> Result<(), BuildError> {
-        if self.is_basic && open.word.access.operation == Operation::SupervisorCall {
+        if self.is_basic && open.word.flow == ControlFlow::SupervisorCall {
             return self.write_call(open);
         }
         self.advance_to(open.time, open.place)?;
@@ -242,7 +242,7 @@ impl<S: RecordSink> Lowerer<S> {
         if open.word.sets {
             self.known.set(open.opcode);
         }
-        if open.word.flow != Flow::Behind {
+        if open.word.flow.is_branch() {
             self.behind_branch(open);
         }
         Ok(())
@@ -265,8 +265,8 @@ impl<S: RecordSink> Lowerer<S> {
         self.advance_to(open.time, open.place)?;
         self.arrive(open)?;
         let effect = match open.word.flow {
-            Flow::Behind | Flow::Return => Effect::Accesses(&self.accesses),
-            Flow::Conditional | Flow::Direct | Flow::Indirect => Effect::NotTaken,
+            ControlFlow::Direct | ControlFlow::Indirect => Effect::NotTaken,
+            _ => Effect::Accesses(&self.accesses),
         };
         self.builder.instruction(&builder::Step {
             pc: open.address,
@@ -301,18 +301,18 @@ impl<S: RecordSink> Lowerer<S> {
         let taken = open.branch.map(|branch| branch.taken);
         let target = open.branch.and_then(|branch| branch.target).or(open.word.target(open.address));
         match open.word.flow {
-            Flow::Behind => Some(Effect::None),
-            Flow::Return if self.is_basic => Some(Effect::None),
-            Flow::Return => Some(Effect::ExceptionReturn(target?)),
+            flow if !flow.is_branch() => Some(Effect::None),
+            ControlFlow::ExceptionReturn if self.is_basic => Some(Effect::None),
+            ControlFlow::ExceptionReturn => Some(Effect::ExceptionReturn(target?)),
             _ if taken == Some(false) => Some(Effect::NotTaken),
-            Flow::Conditional if taken.is_none() => None,
+            _ if open.word.conditional && taken.is_none() => None,
             _ => Some(Effect::Taken(target?)),
         }
     }
 
     fn behind_branch(&mut self, open: &Open) {
         let lost = self.accesses.len() as u64;
-        if open.word.flow == Flow::Return {
+        if open.word.flow == ControlFlow::ExceptionReturn {
             self.known.redirect(false);
             self.is_explained = self.is_basic;
         } else if lost > 0 {
@@ -323,9 +323,10 @@ impl<S: RecordSink> Lowerer<S> {
     /// Nobody knows what became of it.
     fn leave_out(&mut self, open: &Open) -> Result<(), BuildError> {
         if !self.is_basic && !self.is_ending {
-            let what = match open.word.flow {
-                Flow::Conditional => "has a condition, and nobody says whether it held",
-                _ => "leads to where nobody knows",
+            let what = if open.word.conditional {
+                "has a condition, and nobody says whether it held"
+            } else {
+                "leads to where nobody knows"
             };
             return Err(BuildError::Effect { opcode: open.opcode, pc: open.address, what });
         }
@@ -469,19 +470,17 @@ impl Open {
 }
 
 /// Where execution goes on behind an instruction, if it raises no exception.
-fn course(open: &Open) -> Course {
-    use Operation::{Breakpoint, DebugCall, Halt, HypervisorCall, SecureMonitorCall, SupervisorCall, Undefined};
-    let behind = Course::At(open.address.wrapping_add(4));
+fn next(open: &Open) -> Next {
+    let behind = Next::At(open.address.wrapping_add(4));
     let taken = open.branch.map(|branch| branch.taken);
     let target = open.branch.and_then(|branch| branch.target).or(open.word.target(open.address));
-    match (open.word.flow, open.word.access.operation) {
-        // What answers the call may be hidden.
-        (_, SupervisorCall | HypervisorCall | SecureMonitorCall) => Course::Nowhere,
-        (_, Breakpoint | Halt | DebugCall | Undefined) => Course::Nowhere,
-        (Flow::Behind, _) => behind,
+    match open.word.flow {
+        // What answers a call may be hidden.
+        flow if flow.is_exception() => Next::Nowhere,
+        flow if !flow.is_branch() => behind,
         _ if taken == Some(false) => behind,
-        (Flow::Conditional, _) if taken.is_none() => Course::Nowhere,
-        _ => target.map_or(Course::Nowhere, Course::At),
+        _ if open.word.conditional && taken.is_none() => Next::Nowhere,
+        _ => target.map_or(Next::Nowhere, Next::At),
     }
 }
 

@@ -1,28 +1,21 @@
-//! How opcodes read, remembered: programs run in loops, and disassembly is slow.
+//! Disassembled opcodes in a cache: programs run in loops, and disassembly is slow.
 //!
 //! (address, opcode) ─▶ **words**, in two styles
-//!
-//! What depends on the address is only the last operand, and only of some instructions, so that the opcode alone finds
-//! its words. The table has a fixed size; who comes to a place in it that is taken, takes it over.
 
-use unspool_isa::{Disassembler, Isa, Operation, a64_access};
+use unspool_isa::{Disassembler, Isa, OpcodeCache, Operation, RelativeTarget, RelativeText, access};
 
 use super::figure::styled;
 use unspool_model::digits::push_short_hex;
 
-/// Opcodes that are remembered.
-const PLACES: usize = 1 << 14;
-
 #[derive(Debug)]
 pub(super) struct Opcodes {
     disassembler: Disassembler,
-    places: Vec<Option<Box<Words>>>,
+    cache: OpcodeCache<u32, Box<Words>>,
 }
 
 /// How an opcode reads.
 #[derive(Debug)]
 pub(super) struct Words {
-    opcode: u32,
     /// As the disassembler has it.
     pub(super) plain: String,
     /// In the style of the figure.
@@ -30,7 +23,7 @@ pub(super) struct Words {
     /// What accesses do that need no further word.
     pub(super) direction: Direction,
     /// An address is the last operand.
-    target: Option<Target>,
+    target: Option<RelativeTarget>,
 }
 
 /// What the accesses of an instruction do.
@@ -50,7 +43,7 @@ pub(super) enum Direction {
 impl Direction {
     fn of(opcode: u32) -> Self {
         use Operation::{Copy, TagLoad, TagStore, TagZero};
-        let operation = a64_access(opcode).operation;
+        let operation = access(Isa::A64, opcode).operation;
         match operation {
             Copy { .. } => Self::Either,
             operation => Self::Each {
@@ -70,69 +63,35 @@ impl Direction {
     }
 }
 
-/// An address that depends on where the instruction is.
-#[derive(Debug, Clone, Copy)]
-struct Target {
-    /// Bits of the instruction's own address that count.
-    mask: u64,
-    offset: u64,
-}
-
 impl Words {
     /// Adds the operand that depends on the address, if there is one.
     #[inline]
     pub(super) fn push_target(&self, pc: u64, out: &mut String) {
-        if let Some(Target { mask, offset }) = self.target {
-            push_short_hex(out, (pc & mask).wrapping_add(offset));
+        if let Some(target) = self.target {
+            push_short_hex(out, target.at(pc));
         }
     }
 }
 
 impl Opcodes {
-    /// Remembers nothing yet.
     pub(super) fn new() -> Self {
-        let mut places = Vec::new();
-        places.resize_with(PLACES, || None);
-        Self { disassembler: Disassembler::new(), places }
+        Self { disassembler: Disassembler::new(), cache: OpcodeCache::new(14) }
     }
 
-    /// How the opcode reads.
+    /// The text of the opcode.
     #[inline]
     pub(super) fn words(&mut self, pc: u64, opcode: u32) -> &Words {
-        let place = slot(opcode);
-        if self.places[place].as_deref().is_some_and(|words| words.opcode != opcode) {
-            self.places[place] = None;
-        }
-        let Self { disassembler, places } = self;
-        places[place].get_or_insert_with(|| Box::new(find(disassembler, pc, opcode)))
+        let Self { disassembler, cache } = self;
+        cache.get_or_insert_with(opcode, || Box::new(find(disassembler, pc, opcode)))
     }
-}
-
-/// Opcodes differ in their middle; Fibonacci hashing brings that to the top.
-fn slot(opcode: u32) -> usize {
-    (opcode.wrapping_mul(0x9e37_79b9) >> (u32::BITS - PLACES.ilog2())) as usize
 }
 
 fn find(disassembler: &mut Disassembler, pc: u64, opcode: u32) -> Words {
-    let text = disassembler.text(Isa::A64, pc, opcode);
-    // Far enough for every operand that depends on the address to differ.
-    let elsewhere = disassembler.text(Isa::A64, pc ^ 1 << 40, opcode);
-    let direction = Direction::of(opcode);
-    match relative(&text, pc).filter(|_| text != elsewhere) {
-        Some((operands, target)) => {
-            let figure = format!("{}{}", styled(operands), from_pc(target.offset));
-            Words { opcode, plain: operands.to_string(), figure, direction, target: Some(target) }
-        }
-        None => Words { opcode, figure: styled(&text), plain: text, direction, target: None },
-    }
-}
-
-/// What stands before the address that is the last operand, and how that is computed.
-fn relative(text: &str, pc: u64) -> Option<(&str, Target)> {
-    let start = text.rfind("0x")?;
-    let address = u64::from_str_radix(&text[start + 2..], 16).ok()?;
-    let mask = if text.starts_with("adrp ") { !0xfff } else { u64::MAX };
-    Some((&text[..start], Target { mask, offset: address.wrapping_sub(pc & mask) }))
+    let found = disassembler.relative_text(Isa::A64, pc, opcode);
+    let RelativeText { text: plain, target } =
+        found.unwrap_or_else(|| RelativeText { text: disassembler.text(Isa::A64, pc, opcode), target: None });
+    let offset = target.map_or(String::new(), |target| from_pc(target.offset));
+    Words { figure: styled(&plain) + &offset, plain, direction: Direction::of(opcode), target }
 }
 
 /// `{pc}-0x44; `, which the address itself follows.

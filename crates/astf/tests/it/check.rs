@@ -10,7 +10,7 @@ use std::fmt::Write;
 use proptest::prelude::*;
 use unspool_astf::check::{Checker, Finding, RULES};
 use unspool_astf::{Bytes, Value};
-use unspool_isa::{Isa, Kind, Operation, a64_access, facts};
+use unspool_isa::{ControlFlow, Isa, Operation, access, decode};
 use words::*;
 
 fn check(records: &[Bytes]) -> Vec<Finding> {
@@ -173,8 +173,9 @@ fn any_record() -> impl Strategy<Value = Bytes> {
 fn any_unknown_word() -> impl Strategy<Value = u32> {
     let groups = prop::sample::select(vec![0_u32, 1, 2, 3, 0b1010, 0b1011, 4, 6, 12, 14]);
     (any::<u32>(), groups).prop_map(|(word, group)| word & !(0b1111 << 25) | group << 25).prop_filter("known", |word| {
-        let (access, facts) = (a64_access(*word), facts(Isa::A64, 0, *word));
-        let is_unknown = access.operation == Operation::None && !access.sme_index && facts.kind == Kind::Other;
+        let (access, facts) = (access(Isa::A64, *word), decode(Isa::A64, 0, *word));
+        let is_unknown =
+            access.operation == Operation::None && !access.sme_index && facts.flow == ControlFlow::FallThrough;
         is_unknown && !is_of_registers(*word)
     })
 }

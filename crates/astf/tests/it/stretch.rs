@@ -7,9 +7,10 @@ use unspool_astf::Bytes;
 use unspool_astf::check::Checker;
 use unspool_astf::lower::{LowerOptions, Lowerer, header};
 use unspool_astf::record::Level;
+use unspool_isa::Decoded;
 use unspool_model::{
     Branch, Context, Coverage, Direction, Event, Facet, Instruction, Isa, Pass, Run, Security, SinkError, Step,
-    StepSink, Stretch, StretchAccess, StretchEnd, TimeUnit,
+    StepSink, Stretch, StretchAccess, TimeUnit,
 };
 
 const BASE: u64 = 0x40_0000;
@@ -171,10 +172,10 @@ impl Code {
         let turn = Turn { taken: false, to: 0, address: 0x1000, odd: 0 };
         let accesses = self.whole_accesses(turn).unwrap().into_iter().map(|(access, _)| access).collect();
         let end = match self.end {
-            End::Direct(to) => StretchEnd::Direct(start(to)),
-            End::Conditional(to) => StretchEnd::Conditional(start(to)),
-            End::Return | End::Call => StretchEnd::Indirect,
-            End::Nothing | End::Supervisor => StretchEnd::Behind,
+            End::Direct(to) => Decoded::direct(Isa::A64, start(to)),
+            End::Conditional(to) => Decoded::direct(Isa::A64, start(to)).conditionally(),
+            End::Return | End::Call => Decoded::INDIRECT,
+            End::Nothing | End::Supervisor => Decoded::FALL_THROUGH,
         };
         Stretch { instructions: self.instructions(index), accesses, end }
     }

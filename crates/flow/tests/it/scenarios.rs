@@ -293,7 +293,7 @@ impl FlowSink for Told {
             let (start, end, count) = (range.start(), range.end(), range.instructions());
             let outcome = if range.taken() { "E" } else { "N" };
             let isa = match range.isa() {
-                Isa::A64 => "",
+                Isa::A64 | Isa::Rv32 | Isa::Rv64 => "",
                 Isa::A32 => " A32",
                 Isa::T32 => " T32",
             };

@@ -1,10 +1,12 @@
 //! Floating-point numbers: F, D, Q, Zfh, Zfa and Zfbfmin.
 //!
-//! The five highest bits tell the instruction, the two below them the format: single, double, half or quad.
+//! The five highest bits select the instruction, the two below them the format: single, double, half or quad.
 //! Specification: The RISC-V Instruction Set Manual, volume I, "F", "D", "Q", "Zfh", "Zfa" and "BF16".
 
-use super::wide::{funct3, second};
-use super::{Class, Classes, FLOAT, Xlen, field};
+use super::instruction::{FLOAT, funct3, second};
+use crate::Isa;
+use crate::bits::field;
+use crate::class::{Class, Classes};
 
 const SINGLE: u32 = 0;
 const DOUBLE: u32 = 1;
@@ -17,7 +19,7 @@ pub(super) fn rounds(word: u32) -> bool {
 }
 
 /// The classes of a word of this family; none if it is no instruction.
-pub(super) fn classes(xlen: Xlen, word: u32) -> Classes {
+pub(super) fn classes(isa: Isa, word: u32) -> Classes {
     let (source, mode) = (second(word), funct3(word));
     let class = match field(word, 27, 5) {
         // fadd, fsub; fmul; fdiv
@@ -31,9 +33,9 @@ pub(super) fn classes(xlen: Xlen, word: u32) -> Classes {
         0b01011 if rounds(word) && source == 0 => Class::SquareRoot,
         // fle, flt, feq, fleq, fltq
         0b10100 if matches!(mode, 0..=2 | 4 | 5) => Class::Compare,
-        0b11000 if to_integer(xlen, word) => Class::Convert,
-        0b11010 if rounds(word) && is_integer(xlen, source) => Class::Convert,
-        0b10110 | 0b11100 | 0b11110 => return between_registers(xlen, word),
+        0b11000 if to_integer(isa, word) => Class::Convert,
+        0b11010 if rounds(word) && is_integer(isa, source) => Class::Convert,
+        0b10110 | 0b11100 | 0b11110 => return between_registers(isa, word),
         _ => return Classes::NONE,
     };
     FLOAT.with(class)
@@ -55,19 +57,19 @@ fn between_formats(word: u32) -> Classes {
 }
 
 /// w, wu, l, lu.
-fn is_integer(xlen: Xlen, number: u32) -> bool {
-    number <= 1 || number <= 3 && xlen == Xlen::Rv64
+fn is_integer(isa: Isa, number: u32) -> bool {
+    number <= 1 || number <= 3 && isa == Isa::Rv64
 }
 
 /// fcvt to integers, and fcvtmod.w.d, which always truncates.
-fn to_integer(xlen: Xlen, word: u32) -> bool {
+fn to_integer(isa: Isa, word: u32) -> bool {
     let is_modular = second(word) == 8 && format(word) == DOUBLE && funct3(word) == 1;
-    is_modular || rounds(word) && is_integer(xlen, second(word))
+    is_modular || rounds(word) && is_integer(isa, second(word))
 }
 
 /// What moves between the two kinds of registers, and what shares its encoding: fclass and fli.
-fn between_registers(xlen: Xlen, word: u32) -> Classes {
-    let is_64_bit = xlen == Xlen::Rv64;
+fn between_registers(isa: Isa, word: u32) -> Classes {
+    let is_64_bit = isa == Isa::Rv64;
     let (to, from) = (0b11110, 0b11100);
     let class = match (field(word, 27, 5), second(word), funct3(word), format(word)) {
         (operation, 0, 0, SINGLE | HALF) if operation == to || operation == from => Class::Move,

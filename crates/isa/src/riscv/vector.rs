@@ -1,11 +1,14 @@
 //! Vectors: V, Zvfh, Zvfbf*, Zvbb, Zvbc and Zvk*.
 //!
-//! `funct3` tells the kinds of the operands, the six highest bits the operation. How many bytes an access has depends on
-//! state, so that nothing is said of them.
+//! `funct3` selects the kinds of the operands, the six highest bits the operation. The number of bytes of an access
+//! depends on state and is not decoded.
 //! Specification: The RISC-V Instruction Set Manual, volume I, "V" and "Vector Crypto".
 
-use super::wide::{funct3, second};
-use super::{Class, Classes, RiscvAccess, RiscvFacts, Xlen, field, flag};
+use super::instruction::{Instruction, funct3, second};
+use crate::Isa;
+use crate::access::{Access, direction};
+use crate::bits::{field, flag};
+use crate::class::{Class, Classes};
 
 const VECTOR: Classes = Classes::of(&[Class::Vector]);
 const MASKABLE: Classes = VECTOR.with(Class::Maskable);
@@ -16,8 +19,7 @@ const MASK: Classes = MASKABLE.with(Class::Mask);
 const MULTIPLY_ADD: Classes = MASKABLE.with(Class::Int).with(Class::MultiplyAdd);
 
 /// A load or a store.
-pub(super) fn memory(xlen: Xlen, word: u32, access: RiscvAccess) -> RiscvFacts {
-    let is_load = access == RiscvAccess::Load;
+pub(super) fn memory(isa: Isa, word: u32, is_load: bool) -> Instruction {
     let maskable = MASKABLE.with(Class::Segment);
     let classes = match (field(word, 26, 3), second(word)) {
         (0b000, 0) => maskable,
@@ -27,11 +29,17 @@ pub(super) fn memory(xlen: Xlen, word: u32, access: RiscvAccess) -> RiscvFacts {
         (0b000, 0b10000) if is_load => maskable.with(Class::FaultFirst),
         (0b010, _) => maskable.with(Class::Stride),
         // An index of 64 bits is wider than an address of RV32.
-        (0b001 | 0b011, _) if xlen == Xlen::Rv64 || funct3(word) != 0b111 => maskable.with(Class::Indexed),
-        _ => return RiscvFacts::NOTHING,
+        (0b001 | 0b011, _) if isa == Isa::Rv64 || funct3(word) != 0b111 => maskable.with(Class::Indexed),
+        _ => return Instruction::NONE,
     };
     let classes = classes.with(if is_load { Class::Load } else { Class::Store });
-    RiscvFacts { vector: true, masked: !flag(word, 25), ..RiscvFacts::accesses(access, None, classes) }
+    let access = Access {
+        vector: true,
+        predicated: !flag(word, 25),
+        suppresses_faults: classes.contains(Class::FaultFirst),
+        ..Access::of(direction(is_load))
+    };
+    Instruction::accesses(access, classes)
 }
 
 /// vl1re8.v to vl8re64.v and vs1r.v to vs8r.v, which take groups of registers from one that begins a group.
@@ -42,7 +50,7 @@ fn is_whole(word: u32, is_load: bool) -> bool {
 }
 
 /// What computes, or configures.
-pub(super) fn computation(word: u32) -> RiscvFacts {
+pub(super) fn computation(word: u32) -> Instruction {
     let classes = match funct3(word) {
         0b000 => with_vector(word),
         0b001 => float_with_vector(word),
@@ -55,7 +63,8 @@ pub(super) fn computation(word: u32) -> RiscvFacts {
     };
     // Some take v0 as an operand instead: what adds with carry, and what merges.
     let is_masked = classes.contains(Class::Maskable) && !flag(word, 25) && !takes_mask(word);
-    RiscvFacts { vector: !classes.is_empty(), masked: is_masked, ..RiscvFacts::computes(classes) }
+    let access = Access { vector: true, predicated: is_masked, ..Access::NOTHING };
+    Instruction::accesses(access, classes)
 }
 
 /// The six bits that tell the operation.
@@ -299,7 +308,7 @@ fn configuration(word: u32) -> Classes {
 }
 
 /// The instructions of Zvk, which are never masked.
-pub(super) fn cryptography(word: u32) -> RiscvFacts {
+pub(super) fn cryptography(word: u32) -> Instruction {
     let is_operation = match (operation(word), first(word)) {
         // vsm3me, vsm4k, vaeskf1; vaeskf2, vsm3c, vghsh, vsha2ms, vsha2ch, vsha2cl
         (0x20..=0x22 | 0x2a..=0x2f, _) => true,
@@ -309,6 +318,6 @@ pub(super) fn cryptography(word: u32) -> RiscvFacts {
         (0x29, 0..=3 | 7 | 0x10) => true,
         _ => false,
     };
-    let facts = RiscvFacts { vector: true, ..RiscvFacts::computes(CRYPTO) };
-    facts.when(is_operation && flag(word, 25) && funct3(word) == 0b010)
+    Instruction::accesses(Access { vector: true, ..Access::NOTHING }, CRYPTO)
+        .when(is_operation && flag(word, 25) && funct3(word) == 0b010)
 }

@@ -1,46 +1,32 @@
-//! How a RISC-V instruction reads, and what it is called.
+//! Text and mnemonics of RISC-V instructions.
 //!
-//! The text is what people write: `ret`, and `ld` for `c.ldsp`. The mnemonic is what was encoded, in the words of the
-//! tools that came with STF, so that a count of mnemonics can be compared with theirs.
+//! The text uses aliases: `ret`, and `ld` for `c.ldsp`. The mnemonic is that of the encoding, as the tools that came with
+//! STF print it, so that a count of mnemonics can be compared with theirs.
 
 use std::format;
 use std::string::{String, ToString};
 
-use disc_v::{Decoder, Extension, Instruction, Isa, decode};
+use disc_v::{Decoder, Extension, Instruction, decode};
 
 use super::join;
-use crate::{RiscvExtensions, Xlen, riscv_length};
+use crate::{Isa, RiscvExtensions};
 
-/// The text of `opcode` at `address`, or `.insn` and the opcode.
-pub(super) fn text(extensions: RiscvExtensions, xlen: Xlen, address: u64, opcode: u32) -> String {
+/// The text of `opcode` at `address`; `None` if it is not an instruction.
+pub(super) fn text(extensions: RiscvExtensions, isa: Isa, address: u64, opcode: u32) -> Option<String> {
     if opcode == URET {
-        return "uret".to_string();
+        return Some("uret".to_string());
     }
-    let Some(instruction) = instruction(extensions, xlen, address, opcode) else { return unknown(opcode) };
-    let text = instruction.to_string();
+    let text = instruction(extensions, isa, address, opcode)?.to_string();
     let (mnemonic, operands) = text.split_once(' ').unwrap_or((&text, ""));
-    join(mnemonic, &operands.replace(',', ", "))
+    Some(join(mnemonic, &operands.replace(',', ", ")))
 }
 
-/// What the instruction is called: `c.ldsp`, `addi`, `amoadd.w`. `None` if it is none.
-///
-/// Of the names that are only a manner of writing, those of hints are kept, and three more: `li`, `mv` and `nop`.
-pub fn riscv_mnemonic(xlen: Xlen, opcode: u32) -> Option<&'static str> {
-    RiscvExtensions::default().mnemonic(xlen, opcode)
-}
-
-impl RiscvExtensions {
-    /// What the instruction is called where there are these extensions; else see [`riscv_mnemonic`].
-    pub fn mnemonic(self, xlen: Xlen, opcode: u32) -> Option<&'static str> {
-        mnemonic(self, xlen, opcode)
-    }
-}
-
-fn mnemonic(extensions: RiscvExtensions, xlen: Xlen, opcode: u32) -> Option<&'static str> {
+/// The mnemonic of `opcode`; `None` if it is not an instruction.
+pub(super) fn mnemonic(extensions: RiscvExtensions, isa: Isa, opcode: u32) -> Option<&'static str> {
     if opcode == URET {
         return Some("uret");
     }
-    let instruction = instruction(extensions, xlen, 0, opcode)?;
+    let instruction = instruction(extensions, isa, 0, opcode)?;
     let encoded = instruction.without_aliases().mnemonic();
     let is_zero = |low: u32, width: u32| opcode >> low & ((1 << width) - 1) == 0;
     Some(match (encoded, instruction.mnemonic()) {
@@ -58,31 +44,29 @@ fn mnemonic(extensions: RiscvExtensions, xlen: Xlen, opcode: u32) -> Option<&'st
     })
 }
 
-/// The return from a trap to user mode was in a draft that some traces come from, and the library does not know it.
+/// The return from a trap to user mode is from a draft that some traces use; the library does not have it.
 const URET: u32 = 0x0020_0073;
 
-/// The instruction. The library takes some for one that are reserved: rounding modes and groups of registers.
-fn instruction(extensions: RiscvExtensions, xlen: Xlen, address: u64, opcode: u32) -> Option<Instruction> {
-    let isa = match xlen {
-        Xlen::Rv32 => Isa::Rv32,
-        Xlen::Rv64 => Isa::Rv64,
-    };
+/// The instruction. The library accepts some reserved encodings: rounding modes and groups of registers.
+fn instruction(extensions: RiscvExtensions, isa: Isa, address: u64, opcode: u32) -> Option<Instruction> {
+    let base = if isa == Isa::Rv32 { disc_v::Isa::Rv32 } else { disc_v::Isa::Rv64 };
     let encoding = u64::from(encoding(opcode));
     let instruction = if extensions.claims(opcode) {
-        Decoder::with_only(isa, [Extension::Zcmp, Extension::Zcmt]).ok()?.decode(address, encoding)
+        Decoder::with_only(base, [Extension::Zcmp, Extension::Zcmt]).ok()?.decode(address, encoding)
     } else {
-        decode(isa, address, encoding)
+        decode(base, address, encoding)
     };
-    let is_reserved = extensions.facts(xlen, address, opcode).classes.is_empty();
+    let is_reserved = extensions.classes(isa, opcode).is_empty();
     (!is_reserved && !instruction.is_illegal()).then_some(instruction)
 }
 
-/// The opcode without what stands above an instruction of two bytes.
+/// The opcode without the bits above an instruction of two bytes.
 fn encoding(opcode: u32) -> u32 {
-    if riscv_length(opcode as u16) == 2 { opcode & 0xffff } else { opcode }
+    if Isa::Rv64.length(opcode as u16) == 2 { opcode & 0xffff } else { opcode }
 }
 
-fn unknown(opcode: u32) -> String {
-    let digits = 2 * usize::from(riscv_length(opcode as u16));
+/// The directive for an opcode that is not an instruction.
+pub(super) fn unknown(opcode: u32) -> String {
+    let digits = 2 * usize::from(Isa::Rv64.length(opcode as u16));
     format!(".insn 0x{:0digits$x}", encoding(opcode))
 }

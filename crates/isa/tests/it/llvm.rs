@@ -1,6 +1,6 @@
-//! Compares the facts with what LLVM reads in the same opcodes.
+//! Compares the decoders with what LLVM reads in the same opcodes.
 //!
-//! opcodes ─▶ `llvm-mc --disassemble` ─▶ text ─▶ what a branch of that name does ─▶ compared with the **facts**
+//! opcodes ─▶ `llvm-mc --disassemble` ─▶ text ─▶ what a branch of that name does ─▶ compared with **what was decoded**
 //!
 //! What A64 does with memory is compared in the same way, and all that is said of RISC-V: every halfword, and the words.
 //!
@@ -12,14 +12,14 @@
 //!
 //! | class | decision |
 //! |---|---|
-//! | LLVM refuses the opcode | `Other`, without exception |
-//! | LLVM warns that the opcode is unpredictable | `Other`, or what the text says |
+//! | LLVM refuses the opcode | `FallThrough`, without exception |
+//! | LLVM warns that the opcode is unpredictable | `FallThrough`, or what the text says |
 //! | TSTART | LLVM 22 forgot it, as FEAT_TME was withdrawn, and prints MRS; trace units know it |
 //! | MCR p15, 0, Rt, c7, c5, 4 | a barrier to trace units, a coprocessor write to LLVM |
-//! | loads of less than a word, LDRT, MOVW, MRS, multiplications, shifts by register and such, to the PC | `Other`: LLVM accepts them without a warning, the architecture calls them unpredictable |
-//! | T32 LDM with the PC as base | `Other`: the same, and one half of it is CLRM on Armv8.1-M |
-//! | A32 RFE with other bits than 0x0a00 below | `Other`: the same |
-//! | branch futures (BF and its kin) | `Other`: they announce a branch and do not branch |
+//! | loads of less than a word, LDRT, MOVW, MRS, multiplications, shifts by register and such, to the PC | `FallThrough`: LLVM accepts them without a warning, the architecture calls them unpredictable |
+//! | T32 LDM with the PC as base | `FallThrough`: the same, and one half of it is CLRM on Armv8.1-M |
+//! | A32 RFE with other bits than 0x0a00 below | `FallThrough`: the same |
+//! | branch futures (BF and its kin) | `FallThrough`: they announce a branch and do not branch |
 //! | accesses: LLVM refuses the opcode | `None`, without exception |
 //! | accesses: SYS that is IC IALLU, TLBI VMALLE1 and such, but names a register | what it is without the register: LLVM gives it no name, the architecture may ignore the register |
 //! | accesses: SYSP that is TLBIP without XS | an invalidation: LLVM 22 gives it no name |
@@ -45,7 +45,7 @@ mod samples;
 use oracle::{Machine, Text};
 use reading::Reading;
 use samples::Random;
-use unspool_isa::{Facts, Isa, Kind, Xlen, facts};
+use unspool_isa::{ControlFlow, Decoded, Isa, decode};
 
 /// Where every opcode is taken to be. LLVM prints offsets, so that any place will do that is not too round.
 const ADDRESS: u64 = 0x1234_5676;
@@ -90,12 +90,12 @@ fn t32_agrees_with_llvm() {
 
 #[test]
 fn rv64_agrees_with_llvm() {
-    riscv::compare(Xlen::Rv64, &samples::riscv(&mut Random::new(5)));
+    riscv::compare(Isa::Rv64, &samples::riscv(&mut Random::new(5)));
 }
 
 #[test]
 fn rv32_agrees_with_llvm() {
-    riscv::compare(Xlen::Rv32, &samples::riscv(&mut Random::new(50)));
+    riscv::compare(Isa::Rv32, &samples::riscv(&mut Random::new(50)));
 }
 
 /// Compares every opcode, and says how many and which.
@@ -104,14 +104,14 @@ fn compare(isa: Isa, machines: &[Machine], opcodes: &[u32]) {
     let mut wrong = Vec::new();
     let mut branches = 0;
     for (index, &opcode) in opcodes.iter().enumerate() {
-        let ours = facts(isa, address(isa), opcode);
-        branches += usize::from(ours.kind != Kind::Other);
+        let ours = decode(isa, address(isa), opcode);
+        branches += usize::from(ours.flow != ControlFlow::FallThrough);
         let readings: Vec<&Text> = texts.iter().map(|texts| &texts[index]).collect();
         if !agrees(isa, opcode, &ours, &readings) {
             wrong.push(format!("{opcode:08x} {readings:?}: {ours:?}"));
         }
     }
-    oracle::say(&format!("{isa:?}: {} opcodes, {branches} not Other, {} wrong", opcodes.len(), wrong.len()));
+    oracle::say(&format!("{isa:?}: {} opcodes, {branches} not fall-through, {} wrong", opcodes.len(), wrong.len()));
     wrong.truncate(40);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -122,7 +122,7 @@ fn address(isa: Isa) -> u64 {
 }
 
 /// The facts agree if they do with any of the texts, or with nothing at all where no text is valid.
-fn agrees(isa: Isa, opcode: u32, ours: &Facts, texts: &[&Text]) -> bool {
+fn agrees(isa: Isa, opcode: u32, ours: &Decoded, texts: &[&Text]) -> bool {
     let nothing = Reading::default();
     let fits = |reading: &Reading| reading.fits(isa, address(isa), ours);
     let mut valid = texts.iter().filter_map(|text| match text {

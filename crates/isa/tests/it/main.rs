@@ -4,6 +4,6 @@ mod access;
 mod corpus_riscv;
 mod llvm;
 mod riscv;
-mod riscv_push;
+mod riscv_zcm;
 mod rows;
 mod text;

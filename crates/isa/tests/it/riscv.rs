@@ -1,15 +1,39 @@
-//! The facts of one RISC-V instruction or more of every family, at address 0x8000.
+//! Control flow, access and classes of at least one RISC-V instruction of every family, at address 0x8000.
 //!
 //! The opcodes come from an assembler (LLVM 22), the expectations from the architecture, and the classes from the
 //! tables of Mavis, the decoder of the tools that came with STF. Rows whose names are sentences are encodings that no
 //! assembler makes.
 
-use unspool_isa::Xlen::{self, Rv32, Rv64};
-use unspool_isa::{Class, Classes, RiscvAccess, RiscvFacts, RiscvFlow, riscv_facts, riscv_length};
+use unspool_isa::Isa::{self, Rv32, Rv64};
+use unspool_isa::{Access, Class, Classes, ControlFlow, Decoded, Operation, RiscvExtensions};
 
 const ADDRESS: u64 = 0x8000;
 
-type Row = (Xlen, &'static str, u32, &'static str);
+type Row = (Isa, &'static str, u32, &'static str);
+
+/// All that is decoded of an opcode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Instruction {
+    pub(crate) decoded: Decoded,
+    pub(crate) access: Access,
+    pub(crate) classes: Classes,
+}
+
+pub(crate) fn decoded(extensions: RiscvExtensions, isa: Isa, address: u64, opcode: u32) -> Instruction {
+    Instruction {
+        decoded: extensions.decode(isa, address, opcode),
+        access: extensions.access(isa, opcode),
+        classes: extensions.classes(isa, opcode),
+    }
+}
+
+pub(crate) fn plain(isa: Isa, address: u64, opcode: u32) -> Instruction {
+    Instruction {
+        decoded: unspool_isa::decode(isa, address, opcode),
+        access: unspool_isa::access(isa, opcode),
+        classes: unspool_isa::classes(isa, opcode),
+    }
+}
 
 #[test]
 fn branches() {
@@ -54,7 +78,7 @@ fn what_is_no_instruction() {
 /// What is not obvious from a table at one place: targets wrap where the address space ends.
 #[test]
 fn targets_stay_in_the_address_space() {
-    let target = |xlen, address, opcode| riscv_facts(xlen, address, opcode).target;
+    let target = |isa, address, opcode| unspool_isa::decode(isa, address, opcode).target_address();
     // jal zero, -4 and jal zero, 8
     assert_eq!(target(Rv64, 0, 0xffdf_f06f), Some(0xffff_ffff_ffff_fffc));
     assert_eq!(target(Rv32, 0, 0xffdf_f06f), Some(0xffff_fffc));
@@ -66,31 +90,9 @@ fn targets_stay_in_the_address_space() {
 #[test]
 fn two_bytes_are_enough() {
     for half in (0..0x1_0000_u32).filter(|half| half & 0b11 != 0b11) {
-        for xlen in [Rv32, Rv64] {
-            assert_eq!(riscv_facts(xlen, ADDRESS, half), riscv_facts(xlen, ADDRESS, half | 0xdead_0000), "{half:04x}");
+        for isa in [Rv32, Rv64] {
+            assert_eq!(plain(isa, ADDRESS, half), plain(isa, ADDRESS, half | 0xdead_0000), "{half:04x}");
         }
-    }
-}
-
-/// What reads and writes: one row an access, with `r` and `w`.
-#[test]
-fn directions() {
-    let rows = [
-        (RiscvAccess::None, ""),
-        (RiscvAccess::Load, "r"),
-        (RiscvAccess::Store, "w"),
-        (RiscvAccess::LoadStore, "rw"),
-        (RiscvAccess::LoadReserved, "r"),
-        (RiscvAccess::StoreConditional, "w"),
-        (RiscvAccess::Prefetch, ""),
-        (RiscvAccess::CacheOperation, ""),
-        (RiscvAccess::Fence, ""),
-    ];
-    for (access, expected) in rows {
-        let found = [(access.reads(), "r"), (access.writes(), "w")];
-        let found: String = found.into_iter().filter(|(holds, _)| *holds).map(|(_, letter)| letter).collect();
-        assert_eq!(found, expected, "{access:?}");
-        assert_eq!(access.is_memory_access(), !expected.is_empty(), "{access:?}");
     }
 }
 
@@ -106,44 +108,49 @@ fn classes() {
 }
 
 fn check(rows: &[Row]) {
-    for &(xlen, name, opcode, expected) in rows {
-        let facts = riscv_facts(xlen, ADDRESS, opcode);
+    for &(isa, name, opcode, expected) in rows {
+        let facts = plain(isa, ADDRESS, opcode);
         assert_eq!(describe(&facts), expected, "{name} ({opcode:#010x})");
         let length = if name.starts_with("c.") || name.contains("halfword") { 2 } else { 4 };
-        assert_eq!((facts.length, riscv_length(opcode as u16)), (length, length), "length of {name}");
+        assert_eq!((facts.decoded.length, isa.length(opcode as u16)), (length, length), "length of {name}");
     }
 }
 
-/// Says the facts in words, and behind them the classes.
-fn describe(facts: &RiscvFacts) -> String {
-    let mut words = vec![match facts.flow {
-        RiscvFlow::None => access(facts.access).to_owned(),
-        RiscvFlow::Branch => "branch".to_owned(),
-        RiscvFlow::Jump => "jump".to_owned(),
-        RiscvFlow::IndirectJump => "indirect-jump".to_owned(),
-        RiscvFlow::TrapReturn => "trap-return".to_owned(),
-        RiscvFlow::Ecall => "ecall".to_owned(),
-        RiscvFlow::Ebreak => "ebreak".to_owned(),
+/// Everything in words, the classes last.
+fn describe(facts: &Instruction) -> String {
+    let Instruction { decoded, access, .. } = facts;
+    let mut words = vec![match (decoded.flow, decoded.conditional) {
+        (ControlFlow::FallThrough, false) => operation(access).to_owned(),
+        (ControlFlow::Unknown, false) => "nothing".to_owned(),
+        (ControlFlow::Direct, true) => "branch".to_owned(),
+        (ControlFlow::Direct, false) => "jump".to_owned(),
+        (ControlFlow::Indirect, false) => "indirect-jump".to_owned(),
+        (ControlFlow::ExceptionReturn, false) => "trap-return".to_owned(),
+        (ControlFlow::SupervisorCall, false) => "ecall".to_owned(),
+        (ControlFlow::Breakpoint, false) => "ebreak".to_owned(),
+        other => format!("{other:?}"),
     }];
-    words.extend(facts.target.map(|target| format!("{target:#x}")));
-    words.extend(facts.bytes.map(|bytes| bytes.to_string()));
-    let flags = [(facts.link, "link"), (facts.ret, "return"), (facts.vector, "vector"), (facts.masked, "masked")];
+    words.extend(decoded.target.map(|target| format!("{:#x}", target.address)));
+    words.extend(access.bytes.map(|bytes| bytes.to_string()));
+    let flags =
+        [(decoded.link, "link"), (decoded.ret, "return"), (access.vector, "vector"), (access.predicated, "masked")];
     words.extend(flags.into_iter().filter(|(holds, _)| *holds).map(|(_, word)| word.to_owned()));
     let classes: Vec<&str> = facts.classes.iter().map(Class::name).collect();
     format!("{}: {}", words.join(" "), classes.join(" ")).trim_end().to_owned()
 }
 
-fn access(access: RiscvAccess) -> &'static str {
-    match access {
-        RiscvAccess::None => "nothing",
-        RiscvAccess::Load => "load",
-        RiscvAccess::Store => "store",
-        RiscvAccess::LoadStore => "load-store",
-        RiscvAccess::LoadReserved => "load-reserved",
-        RiscvAccess::StoreConditional => "store-conditional",
-        RiscvAccess::Prefetch => "prefetch",
-        RiscvAccess::CacheOperation => "cache-operation",
-        RiscvAccess::Fence => "fence",
+fn operation(access: &Access) -> &'static str {
+    match (access.operation, access.may_not_write) {
+        (Operation::None, false) => "nothing",
+        (Operation::Load, false) => "load",
+        (Operation::Store, false) => "store",
+        (Operation::Store, true) => "store-conditional",
+        (Operation::LoadStore, false) => "load-store",
+        (Operation::Prefetch, false) => "prefetch",
+        (Operation::CacheMaintenance, false) => "cache-maintenance",
+        (Operation::Zero, false) => "zero",
+        (Operation::Fence, false) => "fence",
+        _ => "?",
     }
 }
 
@@ -231,8 +238,8 @@ const ACCESSES: [Row; 42] = [
 ];
 
 const ATOMICS: [Row; 15] = [
-    (Rv64, "lr.w.aq a0, (a1)", 0x1405_a52f, "load-reserved 4: int load atomic"),
-    (Rv64, "lr.d a0, (a1)", 0x1005_b52f, "load-reserved 8: int load atomic"),
+    (Rv64, "lr.w.aq a0, (a1)", 0x1405_a52f, "load 4: int load atomic"),
+    (Rv64, "lr.d a0, (a1)", 0x1005_b52f, "load 8: int load atomic"),
     (Rv64, "sc.w a0, a2, (a1)", 0x18c5_a52f, "store-conditional 4: int store atomic"),
     (Rv64, "sc.d.rl a0, a2, (a1)", 0x1ac5_b52f, "store-conditional 8: int store atomic"),
     (Rv64, "amoswap.w a0, a2, (a1)", 0x08c5_a52f, "load-store 4: int load atomic"),
@@ -258,10 +265,10 @@ const SYSTEM: [Row; 32] = [
     (Rv64, "sinval.vma a0, a1", 0x16b5_0073, "fence: cache system"),
     (Rv64, "sfence.inval.ir", 0x1810_0073, "fence: cache system"),
     (Rv64, "hinval.vvma a0, a1", 0x26b5_0073, "fence: cache system hypervisor"),
-    (Rv64, "cbo.inval (a0)", 0x0005_200f, "cache-operation: cache system"),
-    (Rv64, "cbo.clean (a0)", 0x0015_200f, "cache-operation: cache system"),
-    (Rv64, "cbo.flush (a0)", 0x0025_200f, "cache-operation: cache system"),
-    (Rv64, "cbo.zero (a0)", 0x0045_200f, "store: cache system"),
+    (Rv64, "cbo.inval (a0)", 0x0005_200f, "cache-maintenance: cache system"),
+    (Rv64, "cbo.clean (a0)", 0x0015_200f, "cache-maintenance: cache system"),
+    (Rv64, "cbo.flush (a0)", 0x0025_200f, "cache-maintenance: cache system"),
+    (Rv64, "cbo.zero (a0)", 0x0045_200f, "zero: cache system"),
     (Rv64, "prefetch.i 32(a0)", 0x0205_6013, "prefetch: prefetch hint"),
     (Rv64, "prefetch.r 32(a0)", 0x0215_6013, "prefetch: prefetch hint"),
     (Rv64, "prefetch.w 32(a0)", 0x0235_6013, "prefetch: prefetch hint"),

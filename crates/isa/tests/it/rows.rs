@@ -1,10 +1,10 @@
-//! The facts of one instruction or more of every family, at address 0x8000.
+//! The control flow of at least one instruction of every family, at address 0x8000.
 //!
 //! The opcodes come from an assembler (LLVM 22), the expectations from the architecture: where the offset in the text
 //! leads, counted from what the PC reads as, and what an instruction of that name does. Rows whose names are sentences
 //! are encodings that no assembler makes.
 
-use unspool_isa::{Facts, Isa, Kind, facts};
+use unspool_isa::{ControlFlow, Decoded, Isa, decode};
 
 const ADDRESS: u64 = 0x8000;
 
@@ -26,7 +26,7 @@ fn t32_facts() {
 /// What is not obvious from a table at one place: targets wrap where the address space ends.
 #[test]
 fn targets_stay_in_the_address_space() {
-    let target = |isa, address, opcode| facts(isa, address, opcode).target.map(|target| target.address);
+    let target = |isa, address, opcode| decode(isa, address, opcode).target_address();
     assert_eq!(target(Isa::A64, 0, 0x17ff_ffff), Some(0xffff_ffff_ffff_fffc));
     assert_eq!(target(Isa::A64, 0xffff_ffff_ffff_fffc, 0x1400_0001), Some(0));
     assert_eq!(target(Isa::A32, 0, 0xeaff_fffd), Some(0xffff_fffc));
@@ -42,28 +42,37 @@ fn targets_stay_in_the_address_space() {
 #[test]
 fn a32_conditions() {
     for opcode in (0..0x1_0000).map(|high| high << 16 | 0xf001) {
-        assert_eq!(facts(Isa::A32, ADDRESS, opcode).conditional, opcode >> 28 < 0b1110, "{opcode:08x}");
+        assert_eq!(decode(Isa::A32, ADDRESS, opcode).conditional, opcode >> 28 < 0b1110, "{opcode:08x}");
     }
 }
 
 fn check(isa: Isa, rows: &[(&str, u32, &str)]) {
     for &(name, opcode, expected) in rows {
-        let facts = facts(isa, ADDRESS, opcode);
-        assert_eq!(describe(isa, &facts), expected, "{name} ({opcode:#010x})");
+        let decoded = decode(isa, ADDRESS, opcode);
+        assert_eq!(describe(isa, &decoded), expected, "{name} ({opcode:#010x})");
         let length = if isa == Isa::T32 && opcode < 0x1_0000 { 2 } else { 4 };
-        assert_eq!(facts.length, length, "length of {name}");
+        assert_eq!(decoded.length, length, "length of {name}");
     }
 }
 
-/// Says the facts in words, and the instruction set of the target if it is another one.
-fn describe(isa: Isa, facts: &Facts) -> String {
-    let mut words = vec![match facts.kind {
-        Kind::Other => "other".to_owned(),
-        Kind::Direct => "direct".to_owned(),
-        Kind::Indirect => "indirect".to_owned(),
-        Kind::Isb => "isb".to_owned(),
-        Kind::Wfx => "wfx".to_owned(),
-        Kind::TransactionStart => "transaction-start".to_owned(),
+/// The control flow in words, with the instruction set of the target if it is another one.
+fn describe(isa: Isa, facts: &Decoded) -> String {
+    let mut words = vec![match facts.flow {
+        ControlFlow::FallThrough => "other".to_owned(),
+        ControlFlow::Unknown => "unknown".to_owned(),
+        ControlFlow::Direct => "direct".to_owned(),
+        ControlFlow::Indirect => "indirect".to_owned(),
+        ControlFlow::Isb => "isb".to_owned(),
+        ControlFlow::Wfx => "wfx".to_owned(),
+        ControlFlow::TransactionStart => "transaction-start".to_owned(),
+        ControlFlow::ExceptionReturn => "exception-return".to_owned(),
+        ControlFlow::SupervisorCall => "supervisor-call".to_owned(),
+        ControlFlow::HypervisorCall => "hypervisor-call".to_owned(),
+        ControlFlow::SecureMonitorCall => "secure-monitor-call".to_owned(),
+        ControlFlow::Breakpoint => "breakpoint".to_owned(),
+        ControlFlow::Halt => "halt".to_owned(),
+        ControlFlow::DebugCall => "debug-call".to_owned(),
+        ControlFlow::Undefined => "undefined".to_owned(),
     }];
     if let Some(target) = facts.target {
         if target.isa != isa {
@@ -71,12 +80,7 @@ fn describe(isa: Isa, facts: &Facts) -> String {
         }
         words.push(format!("{:#x}", target.address));
     }
-    let flags = [
-        (facts.link, "link"),
-        (facts.ret, "return"),
-        (facts.eret, "exception-return"),
-        (facts.conditional, "conditional"),
-    ];
+    let flags = [(facts.link, "link"), (facts.ret, "return"), (facts.conditional, "conditional")];
     words.extend(flags.into_iter().filter(|(holds, _)| *holds).map(|(_, word)| word.to_owned()));
     if facts.it != 0 {
         words.push(format!("it {}", facts.it));
@@ -84,7 +88,7 @@ fn describe(isa: Isa, facts: &Facts) -> String {
     words.join(" ")
 }
 
-const A64: [(&str, u32, &str); 92] = [
+const A64: [(&str, u32, &str); 93] = [
     ("b #8", 0x1400_0002, "direct 0x8008"),
     ("b #-134217728", 0x1600_0000, "direct 0xfffffffff8008000"),
     ("bl #-4", 0x97ff_ffff, "direct 0x7ffc link"),
@@ -139,22 +143,23 @@ const A64: [(&str, u32, &str); 92] = [
     ("retabsppc #-262140", 0x553f_ffff, "indirect return"),
     ("retaasppcr x3", 0xd65f_0be3, "indirect return"),
     ("retabsppcr x3", 0xd65f_0fe3, "indirect return"),
-    ("eret", 0xd69f_03e0, "indirect exception-return"),
-    ("eretaa", 0xd69f_0bff, "indirect exception-return"),
-    ("eretab", 0xd69f_0fff, "indirect exception-return"),
-    ("drps", 0xd6bf_03e0, "indirect exception-return"),
+    ("eret", 0xd69f_03e0, "exception-return"),
+    ("eretaa", 0xd69f_0bff, "exception-return"),
+    ("eretab", 0xd69f_0fff, "exception-return"),
+    ("drps", 0xd6bf_03e0, "exception-return"),
     ("isb", 0xd503_3fdf, "isb"),
     ("isb #0", 0xd503_30df, "isb"),
     ("wfe", 0xd503_205f, "wfx"),
     ("wfi", 0xd503_207f, "wfx"),
     ("wfet x3", 0xd503_1003, "wfx"),
     ("wfit x3", 0xd503_1023, "wfx"),
-    ("svc #0", 0xd400_0001, "other"),
-    ("hvc #1", 0xd400_0022, "other"),
-    ("smc #2", 0xd400_0043, "other"),
-    ("brk #1", 0xd420_0020, "other"),
-    ("hlt #2", 0xd440_0040, "other"),
-    ("udf #0", 0x0000_0000, "other"),
+    ("svc #0", 0xd400_0001, "supervisor-call"),
+    ("hvc #1", 0xd400_0022, "hypervisor-call"),
+    ("smc #2", 0xd400_0043, "secure-monitor-call"),
+    ("brk #1", 0xd420_0020, "breakpoint"),
+    ("hlt #2", 0xd440_0040, "halt"),
+    ("dcps2", 0xd4a0_0002, "debug-call"),
+    ("udf #0", 0x0000_0000, "undefined"),
     ("nop", 0xd503_201f, "other"),
     ("yield", 0xd503_203f, "other"),
     ("sev", 0xd503_209f, "other"),
@@ -195,31 +200,31 @@ const A32: [(&str, u32, &str); 99] = [
     ("mov pc, lr", 0xe1a0_f00e, "indirect return"),
     ("mov pc, r3", 0xe1a0_f003, "indirect"),
     ("moveq pc, lr", 0x01a0_f00e, "indirect return conditional"),
-    ("movs pc, lr", 0xe1b0_f00e, "indirect exception-return"),
+    ("movs pc, lr", 0xe1b0_f00e, "exception-return"),
     ("mvn pc, r1", 0xe1e0_f001, "indirect"),
     ("mov pc, #4096", 0xe3a0_fa01, "indirect"),
     ("add pc, pc, r1, lsl #2", 0xe08f_f101, "indirect"),
     ("addls pc, pc, r1, lsl #2", 0x908f_f101, "indirect conditional"),
     ("lsl pc, r1, #2", 0xe1a0_f101, "indirect"),
     ("sub pc, pc, #8", 0xe24f_f008, "indirect"),
-    ("subs pc, lr, #4", 0xe25e_f004, "indirect exception-return"),
-    ("subseq pc, lr, #8", 0x025e_f008, "indirect exception-return conditional"),
+    ("subs pc, lr, #4", 0xe25e_f004, "exception-return"),
+    ("subseq pc, lr, #8", 0x025e_f008, "exception-return conditional"),
     ("and pc, r1, r2", 0xe001_f002, "indirect"),
-    ("ands pc, lr, #0", 0xe21e_f000, "indirect exception-return"),
+    ("ands pc, lr, #0", 0xe21e_f000, "exception-return"),
     ("eor pc, r1, r2", 0xe021_f002, "indirect"),
-    ("eors pc, lr, #0", 0xe23e_f000, "indirect exception-return"),
+    ("eors pc, lr, #0", 0xe23e_f000, "exception-return"),
     ("rsb pc, r1, r2", 0xe061_f002, "indirect"),
-    ("rsbs pc, lr, #0", 0xe27e_f000, "indirect exception-return"),
+    ("rsbs pc, lr, #0", 0xe27e_f000, "exception-return"),
     ("adc pc, r1, r2", 0xe0a1_f002, "indirect"),
-    ("adcs pc, lr, #0", 0xe2be_f000, "indirect exception-return"),
+    ("adcs pc, lr, #0", 0xe2be_f000, "exception-return"),
     ("sbc pc, r1, r2", 0xe0c1_f002, "indirect"),
-    ("sbcs pc, lr, #0", 0xe2de_f000, "indirect exception-return"),
+    ("sbcs pc, lr, #0", 0xe2de_f000, "exception-return"),
     ("rsc pc, r1, r2", 0xe0e1_f002, "indirect"),
-    ("rscs pc, lr, #0", 0xe2fe_f000, "indirect exception-return"),
+    ("rscs pc, lr, #0", 0xe2fe_f000, "exception-return"),
     ("orr pc, r1, r2", 0xe181_f002, "indirect"),
-    ("orrs pc, lr, #0", 0xe39e_f000, "indirect exception-return"),
+    ("orrs pc, lr, #0", 0xe39e_f000, "exception-return"),
     ("bic pc, r1, r2", 0xe1c1_f002, "indirect"),
-    ("bics pc, lr, #0", 0xe3de_f000, "indirect exception-return"),
+    ("bics pc, lr, #0", 0xe3de_f000, "exception-return"),
     ("ldr pc, [r1]", 0xe591_f000, "indirect"),
     ("ldr pc, [pc, #-4]", 0xe51f_f004, "indirect"),
     ("ldr pc, [r1, #4]!", 0xe5b1_f004, "indirect"),
@@ -236,15 +241,15 @@ const A32: [(&str, u32, &str); 99] = [
     ("ldmdb r11, {r11, sp, pc}", 0xe91b_a800, "indirect"),
     ("ldmib r1, {r2, pc}", 0xe991_8004, "indirect"),
     ("ldmda r1!, {r2, pc}", 0xe831_8004, "indirect"),
-    ("ldm sp!, {r0, pc}^", 0xe8fd_8001, "indirect exception-return"),
-    ("ldm r1, {r0, pc}^", 0xe8d1_8001, "indirect exception-return"),
+    ("ldm sp!, {r0, pc}^", 0xe8fd_8001, "exception-return"),
+    ("ldm r1, {r0, pc}^", 0xe8d1_8001, "exception-return"),
     ("ldm r1, {r0, r2}^", 0xe8d1_0005, "other"),
-    ("rfeia sp!", 0xf8bd_0a00, "indirect exception-return"),
-    ("rfedb r1", 0xf911_0a00, "indirect exception-return"),
-    ("rfeda r1!", 0xf831_0a00, "indirect exception-return"),
-    ("rfeib r2", 0xf992_0a00, "indirect exception-return"),
-    ("eret", 0xe160_006e, "indirect exception-return"),
-    ("ereteq", 0x0160_006e, "indirect exception-return conditional"),
+    ("rfeia sp!", 0xf8bd_0a00, "exception-return"),
+    ("rfedb r1", 0xf911_0a00, "exception-return"),
+    ("rfeda r1!", 0xf831_0a00, "exception-return"),
+    ("rfeib r2", 0xf992_0a00, "exception-return"),
+    ("eret", 0xe160_006e, "exception-return"),
+    ("ereteq", 0x0160_006e, "exception-return conditional"),
     ("isb", 0xf57f_f06f, "isb"),
     ("isb #0", 0xf57f_f060, "isb"),
     ("mcr p15, #0, r0, c7, c5, #4", 0xee07_0f95, "isb"),
@@ -258,7 +263,7 @@ const A32: [(&str, u32, &str); 99] = [
     ("cmp pc, r1", 0xe15f_0001, "other"),
     ("cmn pc, #1", 0xe37f_0001, "other"),
     ("tst r1, r2", 0xe111_0002, "other"),
-    ("svc #0", 0xef00_0000, "other"),
+    ("svc #0", 0xef00_0000, "supervisor-call"),
     ("hvc #1", 0xe140_0071, "other"),
     ("smc #1", 0xe160_0071, "other"),
     ("bkpt #0", 0xe120_0070, "other"),
@@ -321,16 +326,16 @@ const T32: [(&str, u32, &str); 103] = [
     ("ldm.w r1, {r2, pc}", 0xe891_8004, "indirect"),
     ("ldm.w sp, {r2, pc}", 0xe89d_8004, "indirect return"),
     ("ldmdb r1!, {r2, pc}", 0xe931_8004, "indirect"),
-    ("rfeia sp!", 0xe9bd_c000, "indirect exception-return"),
-    ("rfedb r1", 0xe811_c000, "indirect exception-return"),
-    ("subs pc, lr, #4", 0xf3de_8f04, "indirect exception-return"),
-    ("eret", 0xf3de_8f00, "indirect exception-return"),
+    ("rfeia sp!", 0xe9bd_c000, "exception-return"),
+    ("rfedb r1", 0xe811_c000, "exception-return"),
+    ("subs pc, lr, #4", 0xf3de_8f04, "exception-return"),
+    ("eret", 0xf3de_8f00, "exception-return"),
     ("bxj r3", 0xf3c3_8f00, "indirect"),
     ("isb", 0xf3bf_8f6f, "isb"),
     ("mcr p15, #0, r0, c7, c5, #4", 0xee07_0f95, "isb"),
     ("udf #0", 0xde00, "other"),
     ("udf.w #0", 0xf7f0_a000, "other"),
-    ("svc #0", 0xdf00, "other"),
+    ("svc #0", 0xdf00, "supervisor-call"),
     ("bkpt #0", 0xbe00, "other"),
     ("nop", 0xbf00, "other"),
     ("nop.w", 0xf3af_8000, "other"),

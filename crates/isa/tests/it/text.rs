@@ -2,8 +2,8 @@
 
 #![cfg(feature = "text")]
 
-use unspool_isa::Xlen::{self, Rv32, Rv64};
-use unspool_isa::{Disassembler, Isa, facts, riscv_facts, riscv_mnemonic};
+use unspool_isa::Isa::{self, Rv32, Rv64};
+use unspool_isa::{Disassembler, classes, decode};
 
 #[test]
 fn texts() {
@@ -47,7 +47,7 @@ fn texts() {
 /// What RISC-V instructions read as, and what they are called.
 #[test]
 fn riscv_texts() {
-    let rows: &[(Xlen, u32, &str, &str)] = &[
+    let rows: &[(Isa, u32, &str, &str)] = &[
         (Rv64, 0x00b5_0863, "beq a0, a1, 0x8010", "beq"),
         (Rv64, 0x0080_00ef, "jal 0x8008", "jal"),
         (Rv64, 0x0000_8067, "ret", "jalr"),
@@ -80,14 +80,14 @@ fn riscv_texts() {
         (Rv64, 0xdead_8082, "ret", "c.jr"),
     ];
     let mut disassembler = Disassembler::new();
-    for &(xlen, opcode, text, mnemonic) in rows {
-        assert_eq!(disassembler.riscv(xlen, 0x8000, opcode), text, "{xlen:?} {opcode:#010x}");
-        assert_eq!(riscv_mnemonic(xlen, opcode), Some(mnemonic), "{xlen:?} {opcode:#010x}");
+    for &(isa, opcode, text, mnemonic) in rows {
+        assert_eq!(disassembler.text(isa, 0x8000, opcode), text, "{isa:?} {opcode:#010x}");
+        assert_eq!(disassembler.mnemonic(isa, opcode).as_deref(), Some(mnemonic), "{isa:?} {opcode:#010x}");
     }
     let none = [(0xdead_0000, ".insn 0x0000"), (0x8002, ".insn 0x8002"), (0x00c5_d553, ".insn 0x00c5d553")];
     for (opcode, text) in none {
-        assert_eq!(disassembler.riscv(Rv64, 0x8000, opcode), text);
-        assert_eq!(riscv_mnemonic(Rv64, opcode), None, "{opcode:#010x}");
+        assert_eq!(disassembler.text(Rv64, 0x8000, opcode), text);
+        assert_eq!(disassembler.mnemonic(Rv64, opcode), None, "{opcode:#010x}");
     }
 }
 
@@ -99,15 +99,15 @@ fn riscv_texts_agree_with_the_facts() {
     for round in 0..400_000_u32 {
         let opcode = if round < 0x1_0000 { round } else { round.wrapping_mul(0x9e37_79b1) | 0b11 };
         let address = u64::from(round) << 1;
-        for xlen in [Rv32, Rv64] {
-            let (facts, place) = (riscv_facts(xlen, address, opcode), format!("{xlen:?} {opcode:08x}"));
-            let text = disassembler.riscv(xlen, address, opcode);
-            let is_instruction = !facts.classes.is_empty();
+        for isa in [Rv32, Rv64] {
+            let place = format!("{isa:?} {opcode:08x}");
+            let text = disassembler.text(isa, address, opcode);
+            let is_instruction = !classes(isa, opcode).is_empty();
             assert_eq!(is_instruction, !text.starts_with(".insn"), "{place}: {text}");
-            assert_eq!(is_instruction, riscv_mnemonic(xlen, opcode).is_some(), "{place}: {text}");
+            assert_eq!(is_instruction, disassembler.mnemonic(isa, opcode).is_some(), "{place}: {text}");
             assert!(!text.contains("  ") && text.trim() == text && text == text.to_lowercase(), "{place}: {text:?}");
             instructions += usize::from(is_instruction);
-            let Some(target) = facts.target else { continue };
+            let Some(target) = decode(isa, address, opcode).target_address() else { continue };
             targets += 1;
             assert!(text.ends_with(&format!("{target:#x}")), "{place} at {address:#x}: {text}");
         }
@@ -132,13 +132,13 @@ fn targets_are_those_of_the_facts() {
             _ => (Isa::T32, (opcode & 0xffff) % 0xe800),
         };
         let address = u64::from(round) << 2 | if isa == Isa::T32 { 2 } else { 0 };
-        let Some(target) = facts(isa, address, opcode).target else { continue };
+        let Some(target) = decode(isa, address, opcode).target_address() else { continue };
         let text = disassembler.text(isa, address, opcode);
         if text.starts_with(".inst") {
             continue;
         }
         compared += 1;
-        assert!(text.ends_with(&format!("{:#x}", target.address)), "{isa:?} {opcode:08x} at {address:#x}: {text}");
+        assert!(text.ends_with(&format!("{target:#x}")), "{isa:?} {opcode:08x} at {address:#x}: {text}");
     }
     assert!(compared > 50_000, "{compared} targets compared");
 }

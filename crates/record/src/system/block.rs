@@ -1,6 +1,6 @@
 //! A block of A64 code, and how far it came.
 
-use unspool_isa::{Kind, Operation, a64_access, facts};
+use unspool_isa::{ControlFlow, Decoded, Operation, access, decode};
 use unspool_model::{Branch, Instruction, Isa};
 
 use super::super::told::is_a64_swap;
@@ -18,23 +18,8 @@ pub(super) struct Block {
     pub(super) unsure: Vec<u16>,
     /// Those that change the state.
     pub(super) changes: Vec<(u16, Change)>,
-    last: Last,
-}
-
-/// How a block goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Last {
-    /// Behind its last instruction.
-    #[default]
-    Behind,
-    /// There, or behind its last instruction.
-    Conditional(u64),
-    /// There.
-    Direct(u64),
-    /// Anywhere.
-    Indirect,
-    /// Where an exception returns to.
-    Return,
+    /// The control flow of its last instruction.
+    last: Decoded,
 }
 
 /// How a block ended.
@@ -72,7 +57,7 @@ impl Block {
             block.unsure.extend(opcode.filter(|opcode| is_unsure(*opcode)).map(|_| index));
             block.changes.extend(opcode.and_then(change).map(|change| (index, change)));
         }
-        block.last = block.instructions.last().map_or(Last::Behind, last);
+        block.last = block.instructions.last().map_or(Decoded::FALL_THROUGH, last);
         Some(block)
     }
 
@@ -122,7 +107,7 @@ impl Placed<'_> {
 
     /// Does it end with an exception return?
     fn is_return(&self) -> bool {
-        self.block.last == Last::Return
+        self.block.last.flow == ControlFlow::ExceptionReturn
     }
 
     /// Where the instruction with this address is in it.
@@ -131,13 +116,9 @@ impl Placed<'_> {
         (self.instruction(index)?.address == address).then_some(index)
     }
 
-    /// How it goes on.
-    fn last(&self) -> Last {
-        match self.block.last {
-            Last::Conditional(target) => Last::Conditional(target.wrapping_add(self.by)),
-            Last::Direct(target) => Last::Direct(target.wrapping_add(self.by)),
-            last => last,
-        }
+    /// Where a direct branch at its end leads.
+    fn target(&self) -> Option<u64> {
+        self.block.last.target_address().map(|target| target.wrapping_add(self.by))
     }
 
     /// How it ended, if the log says this behind it, or nothing, and execution goes on at `next`; if it was left,
@@ -160,10 +141,8 @@ impl Placed<'_> {
             None if is_complete => self.block.instructions.len(),
             None => 0,
         };
-        let branch = match self.last() {
-            Last::Direct(target) => Some(Branch { taken: true, target: Some(target) }),
-            _ => None,
-        };
+        let target = self.target().filter(|_| !self.block.last.conditional);
+        let branch = target.map(|_| Branch { taken: true, target });
         Ended::whole(count, branch.filter(|_| count == self.block.instructions.len()))
     }
 
@@ -171,7 +150,7 @@ impl Placed<'_> {
     fn raised(&self, taken: &Taken) -> Option<Ended> {
         let is_call = |index: &usize| {
             let opcode = self.block.instructions.get(*index).and_then(|instruction| instruction.opcode);
-            opcode.is_some_and(|opcode| is_call(a64_access(opcode).operation))
+            opcode.is_some_and(|opcode| decode(Isa::A64, 0, opcode).flow.is_call())
         };
         let behind_call = self.position(taken.returns_to.wrapping_sub(4)).filter(is_call);
         let index = self.position(taken.returns_to).or(behind_call)?;
@@ -192,22 +171,20 @@ impl Placed<'_> {
         let whole = self.block.instructions.len();
         let taken = Some(Branch { taken: true, target: Some(next) });
         let not_taken = Some(Branch { taken: false, target: None });
-        match self.last() {
-            Last::Behind if next == behind => Some(Ended::whole(whole, None)),
-            Last::Behind => part(whole - 1).filter(|_| may_access(last)).map(|index| Ended::whole(index, None)),
-            Last::Conditional(_) if next == behind => Some(Ended::whole(whole, not_taken)),
-            Last::Conditional(target) | Last::Direct(target) => (next == target).then_some(Ended::whole(whole, taken)),
-            Last::Indirect | Last::Return => Some(Ended::whole(whole, taken)),
+        match self.block.last.flow {
+            ControlFlow::Direct if self.block.last.conditional && next == behind => {
+                Some(Ended::whole(whole, not_taken))
+            }
+            ControlFlow::Direct => (Some(next) == self.target()).then_some(Ended::whole(whole, taken)),
+            ControlFlow::Indirect | ControlFlow::ExceptionReturn => Some(Ended::whole(whole, taken)),
+            _ if next == behind => Some(Ended::whole(whole, None)),
+            _ => part(whole - 1).filter(|_| may_access(last)).map(|index| Ended::whole(index, None)),
         }
     }
 }
 
-fn is_call(operation: Operation) -> bool {
-    matches!(operation, Operation::SupervisorCall | Operation::HypervisorCall | Operation::SecureMonitorCall)
-}
-
 fn may_access(instruction: &Instruction) -> bool {
-    instruction.opcode.is_some_and(|opcode| a64_access(opcode).operation.is_memory_access())
+    instruction.opcode.is_some_and(|opcode| access(Isa::A64, opcode).operation.is_memory_access())
 }
 
 /// STXR and its like. Where a pair would have 32 bits less, it is a CASP.
@@ -217,19 +194,11 @@ fn is_exclusive_store(opcode: u32) -> bool {
 
 /// LDADD, CAS and their like, but SWP.
 fn is_unsure(opcode: u32) -> bool {
-    a64_access(opcode).operation == Operation::LoadStore && !is_a64_swap(opcode)
+    access(Isa::A64, opcode).operation == Operation::LoadStore && !is_a64_swap(opcode)
 }
 
-fn last(instruction: &Instruction) -> Last {
-    let Some(opcode) = instruction.opcode else { return Last::Behind };
-    let found = facts(unspool_isa::Isa::A64, instruction.address, opcode);
-    match (found.kind, found.target) {
-        (Kind::Direct, Some(target)) if found.conditional => Last::Conditional(target.address),
-        (Kind::Direct, Some(target)) => Last::Direct(target.address),
-        (Kind::Indirect, _) if found.eret => Last::Return,
-        (Kind::Indirect, _) => Last::Indirect,
-        _ => Last::Behind,
-    }
+fn last(instruction: &Instruction) -> Decoded {
+    instruction.opcode.map_or(Decoded::FALL_THROUGH, |opcode| decode(Isa::A64, instruction.address, opcode))
 }
 
 #[cfg(test)]

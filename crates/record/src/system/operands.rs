@@ -1,7 +1,7 @@
 //! Registers that the plugin tells where only they tell an address: as a step before the instruction, or as the block of
 //! zeros that it writes.
 
-use unspool_isa::{Operation, a64_access};
+use unspool_isa::{Isa, Operation, access};
 use unspool_model::{Direction, Event, Instruction, Step};
 
 use super::super::stream::Operand;
@@ -68,7 +68,7 @@ fn is_write_of_state(instruction: &Instruction) -> bool {
 
 /// DC ZVA.
 fn is_zero(instruction: &Instruction) -> bool {
-    instruction.opcode.is_some_and(|opcode| a64_access(opcode).operation == Operation::Zero)
+    instruction.opcode.is_some_and(|opcode| access(Isa::A64, opcode).operation == Operation::Zero)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! code of the plugin ─▶ **block**, and with where execution goes on and what it accessed ─▶ how far it came
 
-use unspool_isa::{Kind, Operation, RiscvFlow, Xlen, facts, riscv_facts};
+use unspool_isa::{ControlFlow, Decoded, Operation, access, decode};
 use unspool_model::{Branch, Instruction, Isa};
 
 use super::super::stream::Touch;
@@ -16,27 +16,10 @@ pub(super) struct Block {
     pub(super) exclusive: Vec<u16>,
     /// Those that read and write as one. With several threads the emulator tells that as a write.
     pub(super) modifying: Vec<u16>,
-    pub(super) last: Last,
+    /// The control flow of its last instruction; in T32 an indirect branch counts as conditional.
+    pub(super) last: Decoded,
     /// The address behind it.
     pub(super) behind: u64,
-}
-
-/// How a block goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Last {
-    /// Behind its last instruction.
-    #[default]
-    Behind,
-    /// There, or behind its last instruction.
-    Conditional(u64),
-    /// There.
-    Direct(u64),
-    /// Anywhere; a condition may keep it from that.
-    Indirect { is_conditional: bool },
-    /// Where the kernel wants.
-    Call,
-    /// It raises an exception that is no call.
-    Trap,
 }
 
 /// How a block ended.
@@ -64,7 +47,7 @@ impl Block {
             });
             address = address.wrapping_add(bytes.len() as u64);
         }
-        let last = instructions.last().map_or(Last::Behind, last);
+        let last = instructions.last().map_or(Decoded::FALL_THROUGH, last);
         let those = |is: fn(&Instruction) -> bool| {
             (0..).zip(&instructions).filter(|(_, one)| is(one)).map(|(index, _)| index).collect()
         };
@@ -80,6 +63,7 @@ impl Block {
 
     /// How it ended, if execution goes on at `next`.
     pub(super) fn ended(&self, held: &Held, next: Option<u64>, touches: &[Touch]) -> Ended {
+        use ControlFlow::{Breakpoint, Direct, ExceptionReturn, Halt, Indirect, SupervisorCall, Undefined};
         let whole = self.instructions.len();
         if let Some(mark) = held.special.left {
             // The first that may have failed is the one that was not marked as complete; what follows was not executed.
@@ -93,23 +77,25 @@ impl Block {
         let goes_behind = next.is_none_or(|next| next == behind);
         let not_taken = Some(Branch { taken: false, target: None });
         let taken = |target| Some(Branch { taken: true, target });
-        let (count, branch, is_straight) = match (self.last, next) {
-            (Last::Behind, Some(next)) if next != behind => {
+        let (conditional, target) = (self.last.conditional, self.last.target_address());
+        let (count, branch, is_straight) = match (self.last.flow, next) {
+            (Breakpoint | Halt | Undefined, _) => (whole - 1, None, false),
+            (SupervisorCall, _) => (whole, None, goes_behind),
+            (Direct, Some(next)) if conditional && Some(next) == target && next != behind => {
+                (whole, taken(Some(next)), true)
+            }
+            (Direct, Some(_)) if conditional && goes_behind => (whole, not_taken, true),
+            // A signal came right behind it, and nobody knows which way it would have gone.
+            (Direct, next) if conditional => (whole, None, next.is_none()),
+            (Direct, next) => (whole, taken(target), next.is_none_or(|next| Some(next) == target)),
+            (Indirect | ExceptionReturn, Some(_)) if conditional && goes_behind => (whole, not_taken, true),
+            (Indirect | ExceptionReturn, next) => (whole, taken(next), true),
+            (_, Some(next)) if next != behind => {
                 let has_failed =
                     next == last.address || !touches.iter().any(|touch| usize::from(touch.index) + 1 == whole);
                 (whole - usize::from(has_failed && may_fail(last)), None, next == last.address)
             }
-            (Last::Trap, _) => (whole - 1, None, false),
-            (Last::Behind | Last::Call, _) => (whole, None, goes_behind),
-            (Last::Conditional(target), Some(next)) if next == target && next != behind => {
-                (whole, taken(Some(next)), true)
-            }
-            (Last::Conditional(_), Some(_)) if goes_behind => (whole, not_taken, true),
-            // A signal came right behind it, and nobody knows which way it would have gone.
-            (Last::Conditional(_), next) => (whole, None, next.is_none()),
-            (Last::Direct(target), next) => (whole, taken(Some(target)), next.is_none_or(|next| next == target)),
-            (Last::Indirect { is_conditional: true }, Some(_)) if goes_behind => (whole, not_taken, true),
-            (Last::Indirect { .. }, next) => (whole, taken(next), true),
+            _ => (whole, None, goes_behind),
         };
         Ended { count, branch, is_straight }
     }
@@ -149,7 +135,7 @@ fn is_exclusive_store(instruction: &Instruction) -> bool {
 fn is_modifying(instruction: &Instruction) -> bool {
     let Some(opcode) = instruction.opcode else { return false };
     match instruction.isa {
-        Isa::A64 => unspool_isa::a64_access(opcode).operation == Operation::LoadStore,
+        Isa::A64 => access(Isa::A64, opcode).operation == Operation::LoadStore,
         Isa::A32 => opcode & 0x0fb0_0ff0 == 0x0100_0090,
         Isa::T32 => false,
         Isa::Rv32 | Isa::Rv64 => opcode & 0x7f == 0x2f && opcode >> 28 != 1,
@@ -174,61 +160,15 @@ pub(in super::super) fn is_a64_swap(opcode: u32) -> bool {
 
 /// May it access memory?
 fn may_fail(instruction: &Instruction) -> bool {
-    match (instruction.isa, instruction.opcode) {
-        (Isa::A64, Some(opcode)) => unspool_isa::a64_access(opcode).operation.is_memory_access(),
-        (Isa::Rv32 | Isa::Rv64, Some(opcode)) => {
-            let facts = riscv_facts(xlen(instruction.isa), instruction.address, opcode);
-            facts.access.reads() || facts.access.writes()
-        }
-        _ => true,
-    }
+    let is_aarch32 = matches!(instruction.isa, Isa::A32 | Isa::T32);
+    instruction.opcode.is_none_or(|opcode| is_aarch32 || access(instruction.isa, opcode).is_memory_access())
 }
 
-fn xlen(isa: Isa) -> Xlen {
-    if isa == Isa::Rv32 { Xlen::Rv32 } else { Xlen::Rv64 }
-}
-
-/// How a block goes on that ends with this instruction.
-fn last(instruction: &Instruction) -> Last {
-    let (address, Some(opcode)) = (instruction.address, instruction.opcode) else { return Last::Behind };
-    let set = match instruction.isa {
-        Isa::A64 => unspool_isa::Isa::A64,
-        Isa::A32 => unspool_isa::Isa::A32,
-        Isa::T32 => unspool_isa::Isa::T32,
-        Isa::Rv32 | Isa::Rv64 => return last_of_riscv(instruction, opcode),
-    };
-    let found = facts(set, address, opcode);
-    match (found.kind, found.target) {
-        (Kind::Direct, Some(target)) if found.conditional => Last::Conditional(target.address),
-        (Kind::Direct, Some(target)) => Last::Direct(target.address),
-        // What an IT block makes conditional does not show in the opcode.
-        (Kind::Indirect, _) => Last::Indirect { is_conditional: found.conditional || set == unspool_isa::Isa::T32 },
-        _ => last_of_arm(set, opcode),
-    }
-}
-
-fn last_of_arm(set: unspool_isa::Isa, opcode: u32) -> Last {
-    use unspool_isa::Operation::{Breakpoint, Halt, SupervisorCall, Undefined};
-    match set {
-        unspool_isa::Isa::A64 => match unspool_isa::a64_access(opcode).operation {
-            SupervisorCall => Last::Call,
-            Breakpoint | Halt | Undefined => Last::Trap,
-            _ => Last::Behind,
-        },
-        unspool_isa::Isa::A32 if opcode >> 24 & 0xf == 0xf => Last::Call,
-        unspool_isa::Isa::T32 if opcode >> 8 == 0xdf => Last::Call,
-        _ => Last::Behind,
-    }
-}
-
-fn last_of_riscv(instruction: &Instruction, opcode: u32) -> Last {
-    let found = riscv_facts(xlen(instruction.isa), instruction.address, opcode);
-    match (found.flow, found.target) {
-        (RiscvFlow::Branch, Some(target)) => Last::Conditional(target),
-        (RiscvFlow::Jump, Some(target)) => Last::Direct(target),
-        (RiscvFlow::IndirectJump | RiscvFlow::TrapReturn, _) => Last::Indirect { is_conditional: false },
-        (RiscvFlow::Ecall, _) => Last::Call,
-        (RiscvFlow::Ebreak, _) => Last::Trap,
-        _ => Last::Behind,
-    }
+/// The control flow of the last instruction of a block.
+fn last(instruction: &Instruction) -> Decoded {
+    let Some(opcode) = instruction.opcode else { return Decoded::FALL_THROUGH };
+    let decoded = decode(instruction.isa, instruction.address, opcode);
+    // The conditions of an IT block are not in the opcode.
+    let may_be_in_it = instruction.isa == Isa::T32 && decoded.flow.is_indirect();
+    Decoded { conditional: decoded.conditional || may_be_in_it, ..decoded }
 }

@@ -9,10 +9,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use unspool_isa::t32_length;
 use unspool_model::Isa;
 
-use super::block::{Block, Last};
+use super::block::Block;
 use super::{Held, Thread};
 
 /// Blocks whose reading is open. Until it is found they are taken for T32.
@@ -129,14 +128,9 @@ impl Block {
 
     /// The instruction set of what follows, unless a register decides.
     pub(super) fn leads(&self) -> Option<Isa> {
-        let last = self.instructions.last()?;
-        match (self.last, last.isa, last.opcode?) {
-            (Last::Indirect { .. }, ..) => None,
-            // BLX to an address changes it.
-            (Last::Direct(_), Isa::A32, opcode) if opcode >> 25 == 0b111_1101 => Some(Isa::T32),
-            (Last::Direct(_), Isa::T32, opcode) if opcode & 0xf800_d001 == 0xf000_c000 => Some(Isa::A32),
-            (_, isa, _) => Some(isa),
-        }
+        let last = self.instructions.last().filter(|last| last.opcode.is_some())?;
+        // BLX to an address changes it.
+        (!self.last.flow.is_indirect()).then(|| self.last.target.map_or(last.isa, |target| target.isa))
     }
 }
 
@@ -157,7 +151,7 @@ fn set_of(address: u64, instructions: &[&[u8]]) -> Option<Isa> {
 }
 
 fn is_long(bytes: &[u8]) -> bool {
-    matches!(bytes, [low, high, ..] if t32_length(u16::from_le_bytes([*low, *high])) == 4)
+    matches!(bytes, [low, high, ..] if Isa::T32.length(u16::from_le_bytes([*low, *high])) == 4)
 }
 
 /// An instruction of T32 without what does not belong to it.

@@ -8,10 +8,11 @@
 
 use std::ops::Range;
 
-use unspool_model::{Direction, Pass, Run, Stretch, StretchAccess, StretchEnd};
+use unspool_isa::{ControlFlow, Decoded};
+use unspool_model::{Direction, Pass, Run, Stretch, StretchAccess};
 
 use super::super::stream::{ADDRESS, Touch, Word, block_of};
-use super::block::{Block, Last};
+use super::block::Block;
 
 /// What was learned of blocks, and the run that was found last.
 #[derive(Debug, Default)]
@@ -141,12 +142,8 @@ impl Runs {
         }
         let end = end(block)?;
         let start = Some(block.instructions.first()?.address).filter(is_place)?;
-        let (behind, target) = match end {
-            StretchEnd::Behind => (block.behind, NEVERWHERE),
-            StretchEnd::Direct(target) => (NEVERWHERE, target),
-            StretchEnd::Conditional(target) => (block.behind, target),
-            StretchEnd::Indirect => (NEVERWHERE, NEVERWHERE),
-        };
+        let behind = if !end.flow.is_branch() || end.conditional { block.behind } else { NEVERWHERE };
+        let target = end.target_address().unwrap_or(NEVERWHERE);
         let (accesses, pieces) = pieces(touches)?;
         let known = Known {
             start,
@@ -156,7 +153,7 @@ impl Runs {
             first: u32::try_from(self.pieces.len()).ok()?,
             count: u16::try_from(pieces.len()).ok()?,
             instructions: u16::try_from(block.instructions.len()).ok()?,
-            is_indirect: end == StretchEnd::Indirect,
+            is_indirect: end.flow.is_indirect(),
             is_plain: pieces.len() <= FEW && pieces.len() == accesses.len(),
             kinds: std::array::from_fn(|at| pieces.get(at).map_or(0, |piece| piece.kind)),
         };
@@ -181,7 +178,7 @@ impl Runs {
     /// How many addresses a pass of the run has.
     pub(super) fn addresses_of(&self, pass: usize) -> usize {
         let stretch = self.passes.get(pass).and_then(|pass| self.stretches.get(pass.number()));
-        stretch.map_or(0, |stretch| stretch.accesses.len() + usize::from(stretch.end == StretchEnd::Indirect))
+        stretch.map_or(0, |stretch| stretch.accesses.len() + usize::from(stretch.end.flow.is_indirect()))
     }
 
     /// Instructions of the run.
@@ -313,16 +310,15 @@ impl Known {
 }
 
 /// How a block ends, if it always does the same.
-fn end(block: &Block) -> Option<StretchEnd> {
+fn end(block: &Block) -> Option<Decoded> {
+    use ControlFlow::{Breakpoint, ExceptionReturn, Halt, Indirect, SupervisorCall, Undefined};
     if !block.exclusive.is_empty() || !block.modifying.is_empty() {
         return None;
     }
-    match block.last {
-        Last::Behind => Some(StretchEnd::Behind),
-        Last::Conditional(target) => Some(StretchEnd::Conditional(target)),
-        Last::Direct(target) => Some(StretchEnd::Direct(target)),
-        Last::Indirect { is_conditional: false } => Some(StretchEnd::Indirect),
-        Last::Indirect { is_conditional: true } | Last::Call | Last::Trap => None,
+    match block.last.flow {
+        SupervisorCall | Breakpoint | Halt | Undefined => None,
+        Indirect | ExceptionReturn if block.last.conditional => None,
+        _ => Some(block.last),
     }
 }
 

@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 
 use proptest::prelude::*;
-use unspool_model::{Branch, Direction, Event, Instruction, Pass, Refused, Run, Step, Stretch, StretchEnd};
+use unspool_model::{Branch, Direction, Event, Instruction, Pass, Refused, Run, Step, Stretch};
 use unspool_record::{Listener, Machine, Stream};
 
 /// What an instruction of a block is: NOP, LDR, STR, LDP, STP, LDADD, STXR, and the sizes and directions of its accesses.
@@ -213,14 +213,11 @@ impl Heard {
         };
         let mut accesses =
             stretch.accesses.iter().map(|access| (access, take())).collect::<Vec<_>>().into_iter().peekable();
-        let target = match stretch.end {
-            StretchEnd::Direct(target) | StretchEnd::Conditional(target) => Some(target),
-            StretchEnd::Indirect => Some(take()),
-            StretchEnd::Behind => None,
-        };
+        let end = &stretch.end;
+        let target = if end.flow.is_indirect() { Some(take()) } else { end.target_address() };
         for (index, instruction) in stretch.instructions.iter().enumerate() {
             let mut instruction = *instruction;
-            if index + 1 == stretch.instructions.len() && stretch.end != StretchEnd::Behind {
+            if index + 1 == stretch.instructions.len() && end.flow.is_branch() {
                 let target = target.filter(|_| pass.is_taken());
                 instruction.branch = Some(Branch { taken: pass.is_taken(), target });
             }

@@ -1,6 +1,6 @@
 //! The group of an instruction: is it right, and its records in order.
 
-use unspool_isa::{RiscvAccess, RiscvFacts, RiscvFlow, Xlen, riscv_facts};
+use unspool_isa::{ControlFlow, Decoded, Isa, Operation, access, decode};
 
 use super::super::record::{self, MemAccess, PageTableWalk, Record, Register};
 use super::{Access, BuildError, Builder, Cause, Event, Features, Iem, Mode, RecordSink, Step, StfVersion, even};
@@ -9,19 +9,19 @@ impl<S: RecordSink> Builder<S> {
     /// What the group has of what the header declares, and how many bytes the instruction has.
     pub(super) fn check(&self, step: &Step<'_>) -> Result<(Features, u8), BuildError> {
         even("an instruction", step.pc)?;
-        let xlen = if self.iem == Iem::Rv64 { Xlen::Rv64 } else { Xlen::Rv32 };
-        let facts = riscv_facts(xlen, step.pc, step.opcode);
+        let isa = if self.iem == Iem::Rv64 { Isa::Rv64 } else { Isa::Rv32 };
+        let decoded = decode(isa, step.pc, step.opcode);
         let effect = |what| Err(BuildError::Effect { opcode: step.opcode, pc: step.pc, what });
-        if facts.length == 2 && step.opcode > 0xffff {
+        if decoded.length == 2 && step.opcode > 0xffff {
             return effect("has two bytes by its lowest bits, and more were given");
         }
-        if let Some(what) = wrong_flow(step, &facts) {
+        if let Some(what) = wrong_flow(step, &decoded) {
             return effect(what);
         }
         if let Some(target) = step.target {
             even("a target", target)?;
         }
-        if let Some(what) = wrong_accesses(step, &facts, self.accesses) {
+        if let Some(what) = wrong_accesses(isa, step, self.accesses) {
             return effect(what);
         }
         step.accesses.iter().try_for_each(check_access)?;
@@ -37,7 +37,7 @@ impl<S: RecordSink> Builder<S> {
         if let Some((size, _)) = step.microops.iter().find(|(size, _)| !matches!(size, 2 | 4)) {
             return Err(BuildError::MicroOp(*size));
         }
-        Ok((self.features_of(step)?, facts.length))
+        Ok((self.features_of(step)?, decoded.length))
     }
 
     fn check_register(&self, register: &Register<'_>) -> Result<(), BuildError> {
@@ -155,14 +155,14 @@ pub(super) fn number(cause: Cause, is_wide: bool) -> u64 {
 }
 
 /// What is wrong with where the instruction is said to have gone.
-fn wrong_flow(step: &Step<'_>, facts: &RiscvFacts) -> Option<&'static str> {
+fn wrong_flow(step: &Step<'_>, decoded: &Decoded) -> Option<&'static str> {
+    use ControlFlow::{Direct, FallThrough};
     let is_redirected = step.events.iter().any(|event| !matches!(event.cause, Cause::Mode(_)));
-    let is_known = !facts.classes.is_empty();
-    match (facts.flow, step.target) {
-        (RiscvFlow::Branch | RiscvFlow::Jump, Some(target)) if facts.target != Some(target) => Some("goes elsewhere"),
-        (RiscvFlow::None, Some(_)) if is_known => Some("is no branch, and has no target"),
-        (RiscvFlow::Ecall | RiscvFlow::Ebreak, Some(_)) => Some("has no target of its own: an event leads on"),
-        (RiscvFlow::Jump | RiscvFlow::IndirectJump | RiscvFlow::TrapReturn, None) if !is_redirected => {
+    match (decoded.flow, step.target) {
+        (Direct, target @ Some(_)) if decoded.target_address() != target => Some("goes elsewhere"),
+        (FallThrough, Some(_)) => Some("is no branch, and has no target"),
+        (flow, Some(_)) if flow.is_exception() => Some("has no target of its own: an event leads on"),
+        (flow, None) if flow.is_branch() && !decoded.conditional && !is_redirected => {
             Some("always goes somewhere: tell the target")
         }
         _ => None,
@@ -170,7 +170,7 @@ fn wrong_flow(step: &Step<'_>, facts: &RiscvFacts) -> Option<&'static str> {
 }
 
 /// What is wrong with the accesses that the instruction is said to have made.
-fn wrong_accesses(step: &Step<'_>, facts: &RiscvFacts, has_accesses: bool) -> Option<&'static str> {
+fn wrong_accesses(isa: Isa, step: &Step<'_>, has_accesses: bool) -> Option<&'static str> {
     let faulted = step.events.iter().any(|event| !matches!(event.cause, Cause::Mode(_)));
     let total = |is_write: bool| -> Option<u32> {
         let mut sizes = step.accesses.iter().filter(|access| access.is_write == is_write).peekable();
@@ -178,17 +178,18 @@ fn wrong_accesses(step: &Step<'_>, facts: &RiscvFacts, has_accesses: bool) -> Op
         Some(sizes.map(|access| u32::from(access.bytes)).sum())
     };
     let (read, written) = (total(false), total(true));
-    let is_open = matches!(facts.access, RiscvAccess::Prefetch | RiscvAccess::CacheOperation);
+    let access = access(isa, step.opcode);
+    let is_open = matches!(access.operation, Operation::Prefetch | Operation::CacheMaintenance | Operation::Unknown);
     if !has_accesses {
         return (!step.accesses.is_empty()).then_some("has accesses, and the header says that none will be told");
     }
     // A replaced instruction, and one that is unknown, may do anything.
-    if facts.classes.is_empty() || is_open || !step.microops.is_empty() {
+    if is_open || !step.microops.is_empty() {
         return None;
     }
-    let may_lack = faulted || facts.vector || facts.access == RiscvAccess::StoreConditional;
-    let is_wrong = |total: Option<u32>| total.zip(facts.bytes).is_some_and(|(total, bytes)| total != u32::from(bytes));
-    let (reads, writes) = (facts.access.reads(), facts.access.writes());
+    let may_lack = faulted || access.vector || access.may_not_write;
+    let is_wrong = |total: Option<u32>| total.zip(access.bytes).is_some_and(|(total, bytes)| total != u32::from(bytes));
+    let (reads, writes) = (access.reads(), access.writes());
     let mistakes = [
         (read.is_some() && !reads, "reads no memory"),
         (written.is_some() && !writes, "writes no memory"),

@@ -1,6 +1,6 @@
 //! Events of a group: exceptions, interrupts and changes of mode.
 
-use unspool_isa::Xlen;
+use unspool_isa::Isa;
 
 use super::super::read::Place;
 use super::super::record::Event;
@@ -39,7 +39,7 @@ impl Events {
             }
             Some(_) => {}
         }
-        if header.xlen() == Some(Xlen::Rv32)
+        if header.set() == Some(Isa::Rv32)
             && let Some(field) = event.words().find(|word| *word > u64::from(u32::MAX))
         {
             out.add(RuleId::EventZeroExtended, format_args!("a field is {field:#x}"));

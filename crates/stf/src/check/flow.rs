@@ -1,10 +1,12 @@
 //! Where execution goes: addresses followed from group to group, and what the opcodes say about it.
 
+use unspool_isa::{ControlFlow, Isa};
+
 use super::super::read::Place;
 use super::Out;
 use super::group::Group;
 use super::header::Header;
-use super::opcode::{Course, Opcode, Set};
+use super::opcode::Opcode;
 use super::rules::RuleId;
 
 /// What is still to be told about the instruction before.
@@ -97,7 +99,7 @@ impl Flow {
             // A jump to the next instruction needs no record to be followed.
             _ if known.always_diverts() && known.target(self.pc) == Some(behind) => Owed::Nothing,
             _ if known.always_diverts() => Owed::Target,
-            _ if known.course == Course::Call => Owed::Call,
+            _ if known.is_call() => Owed::Call,
             _ => Owed::Nothing,
         };
         self.change_mode(group, known, is_first, header);
@@ -111,22 +113,22 @@ impl Flow {
             return;
         }
         let direct = known.target(self.pc);
-        match known.course {
-            Course::On | Course::Call => {
-                let detail = format_args!("the target is {target:#x}, and the instruction is no branch");
-                out.add_in(place, RuleId::TargetNoBranch, detail);
-            }
-            Course::Branch if direct != Some(target) && target == known.behind(self.pc) => {
+        match known.flow {
+            ControlFlow::Direct if known.conditional && direct != Some(target) && target == known.behind(self.pc) => {
                 let detail = format_args!("the target {target:#x} is behind the branch, so it was not taken");
                 out.add_in(place, RuleId::TargetNotTaken, detail);
             }
-            Course::Branch | Course::Jump => {
+            ControlFlow::Direct => {
                 if let Some(direct) = direct.filter(|direct| *direct != target) {
                     let detail = format_args!("the target is {target:#x}, and the opcode says {direct:#x}");
                     out.add_in(place, RuleId::TargetOpcode, detail);
                 }
             }
-            Course::Indirect | Course::TrapReturn => {}
+            ControlFlow::Indirect | ControlFlow::ExceptionReturn => {}
+            _ => {
+                let detail = format_args!("the target is {target:#x}, and the instruction is no branch");
+                out.add_in(place, RuleId::TargetNoBranch, detail);
+            }
         }
     }
 
@@ -135,8 +137,8 @@ impl Flow {
         let Some((place, mode)) = group.events.mode else { return };
         let is_down = self.mode.map_or(mode == 0, |before| mode < before);
         // The first instruction tells where the trace starts, and a forced address where something else led.
-        let is_led = known.course == Course::TrapReturn || is_first || group.forced.is_some();
-        if is_down && !is_led && (header.is_riscv() || header.set() == Set::A64) {
+        let is_led = known.flow == ControlFlow::ExceptionReturn || is_first || group.forced.is_some();
+        if is_down && !is_led && (header.is_riscv() || header.set() == Some(Isa::A64)) {
             self.down = Some((place, mode));
         }
         self.mode = Some(mode);

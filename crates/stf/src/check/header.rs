@@ -1,7 +1,6 @@
 //! The header: what it has to have, in which order, and what it says about the body.
 
-use unspool_isa::{RiscvExtensions, Xlen};
-use unspool_model::Isa;
+use unspool_isa::{Isa, RiscvExtensions};
 
 use super::super::builder::{GENERATOR, MAKER};
 use super::super::layout::{FEATURE_EVENT64, TILELINK};
@@ -9,7 +8,7 @@ use super::super::lower::words;
 use super::super::names;
 use super::super::read::Place;
 use super::super::record::{Record, TraceInfo, descriptor};
-use super::opcode::{Set, is_foreign_to_a64};
+use super::opcode::is_foreign_to_a64;
 use super::rules::RuleId;
 use super::{LAST_OF_HEADER, Out};
 
@@ -51,13 +50,13 @@ impl Header {
         self.is_ended
     }
 
-    /// Whose opcodes the trace has.
+    /// The instruction set of the opcodes; `None`: one of which nothing is known here.
     #[inline]
-    pub(super) fn set(&self) -> Set {
-        match self.xlen() {
-            Some(xlen) => Set::Riscv(xlen),
-            None if self.is_arm() && !self.is_aarch32 => Set::A64,
-            None => Set::Other,
+    pub(super) fn set(&self) -> Option<Isa> {
+        match (self.isa, self.iem) {
+            (Some(1), Some(1)) => Some(Isa::Rv32),
+            (Some(1), Some(2)) => Some(Isa::Rv64),
+            _ => (self.is_arm() && !self.is_aarch32).then_some(Isa::A64),
         }
     }
 
@@ -73,15 +72,6 @@ impl Header {
     /// A comment says whose opcodes follow.
     pub(super) fn instruction_set(&mut self, isa: Isa) {
         self.is_aarch32 = isa != Isa::A64;
-    }
-
-    /// The width of the registers; `None` if it is not RISC-V, or unknown.
-    pub(super) fn xlen(&self) -> Option<Xlen> {
-        match (self.isa, self.iem) {
-            (Some(1), Some(1)) => Some(Xlen::Rv32),
-            (Some(1), Some(2)) => Some(Xlen::Rv64),
-            _ => None,
-        }
     }
 
     /// Is there a process in the header?
@@ -261,8 +251,8 @@ impl Header {
 
     /// What the header says more than once.
     fn compare_modes(&self, out: &mut Out<'_>) {
-        let Some(xlen) = self.xlen() else { return };
-        let is_wide = xlen == Xlen::Rv64;
+        let Some(isa) = self.set().filter(|isa| isa.is_riscv()) else { return };
+        let is_wide = isa == Isa::Rv64;
         let mode = if is_wide { "RV64" } else { "RV32" };
         if let Some((place, features)) = self.features
             && (features & FEATURE_RV64 != 0) != is_wide
@@ -286,7 +276,7 @@ impl Header {
             out.add(RuleId::PcOdd, format_args!("{what} is {address:#x}"));
         }
         let (high, sign) = (address >> 32, address >> 31 & 1);
-        if high != 0 && !(high == 0xffff_ffff && sign == 1) && self.xlen() == Some(Xlen::Rv32) {
+        if high != 0 && !(high == 0xffff_ffff && sign == 1) && self.set() == Some(Isa::Rv32) {
             out.add(RuleId::PcWidth, format_args!("{what} is {address:#x}"));
         }
     }

@@ -1,42 +1,16 @@
-//! Opcodes: what the rules ask of them, remembered for those seen lately.
+//! Opcodes: what the rules ask of them, in a cache.
 //!
-//! (instruction set, opcode) ─▶ **what it does** to the flow of control and to memory, in the same words for every set
+//! (instruction set, opcode) ─▶ **what it does** to control flow and to memory, in the same words for every set
 //!
 //! Of opcodes that are unknown here, or may mean something else in this trace, nothing is asked.
 
 mod a64;
 mod riscv;
 
-use unspool_isa::Xlen;
+use unspool_isa::{ControlFlow, Isa, OpcodeCache, OpcodeKey};
 
 use super::header::Header;
 pub(super) use a64::is_foreign as is_foreign_to_a64;
-
-/// Whose opcodes they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Set {
-    Riscv(Xlen),
-    A64,
-    /// One of which nothing is known here.
-    Other,
-}
-
-/// What an instruction does to the flow of control.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Course {
-    /// Nothing: execution goes on behind it.
-    On,
-    /// Goes to the target, or on behind itself.
-    Branch,
-    /// Goes to the target.
-    Jump,
-    /// Goes where the opcode does not tell.
-    Indirect,
-    /// Returns from a trap.
-    TrapReturn,
-    /// Calls those above, or the debugger.
-    Call,
-}
 
 /// What an instruction does with memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +32,8 @@ impl Memory {
 /// What is known of an opcode.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Opcode {
-    set: Set,
+    /// The instruction set; `None`: one of which nothing is known here.
+    set: Option<Isa>,
     /// The rules below can be asked of it.
     pub(super) is_known: bool,
     /// Something has to be looked at, even if no record belongs to it.
@@ -71,7 +46,9 @@ pub(super) struct Opcode {
     pub(super) is_of_rv64: bool,
     /// It can never be an instruction.
     pub(super) is_illegal: bool,
-    pub(super) course: Course,
+    pub(super) flow: ControlFlow,
+    /// A direct branch that need not be taken.
+    pub(super) conditional: bool,
     /// From a direct branch to its target.
     offset: Option<u64>,
     pub(super) memory: Memory,
@@ -81,21 +58,21 @@ pub(super) struct Opcode {
 impl Opcode {
     fn new(opcode: u32, length: u8, header: &Header) -> Self {
         let found = match header.set() {
-            Set::A64 => a64::opcode(opcode),
+            Some(Isa::A64) => a64::opcode(opcode),
             _ => riscv::opcode(opcode, length, header),
         };
         let found = if found.is_known {
             found
         } else {
-            Self { course: Course::On, memory: Memory::NONE, offset: None, ..found }
+            Self { flow: ControlFlow::FallThrough, conditional: false, memory: Memory::NONE, offset: None, ..found }
         };
         let is_odd = found.is_misfit || found.is_of_rv64 || found.is_illegal;
         let has_memory = found.memory.reads || found.memory.writes;
-        Self { is_special: is_odd || found.course != Course::On || has_memory, length, ..found }
+        Self { is_special: is_odd || found.flow.is_branch() || found.is_call() || has_memory, length, ..found }
     }
 
     /// Nothing is known of it.
-    const fn unknown(set: Set) -> Self {
+    const fn unknown(set: Option<Isa>) -> Self {
         Self {
             set,
             is_known: false,
@@ -104,7 +81,8 @@ impl Opcode {
             is_misfit: false,
             is_of_rv64: false,
             is_illegal: false,
-            course: Course::On,
+            flow: ControlFlow::FallThrough,
+            conditional: false,
             offset: None,
             memory: Memory::NONE,
             is_vector: false,
@@ -123,53 +101,58 @@ impl Opcode {
 
     /// The part of an address that counts.
     pub(super) fn address(&self, address: u64) -> u64 {
-        if self.set == Set::Riscv(Xlen::Rv32) { address & 0xffff_ffff } else { address }
+        self.set.map_or(address, |isa| address & isa.address_mask())
     }
 
     /// It goes elsewhere than behind itself, whatever happens.
     pub(super) fn always_diverts(&self) -> bool {
-        matches!(self.course, Course::Jump | Course::Indirect | Course::TrapReturn)
+        self.flow.is_branch() && !self.conditional
+    }
+
+    /// It calls a higher level, or the debugger.
+    pub(super) fn is_call(&self) -> bool {
+        self.flow.is_exception() && self.flow != ControlFlow::Undefined
     }
 
     /// The opcode does something: it is not the one that stands for nothing at all.
     pub(super) fn is_no_nop(&self, opcode: u32) -> bool {
         match self.set {
-            Set::Riscv(_) => !matches!(opcode, 0x13 | 0x1),
-            Set::A64 => opcode != 0xd503_201f,
-            Set::Other => false,
+            Some(Isa::Rv32 | Isa::Rv64) => !matches!(opcode, 0x13 | 0x1),
+            Some(Isa::A64) => opcode != 0xd503_201f,
+            _ => false,
         }
     }
 }
 
-/// Enough for the loops of most programs.
-const ENTRIES: usize = 1 << INDEX_BITS;
-const INDEX_BITS: u32 = 10;
+/// What an entry in the cache depends on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Key {
+    opcode: u32,
+    length: u8,
+    set: Option<Isa>,
+}
+
+impl OpcodeKey for Key {
+    #[inline]
+    fn hash(&self) -> u32 {
+        self.opcode.hash()
+    }
+}
 
 /// The opcodes seen lately.
 #[derive(Debug)]
-pub(super) struct Opcodes {
-    entries: Vec<Option<(u64, Opcode)>>,
-}
+pub(super) struct Opcodes(OpcodeCache<Key, Opcode>);
 
 impl Opcodes {
+    /// Enough for the loops of most programs.
     pub(super) fn new() -> Self {
-        Self { entries: vec![None; ENTRIES] }
+        Self(OpcodeCache::new(10))
     }
 
-    /// What is known of the opcode of a record with so many bytes.
+    /// What is known of the opcode of a record of `length` bytes.
     #[inline]
     pub(super) fn look_up(&mut self, opcode: u32, length: u8, header: &Header) -> Opcode {
-        let set = match header.set() {
-            Set::Other => 0,
-            Set::Riscv(Xlen::Rv32) => 1,
-            Set::Riscv(Xlen::Rv64) => 2,
-            Set::A64 => 3,
-        };
-        let key = u64::from(opcode) | u64::from(length) << 32 | set << 40;
-        let entry = &mut self.entries[(opcode.wrapping_mul(0x9e37_79b1) >> (32 - INDEX_BITS)) as usize];
-        match entry {
-            Some((known, opcode)) if *known == key => *opcode,
-            _ => entry.insert((key, Opcode::new(opcode, length, header))).1,
-        }
+        let key = Key { opcode, length, set: header.set() };
+        *self.0.get_or_insert_with(key, || Opcode::new(opcode, length, header))
     }
 }

@@ -19,7 +19,7 @@
 
 use std::str::SplitAsciiWhitespace;
 
-use unspool_isa::{Kind, RiscvFlow, Xlen, facts, is_ordinary_a64, riscv_facts};
+use unspool_isa::{Decoded, decode, is_a64_branch_or_system};
 use unspool_model::{
     Branch, Context, Coverage, Direction, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Modes, Security,
     TimeUnit,
@@ -371,33 +371,13 @@ pub(crate) fn usual_branch(isa: Isa, address: u64, opcode: u32) -> Option<Branch
     facts.conditional.then_some(Branch { taken: false, target: None })
 }
 
-/// A branch.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Branching {
-    /// It need not be taken.
-    pub(super) conditional: bool,
-}
-
 /// What is known of an instruction, if it is a branch.
 #[inline]
-pub(super) fn branch_facts(isa: Isa, address: u64, opcode: u32) -> Option<Branching> {
-    let set = match isa {
-        Isa::A32 => unspool_isa::Isa::A32,
-        Isa::T32 => unspool_isa::Isa::T32,
-        Isa::Rv32 => return riscv_branch(Xlen::Rv32, address, opcode),
-        Isa::Rv64 => return riscv_branch(Xlen::Rv64, address, opcode),
-        Isa::A64 if is_ordinary_a64(opcode) => return None,
-        Isa::A64 => unspool_isa::Isa::A64,
-    };
-    let facts = facts(set, address, opcode);
-    matches!(facts.kind, Kind::Direct | Kind::Indirect).then_some(Branching { conditional: facts.conditional })
-}
-
-fn riscv_branch(xlen: Xlen, address: u64, opcode: u32) -> Option<Branching> {
-    let flow = riscv_facts(xlen, address, opcode).flow;
-    let conditional = flow == RiscvFlow::Branch;
-    let is_branch = conditional || matches!(flow, RiscvFlow::Jump | RiscvFlow::IndirectJump | RiscvFlow::TrapReturn);
-    is_branch.then_some(Branching { conditional })
+pub(super) fn branch_facts(isa: Isa, address: u64, opcode: u32) -> Option<Decoded> {
+    if isa == Isa::A64 && !is_a64_branch_or_system(opcode) {
+        return None;
+    }
+    Some(decode(isa, address, opcode)).filter(|decoded| decoded.flow.is_branch())
 }
 
 /// Whether the condition of an instruction held, without a word about it. A source that tells conditions says so of

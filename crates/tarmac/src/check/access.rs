@@ -1,7 +1,7 @@
 //! Accesses to memory against the opcode. Only AArch64, whose opcodes tell; of what the opcode leaves open, and of
 //! instructions that did not complete, nothing is asked.
 
-use unspool_isa::{Access, Operation, a64_access};
+use unspool_isa::{Access, Isa, Operation, access};
 
 use super::super::record::InstructionSet;
 use super::Out;
@@ -30,7 +30,7 @@ pub(super) fn check_unexpected(step: &Step, out: &mut Out<'_>) {
 
 fn expected(step: &Step) -> Option<Access> {
     let opcode = step.opcode.filter(|_| step.set == InstructionSet::O && step.is_executed && !step.is_excused)?;
-    Some(a64_access(opcode))
+    Some(access(Isa::A64, opcode))
 }
 
 /// True: it has no access, and nothing else is asked.

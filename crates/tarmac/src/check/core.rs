@@ -1,6 +1,6 @@
 //! What is remembered of a core: its last instruction with all that belongs to it.
 
-use unspool_isa::Facts;
+use unspool_isa::Decoded;
 
 use super::super::convert::opcode::facts_of;
 use super::super::dialect::Dialect;
@@ -38,7 +38,7 @@ pub(super) struct Step {
     pub(super) length: u8,
     pub(super) opcode: Option<u32>,
     pub(super) set: InstructionSet,
-    pub(super) facts: Option<Facts>,
+    pub(super) facts: Option<Decoded>,
     pub(super) is_executed: bool,
     /// An IT instruction makes it conditional.
     pub(super) is_in_it: bool,

@@ -1,6 +1,6 @@
 //! Where execution goes on: what the opcode says, what a BR line says, and what the next instruction shows.
 
-use unspool_isa::Kind;
+use unspool_isa::ControlFlow;
 
 use super::super::convert::opcode::is_branch;
 use super::Out;
@@ -10,7 +10,7 @@ use super::rules::RuleId;
 /// A BR line behind the instruction.
 pub(super) fn check_branch(step: &Step, target: u64, out: &mut Out<'_>) {
     let Some(facts) = step.facts.filter(|_| !step.is_excused) else { return };
-    if !is_branch(&facts) && facts.kind != Kind::TransactionStart {
+    if !is_branch(&facts) && facts.flow != ControlFlow::TransactionStart {
         out.add(RuleId::BranchUnexpected, format_args!("the instruction is no branch"));
     } else if !step.is_executed {
         out.add(RuleId::BranchUnexpected, format_args!("the branch was not executed"));
@@ -33,7 +33,7 @@ pub(super) fn check(step: &Step, next: u64, has_branches: bool, out: &mut Out<'_
         return;
     }
     let Some(facts) = step.facts else { return };
-    if facts.kind == Kind::TransactionStart {
+    if facts.flow == ControlFlow::TransactionStart {
         return;
     }
     let behind = step.behind();

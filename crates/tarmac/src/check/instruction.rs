@@ -1,6 +1,6 @@
 //! Instruction lines: digits, opcodes, modes and conditions.
 
-use unspool_isa::{Kind, t32_length};
+use unspool_isa::{ControlFlow, Isa};
 
 use super::super::convert::opcode::facts_of;
 use super::super::record::{Instruction, InstructionSet, Tag};
@@ -47,8 +47,8 @@ fn check_opcode(instruction: &Instruction<'_>, set: InstructionSet, is_rev3: boo
     let Some(opcode) = instruction.opcode else { return };
     let wanted = match set {
         InstructionSet::A | InstructionSet::O => 4,
-        InstructionSet::T | InstructionSet::E if instruction.length == 2 => t32_length(opcode as u16),
-        InstructionSet::T | InstructionSet::E => t32_length((opcode >> 16) as u16),
+        InstructionSet::T | InstructionSet::E if instruction.length == 2 => Isa::T32.length(opcode as u16),
+        InstructionSet::T | InstructionSet::E => Isa::T32.length((opcode >> 16) as u16),
     };
     let found = instruction.length;
     if found != wanted {
@@ -100,7 +100,7 @@ fn check_condition(instruction: &Instruction<'_>, set: InstructionSet, out: &mut
     let is_always = match set {
         InstructionSet::A => opcode >> 28 >= 0xe,
         InstructionSet::O => {
-            !facts_of(instruction).is_some_and(|facts| facts.conditional && facts.kind == Kind::Direct)
+            !facts_of(instruction).is_some_and(|facts| facts.conditional && facts.flow == ControlFlow::Direct)
         }
         // An IT instruction may be before it.
         InstructionSet::T | InstructionSet::E => false,

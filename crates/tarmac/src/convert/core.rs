@@ -1,6 +1,6 @@
 //! What is remembered of a core: its last instruction, and what waits for the next one.
 
-use unspool_isa::{Facts, Isa};
+use unspool_isa::{Decoded, Isa};
 
 use super::super::record::{Exception, Instruction, InstructionSet, Stamp};
 use super::super::write::vectors::is_m_profile;
@@ -54,7 +54,7 @@ pub(super) struct Last {
     pub(super) length: u8,
     pub(super) set: Option<InstructionSet>,
     pub(super) is_executed: bool,
-    pub(super) facts: Option<Facts>,
+    pub(super) facts: Option<Decoded>,
     /// How large its accesses are.
     pub(super) unit: Option<u16>,
     /// A BR line for it was written, or there is none.
@@ -197,10 +197,11 @@ impl Last {
     }
 }
 
+/// The letter of the instruction set that an instruction of Arm branches to.
 fn set(isa: Isa) -> InstructionSet {
     match isa {
-        Isa::A64 => InstructionSet::O,
         Isa::A32 => InstructionSet::A,
         Isa::T32 => InstructionSet::T,
+        _ => InstructionSet::O,
     }
 }

@@ -1,6 +1,6 @@
 //! What the opcode says: how large accesses are, and where a branch goes.
 
-use unspool_isa::{Facts, Isa, Kind, a64_access, facts};
+use unspool_isa::{Decoded, Isa, access, decode};
 
 use super::super::record::{Instruction, InstructionSet};
 
@@ -14,15 +14,15 @@ pub(in super::super) fn isa(set: InstructionSet) -> Isa {
 }
 
 /// What is known of an instruction, if it has an opcode of the right length.
-pub(in super::super) fn facts_of(instruction: &Instruction<'_>) -> Option<Facts> {
+pub(in super::super) fn facts_of(instruction: &Instruction<'_>) -> Option<Decoded> {
     let set = isa(instruction.set?);
-    let facts = facts(set, instruction.address?, instruction.opcode?);
+    let facts = decode(set, instruction.address?, instruction.opcode?);
     (facts.length == instruction.length).then_some(facts)
 }
 
 /// Is it a branch, of whatever kind?
-pub(in super::super) fn is_branch(facts: &Facts) -> bool {
-    matches!(facts.kind, Kind::Direct | Kind::Indirect)
+pub(in super::super) fn is_branch(facts: &Decoded) -> bool {
+    facts.flow.is_branch()
 }
 
 /// How many bytes an access of the instruction has, if there are several. `None`: it does not access memory, or nobody
@@ -38,7 +38,7 @@ pub(in super::super) fn unit(instruction: &Instruction<'_>) -> Option<u16> {
 }
 
 fn a64_unit(opcode: u32) -> Option<u16> {
-    let access = a64_access(opcode);
+    let access = access(Isa::A64, opcode);
     if !access.reads() && !access.writes() {
         return None;
     }

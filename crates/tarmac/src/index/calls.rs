@@ -3,7 +3,7 @@
 //! A branch that leaves the address behind it in the link register is a call; a branch that a register or memory decides
 //! and that goes to the return address of a call, with its stack pointer, returns from it and from all within.
 
-use unspool_isa::{Isa, Kind, facts};
+use unspool_isa::{Isa, decode};
 
 use crate::record::{Instruction, InstructionSet};
 use crate::state::{Pointer, Registers};
@@ -77,9 +77,9 @@ impl Pointers {
 /// Execution went from an instruction to an address that is not behind it; what link register and stack pointer are now.
 /// `None`: neither call nor return, whatever was before.
 pub(super) fn flow(previous: &Previous, target: u64, pointers: Pointers) -> Option<Flow> {
-    let known = previous.isa().zip(previous.opcode).map(|(isa, opcode)| facts(isa, previous.address, opcode));
+    let known = previous.isa().zip(previous.opcode).map(|(isa, opcode)| decode(isa, previous.address, opcode));
     let is_call = known.is_some_and(|facts| facts.link);
-    let is_return = known.is_none_or(|facts| facts.kind == Kind::Indirect);
+    let is_return = known.is_none_or(|facts| facts.flow.is_indirect());
     let flow = Flow { next: previous.next, target, is_call, is_return, pointers };
     let may_link = match pointers.lr {
         Pointer::Is(lr) => flow.is_linked(lr),

@@ -3,7 +3,7 @@
 //! An access that lines show as what it is needs nothing more. Of others a remark says what they are, and how many of
 //! the lines behind it are parts of them: pictures end every sixteen bytes, and no line both reads and writes.
 
-use unspool_isa::a64_access;
+use unspool_isa::Isa;
 use unspool_model::{Access, Direction, Loss};
 
 use super::super::record::{self, Byte, Order, Picture, PictureKind, Purpose, Record};
@@ -64,7 +64,7 @@ fn shown(access: &Access<'_>, opcode: Option<u32>) -> &'static [Shown] {
         Direction::Read => &[READ],
         Direction::Write => &[WRITE],
         Direction::Both => &[READ, WRITE],
-        Direction::Neither => match opcode.map(a64_access) {
+        Direction::Neither => match opcode.map(|opcode| unspool_isa::access(Isa::A64, opcode)) {
             Some(does) if does.may_not_write || does.reads() == does.writes() => &[],
             Some(does) if does.reads() => &[Shown { is_aborted: true, ..READ }],
             Some(_) => &[Shown { is_aborted: true, ..WRITE }],

@@ -1,6 +1,6 @@
 //! What steps say in the words of lines: modes, registers, exceptions, branches.
 
-use unspool_isa::facts;
+use unspool_isa::decode;
 use unspool_model::{self as model, Context, Exception, ExceptionKind, Instruction, Isa};
 
 use super::super::convert::opcode::is_branch;
@@ -16,15 +16,6 @@ pub(super) fn letter(isa: Isa) -> Option<InstructionSet> {
         Isa::A32 => Some(InstructionSet::A),
         Isa::T32 => Some(InstructionSet::T),
         Isa::Rv32 | Isa::Rv64 => None,
-    }
-}
-
-/// The instruction set in the words of those who know opcodes.
-pub(super) fn isa_of_facts(isa: Isa) -> unspool_isa::Isa {
-    match isa {
-        Isa::A32 => unspool_isa::Isa::A32,
-        Isa::T32 => unspool_isa::Isa::T32,
-        _ => unspool_isa::Isa::A64,
     }
 }
 
@@ -70,14 +61,14 @@ pub(super) fn led(style: Style, instruction: &Instruction) -> Option<Branch> {
     else {
         return None;
     };
-    let facts = facts(isa_of_facts(instruction.isa), instruction.address, instruction.opcode?);
+    let facts = decode(instruction.isa, instruction.address, instruction.opcode?);
     if !is_branch(&facts) {
         return None;
     }
     let set = match facts.target.filter(|known| known.address == target).map(|known| known.isa) {
         _ if instruction.isa == Isa::A64 => InstructionSet::O,
-        Some(unspool_isa::Isa::A32) => InstructionSet::A,
-        Some(unspool_isa::Isa::T32) => InstructionSet::T,
+        Some(Isa::A32) => InstructionSet::A,
+        Some(Isa::T32) => InstructionSet::T,
         _ => return None,
     };
     Some(Branch { target, digits: 0, set: Some(set) })

@@ -1,6 +1,6 @@
 //! What the start of a log tells beforehand: who made it, what times are counted in, and what it never shows.
 
-use unspool_isa::a64_access;
+use unspool_isa::{Isa, access};
 use unspool_model::{Coverage, Facet, Security, TimeUnit};
 
 use super::super::clock;
@@ -132,7 +132,7 @@ fn behind_branch(instruction: &Instruction<'_>) -> Option<u64> {
 /// Whoever executes it accesses memory.
 fn must_access(instruction: &Instruction<'_>) -> bool {
     let is_predicated = instruction.set == Some(InstructionSet::O)
-        && instruction.opcode.is_some_and(|opcode| a64_access(opcode).predicated);
+        && instruction.opcode.is_some_and(|opcode| access(Isa::A64, opcode).predicated);
     unit(instruction).is_some() && !is_predicated
 }
 

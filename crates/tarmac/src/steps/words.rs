@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use unspool_isa::{Facts, Kind, call_number};
+use unspool_isa::{Decoded, call_number};
 use unspool_model::{self as model, Branch, ExceptionKind, Instruction};
 
 use super::super::dialect::Dialect;
@@ -20,15 +20,6 @@ pub(super) fn isa(dialect: Dialect, executed: &Executed) -> model::Isa {
         (None, _) if executed.length == 2 => model::Isa::T32,
         (None, _) if matches!(executed.mode.level, Level::El { .. }) => model::Isa::A64,
         (None, _) => model::Isa::A32,
-    }
-}
-
-/// The same in the words of those who know opcodes.
-pub(super) fn isa_of_facts(isa: model::Isa) -> unspool_isa::Isa {
-    match isa {
-        model::Isa::A32 => unspool_isa::Isa::A32,
-        model::Isa::T32 => unspool_isa::Isa::T32,
-        _ => unspool_isa::Isa::A64,
     }
 }
 
@@ -143,7 +134,12 @@ pub(super) fn call(cause: &Executed, class: Option<u8>) -> Option<u16> {
 
 /// What became of a branch that was not skipped, by where the core goes on. `says_skips`: the producer says of each branch
 /// that is not taken that it is skipped.
-pub(super) fn course(instruction: &Instruction, facts: &Facts, next: Option<u64>, says_skips: bool) -> Option<Branch> {
+pub(super) fn course(
+    instruction: &Instruction,
+    facts: &Decoded,
+    next: Option<u64>,
+    says_skips: bool,
+) -> Option<Branch> {
     let next = next?;
     let behind = instruction.address.wrapping_add(u64::from(instruction.length));
     let taken = |target| Branch { taken: true, target: Some(target) };
@@ -162,7 +158,7 @@ pub(super) fn course(instruction: &Instruction, facts: &Facts, next: Option<u64>
         Some(_) => None,
         // Nobody says where it would have led.
         None if next == behind && (facts.conditional || is_t32) => None,
-        None if facts.kind == Kind::Indirect => Some(taken(next)),
+        None if facts.flow.is_indirect() => Some(taken(next)),
         None => None,
     }
 }

@@ -7,7 +7,7 @@ mod blocks;
 use unspool_coresight::etm4::element::Target;
 use unspool_coresight::etm4::packet::{Context as PacketContext, Security as PacketSecurity, SubIsa};
 use unspool_coresight::etm4::unit::{Class, Executed, Settings, Unit};
-use unspool_isa::{self as isa, Kind, facts};
+use unspool_isa::{ControlFlow, decode};
 use unspool_model::{
     Context, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Security, SinkError, Step, TimeUnit,
 };
@@ -167,45 +167,41 @@ impl Core {
     fn discover(&mut self, step: &Step, instruction: &Instruction) -> Result<Known, SinkError> {
         let refuse = |reason: String| SinkError::Refused { place: Some(step.place), reason };
         let address = instruction.address;
-        let isa = match instruction.isa {
-            Isa::A64 => isa::Isa::A64,
-            Isa::A32 => isa::Isa::A32,
-            Isa::T32 => isa::Isa::T32,
-            Isa::Rv32 | Isa::Rv64 => {
-                return Err(refuse("this is RISC-V, and ETE and ETMv4 trace Arm instructions only".into()));
-            }
-        };
-        let low_bits = if isa == isa::Isa::T32 { 1 } else { 3 };
-        if address & low_bits != 0 || (isa != isa::Isa::A64 && address >> 32 != 0) {
+        let isa = instruction.isa;
+        if isa.is_riscv() {
+            return Err(refuse("this is RISC-V, and ETE and ETMv4 trace Arm instructions only".into()));
+        }
+        let low_bits = if isa == Isa::T32 { 1 } else { 3 };
+        if address & low_bits != 0 || address & !isa.address_mask() != 0 {
             return Err(refuse(format!("no {:?} instruction can be at {address:#x}", instruction.isa)));
         }
         let opcode = instruction.opcode.ok_or_else(|| {
             refuse(format!("the opcode at {address:#x} is not known, so nobody could follow the trace there"))
         })?;
-        let facts = facts(isa, address, opcode);
-        self.image.add(address, isa, opcode, facts.length).map_err(|at| {
+        let decoded = decode(isa, address, opcode);
+        self.image.add(address, isa, opcode, decoded.length).map_err(|at| {
             refuse(format!(
                 "the code at {at:#x} is not what it was before, and a capture holds one image; cut the trace there"
             ))
         })?;
-        let class = match facts.kind {
-            Kind::Other => Class::Other,
-            Kind::Wfx if !self.wfx_is_p0 => Class::Other,
-            Kind::Direct => Class::Direct,
-            Kind::Indirect if facts.eret => Class::ExceptionReturn,
-            Kind::Indirect => Class::Indirect,
-            Kind::Isb | Kind::Wfx | Kind::TransactionStart => Class::Barrier,
+        let class = match decoded.flow {
+            ControlFlow::Wfx if !self.wfx_is_p0 => Class::Other,
+            ControlFlow::Direct => Class::Direct,
+            ControlFlow::Indirect => Class::Indirect,
+            ControlFlow::ExceptionReturn => Class::ExceptionReturn,
+            ControlFlow::Isb | ControlFlow::Wfx | ControlFlow::TransactionStart => Class::Barrier,
+            _ => Class::Other,
         };
-        let (conditional, link, length) = (facts.conditional, facts.link, facts.length);
+        let (conditional, link, length) = (decoded.conditional, decoded.link, decoded.length);
         let sub_isa = sub_isa(isa);
         let executed = Executed { address, isa: sub_isa, length, class, conditional, link, taken: true };
         let known = Known {
             executed,
-            target: facts.target.map_or(0, |target| target.address),
-            target_isa: facts.target.map(|target| self::sub_isa(target.isa)),
+            target: decoded.target_address().unwrap_or(0),
+            target_isa: decoded.target.map(|target| self::sub_isa(target.isa)),
             opcode,
             isa: instruction.isa,
-            it: facts.it,
+            it: decoded.it,
         };
         self.known[place(address)] = known;
         Ok(known)
@@ -366,11 +362,8 @@ impl Core {
     }
 }
 
-fn sub_isa(isa: isa::Isa) -> SubIsa {
-    match isa {
-        isa::Isa::A64 | isa::Isa::A32 => SubIsa::Is0,
-        isa::Isa::T32 => SubIsa::Is1,
-    }
+fn sub_isa(isa: Isa) -> SubIsa {
+    if isa == Isa::T32 { SubIsa::Is1 } else { SubIsa::Is0 }
 }
 
 /// The exception type of a call.

@@ -24,11 +24,7 @@ impl Image {
     /// Adds an opcode. The address where another byte was before is an error.
     pub(super) fn add(&mut self, address: u64, isa: Isa, opcode: u32, length: u8) -> Result<(), u64> {
         let narrow = (opcode as u16).to_le_bytes();
-        let wide = match isa {
-            Isa::T32 => opcode.rotate_left(16),
-            Isa::A64 | Isa::A32 => opcode,
-        };
-        let wide = wide.to_le_bytes();
+        let wide = if isa == Isa::T32 { opcode.rotate_left(16) } else { opcode }.to_le_bytes();
         let bytes: &[u8] = if length == 2 { &narrow } else { &wide };
         for (at, byte) in (0..).zip(bytes) {
             self.put(address.wrapping_add(at), *byte)?;

@@ -3,7 +3,7 @@
 use unspool_coresight::etm4::element::Target;
 use unspool_coresight::etm4::packet::SubIsa;
 use unspool_coresight::etm4::unit::Executed;
-use unspool_isa as isa;
+use unspool_isa::{ControlFlow, decode};
 use unspool_model::{Instruction, Isa};
 
 /// An instruction that waits for what follows it.
@@ -58,12 +58,7 @@ impl Known {
 
     /// Is it an instruction that calls a higher Exception level? Many sources say no more of the exception than that.
     pub(super) fn is_call(&self) -> bool {
-        match self.isa {
-            Isa::A64 => isa::a64_access(self.opcode).operation == isa::Operation::SupervisorCall,
-            Isa::A32 => self.opcode >> 24 & 0xf == 0xf && self.opcode >> 28 != 0xf,
-            Isa::T32 => self.opcode >> 8 == 0xdf,
-            Isa::Rv32 | Isa::Rv64 => false,
-        }
+        decode(self.isa, self.executed.address, self.opcode).flow == ControlFlow::SupervisorCall
     }
 }
 

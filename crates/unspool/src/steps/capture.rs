@@ -15,10 +15,10 @@ use unspool_capture::{Capture, Code};
 use unspool_coresight::etm4::{Profile, Transactions, element, packet};
 use unspool_coresight::frame::FrameError;
 use unspool_flow::{self as flow, Around, Cause, FlowItem, InstructionSink, Item, Transaction};
-use unspool_isa::{self as isa, Kind, facts};
+use unspool_isa::decode;
 use unspool_model::hold::Hold;
 use unspool_model::{
-    Branch, Context, Coverage, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Loss, Losses, Security,
+    Branch, Context, Coverage, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Loss, Losses, Security,
     SourceError, Step, StepSource, TimeUnit,
 };
 
@@ -189,11 +189,7 @@ impl InstructionSink for Teller<'_> {
             address: instruction.address,
             opcode: Some(instruction.opcode),
             length: instruction.length,
-            isa: match instruction.isa {
-                isa::Isa::A64 => Isa::A64,
-                isa::Isa::A32 => Isa::A32,
-                isa::Isa::T32 => Isa::T32,
-            },
+            isa: instruction.isa,
             is_executed: None,
             branch,
             za_index: None,
@@ -352,10 +348,8 @@ impl Teller<'_> {
 #[inline]
 fn branch(instruction: &flow::Instruction) -> Option<Branch> {
     let outcome = instruction.branch?;
-    let is_branch = outcome.target.is_some() || {
-        let kind = facts(instruction.isa, instruction.address, instruction.opcode).kind;
-        matches!(kind, Kind::Direct | Kind::Indirect)
-    };
+    let is_branch =
+        outcome.target.is_some() || decode(instruction.isa, instruction.address, instruction.opcode).flow.is_branch();
     is_branch.then_some(Branch { taken: outcome.taken, target: outcome.target })
 }
 

@@ -18,7 +18,6 @@ use unspool::capture::Capture;
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::Transactions;
 use unspool::flow::{FlowItem, FlowSink, Item, Run};
-use unspool::isa::Isa;
 use unspool::{FlowReceiver, Parts, Program, Trace};
 
 /// Captures whose image is not the program that ran, on purpose. There the reference goes on behind an N atom at a
@@ -42,11 +41,7 @@ struct Lines {
 impl FlowSink for Lines {
     fn run(&mut self, run: Run<'_>) {
         for range in run.ranges() {
-            let isa = match range.isa() {
-                Isa::A64 => "A64",
-                Isa::A32 => "A32",
-                Isa::T32 => "T32",
-            };
+            let isa = range.isa().name().to_uppercase();
             let outcome = if range.taken() { "E" } else { "N" };
             let (start, end) = (range.start(), range.end());
             self.lines.push(format!("R {start:x} {end:x} {} {isa} {outcome}", range.instructions()));

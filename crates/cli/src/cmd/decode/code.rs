@@ -1,37 +1,66 @@
-//! How instructions read, remembered: programs run in loops, and disassembly is slow.
+//! Disassembled instructions and symbol names in caches: programs run in loops, and disassembly is slow.
 //!
-//! Comes in: instructions and addresses. Goes out: the part of a line that is the same whenever they come again. Two
-//! tables of fixed size; who comes to a place in them that is taken, takes it over.
+//! Comes in: instructions and addresses. Goes out: the part of a line that is the same whenever they come again.
 
 use std::fmt::Write as _;
 
 use unspool::Program;
 use unspool::flow::Instruction;
-use unspool::isa::{Disassembler, Isa, Kind, facts};
+use unspool::isa::{ControlFlow, Disassembler, Isa, OpcodeCache, OpcodeKey, decode};
 
 use crate::json::quoted;
 
-/// Instructions that are remembered. With four bytes each, 256 KiB of code have room without conflict.
-const INSTRUCTIONS: usize = 1 << 16;
+/// The size of the cache of instructions, as a power of two. With four bytes each, 256 KiB of code have room without
+/// conflict.
+const INSTRUCTION_BITS: u32 = 16;
 
-/// Places that are remembered.
-const PLACES: usize = 1 << 12;
+/// The size of the cache of names.
+const NAME_BITS: u32 = 12;
 
 /// What is known of the code, as text.
 pub(super) struct Known<'p> {
     program: &'p Program,
     disassembler: Disassembler,
     json: bool,
-    instructions: Vec<Option<Box<Words>>>,
-    places: Vec<Option<Box<(u64, String)>>>,
+    instructions: OpcodeCache<Key, Box<Words>>,
+    names: OpcodeCache<Address, String>,
+}
+
+/// What the text of an instruction depends on.
+#[derive(Clone, Copy, PartialEq)]
+struct Key {
+    address: u64,
+    opcode: u32,
+    isa: Isa,
+}
+
+impl OpcodeKey for Key {
+    #[inline]
+    fn hash(&self) -> u32 {
+        adjacent(self.address >> if self.isa == Isa::T32 { 1 } else { 2 }, INSTRUCTION_BITS)
+    }
+}
+
+/// What a symbol name depends on.
+#[derive(Clone, Copy, PartialEq)]
+struct Address(u64);
+
+impl OpcodeKey for Address {
+    #[inline]
+    fn hash(&self) -> u32 {
+        adjacent(self.0 >> 1, NAME_BITS)
+    }
+}
+
+/// A hash that gives adjacent code adjacent slots in a cache of this size, so that there are no conflicts.
+#[inline]
+fn adjacent(number: u64, bits: u32) -> u32 {
+    ((number ^ number >> 16) as u32) << (u32::BITS - bits)
 }
 
 /// How an instruction reads.
 pub(super) struct Words {
-    address: u64,
-    opcode: u32,
-    isa: Isa,
-    pub(super) kind: Kind,
+    pub(super) flow: ControlFlow,
     /// Address, opcode and text; in JSON with their keys.
     pub(super) text: String,
     /// Where the function starts that it is in.
@@ -41,41 +70,23 @@ pub(super) struct Words {
 }
 
 impl<'p> Known<'p> {
-    /// Remembers nothing yet.
     pub(super) fn new(program: &'p Program, json: bool) -> Self {
-        let mut instructions = Vec::new();
-        instructions.resize_with(INSTRUCTIONS, || None);
-        let mut places = Vec::new();
-        places.resize_with(PLACES, || None);
-        Self { program, disassembler: Disassembler::new(), json, instructions, places }
+        let (instructions, names) = (OpcodeCache::new(INSTRUCTION_BITS), OpcodeCache::new(NAME_BITS));
+        Self { program, disassembler: Disassembler::new(), json, instructions, names }
     }
 
-    /// How the instruction reads.
+    /// The text of the instruction.
     pub(super) fn words(&mut self, instruction: &Instruction) -> &Words {
         let Instruction { address, opcode, isa, .. } = *instruction;
-        let place = slot(address >> if isa == Isa::T32 { 1 } else { 2 }, INSTRUCTIONS);
-        let fits = |words: &Words| words.address == address && words.opcode == opcode && words.isa == isa;
-        if !self.instructions[place].as_deref().is_some_and(fits) {
-            self.instructions[place] = None;
-        }
         let Self { program, disassembler, json, instructions, .. } = self;
-        instructions[place].get_or_insert_with(|| Box::new(find(program, disassembler, *json, instruction)))
+        let key = Key { address, opcode, isa };
+        instructions.get_or_insert_with(key, || Box::new(find(program, disassembler, *json, instruction)))
     }
 
-    /// What an address is called, with a blank before it: ` <square+0x4>`. Nothing, if it has no name.
+    /// The symbol at an address, after a blank: ` <square+0x4>`. Empty if there is none.
     pub(super) fn name(&mut self, address: u64) -> &str {
-        let place = slot(address >> 1, PLACES);
-        if self.places[place].as_deref().is_some_and(|(known, _)| *known != address) {
-            self.places[place] = None;
-        }
-        let program = self.program;
-        &self.places[place].get_or_insert_with(|| Box::new((address, named(program, address)))).1
+        self.names.get_or_insert_with(Address(address), || named(self.program, address))
     }
-}
-
-/// Code that lies together does not get into its own way.
-fn slot(number: u64, slots: usize) -> usize {
-    (number ^ number >> 16) as usize & (slots - 1)
 }
 
 fn find(program: &Program, disassembler: &mut Disassembler, json: bool, instruction: &Instruction) -> Words {
@@ -87,7 +98,7 @@ fn find(program: &Program, disassembler: &mut Disassembler, json: bool, instruct
     let mut label = String::new();
     if json {
         let _ = write!(text, "\"address\":\"{address:#x}\",\"opcode\":\"0x{opcode:0width$x}\"", width = digits(length));
-        let _ = write!(text, ",\"isa\":\"{}\",\"text\":", isa_name(isa));
+        let _ = write!(text, ",\"isa\":\"{}\",\"text\":", isa.name());
         quoted(&mut text, read);
         if let Some(name) = name {
             label.push_str(",\"symbol\":");
@@ -99,8 +110,8 @@ fn find(program: &Program, disassembler: &mut Disassembler, json: bool, instruct
             write!(text, "0x{address:0width$x}  {:<8}  {read}", format!("{opcode:0width$x}", width = digits(length)));
         label = name.map_or("<no symbol>".into(), |name| printable(&name)) + ":\n";
     }
-    let kind = facts(isa, address, opcode).kind;
-    Words { address, opcode, isa, kind, text, function: symbol.map(|(_, offset)| address - offset), label }
+    let flow = decode(isa, address, opcode).flow;
+    Words { flow, text, function: symbol.map(|(_, offset)| address - offset), label }
 }
 
 /// How many hex digits an opcode of this length has.
@@ -122,24 +133,15 @@ fn printable(name: &str) -> String {
     name.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
 }
 
-/// The name of an instruction set in JSON.
-pub(super) fn isa_name(isa: Isa) -> &'static str {
-    match isa {
-        Isa::A64 => "a64",
-        Isa::A32 => "a32",
-        Isa::T32 => "t32",
-    }
-}
-
-/// The name of a kind of instruction in JSON.
-pub(super) fn kind_name(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Other => "other",
-        Kind::Direct => "branch",
-        Kind::Indirect => "indirect",
-        Kind::Isb => "isb",
-        Kind::Wfx => "wfx",
-        Kind::TransactionStart => "tstart",
+/// The name of the control flow of an instruction in JSON.
+pub(super) fn flow_name(flow: ControlFlow) -> &'static str {
+    match flow {
+        ControlFlow::Direct => "branch",
+        ControlFlow::Indirect | ControlFlow::ExceptionReturn => "indirect",
+        ControlFlow::Isb => "isb",
+        ControlFlow::Wfx => "wfx",
+        ControlFlow::TransactionStart => "tstart",
+        _ => "other",
     }
 }
 

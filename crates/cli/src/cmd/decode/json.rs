@@ -8,11 +8,12 @@ use unspool::Trace;
 use unspool::coresight::etm4::Located;
 use unspool::coresight::etm4::element::exception_name;
 use unspool::flow::{Cause, Finding, Instruction, Item, Range, Transaction};
+use unspool::isa::ControlFlow;
 
 use super::super::Listing;
 use super::super::elements::context;
 use super::super::packets::numbers;
-use super::code::{Known, isa_name, kind_name, push_hex};
+use super::code::{Known, flow_name, push_hex};
 use crate::json::Object;
 
 /// Writes lines.
@@ -75,12 +76,13 @@ pub(super) fn push_range(line: &mut String, start: &str, range: &Range<'_>) {
     push_hex(line, range.end(), 1);
     let _ = write!(line, "\",\"instructions\":{}", range.instructions());
     line.push_str(",\"isa\":\"");
-    line.push_str(isa_name(range.isa()));
+    line.push_str(range.isa().name());
     line.push_str(if range.taken() { "\",\"taken\":true" } else { "\",\"taken\":false" });
     line.push_str(",\"last\":\"");
-    line.push_str(kind_name(last.kind));
+    line.push_str(flow_name(last.flow));
     line.push('"');
-    let flags = [("link", last.link), ("ret", last.ret), ("eret", last.eret), ("conditional", last.conditional)];
+    let is_eret = last.flow == ControlFlow::ExceptionReturn;
+    let flags = [("link", last.link), ("ret", last.ret), ("eret", is_eret), ("conditional", last.conditional)];
     for (key, value) in flags {
         line.push_str(",\"");
         line.push_str(key);

@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 use unspool::coresight::etm4::element::{Element, ElementError};
 use unspool::coresight::etm4::{Config, Located};
 use unspool::flow::{Around, Cause, FlowItem, Instruction, Item, Outcome, Range, Space};
-use unspool::isa::{Isa, Kind};
+use unspool::isa::{ControlFlow, Isa};
 
 use super::super::many;
-use super::code::{Known, isa_name, kind_name, push_hex};
+use super::code::{Known, flow_name, push_hex};
 use super::json::transaction_name;
 
 /// How wide address, opcode and text of an A64 instruction are before its outcome follows.
@@ -66,16 +66,16 @@ impl<'p> Text<'p> {
         self.line.push_str(&self.head);
         self.line.push_str(&words.text);
         if let Some(branch) = instruction.branch {
-            let (kind, gap) = (words.kind, WIDTH.saturating_sub(words.text.len()));
-            self.outcome(kind, branch, gap);
+            let (flow, gap) = (words.flow, WIDTH.saturating_sub(words.text.len()));
+            self.outcome(flow, branch, gap);
         }
         self.line.push('\n');
         self.line.as_bytes()
     }
 
-    fn outcome(&mut self, kind: Kind, branch: Outcome, gap: usize) {
+    fn outcome(&mut self, flow: ControlFlow, branch: Outcome, gap: usize) {
         let line = &mut self.line;
-        let said = match (matches!(kind, Kind::Direct | Kind::Indirect), branch.taken) {
+        let said = match (flow.is_branch(), branch.taken) {
             (true, true) => "  ; taken",
             (true, false) => "  ; not taken",
             (false, true) => return,
@@ -99,16 +99,17 @@ impl<'p> Text<'p> {
         push_hex(line, range.start(), width);
         line.push_str(" to ");
         push_hex(line, range.end(), width);
-        let _ = write!(line, "  {:>5} {}  {}", range.instructions(), isa_name(range.isa()), kind_name(last.kind));
+        let _ = write!(line, "  {:>5} {}  {}", range.instructions(), range.isa().name(), flow_name(last.flow));
+        let is_eret = last.flow == ControlFlow::ExceptionReturn;
         for (is, word) in
-            [(last.conditional, "conditional"), (last.link, "link"), (last.ret, "return"), (last.eret, "eret")]
+            [(last.conditional, "conditional"), (last.link, "link"), (last.ret, "return"), (is_eret, "eret")]
         {
             if is {
                 line.push(' ');
                 line.push_str(word);
             }
         }
-        if last.kind != Kind::Other {
+        if last.flow.is_p0() {
             line.push_str(if range.taken() { ", taken" } else { ", not taken" });
         }
         line.push_str(self.known.name(range.start()));

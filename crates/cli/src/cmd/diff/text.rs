@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use unspool::analyze::diff::{Around, Ending, Finding, Site, Summary, Why};
-use unspool::isa::{self, Disassembler, Xlen};
-use unspool::model::{Facet, Instruction, Isa, Loss, Losses, Lost};
+use unspool::isa::Disassembler;
+use unspool::model::{Facet, Instruction, Loss, Losses, Lost};
 
 use super::{Named, Report};
 use crate::cmd::many;
@@ -19,14 +19,7 @@ impl Code {
     fn text(&mut self, instruction: &Instruction) -> String {
         let Some(opcode) = instruction.opcode else { return "(opcode not known)".to_string() };
         let words = self.disassembler.get_or_insert_default();
-        let address = instruction.address;
-        match instruction.isa {
-            Isa::A64 => words.text(isa::Isa::A64, address, opcode),
-            Isa::A32 => words.text(isa::Isa::A32, address, opcode),
-            Isa::T32 => words.text(isa::Isa::T32, address, opcode),
-            Isa::Rv32 => words.riscv(Xlen::Rv32, address, opcode),
-            Isa::Rv64 => words.riscv(Xlen::Rv64, address, opcode),
-        }
+        words.text(instruction.isa, instruction.address, opcode)
     }
 }
 

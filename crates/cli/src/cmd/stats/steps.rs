@@ -1,12 +1,13 @@
 //! What steps come to, in text and in JSON.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use anyhow::bail;
 use unspool::analyze::stats::{Report, Stats, Tally};
-use unspool::isa::{self, Disassembler, Xlen, riscv_mnemonic};
-use unspool::model::{Isa, SourceError, StepSource, TimeUnit};
+use unspool::isa::Disassembler;
+use unspool::model::{SourceError, StepSource, TimeUnit};
 
 use super::super::{grouped, many};
 use super::{Args, By, Rows, row, share, table};
@@ -44,8 +45,11 @@ pub(super) struct Counted {
 
 /// Counts all steps.
 pub(super) fn count(source: &mut dyn StepSource, meter: &Meter, progress: &mut Progress) -> Counted {
-    let mut arm = None;
-    let mut stats = Stats::new(move |isa, opcode| mnemonic(arm.get_or_insert_with(Disassembler::new), isa, opcode));
+    let mut disassembler = None;
+    let mut stats = Stats::new(move |isa, opcode| {
+        let mnemonic = disassembler.get_or_insert_with(Disassembler::new).mnemonic(isa, opcode);
+        mnemonic.map_or("unknown".to_string(), Cow::into_owned)
+    });
     let mut until_look = STRIDE;
     let ended = source.each(&mut |step| {
         stats.take(step);
@@ -57,20 +61,6 @@ pub(super) fn count(source: &mut dyn StepSource, meter: &Meter, progress: &mut P
         ControlFlow::Continue(())
     });
     Counted { report: stats.finish(), unit: source.time_unit(), ended }
-}
-
-fn mnemonic(arm: &mut Disassembler, isa: Isa, opcode: u32) -> String {
-    const UNKNOWN: &str = "unknown";
-    let set = match isa {
-        Isa::A64 => isa::Isa::A64,
-        Isa::A32 => isa::Isa::A32,
-        Isa::T32 => isa::Isa::T32,
-        Isa::Rv32 => return riscv_mnemonic(Xlen::Rv32, opcode).unwrap_or(UNKNOWN).to_string(),
-        Isa::Rv64 => return riscv_mnemonic(Xlen::Rv64, opcode).unwrap_or(UNKNOWN).to_string(),
-    };
-    let text = arm.text(set, 0, opcode);
-    let name = text.split_ascii_whitespace().next().filter(|name| !name.starts_with(".inst"));
-    name.unwrap_or(UNKNOWN).to_string()
 }
 
 /// Prints what was counted, but for the tables that the format has itself.

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use unspool::capture::Capture;
 use unspool::encode::{EncodeOptions, Encoded, Encoder};
-use unspool::isa::{Kind, facts};
+use unspool::isa;
 use unspool::model::{Event, ExceptionKind, Gap, Instruction, Isa, Step, StepSource, TimeUnit};
 use unspool::{CaptureSteps, OpenSteps, OpenedSteps, open_steps};
 
@@ -386,13 +386,10 @@ fn each_shown((traces, core): Run<'_>, shows: Shows, take: &mut dyn FnMut(Wanted
 
 /// Has trace an element for it?
 fn ends_block(instruction: &Instruction) -> bool {
-    let set = match instruction.isa {
-        Isa::A32 => unspool::isa::Isa::A32,
-        Isa::T32 => unspool::isa::Isa::T32,
-        _ => unspool::isa::Isa::A64,
-    };
-    let kind = instruction.opcode.map(|opcode| facts(set, instruction.address, opcode).kind);
-    !matches!(kind, Some(Kind::Other | Kind::Wfx))
+    instruction.opcode.is_none_or(|opcode| {
+        let flow = isa::decode(instruction.isa, instruction.address, opcode).flow;
+        flow.is_p0() && flow != isa::ControlFlow::Wfx
+    })
 }
 
 fn told(instruction: &Instruction) -> Told {

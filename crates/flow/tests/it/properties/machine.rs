@@ -7,7 +7,7 @@
 
 use unspool_coresight::etm4::packet::{Address, Context, ExceptionAddress, FewAtoms, Security, SubIsa, TraceInfo};
 use unspool_coresight::etm4::{Atoms, Config, Packet};
-use unspool_isa::{Facts, Kind};
+use unspool_isa::{ControlFlow, Decoded};
 
 use super::plain::{Program, Told};
 
@@ -102,9 +102,9 @@ impl<'p> Machine<'p> {
         self.synchronise(true);
     }
 
-    fn execute(&mut self, facts: &Facts, roll: u8) {
+    fn execute(&mut self, facts: &Decoded, roll: u8) {
         let behind = self.at + 4;
-        let is_p0 = facts.kind != Kind::Other && (facts.kind != Kind::Wfx || self.config.wfx_is_p0);
+        let is_p0 = facts.flow.is_p0() && (facts.flow != ControlFlow::Wfx || self.config.wfx_is_p0);
         if !is_p0 {
             self.at = behind;
             return;
@@ -116,13 +116,13 @@ impl<'p> Machine<'p> {
             self.stack.push(behind);
             self.stack.drain(..self.stack.len().saturating_sub(DEPTH));
         }
-        self.at = match facts.kind {
-            Kind::Direct if taken => facts.target.map_or(behind, |target| target.address),
-            Kind::Indirect if taken => self.somewhere(roll),
+        self.at = match facts.flow {
+            ControlFlow::Direct if taken => facts.target.map_or(behind, |target| target.address),
+            ControlFlow::Indirect | ControlFlow::ExceptionReturn if taken => self.somewhere(roll),
             _ => behind,
         };
         self.start = self.at;
-        if facts.kind == Kind::Indirect && taken {
+        if facts.flow.is_indirect() && taken {
             self.tell_target();
         }
     }
@@ -147,7 +147,7 @@ impl<'p> Machine<'p> {
     fn exception(&mut self) {
         if self.start != self.at {
             let last = self.program.facts(self.el, self.at - 4);
-            let ends_in_p0 = last.is_some_and(|facts| facts.kind != Kind::Other);
+            let ends_in_p0 = last.is_some_and(|facts| facts.flow.is_p0());
             // A range that ends in front of a return address has no P0 instruction in it, except a WFI that is none.
             self.executed.push(Told::Range {
                 start: self.start,

@@ -13,7 +13,7 @@ use unspool_flow::{
     Around, CodeMemory, Finding, FlowDecoder, FlowItem, FlowSink, Instruction, InstructionSink, Instructions, Item,
     Run, Space,
 };
-use unspool_isa::{Facts, Isa, Kind, facts};
+use unspool_isa::{ControlFlow, Decoded, Isa, decode};
 
 /// No range is longer, nor is a way to a return or source address.
 const LONGEST: u64 = 1 << 14;
@@ -33,10 +33,10 @@ impl Program {
         Self { base, bytes: [bytes(words), bytes(&behind)] }
     }
 
-    pub(crate) fn facts(&self, el: u8, address: u64) -> Option<Facts> {
+    pub(crate) fn facts(&self, el: u8, address: u64) -> Option<Decoded> {
         let space = Space { security: Security::NonSecure, el };
         let word = self.read(address, space, &mut []).first_chunk()?;
-        Some(facts(Isa::A64, address, u32::from_le_bytes(*word)))
+        Some(decode(Isa::A64, address, u32::from_le_bytes(*word)))
     }
 }
 
@@ -118,7 +118,7 @@ impl InstructionSink for Joiner {
     fn instruction(&mut self, instruction: &Instruction, _: &Around) {
         let &Instruction { address, opcode, isa, branch, .. } = instruction;
         let start = self.start.take().unwrap_or(address);
-        let facts = facts(isa, address, opcode);
+        let facts = decode(isa, address, opcode);
         assert!(instruction.ends_range || branch.is_none());
         if let (Some(branch), Some(target)) = (branch, facts.target) {
             assert_eq!(branch.target, branch.taken.then_some(target.address));
@@ -172,7 +172,7 @@ enum At {
 struct Last {
     start: u64,
     end: u64,
-    facts: Facts,
+    facts: Decoded,
     taken: bool,
 }
 
@@ -182,14 +182,14 @@ struct Q {
     start: Option<u64>,
     count: Option<u32>,
     /// Its instructions, if they are known.
-    all: Option<Vec<Facts>>,
+    all: Option<Vec<Decoded>>,
 }
 
 impl Last {
     fn leads_to(&self) -> At {
-        match self.facts.kind {
-            Kind::Indirect if self.taken => At::Awaited,
-            Kind::Direct if self.taken => At::Known(self.facts.target.map_or(self.end, |target| target.address)),
+        match self.facts.flow {
+            ControlFlow::Indirect | ControlFlow::ExceptionReturn if self.taken => At::Awaited,
+            ControlFlow::Direct if self.taken => At::Known(self.facts.target.map_or(self.end, |target| target.address)),
             _ => At::Known(self.end),
         }
     }
@@ -277,12 +277,12 @@ impl<'p> Plain<'p> {
         }
     }
 
-    fn facts(&self, address: u64) -> Option<Facts> {
+    fn facts(&self, address: u64) -> Option<Decoded> {
         self.program.facts(self.context?.el, address)
     }
 
-    fn is_p0(&self, facts: &Facts) -> bool {
-        facts.kind != Kind::Other && (facts.kind != Kind::Wfx || self.config.wfx_is_p0)
+    fn is_p0(&self, facts: &Decoded) -> bool {
+        facts.flow.is_p0() && (facts.flow != ControlFlow::Wfx || self.config.wfx_is_p0)
     }
 
     fn range(&mut self, start: u64, end: u64, taken: bool) {
@@ -339,7 +339,7 @@ impl<'p> Plain<'p> {
         }
     }
 
-    fn leave_return_address(&mut self, facts: &Facts, behind: u64) {
+    fn leave_return_address(&mut self, facts: &Decoded, behind: u64) {
         self.clear_if_pending();
         if facts.link {
             self.stack.push(behind);
@@ -371,7 +371,7 @@ impl<'p> Plain<'p> {
             self.lost += 1;
             return self.lose_the_way(Told::Finding(Finding::NotTaken { at: end - 4 }));
         }
-        self.leave_return_address(&Facts { link: facts.link && taken, ..facts }, end);
+        self.leave_return_address(&Decoded { link: facts.link && taken, ..facts }, end);
         let last = Last { start, end, facts, taken };
         (self.at, self.last) = (last.leads_to(), Some(last));
         if self.config.max_speculation == 0 {
@@ -529,7 +529,7 @@ impl<'p> Plain<'p> {
         let Some(Q { start, count, all }) = self.q.take() else { return };
         let known = start.zip(all);
         // Without a branch, execution goes on right behind.
-        let branches = |all: &[Facts]| all.is_empty() || all.iter().any(|facts| self.is_p0(facts));
+        let branches = |all: &[Decoded]| all.is_empty() || all.iter().any(|facts| self.is_p0(facts));
         let behind = known.as_ref().filter(|(_, all)| !branches(all)).map(|(start, all)| start + 4 * all.len() as u64);
         let certain = known.and_then(|(start, all)| self.in_a_row(start, next.or(behind)?, &all));
         self.told.push(certain.unwrap_or(Told::Q { start, next, count }));
@@ -538,12 +538,12 @@ impl<'p> Plain<'p> {
         }
     }
 
-    fn in_a_row(&self, start: u64, next: u64, all: &[Facts]) -> Option<Told> {
+    fn in_a_row(&self, start: u64, next: u64, all: &[Decoded]) -> Option<Told> {
         let (last, before) = all.split_last()?;
         let end = start + 4 * all.len() as u64;
-        let branches = match last.kind {
-            Kind::Indirect => true,
-            Kind::Direct => last.target.is_some_and(|target| target.address == next),
+        let branches = match last.flow {
+            ControlFlow::Indirect | ControlFlow::ExceptionReturn => true,
+            ControlFlow::Direct => last.target.is_some_and(|target| target.address == next),
             _ => next == end,
         };
         let taken = !(next == end && last.conditional);
@@ -553,6 +553,6 @@ impl<'p> Plain<'p> {
 }
 
 /// A branch that is always taken: nothing passes it.
-fn is_sure_branch(facts: Facts) -> bool {
-    matches!(facts.kind, Kind::Direct | Kind::Indirect) && !facts.conditional
+fn is_sure_branch(facts: Decoded) -> bool {
+    facts.flow.is_branch() && !facts.conditional
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use unspool_isa::{Access, Isa, Operation, Stage, a64_access};
+use unspool_isa::{Access, Isa, Operation, Stage};
 
 use super::oracle::{self, Machine, Text};
 
@@ -10,7 +10,7 @@ use super::oracle::{self, Machine, Text};
 pub(crate) fn compare(machine: &Machine, opcodes: &[u32]) {
     let (mut wrong, mut names, mut valid, mut accesses) = (Vec::new(), HashSet::new(), 0, 0);
     for (&opcode, text) in opcodes.iter().zip(machine.disassemble(Isa::A64, opcodes)) {
-        let ours = a64_access(opcode);
+        let ours = unspool_isa::access(Isa::A64, opcode);
         if let Text::Valid(text) | Text::Unpredictable(text) = &text {
             valid += 1;
             accesses += usize::from(ours.operation != Operation::None);
@@ -86,13 +86,6 @@ fn is_scalable(register: &str) -> bool {
 fn operation(name: &str, operands: &str) -> Operation {
     let is_range = operands.contains("]!");
     match name {
-        "svc" => Operation::SupervisorCall,
-        "hvc" => Operation::HypervisorCall,
-        "smc" => Operation::SecureMonitorCall,
-        "brk" => Operation::Breakpoint,
-        "hlt" => Operation::Halt,
-        "dcps1" | "dcps2" | "dcps3" => Operation::DebugCall,
-        "udf" => Operation::Undefined,
         "ldg" | "ldgm" => Operation::TagLoad,
         "stg" | "st2g" | "stgm" => Operation::TagStore,
         "stzg" | "stz2g" | "stzgm" | "stgp" => Operation::TagAndDataStore,

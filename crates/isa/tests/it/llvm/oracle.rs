@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-use unspool_isa::{Isa, riscv_length, t32_length};
+use unspool_isa::Isa;
 
 /// What LLVM makes of an opcode.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Machine {
     /// The text of every opcode of RISC-V.
     pub(crate) fn disassemble_riscv(&self, opcodes: &[u32]) -> Vec<Text> {
         let spelled = opcodes.iter().map(|opcode| {
-            let length = usize::from(riscv_length(*opcode as u16));
+            let length = usize::from(Isa::Rv64.length(*opcode as u16));
             in_brackets(&opcode.to_le_bytes()[..length])
         });
         self.texts(spelled.collect(), vec![false; opcodes.len()])
@@ -144,9 +144,9 @@ fn spell(isa: Isa, opcodes: &[u32]) -> (String, Vec<bool>) {
 fn bytes(isa: Isa, opcode: u32) -> String {
     let [first, second] = [opcode >> 16, opcode & 0xffff].map(|half| (half as u16).to_le_bytes());
     let halves = match isa {
-        Isa::A64 | Isa::A32 => vec![second, first],
-        Isa::T32 if t32_length((opcode >> 16) as u16) == 4 => vec![first, second],
+        Isa::T32 if Isa::T32.length((opcode >> 16) as u16) == 4 => vec![first, second],
         Isa::T32 => vec![second],
+        _ => vec![second, first],
     };
     in_brackets(halves.as_flattened())
 }

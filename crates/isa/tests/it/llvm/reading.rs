@@ -1,33 +1,31 @@
 //! What an instruction does, read from its text alone. Knows names of instructions, no encodings.
 
-use unspool_isa::{Facts, Isa, Kind};
+use unspool_isa::{ControlFlow, Decoded, Isa};
 
 /// What the text says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Reading {
-    /// What the facts shall say, as far as the text tells.
-    pub(crate) kind: Kind,
+    /// What it does to control flow.
+    pub(crate) flow: ControlFlow,
     /// The condition can fail. `None`: not compared.
     pub(crate) conditional: Option<bool>,
-    /// See [`Facts::link`].
+    /// See [`Decoded::link`].
     pub(crate) link: bool,
-    /// See [`Facts::ret`].
+    /// See [`Decoded::ret`].
     pub(crate) ret: bool,
-    /// See [`Facts::eret`].
-    pub(crate) eret: bool,
     /// Where a direct branch goes, counted from what the PC reads as.
     pub(crate) offset: Option<i64>,
     /// The direct branch changes between A32 and T32.
     pub(crate) exchanges: bool,
-    /// See [`Facts::it`].
+    /// See [`Decoded::it`].
     pub(crate) it: u8,
 }
 
 impl Reading {
     /// Whether these are the facts of an instruction with this text.
-    pub(crate) fn fits(&self, isa: Isa, address: u64, facts: &Facts) -> bool {
+    pub(crate) fn fits(&self, isa: Isa, address: u64, facts: &Decoded) -> bool {
         let target = facts.target.map(|target| (target.address, target.isa));
-        (self.kind, self.link, self.ret, self.eret) == (facts.kind, facts.link, facts.ret, facts.eret)
+        (self.flow, self.link, self.ret) == (facts.flow, facts.link, facts.ret)
             && self.conditional.is_none_or(|conditional| conditional == facts.conditional)
             && self.it == facts.it
             && self.target(isa, address) == target
@@ -36,7 +34,7 @@ impl Reading {
     fn target(&self, isa: Isa, address: u64) -> Option<(u64, Isa)> {
         let offset = self.offset?;
         let (pc, mask) = match isa {
-            Isa::A64 => (address, u64::MAX),
+            Isa::A64 | Isa::Rv32 | Isa::Rv64 => (address, u64::MAX),
             Isa::A32 => (address + 8, 0xffff_ffff),
             Isa::T32 if self.exchanges => ((address + 4) & !0b11, 0xffff_ffff),
             Isa::T32 => (address + 4, 0xffff_ffff),
@@ -55,21 +53,21 @@ pub(crate) fn read(isa: Isa, opcode: u32, text: &str) -> Reading {
     let text = text.split("//").next().unwrap_or_default().split('@').next().unwrap_or_default().trim();
     let (name, operands) = text.split_once('\t').unwrap_or((text, ""));
     let (name, operands) = (name.trim(), operands.trim());
-    if let Some(kind) = differs(isa, opcode) {
-        return Reading { kind, ..Reading::default() };
+    if let Some(flow) = differs(isa, opcode) {
+        return Reading { flow, ..Reading::default() };
     }
     match isa {
         Isa::A64 => a64(name, operands),
-        Isa::A32 | Isa::T32 => aarch32(isa, opcode, name, operands),
+        _ => aarch32(isa, opcode, name, operands),
     }
 }
 
 /// The instructions that LLVM prints by another name than a trace unit would.
-fn differs(isa: Isa, opcode: u32) -> Option<Kind> {
+fn differs(isa: Isa, opcode: u32) -> Option<ControlFlow> {
     match isa {
-        Isa::A64 if opcode & !0x1f == 0xd523_3060 => Some(Kind::TransactionStart),
-        Isa::A32 if opcode & 0x0fff_0fff == 0x0e07_0f95 && opcode >> 28 != 0b1111 => Some(Kind::Isb),
-        Isa::T32 if opcode & 0xffff_0fff == 0xee07_0f95 => Some(Kind::Isb),
+        Isa::A64 if opcode & !0x1f == 0xd523_3060 => Some(ControlFlow::TransactionStart),
+        Isa::A32 if opcode & 0x0fff_0fff == 0x0e07_0f95 && opcode >> 28 != 0b1111 => Some(ControlFlow::Isb),
+        Isa::T32 if opcode & 0xffff_0fff == 0xee07_0f95 => Some(ControlFlow::Isb),
         _ => None,
     }
 }
@@ -77,8 +75,8 @@ fn differs(isa: Isa, opcode: u32) -> Option<Kind> {
 fn a64(name: &str, operands: &str) -> Reading {
     let never_fails = name.ends_with(".al") || name.ends_with(".nv");
     let conditional = Some(false);
-    let indirect = Reading { kind: Kind::Indirect, conditional, ..Reading::default() };
-    let direct = Reading { kind: Kind::Direct, conditional, offset: offset(operands), ..Reading::default() };
+    let indirect = Reading { flow: ControlFlow::Indirect, conditional, ..Reading::default() };
+    let direct = Reading { flow: ControlFlow::Direct, conditional, offset: offset(operands), ..Reading::default() };
     match name {
         "b" => direct,
         "bl" => Reading { link: true, ..direct },
@@ -93,9 +91,16 @@ fn a64(name: &str, operands: &str) -> Reading {
         "ret" | "retaa" | "retab" | "retaasppc" | "retabsppc" | "retaasppcr" | "retabsppcr" => {
             Reading { ret: true, ..indirect }
         }
-        "eret" | "eretaa" | "eretab" | "drps" => Reading { eret: true, ..indirect },
-        "isb" => Reading { kind: Kind::Isb, conditional, ..Reading::default() },
-        "wfi" | "wfe" | "wfit" | "wfet" => Reading { kind: Kind::Wfx, conditional, ..Reading::default() },
+        "eret" | "eretaa" | "eretab" | "drps" => Reading { flow: ControlFlow::ExceptionReturn, ..indirect },
+        "isb" => Reading { flow: ControlFlow::Isb, conditional, ..Reading::default() },
+        "wfi" | "wfe" | "wfit" | "wfet" => Reading { flow: ControlFlow::Wfx, conditional, ..Reading::default() },
+        "svc" => Reading { flow: ControlFlow::SupervisorCall, conditional, ..Reading::default() },
+        "hvc" => Reading { flow: ControlFlow::HypervisorCall, conditional, ..Reading::default() },
+        "smc" => Reading { flow: ControlFlow::SecureMonitorCall, conditional, ..Reading::default() },
+        "brk" => Reading { flow: ControlFlow::Breakpoint, conditional, ..Reading::default() },
+        "hlt" => Reading { flow: ControlFlow::Halt, conditional, ..Reading::default() },
+        "dcps1" | "dcps2" | "dcps3" => Reading { flow: ControlFlow::DebugCall, conditional, ..Reading::default() },
+        "udf" => Reading { flow: ControlFlow::Undefined, conditional, ..Reading::default() },
         _ => Reading { conditional, ..Reading::default() },
     }
 }
@@ -156,8 +161,8 @@ fn aarch32(isa: Isa, opcode: u32, name: &str, operands: &str) -> Reading {
     // compared.
     let other = Reading::default();
     let something = Reading { conditional, ..Reading::default() };
-    let indirect = Reading { kind: Kind::Indirect, ..something.clone() };
-    let direct = Reading { kind: Kind::Direct, offset: offset(operands), ..something.clone() };
+    let indirect = Reading { flow: ControlFlow::Indirect, ..something.clone() };
+    let direct = Reading { flow: ControlFlow::Direct, offset: offset(operands), ..something.clone() };
     let first = operands.split([',', ' ']).next().unwrap_or_default();
     match base {
         _ if unpredictable(isa, opcode, base, operands) => other,
@@ -174,12 +179,13 @@ fn aarch32(isa: Isa, opcode: u32, name: &str, operands: &str) -> Reading {
         "le" => Reading { conditional: Some(operands.starts_with("lr")), ..direct },
         "it" | "itt" | "ite" | "ittt" | "itte" | "itet" | "itee" => Reading { it: name.len() as u8 - 1, ..other },
         _ if name.len() == 5 && name.starts_with("it") => Reading { it: 4, ..other },
-        "isb" => Reading { kind: Kind::Isb, ..something },
-        "wfi" | "wfe" => Reading { kind: Kind::Wfx, ..something },
-        "eret" | "rfeda" | "rfedb" | "rfeia" | "rfeib" => Reading { eret: true, ..indirect },
+        "isb" => Reading { flow: ControlFlow::Isb, ..something },
+        "wfi" | "wfe" => Reading { flow: ControlFlow::Wfx, ..something },
+        "svc" => Reading { flow: ControlFlow::SupervisorCall, ..something },
+        "eret" | "rfeda" | "rfedb" | "rfeia" | "rfeib" => Reading { flow: ControlFlow::ExceptionReturn, ..indirect },
         "pop" | "ldm" | "ldmda" | "ldmdb" | "ldmib" => load_multiple(base, first, operands, &something),
         _ if first != "pc" || READERS.contains(&base) => other,
-        _ if sets_flags => Reading { eret: true, ..indirect },
+        _ if sets_flags => Reading { flow: ControlFlow::ExceptionReturn, ..indirect },
         "ldr" => Reading { ret: operands.starts_with("pc, [sp") && !by_register(operands), ..indirect },
         "mov" => Reading { ret: operands == "pc, lr", ..indirect },
         _ => indirect,
@@ -193,11 +199,11 @@ fn by_register(operands: &str) -> bool {
 }
 
 fn load_multiple(base: &str, first: &str, operands: &str, something: &Reading) -> Reading {
-    let indirect = Reading { kind: Kind::Indirect, ..something.clone() };
+    let indirect = Reading { flow: ControlFlow::Indirect, ..something.clone() };
     let from_stack = base == "pop" || first.trim_end_matches('!') == "sp";
     match operands.trim_end_matches([' ', '^']).ends_with("pc}") {
         false => something.clone(),
-        true if operands.ends_with('^') => Reading { eret: true, ..indirect },
+        true if operands.ends_with('^') => Reading { flow: ControlFlow::ExceptionReturn, ..indirect },
         true => Reading { ret: from_stack, ..indirect },
     }
 }

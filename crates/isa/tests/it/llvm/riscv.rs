@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use unspool_isa::{RiscvAccess, RiscvFacts, RiscvFlow, Xlen, riscv_facts, riscv_length};
+use unspool_isa::{ControlFlow, Isa, Operation};
 
+use super::super::riscv::{Instruction, plain};
 use super::oracle::{self, Machine, Text};
 use super::{ADDRESS, riscv_classes};
 
@@ -14,8 +15,8 @@ const EXTENSIONS: &str = "+m,+a,+f,+d,+q,+c,+v,+h,+zcb,+zcmop,+zimop,+zba,+zbb,+
     +zihintntl,+zicsr,+zifencei";
 
 /// LLVM for RV32 or RV64, if it is new enough.
-pub(crate) fn machine(xlen: Xlen) -> Option<Machine> {
-    let (triple, more) = if xlen == Xlen::Rv64 { ("riscv64", "") } else { ("riscv32", ",+zilsd") };
+pub(crate) fn machine(isa: Isa) -> Option<Machine> {
+    let (triple, more) = if isa == Isa::Rv64 { ("riscv64", "") } else { ("riscv32", ",+zilsd") };
     let (triple, attributes) = (format!("-triple={triple}"), format!("-mattr={EXTENSIONS}{more}"));
     let machine = Machine::find(&[&triple, &attributes, "-M", "no-aliases", "-M", "numeric"])?;
     // fadd.q, and lw.aq, which is of 2025
@@ -23,16 +24,16 @@ pub(crate) fn machine(xlen: Xlen) -> Option<Machine> {
 }
 
 /// Compares every opcode, and says how many and which.
-pub(crate) fn compare(xlen: Xlen, opcodes: &[u32]) {
-    let Some(machine) = machine(xlen) else { return };
+pub(crate) fn compare(isa: Isa, opcodes: &[u32]) {
+    let Some(machine) = machine(isa) else { return };
     let (mut wrong, mut names, mut valid, mut decided) = (Vec::new(), HashSet::new(), 0, BTreeMap::new());
     for (&opcode, text) in opcodes.iter().zip(machine.disassemble_riscv(opcodes)) {
-        let ours = riscv_facts(xlen, ADDRESS, opcode);
+        let ours = plain(isa, ADDRESS, opcode);
         if let Text::Valid(text) = &text {
             valid += 1;
             names.insert(split(text).0.to_owned());
         }
-        if agrees(xlen, &ours, opcode, &text) {
+        if agrees(isa, &ours, opcode, &text) {
             continue;
         }
         match decision(opcode, &text, &ours) {
@@ -42,7 +43,7 @@ pub(crate) fn compare(xlen: Xlen, opcodes: &[u32]) {
     }
     let (all, names) = (opcodes.len(), names.len());
     oracle::say(&format!(
-        "{xlen:?}: {all} opcodes, {valid} valid with {names} names, decided otherwise {decided:?}, {} wrong",
+        "{isa:?}: {all} opcodes, {valid} valid with {names} names, decided otherwise {decided:?}, {} wrong",
         wrong.len()
     ));
     wrong.truncate(40);
@@ -50,29 +51,30 @@ pub(crate) fn compare(xlen: Xlen, opcodes: &[u32]) {
 }
 
 /// Where LLVM is not followed, and why.
-fn decision(opcode: u32, text: &Text, ours: &RiscvFacts) -> Option<&'static str> {
-    let is_nothing = ours.classes.is_empty() && ours.flow == RiscvFlow::None && ours.access == RiscvAccess::None;
+fn decision(opcode: u32, text: &Text, ours: &Instruction) -> Option<&'static str> {
+    let is_nothing = ours.classes.is_empty() && ours.decoded.flow == ControlFlow::Unknown;
     match text {
-        Text::Invalid if ours.access == RiscvAccess::Fence => Some("fence with fields that are to be ignored"),
-        Text::Invalid if ours.flow == RiscvFlow::TrapReturn => Some("uret"),
+        Text::Invalid if ours.access.operation == Operation::Fence => Some("fence with fields that are to be ignored"),
+        Text::Invalid if ours.decoded.flow == ControlFlow::ExceptionReturn => Some("uret"),
         Text::Invalid if matches!(opcode & 0xfff0_007f, 0x4430_0053 | 0x4620_0053) => Some("fcvt.h.q, fcvt.q.h"),
-        Text::Invalid if ours.access == RiscvAccess::LoadStore && opcode >> 27 == 0b01001 => Some("ssamoswap"),
+        Text::Invalid if ours.access.operation == Operation::LoadStore && opcode >> 27 == 0b01001 => Some("ssamoswap"),
         Text::Valid(text) if is_nothing && text.starts_with("aes64ks1i") => Some("aes64ks1i of a round above ten"),
         Text::Valid(text) if is_nothing && text == "c.unimp" => Some("c.unimp"),
         _ => None,
     }
 }
 
-fn agrees(xlen: Xlen, ours: &RiscvFacts, opcode: u32, text: &Text) -> bool {
-    let is_right_length = ours.length == riscv_length(opcode as u16);
+fn agrees(isa: Isa, ours: &Instruction, opcode: u32, text: &Text) -> bool {
+    let is_right_length = ours.decoded.length == isa.length(opcode as u16);
     match text {
         Text::Invalid | Text::Unpredictable(_) => {
-            is_right_length && RiscvFacts { length: 4, ..*ours } == riscv_facts(xlen, ADDRESS, 0xffff_ffff)
+            let none = plain(isa, ADDRESS, if ours.decoded.length == 2 { 0 } else { 0xffff_ffff });
+            is_right_length && *ours == none
         }
         Text::Valid(text) => {
             let (name, operands) = split(text);
             let has_classes = riscv_classes::fit(ours, name, operands);
-            is_right_length && has_classes && fits(xlen, ours, name, operands) && is_called(xlen, opcode, name)
+            is_right_length && has_classes && fits(isa, ours, name, operands) && is_called(isa, opcode, name)
         }
     }
 }
@@ -84,37 +86,40 @@ fn split(text: &str) -> (&str, &str) {
     (name.trim(), operands.trim())
 }
 
-fn fits(xlen: Xlen, ours: &RiscvFacts, name: &str, operands: &str) -> bool {
+fn fits(isa: Isa, ours: &Instruction, name: &str, operands: &str) -> bool {
     let (access, bytes) = access(name);
     let (link, ret) = links(name, operands);
-    ours.flow == flow(name)
-        && ours.target == target(xlen, ours.flow, operands)
-        && (ours.link, ours.ret) == (link, ret)
-        && (ours.access, ours.bytes) == (access, bytes)
-        && ours.vector == name.starts_with('v')
-        && ours.masked == operands.ends_with("v0.t")
+    let Instruction { decoded, access: our_access, .. } = ours;
+    (decoded.flow, decoded.conditional) == flow(name)
+        && decoded.target_address() == target(isa, decoded.flow, operands)
+        && (decoded.link, decoded.ret) == (link, ret)
+        && (our_access.operation, our_access.bytes) == (access, bytes)
+        && our_access.may_not_write == name.trim_start_matches("c.").starts_with("sc.")
+        && our_access.vector == name.starts_with('v')
+        && our_access.predicated == operands.ends_with("v0.t")
 }
 
-fn flow(name: &str) -> RiscvFlow {
-    match name {
-        "beq" | "bne" | "blt" | "bge" | "bltu" | "bgeu" | "c.beqz" | "c.bnez" => RiscvFlow::Branch,
-        "jal" | "c.j" | "c.jal" => RiscvFlow::Jump,
-        "jalr" | "c.jr" | "c.jalr" => RiscvFlow::IndirectJump,
-        "mret" | "sret" | "mnret" | "dret" | "uret" => RiscvFlow::TrapReturn,
-        "ecall" => RiscvFlow::Ecall,
-        "ebreak" | "c.ebreak" => RiscvFlow::Ebreak,
-        _ => RiscvFlow::None,
-    }
+fn flow(name: &str) -> (ControlFlow, bool) {
+    let flow = match name {
+        "beq" | "bne" | "blt" | "bge" | "bltu" | "bgeu" | "c.beqz" | "c.bnez" => return (ControlFlow::Direct, true),
+        "jal" | "c.j" | "c.jal" => ControlFlow::Direct,
+        "jalr" | "c.jr" | "c.jalr" => ControlFlow::Indirect,
+        "mret" | "sret" | "mnret" | "dret" | "uret" => ControlFlow::ExceptionReturn,
+        "ecall" => ControlFlow::SupervisorCall,
+        "ebreak" | "c.ebreak" => ControlFlow::Breakpoint,
+        _ => ControlFlow::FallThrough,
+    };
+    (flow, false)
 }
 
 /// The offset is the last operand.
-fn target(xlen: Xlen, flow: RiscvFlow, operands: &str) -> Option<u64> {
-    if !matches!(flow, RiscvFlow::Branch | RiscvFlow::Jump) {
+fn target(isa: Isa, flow: ControlFlow, operands: &str) -> Option<u64> {
+    if flow != ControlFlow::Direct {
         return None;
     }
     let offset: i64 = operands.rsplit(", ").next()?.parse().ok()?;
     let target = ADDRESS.wrapping_add_signed(offset);
-    Some(if xlen == Xlen::Rv32 { u64::from(target as u32) } else { target })
+    Some(if isa == Isa::Rv32 { u64::from(target as u32) } else { target })
 }
 
 /// Whether it is a call, and whether it is a return.
@@ -132,8 +137,8 @@ fn links(name: &str, operands: &str) -> (bool, bool) {
 }
 
 /// What it does with memory, and with how much of it.
-fn access(name: &str) -> (RiscvAccess, Option<u16>) {
-    use RiscvAccess::{CacheOperation, Fence, Load, LoadReserved, LoadStore, Prefetch, Store, StoreConditional};
+fn access(name: &str) -> (Operation, Option<u16>) {
+    use Operation::{CacheMaintenance, Fence, Load, LoadStore, Prefetch, Store, Zero};
     let name = name.trim_end_matches(".aqrl").trim_end_matches(".aq").trim_end_matches(".rl");
     let plain = name.strip_prefix("c.").unwrap_or(name);
     let plain = plain.strip_suffix("sp").unwrap_or(plain);
@@ -148,18 +153,18 @@ fn access(name: &str) -> (RiscvAccess, Option<u16>) {
         "sw" | "fsw" | "hsv.w" => (Store, Some(4)),
         "sd" | "fsd" | "hsv.d" => (Store, Some(8)),
         "fsq" => (Store, Some(16)),
-        "cbo.zero" => (Store, None),
+        "cbo.zero" => (Zero, None),
         _ if plain.starts_with("amo") => (LoadStore, Some(size(plain))),
-        _ if plain.starts_with("lr.") => (LoadReserved, Some(size(plain))),
-        _ if plain.starts_with("sc.") => (StoreConditional, Some(size(plain))),
+        _ if plain.starts_with("lr.") => (Load, Some(size(plain))),
+        _ if plain.starts_with("sc.") => (Store, Some(size(plain))),
         _ if plain.starts_with("prefetch.") => (Prefetch, None),
-        _ if plain.starts_with("cbo.") => (CacheOperation, None),
+        _ if plain.starts_with("cbo.") => (CacheMaintenance, None),
         _ if ["fence", "sfence", "hfence", "sinval", "hinval"].iter().any(|start| plain.starts_with(start)) => {
             (Fence, None)
         }
         _ if is_vector_access(plain, 'l') => (Load, None),
         _ if is_vector_access(plain, 's') => (Store, None),
-        _ => (RiscvAccess::None, None),
+        _ => (Operation::None, None),
     }
 }
 
@@ -183,12 +188,17 @@ fn is_vector_access(name: &str, direction: char) -> bool {
     rest == "m" || rest.starts_with(['e', 's', 'u', 'o', '1', '2', '4', '8']) && ends_as_one
 }
 
+#[cfg(feature = "text")]
+thread_local! {
+    static MNEMONICS: std::cell::RefCell<unspool_isa::Disassembler> = unspool_isa::Disassembler::new().into();
+}
+
 /// The mnemonic is the one of the text, but for those that are kept though they are only a manner of writing.
 #[cfg(feature = "text")]
-fn is_called(xlen: Xlen, opcode: u32, theirs: &str) -> bool {
+fn is_called(isa: Isa, opcode: u32, theirs: &str) -> bool {
     let plain = theirs.trim_end_matches(".aqrl").trim_end_matches(".aq").trim_end_matches(".rl");
-    let Some(ours) = unspool_isa::riscv_mnemonic(xlen, opcode) else { return false };
-    match ours {
+    let Some(ours) = MNEMONICS.with_borrow_mut(|disassembler| disassembler.mnemonic(isa, opcode)) else { return false };
+    match ours.as_ref() {
         "nop" | "li" | "mv" => plain == "addi",
         "pause" => plain == "fence",
         "csrrw" => plain == "csrrw" || plain == "unimp",
@@ -200,6 +210,6 @@ fn is_called(xlen: Xlen, opcode: u32, theirs: &str) -> bool {
 }
 
 #[cfg(not(feature = "text"))]
-fn is_called(_: Xlen, _: u32, _: &str) -> bool {
+fn is_called(_: Isa, _: u32, _: &str) -> bool {
     true
 }

@@ -1,10 +1,12 @@
 //! The classes that the name of a RISC-V instruction tells.
 
-use unspool_isa::{Class, RiscvAccess, RiscvFacts, RiscvFlow};
+use unspool_isa::{Class, ControlFlow, Decoded, Operation};
+
+use super::super::riscv::Instruction;
 
 /// Whether those that the name tells are there, and no others of their kind.
-pub(crate) fn fit(ours: &RiscvFacts, name: &str, operands: &str) -> bool {
-    let rows = of_names(name).into_iter().chain(of_memory(ours, name)).chain(of_flow(ours.flow));
+pub(crate) fn fit(ours: &Instruction, name: &str, operands: &str) -> bool {
+    let rows = of_names(name).into_iter().chain(of_memory(ours, name)).chain(of_flow(&ours.decoded));
     // A mask in v0 can only be where an instruction is maskable.
     let is_maskable = !operands.ends_with("v0.t") || ours.classes.contains(Class::Maskable);
     let are_all = rows.into_iter().all(|(class, is_in)| ours.classes.contains(class) == is_in);
@@ -40,26 +42,26 @@ const MULTIPLY_ADD: [&str; 21] = [
 ];
 
 /// What the name of a load or store tells behind its first two letters.
-fn of_memory(ours: &RiscvFacts, name: &str) -> [(Class, bool); 5] {
-    let is_vector = ours.vector && ours.access.is_memory_access();
+fn of_memory(ours: &Instruction, name: &str) -> [(Class, bool); 5] {
+    let is_vector = ours.access.vector && ours.access.is_memory_access();
     let kind = name.get(2..).filter(|_| is_vector).unwrap_or_default();
     let is_whole = kind == "m.v" || kind.starts_with(|first: char| first.is_ascii_digit());
     let is_strided = kind.starts_with("sseg") || kind.starts_with("se") && !kind.starts_with("seg");
     [
         (Class::Load, ours.access.reads()),
-        (Class::Store, matches!(ours.access, RiscvAccess::Store | RiscvAccess::StoreConditional) && name != "cbo.zero"),
+        (Class::Store, ours.access.operation == Operation::Store),
         (Class::Indexed, kind.contains('x')),
         (Class::Segment, is_vector && !is_whole),
         (Class::Stride, is_strided),
     ]
 }
 
-fn of_flow(flow: RiscvFlow) -> [(Class, bool); 4] {
-    let is_branch = matches!(flow, RiscvFlow::Branch | RiscvFlow::Jump | RiscvFlow::IndirectJump);
+fn of_flow(decoded: &Decoded) -> [(Class, bool); 4] {
+    let is_direct = decoded.flow == ControlFlow::Direct;
     [
-        (Class::Branch, is_branch),
-        (Class::Conditional, flow == RiscvFlow::Branch),
-        (Class::Jal, flow == RiscvFlow::Jump),
-        (Class::Jalr, flow == RiscvFlow::IndirectJump),
+        (Class::Branch, matches!(decoded.flow, ControlFlow::Direct | ControlFlow::Indirect)),
+        (Class::Conditional, is_direct && decoded.conditional),
+        (Class::Jal, is_direct && !decoded.conditional),
+        (Class::Jalr, decoded.flow == ControlFlow::Indirect),
     ]
 }

@@ -1,24 +1,25 @@
 //! A64 opcodes, as the rules see them.
 //!
 //! The format has a number for Arm and none for its instruction sets: words of four bytes are taken for A64 as long as
-//! nothing speaks against it. The facts claim nothing of what is unallocated, so that an instruction without any may be
-//! one that is newer than they are. Only where the encoding has no room for branches or accesses, that is taken as none.
+//! nothing speaks against it. The decoder claims nothing of what is unallocated, so that such an opcode may be an
+//! instruction that is newer than it. Only where the encoding has no room for branches or accesses, that is taken as none.
 
-use unspool_isa::{Access, Facts, Isa, Kind, Operation, a64_access, facts};
+use unspool_isa::{Access, ControlFlow, Decoded, Isa, Operation, access, decode};
 
-use super::{Course, Memory, Opcode, Set};
+use super::{Memory, Opcode};
 
 /// What is known of an opcode.
 pub(super) fn opcode(word: u32) -> Opcode {
-    let (facts, access) = (facts(Isa::A64, 0, word), a64_access(word));
+    let (decoded, access) = (decode(Isa::A64, 0, word), access(Isa::A64, word));
     Opcode {
-        is_known: is_known(word, &facts, &access),
+        is_known: is_known(word, &decoded, &access),
         is_illegal: word == 0,
-        course: course(&facts, access.operation),
-        offset: facts.target.map(|target| target.address),
-        memory: memory(word, &facts, &access),
+        flow: decoded.flow,
+        conditional: decoded.conditional,
+        offset: decoded.target_address(),
+        memory: memory(word, &decoded, &access),
         is_vector: access.vector || is_simd(word),
-        ..Opcode::unknown(Set::A64)
+        ..Opcode::unknown(Some(Isa::A64))
     }
 }
 
@@ -33,8 +34,8 @@ fn group(word: u32) -> u32 {
     word >> 25 & 0xf
 }
 
-fn is_known(word: u32, facts: &Facts, access: &Access) -> bool {
-    if access.operation != Operation::None || matches!(facts.kind, Kind::Direct | Kind::Indirect) {
+fn is_known(word: u32, decoded: &Decoded, access: &Access) -> bool {
+    if access.operation != Operation::None || decoded.flow.is_branch() || decoded.flow.is_exception() {
         return true;
     }
     match group(word) {
@@ -43,7 +44,7 @@ fn is_known(word: u32, facts: &Facts, access: &Access) -> bool {
         // SVE: the accesses are in the upper half.
         0b0010 => word >> 31 == 0,
         // Hints, barriers and system registers. Of system instructions some belong to whoever made the processor.
-        0b1010 | 0b1011 => word >> 24 == 0xd5 && !is_system(word) && facts.kind != Kind::TransactionStart,
+        0b1010 | 0b1011 => word >> 24 == 0xd5 && !is_system(word) && decoded.flow != ControlFlow::TransactionStart,
         _ => false,
     }
 }
@@ -58,19 +59,7 @@ fn is_simd(word: u32) -> bool {
     matches!(group(word), 0b0111 | 0b1111) || is_access && word >> 26 & 1 == 1
 }
 
-fn course(facts: &Facts, operation: Operation) -> Course {
-    use Operation::{Breakpoint, DebugCall, Halt, HypervisorCall, SecureMonitorCall, SupervisorCall};
-    match (facts.kind, operation) {
-        (Kind::Direct, _) if facts.conditional => Course::Branch,
-        (Kind::Direct, _) => Course::Jump,
-        (Kind::Indirect, _) if facts.eret => Course::TrapReturn,
-        (Kind::Indirect, _) => Course::Indirect,
-        (_, SupervisorCall | HypervisorCall | SecureMonitorCall | Breakpoint | Halt | DebugCall) => Course::Call,
-        _ => Course::On,
-    }
-}
-
-fn memory(word: u32, facts: &Facts, access: &Access) -> Memory {
+fn memory(word: u32, decoded: &Decoded, access: &Access) -> Memory {
     use Operation::{
         AddressTranslation, CacheMaintenance, CacheMaintenanceAll, Prefetch, TagAndDataStore, TagAndDataZero, TagLoad,
         TagStore, TagZero, VectorPrefetch,
@@ -80,7 +69,10 @@ fn memory(word: u32, facts: &Facts, access: &Access) -> Memory {
         // Whether an access of tags is one that is told, no text says.
         TagLoad | TagStore | TagAndDataStore | TagZero | TagAndDataZero => true,
         // Calls and returns, and those from traps, may have a guarded control stack.
-        _ => facts.link || facts.ret || facts.eret || access.operation.touches_tags(),
+        _ => {
+            let is_return = decoded.ret || decoded.flow == ControlFlow::ExceptionReturn;
+            decoded.link || is_return || access.operation.touches_tags()
+        }
     };
     // The bytes of a predicated access are the most that it may have, and those on the guarded control stack are of
     // both stacks together.

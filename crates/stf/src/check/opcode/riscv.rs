@@ -1,59 +1,49 @@
 //! RISC-V opcodes, as the rules see them.
 
-use unspool_isa::{RiscvAccess, RiscvFlow, Xlen, riscv_facts, riscv_length};
+use unspool_isa::{Access, ControlFlow, Isa, Operation, access, decode};
 
 use super::super::header::Header;
-use super::{Course, Memory, Opcode, Set};
+use super::{Memory, Opcode};
 
-/// What is known of an opcode in a record of so many bytes. Without a width of registers, that is its length.
+/// What is known of an opcode in a record of `length` bytes.
 pub(super) fn opcode(opcode: u32, length: u8, header: &Header) -> Opcode {
     let set = header.set();
-    let xlen = if let Set::Riscv(xlen) = set { Some(xlen) } else { None };
-    let is_misfit = header.is_riscv() && riscv_length(opcode as u16) != length;
+    // Without a known width of registers only the length matters.
+    let isa = set.unwrap_or(Isa::Rv64);
+    let is_misfit = header.is_riscv() && isa.length(opcode as u16) != length;
     let is_claimed = header.riscv.claims(opcode);
-    let facts = header.riscv.facts(xlen.unwrap_or_default(), 0, opcode);
-    let exists = !facts.classes.is_empty();
-    let wide = riscv_facts(Xlen::Rv64, 0, opcode);
-    let is_of_rv64 = xlen == Some(Xlen::Rv32)
+    let (decoded, own_access) = (header.riscv.decode(isa, 0, opcode), header.riscv.access(isa, opcode));
+    let exists = decoded.flow != ControlFlow::Unknown;
+    let is_of_rv64 = set == Some(Isa::Rv32)
         && !exists
-        && !wide.classes.is_empty()
+        && decode(Isa::Rv64, 0, opcode).flow != ControlFlow::Unknown
         // Zilsd and Zclsd have these in RV32.
-        && !wide.access.is_memory_access();
+        && !access(Isa::Rv64, opcode).is_memory_access();
     let is_ambiguous = header.is_unusual && !is_claimed && is_shared(opcode, length);
-    let memory = memory(facts.access);
+    let memory = memory(&own_access);
     // Whether the table of a jump by a table is told as an access, no text says.
-    let is_open = memory.is_open || is_claimed && facts.flow != RiscvFlow::None;
+    let is_open = memory.is_open || is_claimed && decoded.flow.is_branch();
     Opcode {
-        is_known: exists && xlen.is_some() && !is_misfit && !is_ambiguous,
+        is_known: exists && set.is_some() && !is_misfit && !is_ambiguous,
         is_misfit,
         is_of_rv64,
         is_illegal: header.is_riscv() && matches!((opcode, length), (0, _) | (u32::MAX, 4)),
-        course: course(facts.flow),
-        offset: facts.target,
-        memory: Memory { bytes: facts.bytes, is_open, ..memory },
-        is_vector: facts.vector,
+        flow: decoded.flow,
+        conditional: decoded.conditional,
+        offset: decoded.target_address(),
+        memory: Memory { is_open, ..memory },
+        is_vector: own_access.vector,
         ..Opcode::unknown(set)
     }
 }
 
-fn course(flow: RiscvFlow) -> Course {
-    match flow {
-        RiscvFlow::None => Course::On,
-        RiscvFlow::Branch => Course::Branch,
-        RiscvFlow::Jump => Course::Jump,
-        RiscvFlow::IndirectJump => Course::Indirect,
-        RiscvFlow::TrapReturn => Course::TrapReturn,
-        RiscvFlow::Ecall | RiscvFlow::Ebreak => Course::Call,
-    }
-}
-
-fn memory(access: RiscvAccess) -> Memory {
+fn memory(access: &Access) -> Memory {
     Memory {
         reads: access.reads(),
         writes: access.writes(),
-        is_conditional: access == RiscvAccess::StoreConditional,
-        is_open: matches!(access, RiscvAccess::Prefetch | RiscvAccess::CacheOperation),
-        bytes: None,
+        is_conditional: access.may_not_write,
+        is_open: matches!(access.operation, Operation::Prefetch | Operation::CacheMaintenance),
+        bytes: access.bytes,
     }
 }
 

@@ -11,7 +11,7 @@ use unspool::astf::record::{
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::unit::Settings;
 use unspool::encode::{EncodeOptions, Encoded, Encoder, encode};
-use unspool::isa::{self, Kind, facts};
+use unspool::isa::decode;
 use unspool::model::{Event, Flow, Follow, Isa, Step, StepSource};
 use unspool::{OpenSteps, OpenedSteps, open_steps};
 
@@ -30,7 +30,7 @@ fn file(steps: &[Step], seed: u64) -> Vec<u8> {
         match &step.event {
             Event::Instruction(instruction) => {
                 let (pc, iword) = (instruction.address, instruction.opcode.unwrap());
-                let is_branch = matches!(facts(isa::Isa::A64, pc, iword).kind, Kind::Direct | Kind::Indirect);
+                let is_branch = decode(Isa::A64, pc, iword).flow.is_branch();
                 let ea = next.filter(|next| is_branch && *next != pc + 4);
                 let (ea_valid, ea) = (ea.is_some(), ea.unwrap_or(0));
                 records.push(Record::Instruction(Instruction {

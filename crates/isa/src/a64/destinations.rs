@@ -1,25 +1,16 @@
-//! Destinations of A64.
-//!
-//! Specification: Arm DDI 0487, "A64 Instruction Set Encoding". What is unallocated there never completes, so that nothing
-//! is wrong that is told of it.
+//! Destination registers of A64. Unallocated encodings never complete, so their result does not matter.
 
-use super::{Destinations, field, flag};
-use crate::access::{Operation, a64_access};
+use super::access::access;
+use crate::access::Operation;
+use crate::bits::{field, flag};
+use crate::destinations::Destinations;
 
 const NONE: Destinations = Destinations::NONE;
 const STATUS: Destinations = Destinations::STATUS;
 const LINK: u32 = 30;
 
-/// The registers that an A64 instruction writes.
-///
-/// ```
-/// use unspool_isa::a64_destinations;
-///
-/// // ldp x29, x30, [sp], #16
-/// let written = a64_destinations(0xa8c1_7bfd);
-/// assert_eq!(written.general, 1 << 29 | 1 << 30 | 1 << 31);
-/// ```
-pub fn a64_destinations(word: u32) -> Destinations {
+/// The registers that the instruction writes.
+pub(crate) fn destinations(word: u32) -> Destinations {
     match field(word, 25, 4) {
         0b1000 | 0b1001 => with_immediate(word),
         0b1010 | 0b1011 => branch_or_system(word),
@@ -190,7 +181,7 @@ fn conversion(word: u32, opcode: u32) -> Destinations {
 }
 
 fn load_or_store(word: u32) -> Destinations {
-    let operation = a64_access(word).operation;
+    let operation = access(word).operation;
     if !operation.is_memory_access() {
         return NONE;
     }
@@ -406,7 +397,7 @@ mod tests {
             ("udf #0", 0, NONE),
         ];
         for (name, word, expected) in rows {
-            assert_eq!(a64_destinations(*word), *expected, "{name}");
+            assert_eq!(destinations(*word), *expected, "{name}");
         }
     }
 }

@@ -8,7 +8,8 @@
 //! Bits 30 and 29 select gathers of words, contiguous loads, gathers of doublewords, or stores. With bit 31 clear there
 //! is no memory. Specification: Arm DDI 0487, "SVE encodings", "SVE Memory".
 
-use super::{Access, Operation, field, flag};
+use crate::access::{Access, Operation};
+use crate::bits::{field, flag};
 use Operation::{Load, Store, VectorPrefetch};
 
 /// What a word of this group does.

@@ -1,27 +1,18 @@
-//! Destinations of RISC-V.
+//! Destination registers of RISC-V.
 //!
 //! Specification: The RISC-V Instruction Set Manual, volume I.
 
-use super::{Destinations, field};
-use crate::riscv::{RiscvFlow, Xlen, riscv_facts, riscv_length};
+use crate::Isa;
+use crate::bits::field;
+use crate::destinations::Destinations;
 
 const NONE: Destinations = Destinations::NONE;
 
-/// The registers that a RISC-V instruction writes.
-///
-/// ```
-/// use unspool_isa::{Xlen, riscv_destinations};
-///
-/// // c.ldsp ra, 8(sp)
-/// assert_eq!(riscv_destinations(Xlen::Rv64, 0x60a2).general, 1 << 1);
-/// ```
-pub fn riscv_destinations(xlen: Xlen, opcode: u32) -> Destinations {
-    if riscv_facts(xlen, 0, opcode).classes.is_empty() {
-        return NONE;
-    }
-    match riscv_length(opcode as u16) {
-        4 => wide(xlen, opcode),
-        _ => narrow(xlen, opcode & 0xffff),
+/// The registers that the instruction writes. The caller has made sure that it is an instruction.
+pub(crate) fn destinations(isa: Isa, opcode: u32) -> Destinations {
+    match isa.length(opcode as u16) {
+        4 => wide(isa, opcode),
+        _ => narrow(isa, opcode & 0xffff),
     }
 }
 
@@ -34,15 +25,15 @@ const fn f(number: u32) -> Destinations {
     Destinations::vectors(number, 1)
 }
 
-fn wide(xlen: Xlen, word: u32) -> Destinations {
+fn wide(isa: Isa, word: u32) -> Destinations {
     let (rd, funct3) = (field(word, 7, 5), field(word, 12, 3));
     match field(word, 2, 5) {
         0x01 if matches!(funct3, 1..=4) => f(rd),
         // Loads, arithmetic, jumps; without those of pairs.
-        0x00 if xlen == Xlen::Rv32 && funct3 == 0b011 => NONE,
+        0x00 if isa == Isa::Rv32 && funct3 == 0b011 => NONE,
         0x00 | 0x04..=0x06 | 0x0c..=0x0e | 0x19 | 0x1b => x(rd),
         // amocas of pairs.
-        0x0b if field(word, 27, 5) == 0b00101 && (funct3 == 4 || xlen == Xlen::Rv32 && funct3 == 3) => NONE,
+        0x0b if field(word, 27, 5) == 0b00101 && (funct3 == 4 || isa == Isa::Rv32 && funct3 == 3) => NONE,
         0x0b => x(rd),
         0x10..=0x13 => f(rd),
         0x14 => float(rd, field(word, 27, 5)),
@@ -67,9 +58,9 @@ fn vector(rd: u32, funct3: u32, word: u32) -> Destinations {
     }
 }
 
-fn narrow(xlen: Xlen, half: u32) -> Destinations {
+fn narrow(isa: Isa, half: u32) -> Destinations {
     let (low, middle, full) = (field(half, 2, 3) + 8, field(half, 7, 3) + 8, field(half, 7, 5));
-    let is_wide = xlen == Xlen::Rv64;
+    let is_wide = isa == Isa::Rv64;
     match (half & 0b11, field(half, 13, 3)) {
         (0b00, 0b000 | 0b010) => x(low),
         (0b00, 0b001) => f(low),
@@ -104,10 +95,10 @@ fn narrow(xlen: Xlen, half: u32) -> Destinations {
 
 /// c.jr, c.jalr, c.mv, c.add.
 fn of_registers(half: u32, full: u32) -> Destinations {
-    let is_jump = riscv_facts(Xlen::Rv64, 0, half).flow == RiscvFlow::IndirectJump;
-    match (field(half, 2, 5), is_jump) {
-        (0, true) if half & 0x1000 != 0 => x(1),
-        (0, _) => NONE,
+    match field(half, 2, 5) {
+        // Without a register it is c.ebreak.
+        0 if half & 0x1000 != 0 && full != 0 => x(1),
+        0 => NONE,
         _ => x(full),
     }
 }
@@ -178,7 +169,7 @@ mod tests {
             ("no instruction", 0, NONE),
         ];
         for (name, opcode, expected) in rows {
-            assert_eq!(riscv_destinations(Xlen::Rv64, *opcode), *expected, "{name}");
+            assert_eq!(crate::destinations(Isa::Rv64, *opcode), *expected, "{name}");
         }
     }
 }

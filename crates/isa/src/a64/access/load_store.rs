@@ -3,7 +3,9 @@
 //! Nearly all have their size in the two highest bits, as a power of two.
 //! Specification: Arm DDI 0487, "A64 Instruction Set Encoding", "Loads and Stores".
 
-use super::{Access, Operation, Stage, direction, field, flag, simd};
+use super::simd;
+use crate::access::{Access, Operation, Stage, direction};
+use crate::bits::{field, flag};
 use Operation::{Load, LoadStore, Prefetch, Store, TagAndDataStore, TagLoad, TagStore};
 
 /// What a word of this group does.

@@ -1,21 +1,22 @@
-//! A32: which of its words branch, synchronise or wait.
+//! A32 control flow: branches, SVC, barriers and waits.
 //!
-//! (address, word) ─▶ **facts**
+//! (address, word) ─▶ **control flow**
 //!
-//! Every instruction that writes the PC is a branch, so this room looks at data processing and loads too. Forms that
-//! are unpredictable with the PC as destination (shifts by register, LDRT, MOVW, multiplies, halfword loads) are none.
+//! Every instruction that writes the PC is a branch, data processing and loads included. Forms that are unpredictable
+//! with the PC as destination (shifts by register, LDRT, MOVW, multiplies, halfword loads) are not decoded as branches.
+//! Of exception generation only SVC is decoded.
 //! Specification: Arm DDI 0487, "A32 instruction set encoding".
 
-use crate::facts::{
-    CALL, EXCEPTION_RETURN, Facts, INDIRECT, ISB, Isa, OTHER, RETURN, Row, WFX, direct, look_up, row, signed,
-};
+use crate::Isa;
+use crate::bits::{field, signed};
+use crate::control_flow::{ControlFlow, Decoded, Row, look_up, row};
 
-/// What the word does at `address`.
-pub(crate) fn facts(address: u64, word: u32) -> Facts {
+/// The control flow of the word at `address`.
+pub(crate) fn decode(address: u64, word: u32) -> Decoded {
     match word >> 28 {
         0b1111 => unconditional(address, word),
         ALWAYS => executed(address, word),
-        _ => Facts { conditional: true, ..executed(address, word) },
+        _ => executed(address, word).conditionally(),
     }
 }
 
@@ -26,106 +27,107 @@ const SP: u32 = 13;
 /// The number of the program counter.
 const PC: u32 = 15;
 
-/// What the word does when its condition holds.
-fn executed(address: u64, word: u32) -> Facts {
+/// The control flow when the condition holds.
+fn executed(address: u64, word: u32) -> Decoded {
     match word >> 24 & 0xf {
         0x0..=0x3 => data_processing(word),
         0x4..=0x7 => load(word),
         0x8 | 0x9 => load_multiple(word),
-        0xa => direct(target(address, word), Isa::A32),
-        0xb => Facts { link: true, ..direct(target(address, word), Isa::A32) },
+        0xa => Decoded::direct(Isa::A32, target(address, word)),
+        0xb => Decoded { link: true, ..Decoded::direct(Isa::A32, target(address, word)) },
         0xe => look_up(&COPROCESSOR, word),
-        _ => OTHER,
+        0xf => Decoded::of(ControlFlow::SupervisorCall),
+        _ => Decoded::FALL_THROUGH,
     }
 }
 
 /// The space of the words without a condition.
-fn unconditional(address: u64, word: u32) -> Facts {
+fn unconditional(address: u64, word: u32) -> Decoded {
     if word & 0xfe00_0000 == 0xfa00_0000 {
         // BLX: bit 24 is the halfword to start at.
         let halfword = u64::from(word >> 24 & 1) << 1;
-        return Facts { link: true, ..direct(target(address, word) | halfword, Isa::T32) };
+        return Decoded { link: true, ..Decoded::direct(Isa::T32, target(address, word) | halfword) };
     }
     look_up(&UNCONDITIONAL, word)
 }
 
 const UNCONDITIONAL: [Row; 2] = [
     // ISB
-    row(0xffff_fff0, 0xf57f_f060, ISB),
+    row(0xffff_fff0, 0xf57f_f060, Decoded::ISB),
     // RFEDA, RFEIA, RFEDB, RFEIB
-    row(0xfe50_ffff, 0xf810_0a00, EXCEPTION_RETURN),
+    row(0xfe50_ffff, 0xf810_0a00, Decoded::EXCEPTION_RETURN),
 ];
 
-/// What stands where comparisons would be if they did not set the flags.
+/// Encodings of comparisons without the S bit.
 const MISCELLANEOUS: [Row; 7] = [
     // BX LR
-    row(0x0fff_ffff, 0x012f_ff1e, RETURN),
+    row(0x0fff_ffff, 0x012f_ff1e, Decoded::RETURN),
     // BX
-    row(0x0fff_fff0, 0x012f_ff10, INDIRECT),
+    row(0x0fff_fff0, 0x012f_ff10, Decoded::INDIRECT),
     // BXJ
-    row(0x0fff_fff0, 0x012f_ff20, INDIRECT),
+    row(0x0fff_fff0, 0x012f_ff20, Decoded::INDIRECT),
     // BLX
-    row(0x0fff_fff0, 0x012f_ff30, CALL),
+    row(0x0fff_fff0, 0x012f_ff30, Decoded::CALL),
     // ERET
-    row(0x0fff_ffff, 0x0160_006e, EXCEPTION_RETURN),
+    row(0x0fff_ffff, 0x0160_006e, Decoded::EXCEPTION_RETURN),
     // WFE
-    row(0x0fff_ffff, 0x0320_f002, WFX),
+    row(0x0fff_ffff, 0x0320_f002, Decoded::WFX),
     // WFI
-    row(0x0fff_ffff, 0x0320_f003, WFX),
+    row(0x0fff_ffff, 0x0320_f003, Decoded::WFX),
 ];
 
 const COPROCESSOR: [Row; 1] = [
     // MCR p15, 0, Rt, c7, c5, 4: how ISB was spelled before it had an encoding. Trace units take it for one.
-    row(0x0fff_0fff, 0x0e07_0f95, ISB),
+    row(0x0fff_0fff, 0x0e07_0f95, Decoded::ISB),
 ];
 
 /// Data processing with the PC as destination; with the S bit it returns from an exception.
-fn data_processing(word: u32) -> Facts {
+fn data_processing(word: u32) -> Decoded {
     let compares = word & 0x0180_0000 == 0x0100_0000;
     let sets_flags = word >> 20 & 1 == 1;
     if compares && !sets_flags {
         return look_up(&MISCELLANEOUS, word);
     }
     let shifts_by_register = word & 0x0200_0010 == 0x0000_0010;
-    // MOV and MVN have no first operand; a register in its place makes them something unallocated.
+    // MOV and MVN have no first operand; a register there makes the encoding unallocated.
     let moves_two = word & 0x01a0_0000 == 0x01a0_0000 && register(word, 16) != 0;
     match word & 0x0fff_ffff {
-        _ if register(word, 12) != PC || compares || shifts_by_register || moves_two => OTHER,
-        _ if sets_flags => EXCEPTION_RETURN,
+        _ if register(word, 12) != PC || compares || shifts_by_register || moves_two => Decoded::FALL_THROUGH,
+        _ if sets_flags => Decoded::EXCEPTION_RETURN,
         // MOV PC, LR
-        0x01a0_f00e => RETURN,
-        _ => INDIRECT,
+        0x01a0_f00e => Decoded::RETURN,
+        _ => Decoded::INDIRECT,
     }
 }
 
 /// LDR with the PC as destination.
-fn load(word: u32) -> Facts {
+fn load(word: u32) -> Decoded {
     let is_word_load = word & 0x0050_0000 == 0x0010_0000;
     let is_media = word & 0x0200_0010 == 0x0200_0010;
     let is_unprivileged = word & 0x0120_0000 == 0x0020_0000;
     let by_number = word & 0x0200_0000 == 0;
     if !is_word_load || is_media || is_unprivileged || register(word, 12) != PC {
-        return OTHER;
+        return Decoded::FALL_THROUGH;
     }
     // A jump table is indexed by a register; what is popped is not.
-    if register(word, 16) == SP && by_number { RETURN } else { INDIRECT }
+    if register(word, 16) == SP && by_number { Decoded::RETURN } else { Decoded::INDIRECT }
 }
 
 /// LDM with the PC in the list; with the ^ it returns from an exception.
-fn load_multiple(word: u32) -> Facts {
+fn load_multiple(word: u32) -> Decoded {
     let loads_pc = word & 0x0010_8000 == 0x0010_8000;
     let restores_state = word >> 22 & 1 == 1;
     match loads_pc {
-        false => OTHER,
-        true if restores_state => EXCEPTION_RETURN,
-        true if register(word, 16) == SP => RETURN,
-        true => INDIRECT,
+        false => Decoded::FALL_THROUGH,
+        true if restores_state => Decoded::EXCEPTION_RETURN,
+        true if register(word, 16) == SP => Decoded::RETURN,
+        true => Decoded::INDIRECT,
     }
 }
 
 /// The register number in the four bits from bit `low` on.
 fn register(word: u32, low: u32) -> u32 {
-    word >> low & 0xf
+    field(word, low, 4)
 }
 
 /// Where B, BL and BLX go: the PC reads as two instructions ahead.

@@ -1,153 +1,137 @@
-//! The instructions of four bytes: bits 2 to 6 tell the family, `funct3` and `funct7` the instruction.
+//! The instructions of four bytes: bits 2 to 6 select the family, `funct3` and `funct7` the instruction.
 //!
-//! (width, address, word) ─▶ **facts**
+//! (RV32 or RV64, address, word) ─▶ **instruction**
 //!
-//! Integers, branches and accesses are here; floating-point numbers, vectors and the system have rooms of their own.
+//! Integers, branches and accesses are here; floating point, vectors and system instructions have files of their own.
 //! Specification: The RISC-V Instruction Set Manual, volume I, "RV32/64G Instruction Set Listings", and the extensions.
 
-use super::{
-    ARITH, Class, Classes, FLOAT, LOAD, RiscvAccess, RiscvFacts, STORE, Xlen, branch, field, flag, float, jump,
-    jump_by_register, system, vector,
+use super::instruction::{
+    ARITH, FLOAT, Instruction, LOAD, NON_TEMPORAL, STORE, branch, destination, funct3, funct7, jump, jump_by_register,
+    second,
 };
-use crate::facts::signed;
-
-/// `ntl.p1`, `ntl.pall`, `ntl.s1` and `ntl.all`.
-pub(super) const NON_TEMPORAL: Classes = Classes::of(&[Class::NonTemporal, Class::Hint]);
+use super::{float, system, vector};
+use crate::Isa;
+use crate::access::{Access, Operation, direction};
+use crate::bits::{field, flag, signed};
+use crate::class::{Class, Classes};
 
 const MULTIPLY: Classes = Classes::of(&[Class::Int, Class::Multiply]);
 const DIVIDE: Classes = Classes::of(&[Class::Int, Class::Divide]);
 
-/// What the word does at `address`.
-pub(super) fn facts(xlen: Xlen, address: u64, word: u32) -> RiscvFacts {
+/// Decodes the word at `address`.
+pub(super) fn decode(isa: Isa, address: u64, word: u32) -> Instruction {
     match field(word, 2, 5) {
-        0x00 => load(xlen, word),
-        0x01 => float_or_vector(word, RiscvAccess::Load, xlen),
+        0x00 => load(isa, word),
+        0x01 => float_or_vector(isa, word, true),
         0x03 => system::ordering(word),
-        0x04 => with_number(xlen, word),
-        0x05 => RiscvFacts::computes(ARITH.with(Class::Pc)),
-        0x06 => RiscvFacts::computes(with_number_32(word)).when(xlen == Xlen::Rv64),
-        0x08 => store(xlen, word),
-        0x09 => float_or_vector(word, RiscvAccess::Store, xlen),
-        0x0b => atomic(xlen, word),
-        0x0c => RiscvFacts::computes(of_registers(xlen, word)),
-        0x0d => RiscvFacts::computes(ARITH),
-        0x0e => RiscvFacts::computes(of_registers_32(word)).when(xlen == Xlen::Rv64),
-        0x10..=0x13 => RiscvFacts::computes(FLOAT.with(Class::MultiplyAdd)).when(float::rounds(word)),
-        0x14 => RiscvFacts::computes(float::classes(xlen, word)),
+        0x04 => with_number(isa, word),
+        0x05 => Instruction::computes(ARITH.with(Class::Pc)),
+        0x06 => Instruction::computes(with_number_32(word)).when(isa == Isa::Rv64),
+        0x08 => store(isa, word),
+        0x09 => float_or_vector(isa, word, false),
+        0x0b => atomic(isa, word),
+        0x0c => Instruction::computes(of_registers(isa, word)),
+        0x0d => Instruction::computes(ARITH),
+        0x0e => Instruction::computes(of_registers_32(word)).when(isa == Isa::Rv64),
+        0x10..=0x13 => Instruction::computes(FLOAT.with(Class::MultiplyAdd)).when(float::rounds(word)),
+        0x14 => Instruction::computes(float::classes(isa, word)),
         0x15 => vector::computation(word),
-        0x18 => branch(xlen, address, branch_offset(word)).when(!matches!(funct3(word), 2 | 3)),
+        0x18 => branch(isa, address, branch_offset(word)).when(!matches!(funct3(word), 2 | 3)),
         0x19 => jump_by_register(field(word, 15, 5), field(word, 7, 5)).when(funct3(word) == 0),
-        0x1b => jump(xlen, address, jump_offset(word), field(word, 7, 5)),
-        0x1c => system::facts(xlen, word),
+        0x1b => jump(isa, address, jump_offset(word), field(word, 7, 5)),
+        0x1c => system::decode(isa, word),
         0x1d => vector::cryptography(word),
-        _ => RiscvFacts::NOTHING,
+        _ => Instruction::NONE,
     }
 }
 
-/// The three bits that tell the instructions of a family apart.
-pub(super) const fn funct3(word: u32) -> u32 {
-    field(word, 12, 3)
-}
-
-/// The seven bits that do where three are too few.
-pub(super) const fn funct7(word: u32) -> u32 {
-    field(word, 25, 7)
-}
-
-/// The second register, or what stands in its place.
-pub(super) const fn second(word: u32) -> u32 {
-    field(word, 20, 5)
-}
-
-/// The destination, or what stands in its place.
-pub(super) const fn destination(word: u32) -> u32 {
-    field(word, 7, 5)
-}
-
-fn load(xlen: Xlen, word: u32) -> RiscvFacts {
+fn load(isa: Isa, word: u32) -> Instruction {
     let is_instruction = match funct3(word) {
         // ld, with Zilsd into an even register and its neighbour
-        0b011 => xlen == Xlen::Rv64 || !flag(word, 7),
+        0b011 => isa == Isa::Rv64 || !flag(word, 7),
         // lwu
-        0b110 => xlen == Xlen::Rv64,
+        0b110 => isa == Isa::Rv64,
         0b111 => false,
         _ => true,
     };
-    RiscvFacts::accesses(RiscvAccess::Load, Some(1 << field(word, 12, 2)), LOAD).when(is_instruction)
+    Instruction::accesses(Access::sized(Operation::Load, 1 << field(word, 12, 2)), LOAD).when(is_instruction)
 }
 
-fn store(xlen: Xlen, word: u32) -> RiscvFacts {
+fn store(isa: Isa, word: u32) -> Instruction {
     let is_instruction = match funct3(word) {
-        0b011 => xlen == Xlen::Rv64 || !flag(word, 20),
+        0b011 => isa == Isa::Rv64 || !flag(word, 20),
         size => size < 0b011,
     };
-    RiscvFacts::accesses(RiscvAccess::Store, Some(1 << field(word, 12, 2)), STORE).when(is_instruction)
+    Instruction::accesses(Access::sized(Operation::Store, 1 << field(word, 12, 2)), STORE).when(is_instruction)
 }
 
 /// flh, flw, fld, flq and their stores; the other widths are of vectors.
-fn float_or_vector(word: u32, access: RiscvAccess, xlen: Xlen) -> RiscvFacts {
-    let class = if access == RiscvAccess::Load { Class::Load } else { Class::Store };
+fn float_or_vector(isa: Isa, word: u32, is_load: bool) -> Instruction {
+    let class = if is_load { Class::Load } else { Class::Store };
     match funct3(word) {
-        size @ 1..=4 => RiscvFacts::accesses(access, Some(1 << size), FLOAT.with(class)),
-        _ => vector::memory(xlen, word, access),
+        size @ 1..=4 => Instruction::accesses(Access::sized(direction(is_load), 1 << size), FLOAT.with(class)),
+        _ => vector::memory(isa, word, is_load),
     }
 }
 
 /// A, Zacas, Zabha, Zalasr, and the swap of shadow stacks.
-fn atomic(xlen: Xlen, word: u32) -> RiscvFacts {
+fn atomic(isa: Isa, word: u32) -> Instruction {
     let size = funct3(word);
-    let has_size = size <= 2 || size == 3 && xlen == Xlen::Rv64;
+    let has_size = size <= 2 || size == 3 && isa == Isa::Rv64;
     let is_word = size >= 2;
     let (acquires, releases) = (flag(word, 26), flag(word, 25));
-    let atomic = |access, class, is_instruction| {
-        RiscvFacts::accesses(access, Some(1 << size), Classes::of(&[Class::Int, class, Class::Atomic]))
+    let atomic = |operation, class, is_instruction| {
+        Instruction::accesses(Access::sized(operation, 1 << size), Classes::of(&[Class::Int, class, Class::Atomic]))
             .when(is_instruction)
     };
     match field(word, 27, 5) {
-        0b00010 => atomic(RiscvAccess::LoadReserved, Class::Load, has_size && is_word && second(word) == 0),
-        0b00011 => atomic(RiscvAccess::StoreConditional, Class::Store, has_size && is_word),
+        0b00010 => atomic(Operation::Load, Class::Load, has_size && is_word && second(word) == 0),
+        0b00011 => {
+            let store = atomic(Operation::Store, Class::Store, has_size && is_word);
+            Instruction { access: Access { may_not_write: store.access.writes(), ..store.access }, ..store }
+        }
         // amocas: what is as wide as two registers is in an even one and its neighbour
-        0b00101 => atomic(RiscvAccess::LoadStore, Class::Load, has_size || is_pair(xlen, word)),
+        0b00101 => atomic(Operation::LoadStore, Class::Load, has_size || is_pair(isa, word)),
         // The loads and stores of Zalasr, which always acquire and release
-        0b00110 => atomic(RiscvAccess::Load, Class::Load, has_size && acquires && second(word) == 0),
-        0b00111 => atomic(RiscvAccess::Store, Class::Store, has_size && releases && destination(word) == 0),
+        0b00110 => atomic(Operation::Load, Class::Load, has_size && acquires && second(word) == 0),
+        0b00111 => atomic(Operation::Store, Class::Store, has_size && releases && destination(word) == 0),
         // ssamoswap
-        0b01001 => atomic(RiscvAccess::LoadStore, Class::Load, has_size && is_word),
+        0b01001 => atomic(Operation::LoadStore, Class::Load, has_size && is_word),
         // amoswap, amoadd, amoxor, amoor, amoand, amomin, amomax, amominu, amomaxu
         0b00001 | 0b00000 | 0b00100 | 0b01000 | 0b01100 | 0b10000 | 0b10100 | 0b11000 | 0b11100 => {
-            atomic(RiscvAccess::LoadStore, Class::Load, has_size)
+            atomic(Operation::LoadStore, Class::Load, has_size)
         }
-        _ => RiscvFacts::NOTHING,
+        _ => Instruction::NONE,
     }
 }
 
 /// amocas.d on RV32 and amocas.q on RV64.
-fn is_pair(xlen: Xlen, word: u32) -> bool {
-    let is_wide = funct3(word) == if xlen == Xlen::Rv64 { 4 } else { 3 };
+fn is_pair(isa: Isa, word: u32) -> bool {
+    let is_wide = funct3(word) == if isa == Isa::Rv64 { 4 } else { 3 };
     is_wide && !flag(word, 7) && !flag(word, 20)
 }
 
 /// Computes with a register and a number.
-fn with_number(xlen: Xlen, word: u32) -> RiscvFacts {
+fn with_number(isa: Isa, word: u32) -> Instruction {
     let number = field(word, 20, 12);
     let is_hint = destination(word) == 0;
     match funct3(word) {
         // mv
-        0b000 if number == 0 && field(word, 15, 5) != 0 => RiscvFacts::computes(ARITH.with(Class::Move)),
-        0b001 if is_left_shift(xlen, number) => RiscvFacts::computes(ARITH),
-        0b101 if is_right_shift(xlen, number) => RiscvFacts::computes(ARITH),
-        0b001 | 0b101 => RiscvFacts::NOTHING,
+        0b000 if number == 0 && field(word, 15, 5) != 0 => Instruction::computes(ARITH.with(Class::Move)),
+        0b001 if is_left_shift(isa, number) => Instruction::computes(ARITH),
+        0b101 if is_right_shift(isa, number) => Instruction::computes(ARITH),
+        0b001 | 0b101 => Instruction::NONE,
         // prefetch.i, prefetch.r, prefetch.w: an ori without a destination
         0b110 if is_hint && matches!(number & 0x1f, 0 | 1 | 3) => {
-            RiscvFacts::accesses(RiscvAccess::Prefetch, None, Classes::of(&[Class::Prefetch, Class::Hint]))
+            Instruction::accesses(Access::of(Operation::Prefetch), Classes::of(&[Class::Prefetch, Class::Hint]))
         }
-        _ => RiscvFacts::computes(ARITH),
+        _ => Instruction::computes(ARITH),
     }
 }
 
 /// Whether it is a shift to the left, or one of those that share its `funct3`.
-fn is_left_shift(xlen: Xlen, number: u32) -> bool {
-    let is_64_bit = xlen == Xlen::Rv64;
+fn is_left_shift(isa: Isa, number: u32) -> bool {
+    let is_64_bit = isa == Isa::Rv64;
     match (number >> 6, number & 0x3f) {
         // slli, bseti, bclri, binvi
         (0b000000 | 0b001010 | 0b010010 | 0b011010, amount) => is_64_bit || amount < 32,
@@ -164,8 +148,8 @@ fn is_left_shift(xlen: Xlen, number: u32) -> bool {
 }
 
 /// Whether it is a shift to the right, or one of those that share its `funct3`.
-fn is_right_shift(xlen: Xlen, number: u32) -> bool {
-    let is_64_bit = xlen == Xlen::Rv64;
+fn is_right_shift(isa: Isa, number: u32) -> bool {
+    let is_64_bit = isa == Isa::Rv64;
     match (number >> 6, number & 0x3f) {
         // srli, srai, rori, bexti
         (0b000000 | 0b010000 | 0b011000 | 0b010010, amount) => is_64_bit || amount < 32,
@@ -196,7 +180,7 @@ fn with_number_32(word: u32) -> Classes {
 }
 
 /// Computes with two registers.
-fn of_registers(xlen: Xlen, word: u32) -> Classes {
+fn of_registers(isa: Isa, word: u32) -> Classes {
     // The instructions for AES and SM4 have a number in the two highest bits.
     let rest = funct7(word) & 0b11111;
     match (funct7(word), funct3(word)) {
@@ -219,18 +203,18 @@ fn of_registers(xlen: Xlen, word: u32) -> Classes {
         (0b0010100, 1 | 2 | 4) | (0b0100100 | 0b0110000, 1 | 5) | (0b0110100, 1) => ARITH,
         // sm4ed, sm4ks
         (_, 0) if matches!(rest, 0b11000 | 0b11010) => ARITH,
-        (_, 0) if is_cryptography(xlen, word) => ARITH,
+        (_, 0) if is_cryptography(isa, word) => ARITH,
         _ => Classes::NONE,
     }
 }
 
 /// What of Zkne, Zknd and Zknh has two registers.
-fn is_cryptography(xlen: Xlen, word: u32) -> bool {
-    match xlen {
+fn is_cryptography(isa: Isa, word: u32) -> bool {
+    match isa {
         // aes64es, aes64esm, aes64ds, aes64dsm, aes64ks2
-        Xlen::Rv64 => matches!(funct7(word), 0x19 | 0x1b | 0x1d | 0x1f | 0x3f),
+        Isa::Rv64 => matches!(funct7(word), 0x19 | 0x1b | 0x1d | 0x1f | 0x3f),
         // aes32esi, aes32esmi, aes32dsi, aes32dsmi; sha512sum0r to sha512sig1h
-        Xlen::Rv32 => {
+        _ => {
             matches!(funct7(word) & 0b11111, 0x11 | 0x13 | 0x15 | 0x17)
                 || matches!(funct7(word), 0x28..=0x2b | 0x2e | 0x2f)
         }

@@ -4,7 +4,8 @@
 //! Specification: Arm DDI 0487, "SME encodings", and DDI 0616.
 
 use super::sve::{VECTOR, predicated, unpredicated};
-use super::{Access, direction, field, flag};
+use crate::access::{Access, direction};
+use crate::bits::{field, flag};
 
 /// What a word of this group does.
 pub(super) fn access(word: u32) -> Access {

@@ -2,7 +2,8 @@
 //!
 //! Specification: Arm DDI 0487, "A64 Instruction Set Encoding", "Loads and Stores".
 
-use super::{Access, Operation, direction, field, flag};
+use crate::access::{Access, Operation, direction};
+use crate::bits::{field, flag};
 
 /// LD1 to LD4 and ST1 to ST4, of whole registers or of a `single` structure.
 pub(super) fn structures(word: u32, is_single: bool) -> Access {

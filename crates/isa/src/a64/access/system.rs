@@ -1,39 +1,22 @@
-//! System instructions and exceptions: caches, translations, the guarded control stack, and calls to those above.
+//! System instructions: caches, translations and the guarded control stack.
 //!
-//! An instruction of the first kind is told by four numbers of the opcode: op1, CRn, CRm and op2.
-//! Specification: Arm DDI 0487, "System instructions", and "A64 Instruction Set Encoding", "Exception generation".
+//! Four fields of the opcode select the instruction: op1, CRn, CRm and op2.
+//! Specification: Arm DDI 0487, "System instructions".
 
-use super::{Access, Operation, field, flag};
+use crate::access::{Access, Operation};
+use crate::bits::{field, flag};
 use Operation::{
-    AddressTranslation, Breakpoint, CacheMaintenance, CacheMaintenanceAll, DebugCall, Halt, HypervisorCall, Load,
-    LoadStore, SecureMonitorCall, Store, SupervisorCall, TagAndDataZero, TagZero, TlbInvalidate, TlbInvalidateAll,
-    TlbInvalidateRange, Zero,
+    AddressTranslation, CacheMaintenance, CacheMaintenanceAll, Load, LoadStore, Store, TagAndDataZero, TagZero,
+    TlbInvalidate, TlbInvalidateAll, TlbInvalidateRange, Zero,
 };
 
-/// What a word of this group does: branches, exceptions, and system instructions.
+/// The access of a word in the group of branches, exceptions and system instructions.
 pub(super) fn access(word: u32) -> Access {
-    match word >> 24 {
-        0xd4 => Access::of(exception(word)),
-        0xd5 => match field(word, 19, 5) {
-            0b00001 => instruction(word),
-            0b00101 => instruction_with_result(word),
-            0b01001 => Access::of(instruction_of_pair(word)),
-            _ => Access::NOTHING,
-        },
+    match (word >> 24, field(word, 19, 5)) {
+        (0xd5, 0b00001) => instruction(word),
+        (0xd5, 0b00101) => instruction_with_result(word),
+        (0xd5, 0b01001) => Access::of(instruction_of_pair(word)),
         _ => Access::NOTHING,
-    }
-}
-
-/// SVC, HVC, SMC, BRK, HLT and DCPS.
-fn exception(word: u32) -> Operation {
-    match (field(word, 21, 3), field(word, 0, 5)) {
-        (0b000, 0b00001) => SupervisorCall,
-        (0b000, 0b00010) => HypervisorCall,
-        (0b000, 0b00011) => SecureMonitorCall,
-        (0b001, 0b00000) => Breakpoint,
-        (0b010, 0b00000) => Halt,
-        (0b101, 0b00001..=0b00011) => DebugCall,
-        _ => Operation::None,
     }
 }
 
@@ -78,7 +61,7 @@ fn instruction_of_pair(word: u32) -> Operation {
     }
 }
 
-/// The four numbers that tell a system instruction.
+/// The four fields that select a system instruction.
 #[derive(Clone, Copy)]
 struct Name {
     op1: u32,

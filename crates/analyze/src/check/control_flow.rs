@@ -1,0 +1,130 @@
+//! The control flow of an instruction, as far as its opcode is understood, and the address that it leads to.
+//!
+//! instruction ─▶ **control flow**, and with its outcome ─▶ where the next one is
+
+use unspool_isa::{ControlFlow, Decoded, RiscvExtensions, decode, is_a64_branch_or_system};
+use unspool_model::{Instruction, Isa};
+
+/// What the opcode of an instruction encodes, and how certain that is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Known {
+    pub(super) decoded: Decoded,
+    /// Nothing is known: there is no opcode, or it is of an instruction that may be new.
+    pub(super) is_open: bool,
+    /// No extension makes a branch of it.
+    pub(super) is_sure: bool,
+}
+
+const OPEN: Known = Known { decoded: Decoded::FALL_THROUGH, is_open: true, is_sure: false };
+
+impl Known {
+    #[inline]
+    pub(super) fn of(instruction: &Instruction) -> Self {
+        let &Instruction { address, opcode, isa, length, .. } = instruction;
+        match (isa, opcode) {
+            (_, None) => OPEN,
+            (Isa::A64, Some(opcode)) if !is_a64_branch_or_system(opcode) => {
+                Self { decoded: Decoded::FALL_THROUGH, is_open: false, is_sure: true }
+            }
+            (Isa::A64, Some(opcode)) => a64(address, opcode),
+            (Isa::A32 | Isa::T32, Some(opcode)) => {
+                let decoded = decode(isa, address, opcode);
+                // Another length is another instruction.
+                if decoded.length == length { certainly(decoded) } else { OPEN }
+            }
+            (Isa::Rv32 | Isa::Rv64, Some(opcode)) => riscv(isa, address, opcode),
+        }
+    }
+
+    /// Execution continues after it, unless it raises an exception.
+    pub(super) fn falls_through(&self) -> bool {
+        !self.is_open && !self.decoded.flow.is_branch()
+    }
+
+    /// It returns from an exception.
+    pub(super) fn returns(&self) -> bool {
+        self.decoded.flow == ControlFlow::ExceptionReturn
+    }
+}
+
+const fn certainly(decoded: Decoded) -> Known {
+    Known { decoded, is_open: false, is_sure: false }
+}
+
+fn a64(address: u64, opcode: u32) -> Known {
+    let decoded = decode(Isa::A64, address, opcode);
+    // Calls, and the system: none of them is a branch, though what is new may be anything.
+    let is_system = matches!(opcode >> 24, 0xd4 | 0xd5);
+    if decoded.flow == ControlFlow::FallThrough && !is_system { OPEN } else { certainly(decoded) }
+}
+
+/// Extensions that give other meanings to opcodes.
+const OTHER_MEANINGS: RiscvExtensions = RiscvExtensions { zcmp: true, zcmt: true };
+
+fn riscv(isa: Isa, address: u64, opcode: u32) -> Known {
+    if OTHER_MEANINGS.claims(opcode) {
+        return OPEN;
+    }
+    let decoded = decode(isa, address, opcode);
+    match decoded.flow {
+        // What a vendor added may branch.
+        ControlFlow::Unknown => OPEN,
+        flow => Known { is_sure: flow == ControlFlow::FallThrough, ..certainly(decoded) },
+    }
+}
+
+/// Where the next instruction is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Next {
+    /// Anywhere, as far as is known.
+    #[default]
+    Any,
+    /// There.
+    At(u64),
+    /// At one of two places.
+    Either(u64, u64),
+}
+
+impl Next {
+    /// Where an instruction leads that raised no exception.
+    #[inline]
+    pub(super) fn behind(instruction: &Instruction, known: &Known) -> Self {
+        let behind = instruction.address.wrapping_add(u64::from(instruction.length));
+        match (instruction.branch, known.decoded.target_address()) {
+            (None, _) if instruction.is_executed == Some(false) || known.falls_through() => Self::At(behind),
+            (None, None) => Self::Any,
+            (None, Some(target)) if known.decoded.conditional => Self::Either(target, behind),
+            (None, Some(target)) => Self::At(target),
+            (Some(branch), _) if !branch.taken => Self::At(behind),
+            (Some(branch), target) => match (branch.target, target) {
+                // If they differ, that was found.
+                (Some(told), Some(target)) => Self::Either(told, target),
+                (Some(there), None) | (None, Some(there)) => Self::At(there),
+                (None, None) => Self::Any,
+            },
+        }
+    }
+
+    /// May the next instruction be at `address`?
+    #[inline]
+    pub(super) fn allows(self, isa: Isa, address: u64) -> bool {
+        match self {
+            Self::Any => true,
+            Self::At(there) => is_same(isa, there, address),
+            Self::Either(there, or) => is_same(isa, there, address) || is_same(isa, or, address),
+        }
+    }
+}
+
+/// Are both the same address? Tags of A64 are none of its bits, and 32-bit addresses are extended in many ways.
+#[inline]
+pub(super) fn is_same(isa: Isa, a: u64, b: u64) -> bool {
+    let mask = match isa {
+        Isa::A64 => u64::MAX >> 8,
+        Isa::Rv64 => u64::MAX,
+        // The lowest bit of a target may say that it is T32.
+        Isa::A32 | Isa::T32 => 0xffff_fffe,
+        Isa::Rv32 => 0xffff_ffff,
+    };
+    (a ^ b) & mask == 0
+}
