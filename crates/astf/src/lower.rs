@@ -14,7 +14,7 @@ mod operand;
 mod raised;
 mod registers;
 mod state;
-mod stretch;
+mod template;
 mod tell;
 mod time;
 mod untold;
@@ -29,7 +29,7 @@ use unspool_model::{
 use self::raised::Syndrome;
 use self::registers::{Missing, Registers, Told};
 use self::state::Known;
-use self::stretch::Forms;
+use self::template::Forms;
 use self::tell::Open;
 use self::untold::Tally;
 pub use self::untold::{LeftOut, Untold};
@@ -156,7 +156,7 @@ pub struct Lowerer<S> {
     core: Option<u32>,
     hold: Hold,
     words: Words,
-    /// Records of stretches that came before.
+    /// The records of templates, made when they first come.
     forms: Forms,
     known: Known,
     /// The last context that was written.
