@@ -1,51 +1,49 @@
 //! A block of code: what its instructions are, and how it ended.
 //!
-//! code of the plugin ─▶ **block**, and with where execution goes on and what it accessed ─▶ how far it came
+//! code of the plugin ─▶ **block**; its accesses and where execution continues ─▶ how far it came
 
-use unspool_isa::{Kind, Operation, RiscvFlow, Xlen, facts, riscv_facts};
+use unspool_isa::{Kind, RiscvFlow, Xlen, facts, riscv_facts};
 use unspool_model::{Branch, Instruction, Isa};
+use unspool_wire::Access;
 
-use super::super::stream::Touch;
 use super::Held;
+use crate::atomics::Atomics;
 
 /// A block of code.
 #[derive(Debug, Default)]
 pub(super) struct Block {
     pub(super) instructions: Vec<Instruction>,
-    /// Those that store if they have memory for themselves. The emulator compares there first, and tells that as a read.
-    pub(super) exclusive: Vec<u16>,
-    /// Those that read and write as one. With several threads the emulator tells that as a write.
-    pub(super) modifying: Vec<u16>,
+    pub(super) atomics: Atomics,
     pub(super) last: Last,
-    /// The address behind it.
-    pub(super) behind: u64,
+    /// The address after the last instruction.
+    pub(super) end: u64,
 }
 
-/// How a block goes on.
+/// How a block continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Last {
-    /// Behind its last instruction.
+    /// After its last instruction.
     #[default]
     Behind,
-    /// There, or behind its last instruction.
+    /// At the target, or after its last instruction.
     Conditional(u64),
-    /// There.
+    /// At the target.
     Direct(u64),
-    /// Anywhere; a condition may keep it from that.
+    /// At any address; a conditional one may also continue after its last instruction.
     Indirect { is_conditional: bool },
-    /// Where the kernel wants.
+    /// Where the kernel returns to.
     Call,
-    /// It raises an exception that is no call.
+    /// With an exception that is not a system call.
     Trap,
 }
 
 /// How a block ended.
 pub(super) struct Ended {
-    /// So many instructions are complete.
+    /// The number of complete instructions.
     pub(super) count: usize,
-    /// What became of the last, if that is a branch.
+    /// The outcome of the last instruction, if that is a branch.
     pub(super) branch: Option<Branch>,
-    /// Execution goes on as the program has it.
+    /// Execution continues as the code does, without the kernel.
     pub(super) is_straight: bool,
 }
 
@@ -65,58 +63,48 @@ impl Block {
             address = address.wrapping_add(bytes.len() as u64);
         }
         let last = instructions.last().map_or(Last::Behind, last);
-        let those = |is: fn(&Instruction) -> bool| {
-            (0..).zip(&instructions).filter(|(_, one)| is(one)).map(|(index, _)| index).collect()
-        };
-        let (exclusive, modifying) = (those(is_exclusive_store), those(is_modifying));
-        Self { instructions, exclusive, modifying, last, behind: address }
+        Self { atomics: Atomics::of(&instructions), instructions, last, end: address }
     }
 
-    /// Does the emulator tell what such an instruction has as an operand, and not what it writes to memory? With several
-    /// threads it does so, unless that is the same.
-    pub(super) fn hides_data(&self, index: u16) -> bool {
-        self.modifying.contains(&index) && !self.instructions.get(usize::from(index)).is_some_and(is_swap)
-    }
-
-    /// How it ended, if execution goes on at `next`.
-    pub(super) fn ended(&self, held: &Held, next: Option<u64>, touches: &[Touch]) -> Ended {
+    /// How the block ended, if execution continues at `next`.
+    pub(super) fn ended(&self, held: &Held, next: Option<u64>, accesses: &[Access]) -> Ended {
         let whole = self.instructions.len();
-        if let Some(mark) = held.special.left {
-            // The first that may have failed is the one that was not marked as complete; what follows was not executed.
-            let failed = self.failed_behind(usize::from(mark), touches);
+        if let Some(completed) = held.unusual.left {
+            // The first instruction that may fail and is not complete has failed; what follows it was not executed.
+            let failed = self.failed_after(usize::from(completed), accesses);
             return Ended { count: failed, branch: None, is_straight: false };
         }
         let Some(last) = self.instructions.last() else {
             return Ended { count: 0, branch: None, is_straight: true };
         };
-        let behind = last.address.wrapping_add(u64::from(last.length));
-        let goes_behind = next.is_none_or(|next| next == behind);
+        let after = last.address.wrapping_add(u64::from(last.length));
+        let falls_through = next.is_none_or(|next| next == after);
         let not_taken = Some(Branch { taken: false, target: None });
         let taken = |target| Some(Branch { taken: true, target });
         let (count, branch, is_straight) = match (self.last, next) {
-            (Last::Behind, Some(next)) if next != behind => {
+            (Last::Behind, Some(next)) if next != after => {
                 let has_failed =
-                    next == last.address || !touches.iter().any(|touch| usize::from(touch.index) + 1 == whole);
+                    next == last.address || !accesses.iter().any(|access| usize::from(access.index) + 1 == whole);
                 (whole - usize::from(has_failed && may_fail(last)), None, next == last.address)
             }
             (Last::Trap, _) => (whole - 1, None, false),
-            (Last::Behind | Last::Call, _) => (whole, None, goes_behind),
-            (Last::Conditional(target), Some(next)) if next == target && next != behind => {
+            (Last::Behind | Last::Call, _) => (whole, None, falls_through),
+            (Last::Conditional(target), Some(next)) if next == target && next != after => {
                 (whole, taken(Some(next)), true)
             }
-            (Last::Conditional(_), Some(_)) if goes_behind => (whole, not_taken, true),
-            // A signal came right behind it, and nobody knows which way it would have gone.
+            (Last::Conditional(_), Some(_)) if falls_through => (whole, not_taken, true),
+            // A signal arrived right after it, and its outcome is unknown.
             (Last::Conditional(_), next) => (whole, None, next.is_none()),
             (Last::Direct(target), next) => (whole, taken(Some(target)), next.is_none_or(|next| next == target)),
-            (Last::Indirect { is_conditional: true }, Some(_)) if goes_behind => (whole, not_taken, true),
+            (Last::Indirect { is_conditional: true }, Some(_)) if falls_through => (whole, not_taken, true),
             (Last::Indirect { .. }, next) => (whole, taken(next), true),
         };
         Ended { count, branch, is_straight }
     }
 
-    /// The instruction that was not complete, if those before `mark` were.
-    fn failed_behind(&self, mark: usize, touches: &[Touch]) -> usize {
-        let seen = touches.iter().map(|touch| usize::from(touch.index)).max().unwrap_or(0).max(mark);
+    /// The instruction that failed, if those before `completed` are complete.
+    fn failed_after(&self, completed: usize, accesses: &[Access]) -> usize {
+        let seen = accesses.iter().map(|access| usize::from(access.index)).max().unwrap_or(0).max(completed);
         let rest = self.instructions.iter().enumerate().skip(seen);
         rest.filter(|(_, instruction)| may_fail(instruction)).map(|(index, _)| index).next().unwrap_or(seen)
     }
@@ -132,47 +120,7 @@ fn opcode(isa: Isa, bytes: &[u8]) -> Option<u32> {
     }
 }
 
-/// Does it store if it has memory for itself: STXR and its like, STREX, SC?
-fn is_exclusive_store(instruction: &Instruction) -> bool {
-    let Some(opcode) = instruction.opcode else { return false };
-    let is = |mask: u32, bits: u32| opcode & mask == bits;
-    match instruction.isa {
-        // Where a pair would have 32 bits less, it is a CASP.
-        Isa::A64 => is(0x3fe0_0000, 0x0800_0000) || is(0xbfe0_0000, 0x8820_0000),
-        Isa::A32 => is(0x0f90_0cf0, 0x0180_0c90),
-        Isa::T32 => is(0xfff0_0000, 0xe840_0000) || is(0xfff0_0040, 0xe8c0_0040),
-        Isa::Rv32 | Isa::Rv64 => is(0xf800_007f, 0x1800_002f),
-    }
-}
-
-/// Does it read and write as one: LDADD, SWP, CAS and their like, SWP of A32, AMO?
-fn is_modifying(instruction: &Instruction) -> bool {
-    let Some(opcode) = instruction.opcode else { return false };
-    match instruction.isa {
-        Isa::A64 => unspool_isa::a64_access(opcode).operation == Operation::LoadStore,
-        Isa::A32 => opcode & 0x0fb0_0ff0 == 0x0100_0090,
-        Isa::T32 => false,
-        Isa::Rv32 | Isa::Rv64 => opcode & 0x7f == 0x2f && opcode >> 28 != 1,
-    }
-}
-
-/// Does it write an operand as it is: SWP and its like, AMOSWAP?
-fn is_swap(instruction: &Instruction) -> bool {
-    let Some(opcode) = instruction.opcode else { return false };
-    match instruction.isa {
-        Isa::A64 => is_a64_swap(opcode),
-        Isa::A32 => true,
-        Isa::T32 => false,
-        Isa::Rv32 | Isa::Rv64 => opcode >> 27 == 1,
-    }
-}
-
-/// SWP and its like.
-pub(in super::super) fn is_a64_swap(opcode: u32) -> bool {
-    opcode & 0x3f20_fc00 == 0x3820_8000
-}
-
-/// May it access memory?
+/// Whether it may access memory.
 fn may_fail(instruction: &Instruction) -> bool {
     match (instruction.isa, instruction.opcode) {
         (Isa::A64, Some(opcode)) => unspool_isa::a64_access(opcode).operation.is_memory_access(),
@@ -188,7 +136,7 @@ fn xlen(isa: Isa) -> Xlen {
     if isa == Isa::Rv32 { Xlen::Rv32 } else { Xlen::Rv64 }
 }
 
-/// How a block goes on that ends with this instruction.
+/// How a block continues that ends with this instruction.
 fn last(instruction: &Instruction) -> Last {
     let (address, Some(opcode)) = (instruction.address, instruction.opcode) else { return Last::Behind };
     let set = match instruction.isa {
@@ -201,7 +149,7 @@ fn last(instruction: &Instruction) -> Last {
     match (found.kind, found.target) {
         (Kind::Direct, Some(target)) if found.conditional => Last::Conditional(target.address),
         (Kind::Direct, Some(target)) => Last::Direct(target.address),
-        // What an IT block makes conditional does not show in the opcode.
+        // The opcode does not show whether it is in an IT block.
         (Kind::Indirect, _) => Last::Indirect { is_conditional: found.conditional || set == unspool_isa::Isa::T32 },
         _ => last_of_arm(set, opcode),
     }
