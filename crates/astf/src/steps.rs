@@ -10,8 +10,8 @@ use std::io::Read;
 use std::ops::ControlFlow;
 
 use unspool_model::{
-    BlockSink, BlockTrace, Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa,
-    Loss, Losses, Modes, Security, SourceError, Step, StepSource, TimeUnit,
+    BlockSink, BlockTrace, Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap,
+    Instruction, Isa, Loss, Losses, Modes, Security, SourceError, Step, StepSource, TimeUnit,
 };
 
 use super::access::Access;

@@ -105,7 +105,8 @@ mod tests {
         ];
         for (machine, register, expected) in rows {
             let mut step = Step::default();
-            let value = RegisterValue { index: 0, is_before: false, register: *register, words: [0x8807_0605_0403_0201, 9] };
+            let value =
+                RegisterValue { index: 0, is_before: false, register: *register, words: [0x8807_0605_0403_0201, 9] };
             RegisterNames::new(*machine).put(&mut step, &value);
             let text = |write: unspool_model::RegisterWrite<'_>| {
                 let digits: String = write.bytes.iter().rev().map(|(byte, _)| format!("{byte:02x}")).collect();

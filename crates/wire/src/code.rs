@@ -13,12 +13,7 @@ pub struct Code<'a> {
 
 impl<'a> Code<'a> {
     /// Appends a block to the bytes of a chunk.
-    pub fn encode<'b>(
-        out: &mut Vec<u8>,
-        id: u32,
-        address: u64,
-        instructions: impl ExactSizeIterator<Item = &'b [u8]>,
-    ) {
+    pub fn encode<'b>(out: &mut Vec<u8>, id: u32, address: u64, instructions: impl ExactSizeIterator<Item = &'b [u8]>) {
         out.extend_from_slice(&id.to_le_bytes());
         out.extend_from_slice(&address.to_le_bytes());
         out.extend_from_slice(&u16::try_from(instructions.len()).unwrap_or(u16::MAX).to_le_bytes());

@@ -330,11 +330,7 @@ mod tests {
             ("a part", &[rare(6, 3)], Record::PartialBlock { skipped: 3 }),
             ("a text", &[rare(7, 2)], Record::LogText { length: 2 }),
             ("in place of another", &[rare(8, 0x201)], Record::WithinBlock { id: 0x201 }),
-            (
-                "an operand",
-                &[rare(10, 0x0007_001f), 0x1000],
-                Record::Operand { index: 7, register: 31, value: 0x1000 },
-            ),
+            ("an operand", &[rare(10, 0x0007_001f), 0x1000], Record::Operand { index: 7, register: 31, value: 0x1000 }),
             ("data", &[rare(11, 1), 5], Record::AccessData { count: 1, data: Data([5, 0]) }),
             ("more data", &[rare(11, 2), 5, 6], Record::AccessData { count: 2, data: Data([5, 6]) }),
             ("elsewhere", &[rare(12, 0), 0x1000], Record::BlockAddress { address: 0x1000 }),

@@ -6,7 +6,8 @@
 //! needs the rules that steps go through) the sink stops, and the execution comes as steps.
 
 use unspool_model::{
-    BlockExecution, Direction, Instruction, Isa, SinkError, StoppedAt, Template, TemplateAccess, TemplateEnd, TemplateTrace,
+    BlockExecution, Direction, Instruction, Isa, SinkError, StoppedAt, Template, TemplateAccess, TemplateEnd,
+    TemplateTrace,
 };
 
 use super::super::builder::{Builder, RecordSink};
@@ -199,7 +200,11 @@ fn plain_records(words: &mut Words, template: &Template) -> Option<(Vec<record::
 }
 
 /// The record of an instruction that does nothing but this access, without its address.
-fn plain_record(instruction: &Instruction, word: &Word, access: Option<&TemplateAccess>) -> Option<record::Instruction> {
+fn plain_record(
+    instruction: &Instruction,
+    word: &Word,
+    access: Option<&TemplateAccess>,
+) -> Option<record::Instruction> {
     let is_plain = instruction.isa == Isa::A64
         && instruction.za_index.is_none()
         && instruction.is_executed != Some(false)

@@ -104,7 +104,13 @@ impl Apart {
         Ok(())
     }
 
-    fn pass(&mut self, output: &mut impl Write, passes: &[BlockExecution], addresses: &[u64], records: usize) -> io::Result<()> {
+    fn pass(
+        &mut self,
+        output: &mut impl Write,
+        passes: &[BlockExecution],
+        addresses: &[u64],
+        records: usize,
+    ) -> io::Result<()> {
         self.job.passes.extend_from_slice(passes);
         self.job.addresses.extend_from_slice(addresses);
         self.job.parts.push(Part::Passes { passes: passes.len(), addresses: addresses.len() });

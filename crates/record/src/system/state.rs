@@ -97,8 +97,8 @@ impl State {
     pub(super) fn take(&mut self, taken: &Taken) -> bool {
         let known = self.stack(taken.from);
         let logged = taken.stack_before();
-        let fits =
-            self.level.is_none_or(|level| level == taken.from) && (logged.is_none() || known.is_none() || logged == known);
+        let fits = self.level.is_none_or(|level| level == taken.from)
+            && (logged.is_none() || known.is_none() || logged == known);
         let stack = if taken.from == 0 { Some(false) } else { logged.or(known) };
         self.put_saved(taken.to, stack.map(|stack| (taken.from, stack)));
         (self.level, self.handler) = (Some(taken.to), Some(true));

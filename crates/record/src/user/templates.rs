@@ -191,13 +191,7 @@ impl Templates {
     }
 
     /// The executions that were found last, without so many of them, of their addresses and of their instructions.
-    pub(super) fn trace(
-        &self,
-        core: u32,
-        executions: usize,
-        addresses: usize,
-        instructions: u64,
-    ) -> TemplateTrace<'_> {
+    pub(super) fn trace(&self, core: u32, executions: usize, addresses: usize, instructions: u64) -> TemplateTrace<'_> {
         TemplateTrace {
             core,
             templates: &self.templates,
@@ -372,7 +366,8 @@ fn whole_accesses(reported: &[Access]) -> Option<(Vec<TemplateAccess>, Vec<Acces
         }
         before = Some(part);
     }
-    let is_in_page = |first: &AccessPart, part: &Access| ((part.address & ((1 << PAGE_BITS) - 1)) + first.span) >> PAGE_BITS == 0;
+    let is_in_page =
+        |first: &AccessPart, part: &Access| ((part.address & ((1 << PAGE_BITS) - 1)) + first.span) >> PAGE_BITS == 0;
     let is_in_pages = parts.iter().zip(reported).all(|(first, part)| is_in_page(first, part));
     is_in_pages.then_some((accesses, parts))
 }

@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 
 use proptest::prelude::*;
 use unspool_model::{
-    BlockExecution, BlockSink, Branch, Direction, Event, Instruction, Step, StepSource, StoppedAt, Template, TemplateEnd,
-    TemplateTrace,
+    BlockExecution, BlockSink, Branch, Direction, Event, Instruction, Step, StepSource, StoppedAt, Template,
+    TemplateEnd, TemplateTrace,
 };
 use unspool_record::{Machine, Stream};
 use unspool_wire::{Access, Record};
