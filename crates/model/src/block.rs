@@ -213,7 +213,7 @@ pub struct TemplateTrace<'t> {
 }
 
 impl TemplateTrace<'_> {
-    /// The number of instructions of the first so many executions.
+    /// The number of instructions of the first `executions`.
     pub fn instructions_of(&self, executions: usize) -> u64 {
         let executed = self.executions.iter().take(executions);
         let templates = executed.filter_map(|execution| self.templates.get(execution.number()));

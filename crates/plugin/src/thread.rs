@@ -204,7 +204,7 @@ impl Thread {
         }
     }
 
-    /// A block of a system starts, `at` another place than where it was told to be.
+    /// Starts a block of a system, `at` another address than it was translated for.
     #[inline(always)]
     pub(crate) fn system_block(&mut self, recorder: &Recorder, block: Block, at: Option<u64>) {
         (self.current, self.at) = (block.id, at);

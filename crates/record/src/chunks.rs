@@ -16,7 +16,7 @@ use unspool_wire::{BUFFER_BYTES, ChunkHead, Header, damage};
 /// The most bytes of a chunk.
 const MAX_LENGTH: u32 = 1 << 28;
 
-/// Buffers in shared memory: so many chunks the emulator may be ahead of the recorder before it waits.
+/// Buffers in shared memory: the number of chunks that the emulator may be ahead of the recorder.
 const BUFFERS: usize = 32;
 
 /// A folder whose files are in memory.

@@ -284,7 +284,7 @@ pub fn block_of(word: &Word) -> Option<usize> {
     (word >> 62 == 0).then_some(word as u32 as usize)
 }
 
-/// Takes a text of so many bytes off the front; `None`: it is damaged.
+/// Takes a text of `length` bytes off the front; `None`: it is damaged.
 pub fn decode_text<'a>(words: &mut &'a [Word], length: u32) -> Option<&'a str> {
     let length = usize::try_from(length).ok()?;
     let (text, rest) = words.split_at_checked(length.div_ceil(8))?;

@@ -138,8 +138,8 @@ impl State {
     }
 
     fn put_saved(&mut self, level: u8, saved: Option<(u8, bool)>) {
-        if let Some(place) = self.saved.get_mut(usize::from(level)) {
-            *place = saved;
+        if let Some(slot) = self.saved.get_mut(usize::from(level)) {
+            *slot = saved;
         }
     }
 }
@@ -224,17 +224,17 @@ mod tests {
 
     #[test]
     fn security_is_known_without_el3_and_at_el3() {
-        let told = |state: &State, assumed: Option<Security>| {
+        let security = |state: &State, assumed: Option<Security>| {
             let assumed = Context { security: assumed, ..Context::default() };
             state.context(&assumed).ok().and_then(|context| context.security)
         };
         let mut state = State::default();
         state.start(1);
-        assert_eq!(told(&state, None), Some(Security::NonSecure));
+        assert_eq!(security(&state, None), Some(Security::NonSecure));
         assert!(state.take(&taken(1, 3, 0x400)));
-        assert_eq!(told(&state, Some(Security::NonSecure)), Some(Security::Secure));
+        assert_eq!(security(&state, Some(Security::NonSecure)), Some(Security::Secure));
         assert!(state.go_back(3, 1));
-        assert_eq!(told(&state, None), None);
-        assert_eq!(told(&state, Some(Security::Secure)), Some(Security::Secure));
+        assert_eq!(security(&state, None), None);
+        assert_eq!(security(&state, Some(Security::Secure)), Some(Security::Secure));
     }
 }

@@ -45,12 +45,12 @@ const FEW: usize = 2;
 /// Masks for the kinds of 0 to 7 accesses.
 const KINDS: [[u64; FEW]; 8] = {
     let mut bits = [[0; FEW]; 8];
-    let mut place = 0;
-    while place < 8 * FEW {
-        if place % FEW < place / FEW {
-            bits[place / FEW][place % FEW] = !ADDRESS_BITS;
+    let mut at = 0;
+    while at < 8 * FEW {
+        if at % FEW < at / FEW {
+            bits[at / FEW][at % FEW] = !ADDRESS_BITS;
         }
-        place += 1;
+        at += 1;
     }
     bits
 };
@@ -114,8 +114,8 @@ impl Templates {
         if self.known.len() <= id {
             self.known.resize(id + 1, unknown);
         }
-        if let Some(place) = self.known.get_mut(id) {
-            *place = Known::unknown(start);
+        if let Some(slot) = self.known.get_mut(id) {
+            *slot = Known::unknown(start);
         }
     }
 
@@ -130,8 +130,8 @@ impl Templates {
     #[cold]
     fn learn_now(&mut self, id: usize, block: &Block, accesses: &[Access]) {
         let learned = self.learned(block, accesses);
-        if let Some(place) = self.known.get_mut(id) {
-            *place = learned.unwrap_or(Known { template: NEVER, ..*place });
+        if let Some(slot) = self.known.get_mut(id) {
+            *slot = learned.unwrap_or(Known { template: NEVER, ..*slot });
         }
     }
 
@@ -190,7 +190,7 @@ impl Templates {
         self.instructions
     }
 
-    /// The executions that were found last, without so many of them, of their addresses and of their instructions.
+    /// The executions that were found last, without the first of them, of their addresses and of their instructions.
     pub(super) fn trace(&self, core: u32, executions: usize, addresses: usize, instructions: u64) -> TemplateTrace<'_> {
         TemplateTrace {
             core,

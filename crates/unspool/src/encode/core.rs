@@ -14,7 +14,7 @@ use unspool_model::{
 
 use self::blocks::Blocks;
 use super::image::Image;
-use super::known::{KNOWN, Known, Pending, outcome, place};
+use super::known::{KNOWN, Known, Pending, outcome, slot};
 
 /// One core, its trace unit, and the instruction whose outcome the next step gives.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl Core {
     #[inline(always)]
     fn continues(&mut self, instruction: &Instruction) -> bool {
         let Some(pending) = &mut self.pending else { return false };
-        let known = &self.known[place(instruction.address)];
+        let known = &self.known[slot(instruction.address)];
         let is_moved = self.context_is_new || (instruction.isa == Isa::A64) != self.is_aarch64;
         if !known.is_of(instruction) || is_moved || self.in_it | known.it > 0 {
             return false;
@@ -159,7 +159,7 @@ impl Core {
 
     /// The decoded instruction. A new one goes into the program image.
     fn look_up(&mut self, step: &Step, instruction: &Instruction) -> Result<Known, SinkError> {
-        let known = &self.known[place(instruction.address)];
+        let known = &self.known[slot(instruction.address)];
         if known.is_of(instruction) { Ok(*known) } else { self.discover(step, instruction) }
     }
 
@@ -207,7 +207,7 @@ impl Core {
             isa: instruction.isa,
             it: facts.it,
         };
-        self.known[place(address)] = known;
+        self.known[slot(address)] = known;
         Ok(known)
     }
 

@@ -18,7 +18,7 @@ pub(super) struct Pending {
 impl Pending {
     #[inline(always)]
     pub(super) fn new(known: &Known, instruction: &Instruction) -> Self {
-        let (taken, led_to) = said(instruction);
+        let (taken, led_to) = reported(instruction);
         Self { known: *known, taken, led_to }
     }
 }
@@ -72,13 +72,13 @@ pub(super) const KNOWN: usize = 1 << 15;
 
 /// The index of an instruction among those that are kept: code at distant addresses seldom collides.
 #[inline(always)]
-pub(super) fn place(address: u64) -> usize {
+pub(super) fn slot(address: u64) -> usize {
     (address >> 1 ^ address >> 16) as usize % KNOWN
 }
 
 /// Outcome and target of a branch, if the step has them.
 #[inline]
-fn said(instruction: &Instruction) -> (Option<bool>, Option<u64>) {
+fn reported(instruction: &Instruction) -> (Option<bool>, Option<u64>) {
     let taken = instruction.branch.map(|branch| branch.taken);
     let led_to = instruction.branch.and_then(|branch| branch.target);
     (taken.or(instruction.is_executed.filter(|is_executed| !is_executed)), led_to)

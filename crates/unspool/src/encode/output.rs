@@ -12,7 +12,7 @@ use unspool_model::SinkError;
 
 use super::{Core, Encoded};
 
-/// Frames after which the id is repeated: the first so many of a wrapped buffer cannot be read.
+/// Frames after which the id is repeated: as many of a wrapped buffer cannot be read.
 const IDS_EVERY: usize = 16;
 
 /// Bytes of trace that are kept before they are written.

@@ -101,8 +101,8 @@ impl Sinks {
         if self.sinks.len() <= at {
             self.sinks.resize_with(at + 1, || None);
         }
-        if let Some(place) = self.sinks.get_mut(at) {
-            *place = Some(One { path, instructions: 0, sink });
+        if let Some(slot) = self.sinks.get_mut(at) {
+            *slot = Some(One { path, instructions: 0, sink });
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use unspool_coresight::etm4::unit::{Block, Class};
 use unspool_model::{self as model, BlockTrace, Isa, SinkError};
 
 use super::Core;
-use crate::encode::known::{Known, place};
+use crate::encode::known::{Known, slot};
 
 /// Prepared blocks.
 #[derive(Debug, Default)]
@@ -119,7 +119,7 @@ impl Core {
     fn prepare(&mut self, number: usize, block: &model::Block) {
         let known = |index: usize| {
             let address = block.start.wrapping_add(4 * index as u64);
-            let known = &self.known[place(address)];
+            let known = &self.known[slot(address)];
             let is_it = (known.executed.address, known.isa, known.opcode) == (address, Isa::A64, block.opcodes[index]);
             is_it.then_some(*known)
         };
