@@ -1,16 +1,18 @@
-//! The stream of the plugin that records programs, any bytes and damaged streams.
+//! The stream of the plugin that records programs: any bytes and damaged streams.
 //!
-//! Input: byte 0 chooses the machine. The rest is the stream behind its first lines.
+//! Input: byte 0 selects the machine. The rest is the stream after its header.
 //!
-//! Held against it: every stream is steps, then an end or an error; how it comes in makes no difference; in runs it is the
-//! same; the places of a core's instructions rise one by one; no instruction has more bytes than four.
+//! Checked: every stream is steps, then an end or an error; how it is read makes no difference; templates are equal to steps;
+//! the places of a core's instructions rise one by one; no instruction has more bytes than four.
 
 use std::collections::HashMap;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 
-use unspool::record::{Listener, Machine, Stream};
-use unspool_model::{Branch, Direction, Event, Instruction, Refused, Run, Step, StepSource, Stretch, StretchEnd};
+use unspool::record::{Machine, Stream};
+use unspool_model::{
+    BlockSink, Branch, Direction, Event, Instruction, Step, StepSource, StoppedAt, Template, TemplateEnd, TemplateTrace,
+};
 
 /// More steps than this are not taken: one byte may be a block of hundreds.
 const MOST: usize = 50_000;
@@ -26,8 +28,8 @@ pub fn check(data: &[u8]) {
     let whole = steps(START.chain(rest), machine);
     assert_eq!(steps(Drops(START).chain(Drops(rest)), machine), whole, "drops");
     if whole.0.len() < MOST {
-        let told: Vec<Told> = whole.0.iter().map(told).collect();
-        assert_eq!(in_runs(START.chain(rest), machine), (told, whole.1.clone()), "runs");
+        let expected: Vec<Emitted> = whole.0.iter().map(emitted).collect();
+        assert_eq!(with_templates(START.chain(rest), machine), (expected, whole.1.clone()), "templates");
     }
     let mut counts: HashMap<u32, u64> = HashMap::new();
     for step in &whole.0 {
@@ -49,10 +51,10 @@ fn steps(input: impl Read, machine: Machine) -> (Vec<Step>, Option<String>) {
     (all, ended.err().map(|error| error.text))
 }
 
-/// What a step says: of an instruction its core, and accesses put together where they are side by side; else all of it.
-type Told = (u32, Option<Instruction>, Vec<(Direction, u64, u64)>, String);
+/// A step: of an instruction its core and accesses, adjacent ones joined; the text of any other.
+type Emitted = (u32, Option<Instruction>, Vec<(Direction, u64, u64)>, String);
 
-fn told(step: &Step) -> Told {
+fn emitted(step: &Step) -> Emitted {
     let instruction = step.event.instruction().copied();
     let mut accesses: Vec<(Direction, u64, u64)> = Vec::new();
     for access in step.accesses() {
@@ -71,51 +73,51 @@ fn told(step: &Step) -> Told {
     (step.core, instruction, accesses, other)
 }
 
-/// Takes what comes in runs as steps.
+/// Keeps steps, and templates as steps.
 #[derive(Default)]
-struct Heard(Vec<Told>);
+struct Kept(Vec<Emitted>);
 
-impl Listener for Heard {
+impl BlockSink for Kept {
     fn step(&mut self, step: &Step) -> ControlFlow<()> {
-        self.0.push(told(step));
+        self.0.push(emitted(step));
         ControlFlow::Continue(())
     }
 
-    fn takes_runs(&self) -> bool {
+    fn takes_templates(&self) -> bool {
         true
     }
 
-    fn run(&mut self, core: u32, run: &Run<'_>) -> ControlFlow<(), Option<Refused>> {
-        assert_eq!(run.instructions, run.instructions_of(run.passes.len()));
-        let mut rest = run.addresses.iter().copied();
-        // Of each run that is long, the fourth pass is not taken.
-        for pass in run.passes.iter().take(3) {
-            let Stretch { instructions, accesses, end } = &run.stretches[pass.number()];
+    fn templates(&mut self, trace: &TemplateTrace<'_>) -> ControlFlow<(), Option<StoppedAt>> {
+        assert_eq!(trace.instructions, trace.instructions_of(trace.executions.len()));
+        let mut rest = trace.addresses.iter().copied();
+        // The fourth execution is not taken.
+        for execution in trace.executions.iter().take(3) {
+            let Template { instructions, accesses, end } = &trace.templates[execution.number()];
             let accesses: Vec<_> = accesses.iter().map(|access| (access, rest.next().expect("an address"))).collect();
             let target = match end {
-                StretchEnd::Behind => None,
-                StretchEnd::Direct(target) | StretchEnd::Conditional(target) => Some(*target),
-                StretchEnd::Indirect => rest.next(),
+                TemplateEnd::Behind => None,
+                TemplateEnd::Direct(target) | TemplateEnd::Conditional(target) => Some(*target),
+                TemplateEnd::Indirect => rest.next(),
             };
-            let branch = Branch { taken: pass.is_taken(), target: target.filter(|_| pass.is_taken()) };
+            let branch = Branch { taken: execution.is_taken(), target: target.filter(|_| execution.is_taken()) };
             for (index, instruction) in instructions.iter().enumerate() {
-                let is_branch = index + 1 == instructions.len() && *end != StretchEnd::Behind;
+                let is_branch = index + 1 == instructions.len() && *end != TemplateEnd::Behind;
                 let instruction = Instruction { branch: is_branch.then_some(branch), ..*instruction };
                 let of_it = accesses.iter().filter(|(access, _)| usize::from(access.index) == index);
                 let of_it = of_it.map(|(access, address)| (access.direction, *address, access.size.into())).collect();
-                self.0.push((core, Some(instruction), of_it, String::new()));
+                self.0.push((trace.core, Some(instruction), of_it, String::new()));
             }
         }
-        let is_all = run.passes.len() <= 3;
-        let addresses = run.addresses.len() - rest.len();
-        ControlFlow::Continue((!is_all).then_some(Refused { passes: 3, addresses, is_final: addresses % 2 == 1 }))
+        let is_all = trace.executions.len() <= 3;
+        let addresses = trace.addresses.len() - rest.len();
+        ControlFlow::Continue((!is_all).then_some(StoppedAt { executions: 3, addresses, is_final: addresses % 2 == 1 }))
     }
 }
 
-fn in_runs(input: impl Read, machine: Machine) -> (Vec<Told>, Option<String>) {
-    let mut heard = Heard::default();
-    let ended = Stream::new(input, machine).tell(&mut heard);
-    (heard.0, ended.err().map(|error| error.text))
+fn with_templates(input: impl Read, machine: Machine) -> (Vec<Emitted>, Option<String>) {
+    let mut kept = Kept::default();
+    let ended = Stream::new(input, machine).follow(&mut kept);
+    (kept.0, ended.err().map(|error| error.text))
 }
 
 /// A reader that gives three bytes at a time.

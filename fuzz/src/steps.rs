@@ -3,7 +3,7 @@
 //! Input: byte 0 chooses. Its lowest two bits say what the rest is: ASTF, STF, Tarmac, or what its first bytes say. The
 //! others say how it is read and written, see [`Choice`].
 //!
-//! Held against it: every file is steps, then an end or an error; who follows it is told the same; every sink takes them, or refuses them with a reason;
+//! Held against it: every file is steps, then an end or an error; a block sink gets the same; every sink takes them, or refuses them with a reason;
 //! what STF and Tarmac got without a loss comes back, but for places, the number of the core (STF) and steps that say
 //! nothing (Tarmac); ASTF that was written breaks no rule of ASTF, and ASTF that breaks none comes back, but for
 //! contexts in which nothing happened; statistics and
@@ -23,7 +23,7 @@ use unspool_astf as astf;
 use unspool_stf as stf;
 use unspool_tarmac as tarmac;
 use unspool_model::{
-    Context, Coverage, Event, Flow, Follow, Losses, Security, SinkError, Step, StepSink, StepSource, TimeUnit,
+    BlockSink, Context, Coverage, Event, Losses, Security, SinkError, Step, StepSink, StepSource, TimeUnit,
 };
 
 /// More steps than this are not taken: a few bytes may be gigabytes.
@@ -163,25 +163,21 @@ impl Told {
     }
 }
 
-/// What of a step is told to who follows.
+/// What of a step a block sink takes.
 type Execution = (u32, u64, Option<u64>, Event, String);
 
 fn execution(step: &Step) -> Execution {
     (step.core, step.place, step.time, step.event, step.note().to_string())
 }
 
-/// The first steps of a source that is followed, those of flows too.
+/// The first steps of a source, those of blocks too.
 #[derive(Default)]
 struct Followed(Vec<Execution>);
 
-impl Follow for Followed {
+impl BlockSink for Followed {
     fn step(&mut self, step: &Step) -> ControlFlow<()> {
         self.0.push(execution(step));
         if self.0.len() < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    }
-
-    fn flow(&mut self, flow: &Flow<'_>) -> ControlFlow<()> {
-        flow.each_pass(|pass, place| flow.steps(pass, place).try_for_each(|step| self.step(&step)))
     }
 }
 

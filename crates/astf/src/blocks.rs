@@ -1,59 +1,59 @@
-//! Blocks that a file tells again and again, so that who follows execution need not look at each record.
+//! Blocks in the records of a file: those that repeat are handed over by number, without a step per record.
 //!
 //! ```text
-//! records ─▶ known blocks? ─▶ passes, one look at each record
+//! records ─▶ known blocks? ─▶ executions, one comparison per record
 //!      └──── new ─▶ learn ─▶ blocks
 //! ```
 //!
-//! A block is known by the first word of each of its records, which has the opcode and all flags, and by their addresses.
-//! What was accessed, and where, makes no difference. Instructions of which steps say more than that, or something else each
-//! time, are in no block; behind a pass comes another instruction, so that no other record belongs to it.
+//! A block is known by the first word of each of its records, which holds the opcode and all flags, and by their addresses.
+//! Accesses make no difference. Instructions whose steps contain more than that, or something else each time, are in no
+//! block. After an execution comes another instruction, so that no other record belongs to it.
 
 use std::collections::HashMap;
 
-use unspool_model::{Block, Isa, Pass};
+use unspool_model::{Block, BlockExecution, Isa};
 
 use super::layout::Bytes;
 use super::record::{Instruction, InstructionView, xattr_mode};
 
-/// Instructions of a block at most.
+/// The most instructions of a block.
 const LONGEST: usize = 64;
 
-/// Instructions of all blocks at most; what is new then is never known.
+/// The most instructions of all blocks; no more blocks are learned then.
 const MOST: usize = 1 << 20;
 
-/// In the first word: a branch was taken.
+/// The bit of the first word for a branch that was taken.
 const TAKEN: u64 = 1 << 22;
 
-/// No instruction is here: where blocks start that were found changed.
+/// The start of blocks whose code has changed: no instruction is there.
 const NOWHERE: u64 = 1;
 
-/// No block follows, as far as was seen.
+/// No successor is known.
 const NONE: u32 = u32::MAX;
 
-/// The blocks of a file, and those that were executed.
+/// The blocks of a file, and the executions found last.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
-    told: Vec<Block>,
+    all: Vec<Block>,
     known: Vec<Known>,
     /// First words of records, of all blocks.
     words: Vec<u64>,
     /// The block that starts at an address.
     at: HashMap<u64, u32>,
-    passes: Vec<Pass>,
+    executions: Vec<BlockExecution>,
     learner: Learner,
 }
 
-/// How a block is recognised.
+/// How a block is recognized.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     start: u64,
     /// Where its words are.
     first: u32,
     length: u32,
-    /// What may differ in its last word.
+    /// Bits of its last word that may differ.
     open: u64,
-    /// What followed last time: a branch that was not taken, and one that was.
+    /// The last successors: if the branch was not taken, and if it was.
     next: [u32; 2],
 }
 
@@ -64,71 +64,71 @@ struct Learner {
     words: Vec<u64>,
 }
 
-/// Known blocks were found.
+/// A run of known blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
-    /// In so many records.
+    /// The number of records.
     pub(super) records: usize,
-    /// The address of the record behind them, which is an instruction.
+    /// The address of the record after them, which is an instruction.
     pub(super) next: u64,
 }
 
 impl Blocks {
-    /// All blocks, and those that the last [`follow`](Self::follow) found.
-    pub(super) fn found(&self) -> (&[Block], &[Pass]) {
-        (&self.told, &self.passes)
+    /// All blocks, and the executions that the last [`find`](Self::find) found.
+    pub(super) fn found(&self) -> (&[Block], &[BlockExecution]) {
+        (&self.all, &self.executions)
     }
 
-    /// Finds known blocks at the start of these records, each of which goes on where the next one is.
-    pub(super) fn follow(&mut self, records: &[Bytes]) -> Option<Found> {
-        self.passes.clear();
+    /// Finds known blocks at the start of these records, each of which continues where the next one starts.
+    pub(super) fn find(&mut self, records: &[Bytes]) -> Option<Found> {
+        self.executions.clear();
         let mut next = pc(records.first()?);
-        if !self.learner.words.is_empty() && next == self.learner.behind() {
-            // In the midst of one that is learnt.
+        if !self.learner.words.is_empty() && next == self.learner.end() {
+            // Inside a block that is being learned.
             return None;
         }
         self.end_block();
-        let (mut rest, mut number) = (records, self.find(next)?);
-        while let Some((is_taken, behind)) = self.known[number as usize].pass(&self.words, rest) {
-            self.passes.push(Pass::new(number, is_taken));
-            (rest, next) = (&rest[self.known[number as usize].length as usize..], behind);
-            match self.follower(number, is_taken, next) {
-                Some(follower) => number = follower,
+        let (mut rest, mut number) = (records, self.starting_at(next)?);
+        while let Some((is_taken, to)) = self.known[number as usize].execution(&self.words, rest) {
+            self.executions.push(BlockExecution::new(number, is_taken));
+            (rest, next) = (&rest[self.known[number as usize].length as usize..], to);
+            match self.successor(number, is_taken, next) {
+                Some(successor) => number = successor,
                 None => break,
             }
         }
-        (!self.passes.is_empty()).then_some(Found { records: records.len() - rest.len(), next })
+        (!self.executions.is_empty()).then_some(Found { records: records.len() - rest.len(), next })
     }
 
-    fn find(&self, start: u64) -> Option<u32> {
+    fn starting_at(&self, start: u64) -> Option<u32> {
         self.at.get(&start).copied()
     }
 
     /// The block that starts at `start`: most often the one that followed last time.
     #[inline]
-    fn follower(&mut self, number: u32, is_taken: bool, start: u64) -> Option<u32> {
+    fn successor(&mut self, number: u32, is_taken: bool, start: u64) -> Option<u32> {
         let last_time = self.known[number as usize].next[usize::from(is_taken)];
         if self.known.get(last_time as usize).is_some_and(|known| known.start == start) {
             return Some(last_time);
         }
-        let found = self.find(start)?;
+        let found = self.starting_at(start)?;
         self.known[number as usize].next[usize::from(is_taken)] = found;
         Some(found)
     }
 
-    /// Looks at a record that belongs to no known block.
+    /// Learns from a record that belongs to no known block.
     pub(super) fn learn(&mut self, record: &Bytes) {
         if !may_be_in_block(record) {
             return self.end_block();
         }
         let view = InstructionView::new(record);
-        if view.pc() != self.learner.behind() {
+        if view.pc() != self.learner.end() {
             self.end_block();
         }
         if self.learner.words.is_empty() {
             self.learner.start = view.pc();
         }
-        // Which way a branch goes makes no other block of it.
+        // The outcome of a branch is no part of the block.
         self.learner.words.push(word(record, 0) & if view.is_branch() { !TAKEN } else { u64::MAX });
         if view.is_branch() || self.learner.words.len() == LONGEST {
             self.end_block();
@@ -151,7 +151,7 @@ impl Blocks {
             let open = if ends_in_branch { TAKEN } else { 0 };
             self.known.push(Known { start: *start, first, length, open, next: [NONE; 2] });
             let opcodes = words.iter().map(|word| InstructionView::new(&record_of(*word)).iword()).collect();
-            self.told.push(Block { start: *start, isa: Isa::A64, opcodes, ends_in_branch });
+            self.all.push(Block { start: *start, isa: Isa::A64, opcodes, ends_in_branch });
             self.words.extend_from_slice(words);
         }
         words.clear();
@@ -159,11 +159,11 @@ impl Blocks {
 }
 
 impl Known {
-    /// Do the records have this block, and then an instruction where it leads? Whether it was left by a branch, and where to.
+    /// Whether the branch was taken and where to, if the records start with this block and an instruction where it leads.
     #[inline]
-    fn pass(&self, words: &[u64], records: &[Bytes]) -> Option<(bool, u64)> {
+    fn execution(&self, words: &[u64], records: &[Bytes]) -> Option<(bool, u64)> {
         let length = self.length as usize;
-        let (mine, behind) = (records.get(..length)?, records.get(length)?);
+        let (mine, next) = (records.get(..length)?, records.get(length)?);
         let words = words.get(self.first as usize..)?.get(..length)?;
         let ((last, before), (last_word, words)) = (mine.split_last()?, words.split_last()?);
         let end = self.start.wrapping_add(4 * length as u64);
@@ -175,20 +175,20 @@ impl Known {
         }
         let is_taken = word(last, 0) & self.open != 0;
         let leads_to = if is_taken { InstructionView::new(last).ea() } else { end };
-        let goes_on = behind[0] == Instruction::TYPE && pc(behind) == leads_to;
-        (differs == 0 && goes_on).then_some((is_taken, leads_to))
+        let continues = next[0] == Instruction::TYPE && pc(next) == leads_to;
+        (differs == 0 && continues).then_some((is_taken, leads_to))
     }
 }
 
 impl Learner {
-    /// Where the next record has to be.
-    fn behind(&self) -> u64 {
+    /// The address that the next record has to have.
+    fn end(&self) -> u64 {
         self.start.wrapping_add(4 * self.words.len() as u64)
     }
 }
 
-/// Is it an instruction of which a step says no more than a block does? A trap is a step of its own, an index into ZA is
-/// another each time.
+/// Whether the step of a record contains no more than a block does. A trap is a step of its own, and an index into ZA
+/// changes.
 fn may_be_in_block(record: &Bytes) -> bool {
     let view = InstructionView::new(record);
     record[0] == Instruction::TYPE && !view.trap() && view.xattr_mode() != xattr_mode::SME
@@ -204,7 +204,7 @@ fn word(record: &Bytes, index: usize) -> u64 {
     u64::from_le_bytes(record.as_chunks().0[index])
 }
 
-/// A record that starts with this word.
+/// A record with this first word.
 fn record_of(word: u64) -> Bytes {
     let mut record = Bytes::default();
     record[..8].copy_from_slice(&word.to_le_bytes());

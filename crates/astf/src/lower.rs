@@ -14,8 +14,8 @@ mod operand;
 mod raised;
 mod registers;
 mod state;
-mod stretch;
 mod tell;
+mod template;
 mod time;
 mod untold;
 mod word;
@@ -29,8 +29,8 @@ use unspool_model::{
 use self::raised::Syndrome;
 use self::registers::{Missing, Registers, Told};
 use self::state::Known;
-use self::stretch::Forms;
 use self::tell::Open;
+use self::template::Forms;
 use self::untold::Tally;
 pub use self::untold::{LeftOut, Untold};
 use self::word::{Word, Words};
@@ -156,7 +156,7 @@ pub struct Lowerer<S> {
     core: Option<u32>,
     hold: Hold,
     words: Words,
-    /// Records of stretches that came before.
+    /// The records of templates, made when they first come.
     forms: Forms,
     known: Known,
     /// The last context that was written.

@@ -10,8 +10,8 @@ use std::io::Read;
 use std::ops::ControlFlow;
 
 use unspool_model::{
-    Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Flow, Follow, Gap, Instruction, Isa,
-    Loss, Losses, Modes, Security, SourceError, Step, StepSource, TimeUnit,
+    BlockSink, BlockTrace, Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap,
+    Instruction, Isa, Loss, Losses, Modes, Security, SourceError, Step, StepSource, TimeUnit,
 };
 
 use super::access::Access;
@@ -36,12 +36,12 @@ impl<R: Read> Steps<R> {
     }
 
     /// Tells all records, batch by batch.
-    fn tell<F: Follow + ?Sized>(
+    fn tell<F: BlockSink + ?Sized>(
         &mut self,
-        follower: &mut F,
+        sink: &mut F,
         mut batch: impl FnMut(&mut Blocks, &[Bytes], &mut Lifter, &mut Teller<'_, F>),
     ) -> Result<(), SourceError> {
-        let mut teller = Teller::new(follower, &mut self.untold);
+        let mut teller = Teller::new(sink, &mut self.untold);
         let (mut lifter, mut blocks) = (Lifter::new(), Blocks::default());
         lifter.push(&self.reader.header().to_bytes(), &mut |_, _| {});
         let ended = loop {
@@ -58,16 +58,6 @@ impl<R: Read> Steps<R> {
         lifter.finish(&mut |number, item| teller.item(number, &item));
         teller.finish();
         ended
-    }
-}
-
-/// Who takes nothing but steps.
-struct Each<'t>(&'t mut dyn FnMut(&Step) -> ControlFlow<()>);
-
-impl Follow for Each<'_> {
-    #[inline]
-    fn step(&mut self, step: &Step) -> ControlFlow<()> {
-        (self.0)(step)
     }
 }
 
@@ -93,7 +83,7 @@ impl<R: Read> StepSource for Steps<R> {
     }
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
-        self.tell(&mut Each(take), |_, records, lifter, teller| {
+        self.tell(&mut |step: &Step| take(step), |_, records, lifter, teller| {
             for record in records {
                 lifter.push(record, &mut |number, item| teller.item(number, &item));
                 if teller.is_over {
@@ -103,8 +93,8 @@ impl<R: Read> StepSource for Steps<R> {
         })
     }
 
-    fn follow(&mut self, follower: &mut dyn Follow) -> Result<(), SourceError> {
-        self.tell(follower, tell_blocks)
+    fn follow(&mut self, sink: &mut dyn BlockSink) -> Result<(), SourceError> {
+        self.tell(sink, tell_blocks)
     }
 
     fn losses(&self) -> Losses {
@@ -121,7 +111,7 @@ fn ended(error: &ReadError) -> SourceError {
 }
 
 /// Tells a batch, known blocks at once.
-fn tell_blocks<F: Follow + ?Sized>(
+fn tell_blocks<F: BlockSink + ?Sized>(
     blocks: &mut Blocks,
     records: &[Bytes],
     lifter: &mut Lifter,
@@ -129,11 +119,11 @@ fn tell_blocks<F: Follow + ?Sized>(
 ) {
     let mut rest = records;
     while !teller.is_over {
-        if let Some(found) = blocks.follow(rest) {
+        if let Some(found) = blocks.find(rest) {
             let (place, time) = lifter.place();
             lifter.skip(found.records as u64, &mut |number, item| teller.item(number, &item));
-            let (blocks, passes) = blocks.found();
-            teller.flow(&Flow { core: 0, blocks, passes, next: found.next, place, time });
+            let (blocks, executions) = blocks.found();
+            teller.blocks(&BlockTrace { core: 0, blocks, executions, next: found.next, place, time });
             rest = &rest[found.records..];
         }
         let Some((record, behind)) = rest.split_first() else { return };
@@ -145,7 +135,7 @@ fn tell_blocks<F: Follow + ?Sized>(
 
 /// Tells items as steps.
 struct Teller<'t, F: ?Sized> {
-    follower: &'t mut F,
+    sink: &'t mut F,
     step: Step,
     time: Option<u64>,
     /// A step has this time.
@@ -157,9 +147,9 @@ struct Teller<'t, F: ?Sized> {
     untold: &'t mut Losses,
 }
 
-impl<'t, F: Follow + ?Sized> Teller<'t, F> {
-    fn new(follower: &'t mut F, untold: &'t mut Losses) -> Self {
-        Self { follower, step: Step::default(), time: None, is_time_told: true, time_record: 0, is_over: false, untold }
+impl<'t, F: BlockSink + ?Sized> Teller<'t, F> {
+    fn new(sink: &'t mut F, untold: &'t mut Losses) -> Self {
+        Self { sink, step: Step::default(), time: None, is_time_told: true, time_record: 0, is_over: false, untold }
     }
 
     fn item(&mut self, number: u64, item: &Item<'_>) {
@@ -272,14 +262,14 @@ impl<'t, F: Follow + ?Sized> Teller<'t, F> {
     #[inline]
     fn hand_out(&mut self) {
         if !self.is_over {
-            self.is_over = self.follower.step(&self.step).is_break();
+            self.is_over = self.sink.step(&self.step).is_break();
         }
     }
 
-    fn flow(&mut self, flow: &Flow<'_>) {
+    fn blocks(&mut self, trace: &BlockTrace<'_>) {
         self.is_time_told = true;
         if !self.is_over {
-            self.is_over = self.follower.flow(flow).is_break();
+            self.is_over = self.sink.blocks(trace).is_break();
         }
     }
 }

@@ -7,7 +7,6 @@
 
 mod argument;
 mod elf;
-mod function;
 mod load;
 mod spaces;
 mod symbols;
@@ -17,7 +16,6 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 pub use argument::ImageArgument;
-pub use function::function_in_code;
 pub use load::Loaded;
 pub use spaces::Spaces;
 pub use symbols::{Symbol, Symbols};

@@ -50,7 +50,7 @@ mod store;
 pub use bare::BareOptions;
 pub use buffer::{Buffer, BufferFile, BufferFormat, BufferReader, Place};
 pub use capture::{Capture, Core, Device, EventLog, Extra, Format, Image, Source, Stream};
-pub use code::{Bytes, Code, ImageArgument, Loaded, Machine, Piece, Spaces, Symbol, Symbols, function_in_code};
+pub use code::{Bytes, Code, ImageArgument, Loaded, Machine, Piece, Spaces, Symbol, Symbols};
 pub use error::Error;
 pub use note::{Note, NoteKind};
 pub use registers::{Register, Registers};

@@ -1,11 +1,11 @@
-//! Many steps in a few runs of memory, so that they are cheap to carry to another thread.
+//! Many steps in a few arrays, so that they are cheap to send to another thread.
 //!
 //! step, step, step ─▶ **batch** ─▶ step, step, step
 
 use crate::Event;
 use crate::step::{Step, Touch, Write};
 
-/// Steps, one behind another.
+/// Steps in order.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     heads: Vec<Head>,
@@ -15,7 +15,7 @@ pub(crate) struct Batch {
     notes: String,
 }
 
-/// A step without what it owns, and how much that is.
+/// A step without what it owns, and the lengths of that.
 #[derive(Debug)]
 struct Head {
     core: u32,
@@ -28,7 +28,7 @@ struct Head {
     note: usize,
 }
 
-/// How far a batch was read.
+/// The position of a reader in a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Cursor {
     head: usize,
@@ -43,7 +43,7 @@ impl Batch {
         self.heads.len()
     }
 
-    /// Empties it; the memory is used again.
+    /// Empties the batch, and keeps its memory.
     pub(crate) fn clear(&mut self) {
         self.heads.clear();
         self.registers.clear();
@@ -90,9 +90,9 @@ impl Cursor {
         self.head += 1;
         step.clear();
         (step.core, step.place, step.time, step.event) = (head.core, head.place, head.time, head.event);
-        step.registers.extend_from_slice(run(&batch.registers, &mut self.register, head.registers));
-        step.accesses.extend_from_slice(run(&batch.accesses, &mut self.access, head.accesses));
-        step.bytes.extend_from_slice(run(&batch.bytes, &mut self.byte, head.bytes));
+        step.registers.extend_from_slice(take_slice(&batch.registers, &mut self.register, head.registers));
+        step.accesses.extend_from_slice(take_slice(&batch.accesses, &mut self.access, head.accesses));
+        step.bytes.extend_from_slice(take_slice(&batch.bytes, &mut self.byte, head.bytes));
         if head.note > 0 {
             step.note.push_str(batch.notes.get(self.note..self.note + head.note).unwrap_or_default());
             self.note += head.note;
@@ -101,9 +101,9 @@ impl Cursor {
     }
 }
 
-/// The next so many, behind those that were taken.
+/// The next `count` elements after those that were taken.
 #[inline]
-fn run<'b, T>(all: &'b [T], taken: &mut usize, count: usize) -> &'b [T] {
+fn take_slice<'b, T>(all: &'b [T], taken: &mut usize, count: usize) -> &'b [T] {
     let start = std::mem::replace(taken, *taken + count);
     all.get(start..*taken).unwrap_or_default()
 }
@@ -114,7 +114,7 @@ mod tests {
     use crate::{Direction, Exception};
 
     #[test]
-    fn steps_come_back_as_they_were() {
+    fn steps_are_read_as_written() {
         let mut note = Step { place: 3, ..Step::default() };
         note.set_note("päuse");
         let mut moved = Step { core: 1, place: 4, time: Some(9), ..Step::default() };

@@ -15,34 +15,32 @@
 //! assert_eq!(step.event.instruction().map(|instruction| instruction.isa), Some(Isa::A64));
 //! ```
 
-mod ahead;
 mod batch;
+mod block;
 mod coverage;
 pub mod digits;
-mod flow;
 pub mod hold;
 mod loss;
 pub mod note;
 mod pull;
+mod read_ahead;
 pub mod rule;
 pub mod selection;
 mod sink;
 mod source;
 mod step;
-mod stretch;
 mod time;
 
-pub use ahead::Ahead;
+pub use block::{Block, BlockExecution, BlockSink, BlockTrace, StoppedAt, Template, TemplateAccess, TemplateTrace};
 pub use coverage::{Coverage, Facet};
-pub use flow::{Block, Flow, Follow};
 pub use loss::{Loss, Losses, Lost};
 pub use pull::Pull;
+pub use read_ahead::ReadAhead;
 pub use sink::{SinkError, StepSink};
 pub use source::{SourceError, StepSource};
 pub use step::{
     Access, Branch, Context, Direction, Event, Exception, ExceptionKind, Gap, Instruction, Modes, RegisterWrite,
     Security, Step,
 };
-pub use stretch::{Pass, Refused, Run, Stretch, StretchAccess};
 pub use time::TimeUnit;
 pub use unspool_isa::Isa;

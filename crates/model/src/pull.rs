@@ -1,8 +1,8 @@
-//! Steps when they are asked for: a source that pushes, on a thread of its own.
+//! Steps on demand, from a source that runs on a thread of its own.
 //!
 //! source ─▶ batches ─▶ **next**, next, next
 //!
-//! Batches are used again, and only a few exist, so that memory does not grow with the trace. Who stops asking ends the
+//! Batches are reused, and only a few exist, so that memory does not grow with the trace. Dropping the reader ends the
 //! thread.
 
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use crate::{Coverage, Losses, SourceError, Step, StepSource, TimeUnit};
 /// Steps of a batch: to wake a thread takes as long as many steps do.
 const BATCH: usize = 4096;
 
-/// Batches that wait.
+/// Batches that may wait to be taken.
 const WAITING: usize = 2;
 
 /// Why a source has ended, and what of the trace was in no step.
@@ -44,7 +44,7 @@ impl Pull {
         let work = move || {
             let mut filler = Filler { give, reuse, batch: Batch::default() };
             let ended = source.each(&mut |step| filler.take(step));
-            // If nobody wants the rest, it is not given.
+            // The receiver may be gone: then the rest is dropped.
             let _ = filler.flush();
             (ended, source.losses())
         };
@@ -53,7 +53,7 @@ impl Pull {
         Ok(Self { coverage, time_unit, batches, used, batch, cursor, step, worker, losses: Losses::default() })
     }
 
-    /// What steps can ever tell.
+    /// What steps can ever contain.
     pub fn coverage(&self) -> Coverage {
         self.coverage
     }
@@ -82,7 +82,7 @@ impl Pull {
         self.cursor = Cursor::default();
         let mut used = std::mem::take(&mut self.batch);
         used.clear();
-        // A source that has ended wants no batches back.
+        // A source that has ended takes no batches back.
         let _ = self.used.send(used);
         match self.batches.recv() {
             Ok(batch) => {

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::{Coverage, Follow, Losses, Step, TimeUnit};
+use crate::{BlockSink, Coverage, Losses, Step, TimeUnit};
 
 /// Hands out steps in order.
 pub trait StepSource {
@@ -17,10 +17,10 @@ pub trait StepSource {
     /// Hands out steps until there are no more or `take` breaks. Is called once.
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError>;
 
-    /// Hands out where execution went: the same steps, but of instructions many at once where the source can. Instead of
+    /// Hands out where execution went: the same steps, but whole blocks at once where the source can. Replaces
     /// [`each`](Self::each).
-    fn follow(&mut self, follower: &mut dyn Follow) -> Result<(), SourceError> {
-        self.each(&mut |step| follower.step(step))
+    fn follow(&mut self, sink: &mut dyn BlockSink) -> Result<(), SourceError> {
+        self.each(&mut |step| sink.step(step))
     }
 
     /// What of the trace was in none of the steps that were handed out. First places are as the source counts.
@@ -52,8 +52,8 @@ impl<S: StepSource + ?Sized> StepSource for Box<S> {
         (**self).each(take)
     }
 
-    fn follow(&mut self, follower: &mut dyn Follow) -> Result<(), SourceError> {
-        (**self).follow(follower)
+    fn follow(&mut self, sink: &mut dyn BlockSink) -> Result<(), SourceError> {
+        (**self).follow(sink)
     }
 
     fn losses(&self) -> Losses {

@@ -1,10 +1,13 @@
-//! Tells what a program does under QEMU: a plugin that the emulator loads, and `unspool record` reads.
+//! A QEMU plugin that records what programs and systems execute; `unspool record` reads its stream.
 //!
-//! QEMU ─▶ callbacks (`qemu`) ─▶ **threads** ─▶ records (`stream`) ─▶ a socket or a file
+//! QEMU ─▶ callbacks (`qemu`) ─▶ **threads** ─▶ wire records ─▶ shared memory, a socket or a file
 //!
-//! Knows nothing of instruction sets but where an access to memory can be, and which registers an instruction writes; nor
-//! of trace formats. It depends on little, since it lives in the process of somebody else. Only QEMU on Linux has what it needs; elsewhere it is empty.
+//! Knows of instruction sets only which instructions may access memory and which registers they write, and nothing of trace
+//! formats. It has few dependencies, since it runs in the process of the emulator. It needs QEMU on Linux; elsewhere it is
+//! empty.
 
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod block_addresses;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod log;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
@@ -14,11 +17,9 @@ mod operands;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod options;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-mod places;
+mod output;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod qemu;
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-mod stream;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 mod thread;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]

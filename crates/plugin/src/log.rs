@@ -1,10 +1,10 @@
 //! The log of the emulator, read by the thread that writes it.
 //!
-//! what `-d int` says in the file of a thread ─▶ **what it says of each CPU**
+//! log file of a thread (`-d int`) ─▶ **entries of each CPU**
 //!
-//! The emulator logs an exception before it executes what follows. So what is new when a block starts happened between
-//! that block and the one before, and nothing has to be paired later. Whether there is something new is one look at
-//! memory: the file is mapped and longer than what is in it, so that the byte behind the last one is zero until then.
+//! The emulator logs an exception before it executes what follows. Text that is new when a block starts was logged between
+//! that block and the one before, so that nothing has to be paired later. To look for new text is one load from memory: the
+//! file is mapped and longer than its text, so that the byte after the text is zero until there is more.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -17,27 +17,27 @@ use crate::qemu::Window;
 pub(crate) struct Log {
     file: File,
     window: Window,
-    /// Where what is new will be.
+    /// The offset of new text.
     at: u64,
-    /// What is before has been given back.
+    /// Disk space before this offset was given back.
     freed: u64,
     /// The CPU that this thread executes.
     cpu: u32,
-    /// All that it executed.
+    /// All CPUs that it has executed.
     pub(crate) cpus: BTreeSet<u32>,
 }
 
-/// So much may be read before it is given back.
-const WORN: u64 = 1 << 20;
+/// Bytes that are read before their disk space is given back.
+const CHUNK: u64 = 1 << 20;
 
 /// Exceptions have the number of their CPU in their first line.
 const TAKEN: &str = "Taking exception ";
 const CPU: &str = " on CPU ";
-/// What else is said of them follows in lines that start like this.
+/// Further lines of an exception start like this.
 const MORE: &str = "...";
 
 impl Log {
-    /// That of this thread, which has written to it. `pattern` has `%d` for the number of the thread.
+    /// Opens the log of this thread, which has written to it. `pattern` has `%d` for the number of the thread.
     pub(crate) fn open(pattern: &str, cpu: u32) -> io::Result<Self> {
         let link = fs::read_link("/proc/thread-self")?;
         let thread = link.file_name().unwrap_or_default().to_string_lossy();
@@ -46,13 +46,13 @@ impl Log {
         Ok(Self { file, window, at: 0, freed: 0, cpu, cpus: BTreeSet::from([cpu]) })
     }
 
-    /// Was something written?
+    /// Whether there is new text.
     #[inline(always)]
     pub(crate) fn has_news(&self) -> bool {
         self.window.byte(self.at) != Some(0)
     }
 
-    /// This CPU is executed from now on.
+    /// Notes that this CPU is executed from now on.
     #[inline(always)]
     pub(crate) fn execute(&mut self, cpu: u32) {
         if self.cpu != cpu {
@@ -61,17 +61,17 @@ impl Log {
         }
     }
 
-    /// Tells what was written, each part with its CPU.
+    /// Hands out the new entries, each with its CPU.
     #[cold]
-    pub(crate) fn take(&mut self, mut tell: impl FnMut(u32, &str)) -> io::Result<()> {
+    pub(crate) fn take(&mut self, mut take: impl FnMut(u32, &str)) -> io::Result<()> {
         let news = self.read()?;
         let mut rest = &*String::from_utf8_lossy(&news);
         while !rest.is_empty() {
-            let (part, behind) = rest.split_at(length_of_part(rest));
-            tell(cpu_of(part).unwrap_or(self.cpu), part);
-            rest = behind;
+            let (entry, later) = rest.split_at(length_of_entry(rest));
+            take(cpu_of(entry).unwrap_or(self.cpu), entry);
+            rest = later;
         }
-        if self.at - self.freed > WORN {
+        if self.at - self.freed > CHUNK {
             self.window.free(&self.file, self.at);
             self.freed = self.at;
         }
@@ -97,14 +97,14 @@ impl Log {
     }
 }
 
-/// A line, and those that say more of it.
-fn length_of_part(text: &str) -> usize {
+/// The length of an entry: a line, and its further lines.
+fn length_of_entry(text: &str) -> usize {
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().map_or(0, str::len);
     first + lines.take_while(|line| line.starts_with(MORE)).map(str::len).sum::<usize>()
 }
 
-fn cpu_of(part: &str) -> Option<u32> {
-    let line = part.lines().next()?.strip_prefix(TAKEN)?;
+fn cpu_of(entry: &str) -> Option<u32> {
+    let line = entry.lines().next()?.strip_prefix(TAKEN)?;
     line.split_once(CPU)?.1.trim().parse().ok()
 }

@@ -1,10 +1,10 @@
-//! Which instructions may access memory, and so may be left before they are complete.
+//! Instructions that may access memory, and so may fail before they are complete.
 //!
-//! It may say yes of one that does not: then a callback is made in vain.
+//! False positives are allowed: they cost a callback.
 
 use unspool_isa::Isa;
 
-/// What the emulator calls a target.
+/// A target of the emulator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     /// AArch64.
@@ -13,12 +13,12 @@ pub(crate) enum Target {
     Arm,
     /// RISC-V: RV32 or RV64.
     Riscv(Isa),
-    /// All others.
+    /// Any other.
     Other,
 }
 
 impl Target {
-    /// By the name that the emulator has for it.
+    /// The target with this name in the emulator.
     pub(crate) fn of(name: &str) -> Self {
         match name {
             "aarch64" => Self::A64,
@@ -29,8 +29,8 @@ impl Target {
         }
     }
 
-    /// Does this instruction access memory once, whole or not at all? Then it is complete when that is told. It may say no of
-    /// one that does.
+    /// Whether an instruction makes exactly one access: then it is complete when that is reported. False negatives are
+    /// allowed.
     pub(crate) fn accesses_once(self, bytes: &[u8]) -> bool {
         let &[a, b, c, d] = bytes else { return false };
         let opcode = u32::from_le_bytes([a, b, c, d]);
@@ -42,19 +42,19 @@ impl Target {
         self == Self::A64 && is_single && !is_prefetch
     }
 
-    /// May this instruction access memory?
+    /// Whether an instruction may access memory.
     pub(crate) fn may_access(self, bytes: &[u8]) -> bool {
         match (self, bytes) {
             (Self::A64, &[_, _, third, fourth]) => {
-                // Loads and stores, SVE and SME, and what is behind SYS: DC ZVA.
+                // Loads and stores, SVE and SME, and SYS: DC ZVA.
                 let group = fourth >> 1 & 0xf;
                 group & 0b0101 == 0b0100 || group & 0b1101 == 0 || (fourth == 0xd5 && third & 0xf8 == 0x08)
             }
             (Self::Riscv(_), &[low, _, _, _]) => {
-                // LOAD, LOAD-FP, STORE, STORE-FP, AMO, and what is custom or of the system.
+                // LOAD, LOAD-FP, STORE, STORE-FP, AMO, custom and system instructions.
                 !matches!(low >> 2 & 0x1f, 0x04 | 0x05 | 0x06 | 0x0c | 0x0d | 0x0e | 0x10..=0x14 | 0x18 | 0x19 | 0x1b)
             }
-            // The middle quarter has arithmetic and jumps.
+            // Quadrant 1 has arithmetic and jumps.
             (Self::Riscv(_), &[low, _]) => low & 3 != 1,
             _ => true,
         }

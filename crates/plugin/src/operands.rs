@@ -1,68 +1,60 @@
-//! Instructions of A64 whose address only a register tells, since nothing is accessed there that the emulator would tell:
-//! which registers those are.
+//! A64 instructions with an address that no access reports, and the registers that form it.
 //!
-//! Prefetches, and operations on caches, translations and blocks of zeros; and what is written to SPSR_ELx and SPSel, from
-//! which the stack pointer in use follows. Fills and copies of memory (FEAT_MOPS) are not
-//! among them: the emulator accesses memory for them and does not always tell it, so that registers alone would tell less
-//! than what happened.
+//! Prefetches, maintenance of caches and translations, DC ZVA; and writes of SPSR_ELx and SPSel, which determine the stack
+//! pointer in use. Fills and copies of memory (FEAT_MOPS) are not among them: the emulator accesses memory for them and does
+//! not always report it, so that registers alone would be less than what happened.
 
-/// A register, as the stream has it: X0 to X30, and these.
-pub(crate) type Register = u8;
-pub(crate) const SP: Register = 31;
-pub(crate) const TCR_EL1: Register = 32;
-/// Where a block is executed, which the stream tells in another way.
-pub(crate) const PC: Register = 33;
-/// How large a block of zeros is. What reads it is told instead: the emulator does not show it.
-pub(crate) const DCZID_EL0: Register = 34;
-/// None.
+use unspool_wire::register::{Register, SP, TCR_EL1};
+
+/// No register.
 const NONE: Register = 63;
 
-/// Registers that are told with an instruction.
+/// Registers to record with an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Operands {
-    /// The block and the index of the instruction that they are told before.
+    /// The block and the index of the instruction that they are recorded before.
     pub(crate) block: u32,
     pub(crate) index: u16,
     /// Up to two of them.
     registers: [Register; 2],
-    pub(crate) what: What,
+    pub(crate) usage: Usage,
 }
 
-/// What an instruction does with its operands.
+/// The use that an instruction makes of its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
-    /// An address is made of them, or the state.
+pub(crate) enum Usage {
+    /// They form an address, or the state.
     Address,
-    /// A block of zeros is written, as large as DCZID_EL0 says.
+    /// They are the address of a block of zeros, whose size is in DCZID_EL0.
     Zeros,
-    /// The instruction before has read DCZID_EL0 into the first.
+    /// The instruction before has read DCZID_EL0 into the first: the emulator does not report that register.
     BlockSize,
 }
 
 impl Operands {
-    /// Those of an instruction, in the place where they are told; `None`: it has none that matter.
+    /// The operands of an instruction, where they are recorded; `None`: none are needed.
     pub(crate) fn of(bytes: &[u8], block: u32, index: u16) -> Option<Self> {
         let opcode = u32::from_le_bytes(bytes.try_into().ok()?);
         let field = |low: u32| (opcode >> low & 0x1f) as Register;
-        let told = |registers, what| Some(Self { block, index, registers, what });
+        let some = |registers, usage| Some(Self { block, index, registers, usage });
         match opcode {
             // PRFM of a base and an offset, PRFUM, and PRFM of a base and an index.
             _ if opcode & 0xffc0_0000 == 0xf980_0000 || opcode & 0xffe0_0c00 == 0xf880_0000 => {
-                told([field(5), NONE], What::Address)
+                some([field(5), NONE], Usage::Address)
             }
-            _ if opcode & 0xffe0_0c00 == 0xf8a0_0800 => told([field(5), or_none(field(16))], What::Address),
+            _ if opcode & 0xffe0_0c00 == 0xf8a0_0800 => some([field(5), or_none(field(16))], Usage::Address),
             _ if opcode & !0x1f == MRS_DCZID_EL0 => {
-                Some(Self { index: index + 1, ..told([or_none(field(0)), NONE], What::BlockSize)? })
+                Some(Self { index: index + 1, ..some([or_none(field(0)), NONE], Usage::BlockSize)? })
             }
-            _ if opcode & !0x1f == DC_ZVA => told([or_none(field(0)), NONE], What::Zeros),
+            _ if opcode & !0x1f == DC_ZVA => some([or_none(field(0)), NONE], Usage::Zeros),
             // MSR of SPSR_EL1 to SPSR_EL3, SPSR_EL12 and SPSel.
             _ if [0xd518_4000, 0xd51c_4000, 0xd51e_4000, 0xd51d_4000, 0xd518_4200].contains(&(opcode & !0x1f)) => {
-                told([or_none(field(0)), NONE], What::Address)
+                some([or_none(field(0)), NONE], Usage::Address)
             }
             // SYS: IC, DC and AT; TLBI, of ranges too.
             _ if opcode & 0xfff8_0000 == 0xd508_0000 => match (opcode >> 12 & 0xf, opcode >> 8 & 0xf) {
-                (8 | 9, 2 | 5 | 6) => told([or_none(field(0)), TCR_EL1], What::Address),
-                (7..=9, _) => told([or_none(field(0)), NONE], What::Address),
+                (8 | 9, 2 | 5 | 6) => some([or_none(field(0)), TCR_EL1], Usage::Address),
+                (7..=9, _) => some([or_none(field(0)), NONE], Usage::Address),
                 _ => None,
             },
             _ => None,
@@ -77,22 +69,22 @@ impl Operands {
     /// As one word.
     pub(crate) fn pack(self) -> u64 {
         let [one, other] = self.registers.map(u64::from);
-        let what = match self.what {
-            What::Address => 0,
-            What::Zeros => 1,
-            What::BlockSize => 2,
+        let usage = match self.usage {
+            Usage::Address => 0,
+            Usage::Zeros => 1,
+            Usage::BlockSize => 2,
         };
-        u64::from(self.block) << 32 | u64::from(self.index) << 16 | what << 12 | one << 6 | other
+        u64::from(self.block) << 32 | u64::from(self.index) << 16 | usage << 12 | one << 6 | other
     }
 
     pub(crate) fn unpack(word: u64) -> Self {
-        let what = match word >> 12 & 0xf {
-            0 => What::Address,
-            1 => What::Zeros,
-            _ => What::BlockSize,
+        let usage = match word >> 12 & 0xf {
+            0 => Usage::Address,
+            1 => Usage::Zeros,
+            _ => Usage::BlockSize,
         };
         let registers = [word >> 6, word].map(|register| (register & 0x3f) as Register);
-        Self { block: (word >> 32) as u32, index: (word >> 16) as u16, registers, what }
+        Self { block: (word >> 32) as u32, index: (word >> 16) as u16, registers, usage }
     }
 }
 

@@ -1,45 +1,45 @@
-//! The arguments that the emulator hands over: `out=PATH`, `memory=PATH`, `from=ADDRESS`, `from-code=OFFSET`, `skip=N`, `limit=N`,
+//! The arguments of the plugin: `out=PATH`, `memory=PATH`, `from=ADDRESS`, `from-code=OFFSET`, `skip=N`, `limit=N`,
 //! `log=PATH`, `data=on`, `registers=on`, or `idle=on`.
 
-/// What to record, and where it goes.
+/// What to record, and the output.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
-    /// A socket that somebody listens at, or a file.
+    /// A socket or a file.
     pub(crate) out: String,
-    /// A file in memory with buffers that are lent to us.
+    /// A file in shared memory with buffers for records.
     pub(crate) memory: Option<String>,
-    /// Recording starts when the instruction there is executed for the first time.
+    /// Where recording starts, when the instruction there is first executed.
     pub(crate) from: Option<From>,
-    /// So many instructions of each thread are left out.
+    /// Instructions of each thread to skip.
     pub(crate) skip: u64,
-    /// So many instructions of each thread are recorded.
+    /// The most instructions of each thread to record.
     pub(crate) limit: Option<u64>,
-    /// Of a system, where the emulator logs exceptions; `%d` stands for the number of a thread.
+    /// Of a system, the log of exceptions; `%d` is the number of a thread.
     pub(crate) log: Option<String>,
-    /// What is read and written is told, if the emulator tells it.
+    /// Record the data of accesses, if the emulator reports it.
     pub(crate) has_data: bool,
-    /// What instructions write into registers is told.
+    /// Record the values that instructions write to registers.
     pub(crate) has_registers: bool,
-    /// Nothing is recorded: every instruction and every access is told to us, and we do nothing. To measure against.
+    /// Record nothing: take a callback for every instruction and access, and do nothing. A baseline for measurements.
     pub(crate) is_idle: bool,
 }
 
 /// An address.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum From {
-    /// As the program sees it.
+    /// An address of the program.
     Address(u64),
-    /// Counted from where the code of the program starts, wherever it was loaded.
+    /// An offset from the start of the program's code, wherever it was loaded.
     Code(u64),
 }
 
 impl Options {
-    /// Reads them; what is wrong is told.
+    /// Parses the arguments.
     pub(crate) fn read<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Self, String> {
         let mut options = Self::default();
         for argument in arguments {
             let (name, value) = argument.split_once('=').unwrap_or((argument, ""));
-            let number = || number(value).ok_or_else(|| format!("'{argument}': this is no number"));
+            let number = || number(value).ok_or_else(|| format!("'{argument}': not a number"));
             match name {
                 "out" => options.out = value.to_string(),
                 "memory" => options.memory = Some(value.to_string()),
@@ -51,7 +51,7 @@ impl Options {
                 "registers" => options.has_registers = value == "on",
                 "idle" => options.is_idle = value == "on",
                 "limit" => options.limit = Some(number()?),
-                _ => return Err(format!("'{argument}': there is no such argument")),
+                _ => return Err(format!("'{argument}': unknown argument")),
             }
         }
         if options.out.is_empty() && !options.is_idle {
@@ -61,7 +61,7 @@ impl Options {
     }
 }
 
-/// Decimal, or hexadecimal behind 0x.
+/// A decimal number, or a hexadecimal one after 0x.
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),

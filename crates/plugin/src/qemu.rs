@@ -1,17 +1,17 @@
-//! The border to the emulator: what it calls, and what it is asked.
+//! The interface to the emulator: its callbacks, and the functions that they call.
 //!
-//! This room is the only one of the project with `unsafe` code, and there is no way around it: the emulator is written in
-//! C and loads us by name. Its functions are declared by hand (`interface`). Everything behind the border is safe code.
+//! This module is the only one of the project with `unsafe` code, which cannot be avoided: the emulator is written in C and
+//! loads the plugin by name. Its functions are declared by hand (`interface`). Everything else is safe code.
 //!
-//! The emulator hands back a word with each callback, and that word is all that a callback needs: there is no pointer in
-//! it, unless what instructions write is asked for. Threads are found by their number. The emulator calls back for a thread
-//! on that thread alone, or, when the program ends, while no other runs: so there is never a second reference to one.
+//! The emulator passes a word to each callback, and that word is all that a callback needs: it is no pointer, unless
+//! register values are recorded. Threads are found by their number. The emulator calls back for a thread on that thread
+//! alone, or, when the program ends, while no other runs: so there is never a second reference to one.
 #![allow(unsafe_code)]
 
-mod follow;
 mod interface;
-mod lent;
+mod register_values;
 mod registers;
+mod shared_memory;
 mod system;
 mod translate;
 mod window;
@@ -23,26 +23,30 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
+use unspool_wire::{Access, EmulatorCapabilities, Header};
+
 use self::interface::*;
 use self::registers::{Functions, Registers};
 pub(crate) use self::window::Window;
+use crate::block_addresses::BlockAddresses;
 use crate::memory::Target;
 use crate::options::{From, Options};
-use crate::places::Places;
+use crate::output::Output;
 use crate::thread::{Block, Kind, Recorder, Thread};
-use crate::values::Follower;
+use crate::values::RegisterRecorder;
 
-/// More threads at a time are not recorded.
-const MOST_THREADS: usize = 4096;
+/// The most threads at a time.
+const MAX_THREADS: usize = 4096;
 
-static THREADS: [AtomicPtr<Thread>; MOST_THREADS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_THREADS];
+static THREADS: [AtomicPtr<Thread>; MAX_THREADS] = [const { AtomicPtr::new(ptr::null_mut()) }; MAX_THREADS];
 static SESSION: OnceLock<Session> = OnceLock::new();
 
-/// What is in the registers of CPUs, if the emulator tells that.
-static REGISTERS_OF: [AtomicPtr<Registers>; MOST_THREADS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_THREADS];
+/// The registers of CPUs, if the emulator reports them.
+static REGISTERS_OF: [AtomicPtr<Registers>; MAX_THREADS] = [const { AtomicPtr::new(ptr::null_mut()) }; MAX_THREADS];
 
-/// Who follows what instructions write, if that is asked for.
-static FOLLOWERS: [AtomicPtr<Follower>; MOST_THREADS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_THREADS];
+/// The recorders of register values, if those are asked for.
+static REGISTER_RECORDERS: [AtomicPtr<RegisterRecorder>; MAX_THREADS] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; MAX_THREADS];
 
 struct Session {
     is_system: bool,
@@ -51,16 +55,16 @@ struct Session {
     recorder: Recorder,
     options: Options,
     target: Target,
-    /// How the emulator gives out code.
+    /// How to get the bytes of instructions.
     bytes: Bytes,
-    /// Of a system: callbacks name the CPU that a block was translated for, and not always that which executes it.
-    is_vague: bool,
-    /// Where blocks were translated.
-    places: Places,
-    /// What it tells besides.
+    /// Of a system: callbacks name the CPU that a block was translated for, and not always the one that executes it.
+    has_wrong_cpus: bool,
+    /// The addresses that blocks were translated for.
+    addresses: BlockAddresses,
+    /// Of a system, how to read operands and the program counter.
     registers: Option<Functions>,
     values: Option<Values>,
-    /// What instructions write into registers is told.
+    /// How to read registers after instructions, if their values are recorded.
     written: Option<Functions>,
     next_block: AtomicU32,
 }
@@ -77,7 +81,7 @@ pub(crate) unsafe extern "C" fn qemu_plugin_install(
     arguments: *const *const c_char,
 ) -> c_int {
     let count = usize::try_from(count).unwrap_or(0);
-    // SAFETY: the emulator hands over what its interface says: information, and so many strings that end with a zero.
+    // SAFETY: the emulator passes what its interface defines: information, and an array of zero-terminated strings.
     let (info, target, words) = unsafe {
         let info = &*info.cast::<Info>();
         let target = CStr::from_ptr(info.target_name).to_str().unwrap_or_default();
@@ -89,13 +93,13 @@ pub(crate) unsafe extern "C" fn qemu_plugin_install(
         Ok(None) => idle(id),
         Ok(Some(session)) => match SESSION.set(session) {
             Ok(()) => register(id),
-            Err(_) => refuse("it is loaded twice"),
+            Err(_) => refuse("the plugin is loaded twice"),
         },
         Err(reason) => refuse(&reason),
     }
 }
 
-/// What is recorded; `None`: nothing is.
+/// The session; `None`: nothing is recorded.
 fn start(info: &Info, target: &str, words: &[&str]) -> Result<Option<Session>, String> {
     let options = Options::read(words.iter().copied())?;
     if options.is_idle {
@@ -103,30 +107,32 @@ fn start(info: &Info, target: &str, words: &[&str]) -> Result<Option<Session>, S
     }
     let is_system = info.is_system;
     if is_system != options.log.is_some() {
-        return Err("systems are recorded with log=PATH, programs without it".into());
+        return Err("a system needs log=PATH, a program must not have it".into());
     }
-    if matches!(options.from, Some(From::Code(_))) && !tells_start_code() {
+    if matches!(options.from, Some(From::Code(_))) && !has_start_code() {
         return Err(
-            "this emulator does not tell where the code of the program is: say an address, and no function".into()
+            "this emulator does not report where the code of the program is: use an address instead of a function"
+                .into(),
         );
     }
-    // A system would run for ever.
-    let gone = if is_system { || give_up("") } else { || {} };
+    // A system would run endlessly.
+    let on_closed = if is_system { || give_up("") } else { || {} };
     let registers = Functions::find().filter(|_| is_system);
     if is_system && info.version >= 2 && registers.is_none() {
-        return Err("this emulator does not tell where code is executed".into());
+        return Err("this emulator does not report where code is executed".into());
     }
     let written = options.has_registers.then(Functions::find).flatten();
     if options.has_registers && written.is_none() {
-        return Err("this emulator does not tell what is in registers: QEMU 9.0 or later with plugins does".into());
+        return Err("this emulator does not report registers: QEMU 9.0 or later with plugins does".into());
     }
     let values = options.has_data.then(Values::find).flatten();
-    let told = [(registers.is_some(), " registers"), (values.is_some(), " data"), (written.is_some(), " written")];
-    let told = told.map(|(is_told, word)| if is_told { word } else { "" }).concat();
-    let buffers = options.memory.as_deref().map(lent::buffers).transpose();
+    let capabilities =
+        EmulatorCapabilities { data: values.is_some(), registers: written.is_some(), operands: registers.is_some() };
+    let header = Header { target: target.into(), capabilities };
+    let buffers = options.memory.as_deref().map(shared_memory::buffers).transpose();
     let buffers = buffers.map_err(|error| format!("the memory for records: {error}"))?.unwrap_or_default();
-    let recorder = Recorder::new(&options, &format!("{target}{told}"), buffers, move_up, gone);
-    let recorder = recorder.map_err(|error| format!("{}: {error}", options.out))?;
+    let output = Output::open(&options.out, &header, buffers, move_up, on_closed);
+    let recorder = Recorder::new(&options, output.map_err(|error| format!("{}: {error}", options.out))?);
     Ok(Some(Session {
         is_system,
         is_ending: AtomicBool::new(false),
@@ -134,8 +140,8 @@ fn start(info: &Info, target: &str, words: &[&str]) -> Result<Option<Session>, S
         options,
         target: Target::of(target),
         bytes: Bytes::new(info.version),
-        is_vague: is_system && info.version >= 2,
-        places: Places::new(),
+        has_wrong_cpus: is_system && info.version >= 2,
+        addresses: BlockAddresses::new(),
         registers,
         values,
         written,
@@ -143,25 +149,25 @@ fn start(info: &Info, target: &str, words: &[&str]) -> Result<Option<Session>, S
     }))
 }
 
-/// Ends the emulator as it stands.
+/// Ends the emulator at once.
 fn give_up(reason: &str) {
     if !reason.is_empty() {
-        // There is nobody else to tell.
+        // There is no other way to report it.
         let _ = writeln!(io::stderr(), "unspool: {reason}");
     }
-    // SAFETY: nothing of ours has to be done at the end.
+    // SAFETY: nothing has to be done at the end.
     unsafe { _exit(1) }
 }
 
 fn idle(id: Id) -> c_int {
-    // SAFETY: the callback has the type that the interface has for it, and is there as long as the emulator.
+    // SAFETY: the callback has the type of the interface, and lives as long as the emulator.
     unsafe { qemu_plugin_register_vcpu_tb_trans_cb(id, translate::translated_idle) };
     0
 }
 
-/// The program shares the numbers of open files with us: ours is one that it does not see come or go.
+/// Moves a descriptor to a high number: the program shares the numbers of open files with the plugin.
 fn move_up(descriptor: OwnedFd) -> OwnedFd {
-    // SAFETY: the descriptor is open, and what is given back is one of our own, or negative.
+    // SAFETY: the descriptor is open, and the result is a new one, or negative.
     unsafe {
         match fcntl(descriptor.as_raw_fd(), F_DUPFD_CLOEXEC, 1000) {
             moved if moved >= 0 => OwnedFd::from_raw_fd(moved),
@@ -171,13 +177,13 @@ fn move_up(descriptor: OwnedFd) -> OwnedFd {
 }
 
 fn register(id: Id) -> c_int {
-    // SAFETY: callbacks have the types that the interface has for them, and are there as long as the emulator.
+    // SAFETY: callbacks have the types of the interface, and live as long as the emulator.
     unsafe {
         qemu_plugin_register_vcpu_init_cb(id, thread_starts);
         qemu_plugin_register_vcpu_tb_trans_cb(id, translate::translated);
         if SESSION.get().is_some_and(|session| session.is_system) {
             qemu_plugin_register_vcpu_idle_cb(id, system::idle);
-            // A system that waits for ever would not see that nobody listens.
+            // A system that waits would not notice that the recorder has ended.
             prctl(PR_SET_PDEATHSIG, SIGTERM);
             qemu_plugin_register_atexit_cb(id, system::ends, ptr::null_mut());
             return 0;
@@ -190,9 +196,9 @@ fn register(id: Id) -> c_int {
     0
 }
 
-/// Tells why nothing is recorded, and lets the emulator end.
+/// Reports why nothing is recorded, and lets the emulator end.
 fn refuse(reason: &str) -> c_int {
-    // The emulator says what fails only if it logs what plugins say.
+    // The emulator prints messages of plugins only if it logs them.
     let _ = writeln!(io::stderr(), "unspool: {reason}");
     1
 }
@@ -200,35 +206,35 @@ fn refuse(reason: &str) -> c_int {
 /// The thread, if it is there.
 #[inline(always)]
 fn thread(number: c_uint) -> Option<&'static mut Thread> {
-    let place = THREADS.get(number as usize)?;
-    // SAFETY: what is there was made from a box and is never freed; who else may use it is said at the top.
-    unsafe { place.load(Ordering::Relaxed).as_mut() }
+    let slot = THREADS.get(number as usize)?;
+    // SAFETY: the pointer comes from a box and is never freed; the module docs explain why there is one reference only.
+    unsafe { slot.load(Ordering::Relaxed).as_mut() }
 }
 
-/// The thread, and where its records go.
+/// The thread, and the recorder.
 #[inline(always)]
 fn thread_of(number: c_uint) -> Option<(&'static mut Thread, &'static Recorder)> {
     Some((thread(number)?, &SESSION.get()?.recorder))
 }
 
 extern "C" fn thread_starts(_: Id, number: c_uint) {
-    if SESSION.get().is_some_and(|session| session.is_vague) {
+    if SESSION.get().is_some_and(|session| session.has_wrong_cpus) {
         system::remember(number);
     }
     let asked = SESSION.get().and_then(|session| Some((session, session.registers.or(session.written)?)));
-    if let (Some((session, functions)), Some(place)) = (asked, REGISTERS_OF.get(number as usize)) {
-        // SAFETY: the emulator says so; what was there before is never freed.
+    if let (Some((session, functions)), Some(slot)) = (asked, REGISTERS_OF.get(number as usize)) {
+        // SAFETY: a CPU starts on this thread; the registers before are never freed.
         let registers = unsafe { Registers::of_new_cpu(functions, session.target) };
-        place.store(Box::into_raw(Box::new(registers)), Ordering::Relaxed);
-        if let Some(place) = FOLLOWERS.get(number as usize).filter(|_| session.written.is_some()) {
-            let follower = Follower::new(session.target, !session.is_system);
-            place.store(Box::into_raw(Box::new(follower)), Ordering::Relaxed);
+        slot.store(Box::into_raw(Box::new(registers)), Ordering::Relaxed);
+        if let Some(slot) = REGISTER_RECORDERS.get(number as usize).filter(|_| session.written.is_some()) {
+            let recorder = RegisterRecorder::new(session.target, !session.is_system);
+            slot.store(Box::into_raw(Box::new(recorder)), Ordering::Relaxed);
         }
     }
-    if let (Some(session), Some(place)) = (SESSION.get(), THREADS.get(number as usize)) {
+    if let (Some(session), Some(slot)) = (SESSION.get(), THREADS.get(number as usize)) {
         let thread = Box::into_raw(Box::new(Thread::new(&session.recorder, number)));
-        // The thread that had the number before has ended; it may be in use still, so that it is not freed.
-        place.store(thread, Ordering::Relaxed);
+        // The thread that had the number before has ended. It may still be in use, and is not freed.
+        slot.store(thread, Ordering::Relaxed);
     }
 }
 
@@ -237,13 +243,13 @@ extern "C" fn thread_ends(_: Id, number: c_uint) {
 }
 
 extern "C" fn program_ends(_: Id, _: *mut c_void) {
-    (0..MOST_THREADS).for_each(end);
+    (0..MAX_THREADS).for_each(end);
 }
 
 fn end(number: usize) {
-    let (Some(session), Some(place)) = (SESSION.get(), THREADS.get(number)) else { return };
-    // SAFETY: as in `thread`; nobody finds it any more, so that it ends once.
-    if let Some(thread) = unsafe { place.swap(ptr::null_mut(), Ordering::Relaxed).as_mut() } {
+    let (Some(session), Some(slot)) = (SESSION.get(), THREADS.get(number)) else { return };
+    // SAFETY: as in `thread`; it is removed, so that it ends once.
+    if let Some(thread) = unsafe { slot.swap(ptr::null_mut(), Ordering::Relaxed).as_mut() } {
         thread.end(&session.recorder);
     }
 }
@@ -277,9 +283,9 @@ fn executed_slowly(thread: &mut Thread, word: u64) {
     }
 }
 
-/// A block starts, and registers that the one before wrote are told.
-extern "C" fn executed_followed(number: c_uint, word: *mut c_void) {
-    follow::follow(number, |follower, with| follower.block(false, with));
+/// A block starts, and registers that the one before wrote are recorded.
+extern "C" fn executed_with_registers(number: c_uint, word: *mut c_void) {
+    register_values::record(number, |recorder, with| recorder.block(false, with));
     executed(number, word);
 }
 
@@ -298,7 +304,7 @@ extern "C" fn accessed(number: c_uint, info: u32, address: u64, index: *mut c_vo
     }
 }
 
-/// The same of an instruction that is complete then, and not the last of its block.
+/// The same for an instruction that is complete with it, and not the last of its block.
 extern "C" fn accessed_whole(number: c_uint, info: u32, address: u64, index: *mut c_void) {
     let index = index.addr() as u16;
     if let Some(thread) = thread(number) {
@@ -309,13 +315,13 @@ extern "C" fn accessed_whole(number: c_uint, info: u32, address: u64, index: *mu
     }
 }
 
-/// The same, with what is read or written.
+/// The same, with data.
 extern "C" fn accessed_with_data(number: c_uint, info: u32, address: u64, index: *mut c_void) {
     let values = SESSION.get().and_then(|session| session.values);
-    // SAFETY: the emulator tells it at the moment.
+    // SAFETY: the emulator reports this access now.
     let value = values.and_then(|values| unsafe { values.of(info) });
     if let (Some((thread, recorder)), Some(value)) = (thread_of(number), value) {
-        thread.data(recorder, value.words());
+        thread.data(recorder, value.count, value.words);
     }
     accessed(number, info, address, index);
 }
@@ -328,9 +334,9 @@ fn accessed_slowly(thread: &mut Thread, info: u32, index: u16, address: u64) {
     }
 }
 
-/// What the emulator means.
+/// The kind of an access.
 fn kind(info: u32) -> Kind {
-    // SAFETY: the emulator made what it is asked about.
+    // SAFETY: the information comes from the emulator.
     let (size, is_store) = unsafe { (qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info)) };
-    Kind { info, kind: (size & 7) as u8 | u8::from(is_store) << 3 }
+    Kind { info, kind: Access::kind(size, is_store) }
 }

@@ -1,12 +1,15 @@
-//! What a program is made for, as the header of its file says.
+//! The machine that a program is made for, by the header of its file; and how its emulator is started.
 
-use std::path::Path;
+use std::env;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use unspool_model::{Context, Isa, Modes, Security};
 
-use super::RecordError;
+use crate::error::RecordError;
 
-/// What a program is made for.
+/// The machine that a program is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Machine {
     /// AArch64.
@@ -19,25 +22,42 @@ pub enum Machine {
     Riscv32,
 }
 
-/// Nobody chose another processor than the one that we choose.
-pub(super) fn is_usual() -> bool {
-    std::env::var_os("QEMU_CPU").is_none()
+/// The header of a program has no more bytes.
+const HEADER: u64 = 64;
+
+/// The path of a program; a bare name is searched as a shell does.
+pub(crate) fn find_program(program: &Path) -> PathBuf {
+    if program.components().count() != 1 || program.is_file() {
+        return program.to_path_buf();
+    }
+    let paths = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&paths).map(|folder| folder.join(program)).find(|path| path.is_file());
+    found.unwrap_or_else(|| program.to_path_buf())
+}
+
+/// Whether the processor is the default one: the user may choose another.
+pub(crate) fn is_default_processor() -> bool {
+    env::var_os("QEMU_CPU").is_none()
 }
 
 impl Machine {
-    /// What a program is made for.
+    /// The machine of a program; a bare name is searched as a shell does.
     pub fn of_program(program: &Path) -> Result<Self, RecordError> {
-        super::launch::machine_of(program)
+        let path = find_program(program);
+        let mut header = Vec::new();
+        let read = File::open(&path).and_then(|file| file.take(HEADER).read_to_end(&mut header));
+        read.map_err(|source| RecordError::Program { path: path.clone(), source })?;
+        Self::of_header(&path, &header)
     }
 
-    /// That of the program at this path.
-    pub(super) fn of(path: &Path, header: &[u8]) -> Result<Self, RecordError> {
+    /// The machine of the program at this path, with these first bytes.
+    pub(crate) fn of_header(path: &Path, header: &[u8]) -> Result<Self, RecordError> {
         let not = |what: String| RecordError::NotSupported { path: path.to_path_buf(), what };
         let &[0x7f, b'E', b'L', b'F', class, order, ..] = header else {
-            return Err(not("it is no ELF file".into()));
+            return Err(not("not an ELF file".into()));
         };
         if order != 1 {
-            return Err(not("it is made for the order of bytes that has the highest first".into()));
+            return Err(not("big-endian programs are not supported".into()));
         }
         let machine = header.get(18..20).and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_le_bytes);
         match (machine, class) {
@@ -45,7 +65,7 @@ impl Machine {
             (40, 1) => Ok(Self::Arm),
             (243, 2) => Ok(Self::Riscv64),
             (243, 1) => Ok(Self::Riscv32),
-            _ => Err(not(format!("ELF machine {machine} is none of AArch64, AArch32 and RISC-V"))),
+            _ => Err(not(format!("ELF machine {machine} is not AArch64, AArch32 or RISC-V"))),
         }
     }
 
@@ -59,17 +79,17 @@ impl Machine {
         }
     }
 
-    /// What the emulator is told besides the plugin.
-    pub(super) fn settings(self) -> &'static [&'static str] {
+    /// Arguments of the emulator besides the plugin.
+    pub(crate) fn arguments(self) -> &'static [&'static str] {
         match self {
-            // What SVE and SME do with memory is not told, so that programs are not offered them.
+            // The emulator does not report accesses of SVE and SME: programs do not get them.
             Self::Aarch64 => &["-cpu", "max,sve=off,sme=off"],
             _ => &[],
         }
     }
 
-    /// Where Debian keeps the libraries of such programs.
-    pub(super) fn libraries(self) -> &'static str {
+    /// The folder of Debian with libraries for such programs.
+    pub(crate) fn libraries(self) -> &'static str {
         match self {
             Self::Aarch64 => "/usr/aarch64-linux-gnu",
             Self::Arm => "/usr/arm-linux-gnueabihf",
@@ -78,8 +98,8 @@ impl Machine {
         }
     }
 
-    /// The state that programs of users are executed in.
-    pub(super) fn context(self) -> Context {
+    /// The state that user programs are executed in.
+    pub(crate) fn context(self) -> Context {
         let level = Some(0);
         match self {
             Self::Aarch64 => Context {
@@ -87,8 +107,8 @@ impl Machine {
                 security: Some(Security::NonSecure),
                 is_aarch64: Some(true),
                 is_handler: Some(false),
-                // Who chose another processor may have chosen one with vectors of any length.
-                modes: is_usual().then(Modes::default),
+                // Another processor may have vectors of any length.
+                modes: is_default_processor().then(Modes::default),
                 ..Context::default()
             },
             Self::Arm => {
@@ -98,8 +118,8 @@ impl Machine {
         }
     }
 
-    /// The instruction set, as long as nothing says otherwise.
-    pub(super) fn isa(self) -> Isa {
+    /// The instruction set; of AArch32, the one that programs start in.
+    pub(crate) fn isa(self) -> Isa {
         match self {
             Self::Aarch64 => Isa::A64,
             Self::Arm => Isa::A32,

@@ -16,7 +16,7 @@ use std::time::Instant;
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::unit::Settings;
 use unspool::encode::{EncodeOptions, Encoded, encode};
-use unspool::model::{Coverage, Flow, Follow, SourceError, Step, StepSource, TimeUnit};
+use unspool::model::{BlockSink, BlockTrace, Coverage, SourceError, Step, StepSource, TimeUnit};
 use unspool::{OpenSteps, OpenedSteps, open_steps};
 
 /// How often each set-up is tried.
@@ -135,7 +135,7 @@ impl Counts {
     }
 }
 
-impl Follow for Counts {
+impl BlockSink for Counts {
     fn step(&mut self, step: &Step) -> ControlFlow<()> {
         if let Some(instruction) = step.event.instruction() {
             *self.0.entry(instruction.address).or_default() += 1;
@@ -143,10 +143,10 @@ impl Follow for Counts {
         ControlFlow::Continue(())
     }
 
-    fn flow(&mut self, flow: &Flow<'_>) -> ControlFlow<()> {
-        let mut counts = vec![0; flow.blocks.len()];
-        flow.passes.iter().for_each(|pass| counts[pass.number()] += 1);
-        for (block, count) in flow.blocks.iter().zip(counts).filter(|(_, count)| *count > 0) {
+    fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
+        let mut counts = vec![0; trace.blocks.len()];
+        trace.executions.iter().for_each(|execution| counts[execution.number()] += 1);
+        for (block, count) in trace.blocks.iter().zip(counts).filter(|(_, count)| *count > 0) {
             let addresses = (block.start..).step_by(4).take(block.opcodes.len());
             addresses.for_each(|address| *self.0.entry(address).or_default() += count);
         }
@@ -170,38 +170,37 @@ impl StepSource for Stamped {
         self.0.each(take)
     }
 
-    fn follow(&mut self, follower: &mut dyn Follow) -> Result<(), SourceError> {
-        self.0.follow(&mut Stamper { follower, instructions: 0 })
+    fn follow(&mut self, sink: &mut dyn BlockSink) -> Result<(), SourceError> {
+        self.0.follow(&mut Stamper { sink, instructions: 0 })
     }
 }
 
 /// Gives times on the way.
 struct Stamper<'f> {
-    follower: &'f mut dyn Follow,
+    sink: &'f mut dyn BlockSink,
     instructions: u64,
 }
 
-impl Follow for Stamper<'_> {
+impl BlockSink for Stamper<'_> {
     fn step(&mut self, step: &Step) -> ControlFlow<()> {
         let mut stamped = step.clone();
         stamped.time = Some(self.instructions / MICROSECOND);
         self.instructions += u64::from(step.event.instruction().is_some());
-        self.follower.step(&stamped)
+        self.sink.step(&stamped)
     }
 
-    /// In pieces, each with a time of its own.
-    fn flow(&mut self, flow: &Flow<'_>) -> ControlFlow<()> {
-        let mut piece = Flow { passes: &[], ..*flow };
+    /// In parts, each with a time of its own.
+    fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
+        let mut part = BlockTrace { executions: &[], ..*trace };
         let mut start = 0;
-        for (end, pass) in (1..).zip(flow.passes) {
+        for (end, execution) in (1..).zip(trace.executions) {
             let time = self.instructions / MICROSECOND;
-            self.instructions += flow.blocks[pass.number()].opcodes.len() as u64;
-            if self.instructions / MICROSECOND > time || end == flow.passes.len() {
-                piece =
-                    Flow { passes: &flow.passes[start..end], next: flow.behind(end - 1), time: Some(time), ..piece };
-                self.follower.flow(&piece)?;
-                piece.place +=
-                    piece.passes.iter().map(|pass| flow.blocks[pass.number()].opcodes.len() as u64).sum::<u64>();
+            self.instructions += trace.blocks[execution.number()].opcodes.len() as u64;
+            if self.instructions / MICROSECOND > time || end == trace.executions.len() {
+                let (executions, next) = (&trace.executions[start..end], trace.continues_at(end - 1));
+                part = BlockTrace { executions, next, time: Some(time), ..part };
+                self.sink.blocks(&part)?;
+                part.place += part.instructions() as u64;
                 start = end;
             }
         }

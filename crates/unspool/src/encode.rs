@@ -1,10 +1,10 @@
-//! Captures made from steps: a trace unit is modelled for each core.
+//! Captures made from steps: each core has a model of a trace unit.
 //!
 //! steps of anything ─▶ **encoder** ─▶ trace units ─▶ a snapshot directory: trace, registers, program image
 //!
-//! What ran is taken from the steps, the way of each branch from where the next step is. Where steps do not continue, the
-//! trace starts anew. Trace has no words for the instructions behind the last branch: before such a break, and at the end,
-//! the PE is told to halt for a debugger. The program image holds the opcodes that were executed, and zeros between them.
+//! Steps give the instructions, and the address of the next step gives the outcome of each branch. Where steps do not
+//! continue, the trace starts anew. Trace cannot express instructions after the last branch: before such a break, and at the
+//! end, the PE halts for a debugger. The program image holds the opcodes that were executed, and zeros between them.
 
 mod core;
 mod image;
@@ -16,53 +16,53 @@ use std::path::Path;
 
 use unspool_coresight::etm4::unit::{Overflowed, Settings};
 use unspool_coresight::trace_buffer::BufferSettings;
-use unspool_model::{Ahead, Flow, Follow, Losses, SinkError, SourceError, Step, StepSource, TimeUnit};
+use unspool_model::{BlockSink, BlockTrace, Losses, ReadAhead, SinkError, SourceError, Step, StepSource, TimeUnit};
 
 use self::core::Core;
 use self::output::Output;
 use crate::OpenedSteps;
 
-/// How a capture is made.
+/// Settings of a capture.
 #[derive(Debug, Clone)]
 pub struct EncodeOptions {
     /// How each trace unit is programmed. The trace id of core n is n more than TRCTRACEIDR.
     pub settings: Settings,
-    /// All cores go into one buffer, in frames. Else each has a buffer of its own.
+    /// All cores go into one buffer, in frames. Otherwise each has a buffer of its own.
     pub formatted: bool,
-    /// How large each buffer is and what happens when it is full; `None`: it has room for all.
+    /// The size of each buffer and what happens when it is full; `None`: unlimited.
     pub buffer: Option<BufferSettings>,
-    /// What times of steps are counted in. Cycles are counted from them; else an instruction takes one.
+    /// The unit of the times of steps. Cycles are counted from times in cycles; otherwise an instruction takes one.
     pub time_unit: TimeUnit,
 }
 
-/// What was made.
+/// Totals of an encoded capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Encoded {
-    /// How many cores.
+    /// Cores.
     pub cores: usize,
-    /// How many instructions the trace units were told of.
+    /// Instructions that the trace units executed.
     pub instructions: u64,
-    /// How often the steps did not continue.
+    /// Breaks: the steps did not continue.
     pub breaks: u64,
-    /// Contexts of which nobody said the Exception level or the Security state: EL0 and Non-secure were taken.
+    /// Contexts without an Exception level or a Security state: EL0 and Non-secure were assumed.
     pub assumed_contexts: u64,
-    /// Contexts of which nobody said an identifier that is traced or compared: zero was taken.
+    /// Contexts without an identifier that is traced or compared: zero was assumed.
     pub assumed_identifiers: u64,
-    /// How often a trace unit had no room, and what it did not tell therefore.
+    /// Overflows of the trace units, and what was lost to them.
     pub overflowed: Overflowed,
     /// Bytes of trace, without frames.
     pub trace_bytes: u64,
     /// Bytes that the buffers had no room for, or that were overwritten.
     pub lost_bytes: u64,
-    /// What software would have been told of the buffers.
+    /// Buffer interrupts that software would have seen.
     pub interrupts: u64,
     /// Bytes of the program image.
     pub image_bytes: u64,
 }
 
-/// Makes a capture of all that some sources tell. The cores of one keep their numbers; of several, each has cores of its
-/// own, which are counted in the order in which they are met. Nobody knows which of two cores was first, so sources take
-/// turns. Each is read on a thread of its own. Says what was made, and what of the sources no step told.
+/// Makes a capture from sources, each of which is read on a thread of its own. The cores of one source keep their numbers;
+/// of several, each has cores of its own, numbered in the order in which they appear. Sources take turns: their cores have no
+/// common order. Returns totals, and what of the sources was in no step.
 pub fn encode(
     directory: &Path,
     sources: Vec<OpenedSteps>,
@@ -77,16 +77,16 @@ pub fn encode(
 }
 
 fn take_turns(encoder: &mut Encoder, sources: Vec<OpenedSteps>) -> Result<Losses, EncodeError> {
-    let sources: Result<Vec<Ahead>, _> = sources.into_iter().map(Ahead::new).collect();
+    let sources: Result<Vec<ReadAhead>, _> = sources.into_iter().map(ReadAhead::new).collect();
     let mut sources = sources.map_err(|error| refused(error.to_string()))?;
     let mut cores = (sources.len() > 1).then(Vec::new);
     let mut left: Vec<usize> = (0..sources.len()).collect();
     while !left.is_empty() {
         for source in std::mem::take(&mut left) {
-            let mut turn = Turn { encoder: &mut *encoder, source, cores: cores.as_mut(), told: Ok(()) };
-            let goes_on = sources[source].next_piece(&mut turn)?;
-            turn.told?;
-            if goes_on {
+            let mut turn = Turn { encoder: &mut *encoder, source, cores: cores.as_mut(), result: Ok(()) };
+            let continues = sources[source].next_chunk(&mut turn)?;
+            turn.result?;
+            if continues {
                 left.push(source);
             }
         }
@@ -100,7 +100,7 @@ fn refused(text: String) -> SourceError {
     SourceError { text, is_damage: false }
 }
 
-/// Why no capture could be made of a source.
+/// Why a source could not be encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
     /// It could not be read.
@@ -111,28 +111,28 @@ pub enum EncodeError {
     Sink(#[from] SinkError),
 }
 
-/// A source tells an encoder some of what it has, until that refuses something.
+/// The turn of one source: hands its steps to the encoder, until that fails.
 struct Turn<'e> {
     encoder: &'e mut Encoder,
     source: usize,
-    /// Which source and which core of it, for each core; `None`: there is one source.
+    /// The source and its core, for each core; `None`: there is one source.
     cores: Option<&'e mut Vec<(usize, u32)>>,
-    told: Result<(), SinkError>,
+    result: Result<(), SinkError>,
 }
 
 impl Turn<'_> {
     #[inline]
-    fn tell(&mut self, core: u32, tell: impl FnOnce(&mut Core) -> Result<(), SinkError>) -> ControlFlow<()> {
+    fn feed(&mut self, core: u32, feed: impl FnOnce(&mut Core) -> Result<(), SinkError>) -> ControlFlow<()> {
         let index = match &mut self.cores {
             Some(cores) => number(cores, (self.source, core)),
             None => core as usize,
         };
-        self.told = self.encoder.tell(index, tell);
-        if self.told.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        self.result = self.encoder.feed(index, feed);
+        if self.result.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
 
-/// The number of a core of a source.
+/// The number in the capture of a core of a source.
 fn number(cores: &mut Vec<(usize, u32)>, of: (usize, u32)) -> usize {
     let known = cores.iter().position(|core| *core == of);
     known.unwrap_or_else(|| {
@@ -141,14 +141,14 @@ fn number(cores: &mut Vec<(usize, u32)>, of: (usize, u32)) -> usize {
     })
 }
 
-impl Follow for Turn<'_> {
+impl BlockSink for Turn<'_> {
     #[inline]
     fn step(&mut self, step: &Step) -> ControlFlow<()> {
-        self.tell(step.core, |core| core.step(step))
+        self.feed(step.core, |core| core.step(step))
     }
 
-    fn flow(&mut self, flow: &Flow<'_>) -> ControlFlow<()> {
-        self.tell(flow.core, |core| core.flow(flow))
+    fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
+        self.feed(trace.core, |core| core.blocks(trace))
     }
 }
 
@@ -173,17 +173,17 @@ impl Encoder {
     /// Takes the next step.
     #[inline]
     pub fn take(&mut self, step: &Step) -> Result<(), SinkError> {
-        self.tell(step.core as usize, |core| core.step(step))
+        self.feed(step.core as usize, |core| core.step(step))
     }
 
     #[inline]
-    fn tell(&mut self, index: usize, tell: impl FnOnce(&mut Core) -> Result<(), SinkError>) -> Result<(), SinkError> {
+    fn feed(&mut self, index: usize, feed: impl FnOnce(&mut Core) -> Result<(), SinkError>) -> Result<(), SinkError> {
         if index >= self.cores.len() {
             self.add_cores(index)?;
         }
         let core = &mut self.cores[index];
-        tell(core)?;
-        if core.unit.bytes().len() >= output::PIECE {
+        feed(core)?;
+        if core.unit.bytes().len() >= output::CHUNK {
             self.output.write(index, core)?;
         }
         Ok(())
@@ -206,7 +206,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Writes what is left, and says what was made.
+    /// Writes the rest, and returns totals.
     pub fn finish(mut self) -> Result<Encoded, SinkError> {
         if self.cores.is_empty() {
             self.add_cores(0)?;

@@ -201,7 +201,7 @@ mod tests {
     use super::super::super::record::{Header, Level, Storage};
     use super::super::super::write::{Passes, Patterns, WriteOptions, Writer};
     use super::*;
-    use unspool_model::Pass;
+    use unspool_model::BlockExecution;
 
     fn record(seed: u64) -> Bytes {
         let words = [seed % 97, seed, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15), 7];
@@ -221,8 +221,8 @@ mod tests {
             // Each comes twice, so that it is referred to.
             let length = (1 + passes.len() * 13 % 900).min(rest.len() / 2).max(1);
             let number = passes.len() as u32 / 2;
-            patterns.set(Pass::new(number, false).index(), &rest[..length], &[]);
-            passes.extend([Pass::new(number, false); 2]);
+            patterns.set(BlockExecution::new(number, false).index(), &rest[..length], &[]);
+            passes.extend([BlockExecution::new(number, false); 2]);
             rest = rest.get(2 * length..).unwrap_or_default();
         }
         let all = Passes { passes: &passes, addresses: &[], records: records.len() as u64 };

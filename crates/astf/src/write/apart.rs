@@ -9,7 +9,7 @@ use std::io::Write;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use unspool_model::Pass;
+use unspool_model::BlockExecution;
 
 use super::super::layout::Bytes;
 use super::pattern::{Passes, Patterns, no_pattern};
@@ -42,7 +42,7 @@ struct Job {
     /// Of all parts, in their order.
     records: Vec<Bytes>,
     slots: Vec<usize>,
-    passes: Vec<Pass>,
+    passes: Vec<BlockExecution>,
     addresses: Vec<u64>,
     /// How many records become of it.
     count: usize,
@@ -104,7 +104,13 @@ impl Apart {
         Ok(())
     }
 
-    fn pass(&mut self, output: &mut impl Write, passes: &[Pass], addresses: &[u64], records: usize) -> io::Result<()> {
+    fn pass(
+        &mut self,
+        output: &mut impl Write,
+        passes: &[BlockExecution],
+        addresses: &[u64],
+        records: usize,
+    ) -> io::Result<()> {
         self.job.passes.extend_from_slice(passes);
         self.job.addresses.extend_from_slice(addresses);
         self.job.parts.push(Part::Passes { passes: passes.len(), addresses: addresses.len() });
@@ -242,8 +248,8 @@ mod tests {
             own.set(number, &records, slots);
         }
         // More than there is in a job.
-        let passes: Vec<Pass> =
-            (0..30_000).map(|at| Pass::new(u32::from(at % 97 == 0), at % 97 != 0 && at % 2 == 1)).collect();
+        let passes: Vec<BlockExecution> =
+            (0..30_000).map(|at| BlockExecution::new(u32::from(at % 97 == 0), at % 97 != 0 && at % 2 == 1)).collect();
         let slots: usize = passes.iter().map(|pass| patterns.slots(pass.index())).sum();
         let records: usize = passes.iter().map(|pass| patterns.records(pass.index()).len()).sum();
         let addresses: Vec<u64> = (0..slots as u64).map(|at| 0x7f00_0000 + at * at).collect();

@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::Range;
 
-use unspool_model::Pass;
+use unspool_model::BlockExecution;
 
 use super::super::layout::Bytes;
 use super::spelling::Spelling;
@@ -12,7 +12,7 @@ use super::spelling::Spelling;
 const EA: Range<usize> = 16..24;
 
 /// Patterns: records that are written again and again, of which some differ in their address. They are known by the
-/// [numbers](Pass::index) of passes, and are for one trace.
+/// [numbers](BlockExecution::index) of passes, and are for one trace.
 #[derive(Debug, Default)]
 pub struct Patterns {
     pub(super) patterns: Vec<Pattern>,
@@ -30,7 +30,7 @@ pub struct Patterns {
 #[derive(Debug, Clone, Copy)]
 pub struct Passes<'p> {
     /// Each has a pattern.
-    pub passes: &'p [Pass],
+    pub passes: &'p [BlockExecution],
     /// What is filled in, of one behind the other.
     pub addresses: &'p [u64],
     /// How many records they become.

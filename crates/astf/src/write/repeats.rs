@@ -10,7 +10,7 @@
 use std::io::{self, Write};
 use std::num::NonZeroU64;
 
-use unspool_model::Pass;
+use unspool_model::BlockExecution;
 use zlib_rs::adler32::adler32;
 
 use super::super::layout::Bytes;
@@ -126,7 +126,7 @@ impl Repeats {
     }
 
     /// Puts patterns that were there before, for as long as there are such, and room.
-    fn refer(&mut self, patterns: &mut Patterns, all: &mut &[Pass], all_addresses: &mut &[u64]) {
+    fn refer(&mut self, patterns: &mut Patterns, all: &mut &[BlockExecution], all_addresses: &mut &[u64]) {
         let Self { bits, course: kept, open: kept_open, end, .. } = self;
         let (mut course, mut open, mut passes, mut addresses) = (*kept, *kept_open, *all, *all_addresses);
         bits.write(|mut pen| {
@@ -345,11 +345,11 @@ mod tests {
         record
     }
 
-    fn pass(number: usize) -> Pass {
-        Pass::new(number as u32 >> 1, number & 1 == 1)
+    fn pass(number: usize) -> BlockExecution {
+        BlockExecution::new(number as u32 >> 1, number & 1 == 1)
     }
 
-    fn told_as<'p>(passes: &'p [Pass], addresses: &'p [u64]) -> Passes<'p> {
+    fn told_as<'p>(passes: &'p [BlockExecution], addresses: &'p [u64]) -> Passes<'p> {
         Passes { passes, addresses, records: 0 }
     }
 
@@ -419,7 +419,7 @@ mod tests {
     fn what_is_missing_is_an_error() {
         let mut patterns = Patterns::default();
         patterns.set(0, &[record(1)], &[0]);
-        let mut write = |passes: &[Pass], addresses: &[u64]| {
+        let mut write = |passes: &[BlockExecution], addresses: &[u64]| {
             let in_patterns = Repeats::new().patterns(&mut Vec::new(), &mut patterns, told_as(passes, addresses));
             (in_patterns.is_ok(), patterns.each(told_as(passes, addresses), |_| Ok(())).is_ok())
         };

@@ -1,4 +1,4 @@
-//! Following an ASTF file says of execution what its steps say, in the same order.
+//! The blocks of an ASTF file give the same steps in the same order.
 
 #![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
 
@@ -12,16 +12,16 @@ use unspool_astf::record::{
     Timestamp, Trap, trap_type,
 };
 use unspool_astf::steps::Steps;
-use unspool_model::{Event, Flow, Follow, Step, StepSource};
+use unspool_model::{BlockSink, BlockTrace, Event, Step, StepSource};
 
-/// What of a step a follower is told.
+/// What of a step is compared.
 type Told = (u32, u64, Option<u64>, Event, String);
 
 fn told(step: &Step) -> Told {
     (step.core, step.place, step.time, step.event, step.note().to_string())
 }
 
-/// Writes down all steps, those of flows too.
+/// Keeps all steps, those of blocks too.
 #[derive(Default)]
 struct Written {
     told: Vec<Told>,
@@ -29,11 +29,11 @@ struct Written {
     /// Blocks that are known in the end.
     blocks: usize,
     most: usize,
-    /// Where a flow said that execution goes on.
+    /// Where execution has to continue after blocks.
     next: Option<u64>,
 }
 
-impl Follow for Written {
+impl BlockSink for Written {
     fn step(&mut self, step: &Step) -> ControlFlow<()> {
         if let Some(next) = self.next.take() {
             assert_eq!(step.event.instruction().map(|instruction| instruction.address), Some(next));
@@ -42,11 +42,11 @@ impl Follow for Written {
         if self.told.len() < self.most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
-    fn flow(&mut self, flow: &Flow<'_>) -> ControlFlow<()> {
-        self.at_once += flow.instructions();
-        self.blocks = flow.blocks.len();
-        flow.each_pass(|pass, place| flow.steps(pass, place).try_for_each(|step| self.step(&step)))?;
-        self.next = Some(flow.next);
+    fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
+        self.at_once += trace.instructions();
+        self.blocks = trace.blocks.len();
+        trace.each_execution(|index, place| trace.steps(index, place).try_for_each(|step| self.step(&step)))?;
+        self.next = Some(trace.next);
         ControlFlow::Continue(())
     }
 }

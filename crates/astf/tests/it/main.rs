@@ -8,5 +8,5 @@ mod flow;
 mod lower;
 mod millions;
 mod slice;
-mod stretch;
+mod template;
 mod text;

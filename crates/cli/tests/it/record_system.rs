@@ -398,7 +398,7 @@ fn cpus_are_traces_of_their_own() {
     for settings in ["", COUNTED] {
         let done = system.record("whole.tarmac", &[], &[CPUS, "-smp 2", settings]);
         if settings == COUNTED && !is_old() {
-            assert!(text(&done.stderr).contains("does not tell apart CPUs"), "{}", text(&done.stderr));
+            assert!(text(&done.stderr).contains("does not distinguish CPUs"), "{}", text(&done.stderr));
             continue;
         }
         assert!(done.status.success(), "{}", text(&done.stderr));
@@ -472,7 +472,7 @@ fn data_is_what_the_program_writes() {
     let Some(system) = System::build("operands") else { return };
     let done = system.record("out.tarmac", &["--assume", "sp=x"], &[CPUS]);
     assert!(done.status.success(), "{}", text(&done.stderr));
-    let says_so = text(&done.stderr).contains("does not tell what is read and written");
+    let says_so = text(&done.stderr).contains("does not report the data of accesses");
     assert_eq!(says_so, is_old(), "{}", text(&done.stderr));
     let trace = fs::read_to_string(system.path("out.tarmac")).unwrap();
     let rows = [
@@ -547,7 +547,7 @@ fn one_that_only_takes_exceptions_is_stopped_and_what_it_did_is_told() {
     let done = system.record("out.tarmac", &["--assume", "sp=x"], &[CPUS]);
     let said = text(&done.stderr);
     assert_eq!(done.status.code(), Some(1), "{said}");
-    assert!(said.contains("took exceptions for ever and executed nothing"), "{said}");
+    assert!(said.contains("took exceptions endlessly and executed nothing"), "{said}");
     let trace = fs::read_to_string(system.path("out.tarmac")).unwrap();
     let executed: Vec<u64> = places_of_trace(&system.path("out.tarmac")).iter().map(|place| place.address).collect();
     assert_eq!(executed, [0x4010_0000, 0x4010_0004, 0x4010_0008, 0x4010_000c, 0x4010_0010]);
@@ -571,8 +571,8 @@ fn what_is_missing_is_told() {
     let Some(system) = System::build("levels") else { return };
     let rows: &[(&[&str], &[&str], &str)] = &[
         (&["--emulator", "qemu-nowhere"], &[], "install the package qemu-system-arm"),
-        (&[], &["-d int"], "'-d': the log of the emulator is needed"),
-        (&["--from", "main"], &[], "'main' is no address"),
+        (&[], &["-d int"], "'-d' cannot be used: recording a system needs the log"),
+        (&["--from", "main"], &[], "'main' is not an address"),
         (&[], &[LEVELS, COUNTED], "--assume security=secure|nonsecure"),
         (&["--assume", "security=ns"], &[LEVELS, COUNTED], "--assume sp=0|x"),
     ];

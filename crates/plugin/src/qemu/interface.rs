@@ -1,8 +1,8 @@
-//! The functions of the emulator, declared by hand, and what differs between the versions of its interface.
+//! The functions of the emulator, declared by hand, and the differences between versions of its interface.
 //!
-//! Linked is what all versions have; what is new in one is looked up by name, and may not be there. Version 1 is that of
-//! QEMU 4.2 to 8.x. The emulators since 9.0 take version 2 and later ones, and nothing of that is taken away later: so a
-//! plugin says 1 to the old ones and 2 to the new ones.
+//! Functions of all versions are linked; newer ones are looked up by name, and may be missing. QEMU 4.2 to 8.x has version 1.
+//! QEMU 9.0 and later accepts version 2 and later, and removes nothing of it: the plugin declares 1 to the old ones and 2 to
+//! the new ones.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -20,7 +20,7 @@ pub(super) struct QemuBlock([u8; 0]);
 #[repr(C)]
 pub(super) struct QemuInstruction([u8; 0]);
 
-/// What the emulator says of itself.
+/// Information about the emulator.
 #[repr(C)]
 pub(super) struct Info {
     pub(super) target_name: *const c_char,
@@ -31,12 +31,12 @@ pub(super) struct Info {
     most_cpus: c_int,
 }
 
-/// Callbacks do not look at registers, or do.
+/// Flags of callbacks: they do not read registers, or do.
 pub(super) const NO_REGISTERS: c_uint = 0;
 pub(super) const REGISTERS: c_uint = 1;
 /// Reads and writes.
 pub(super) const BOTH: c_uint = 3;
-/// What a process gets when the one that started it ends.
+/// Sets the signal that a process gets when its parent ends.
 pub(super) const PR_SET_PDEATHSIG: c_int = 1;
 pub(super) const SIGTERM: c_ulong = 15;
 /// The lowest free number from a given one on, closed in programs that are started.
@@ -90,30 +90,29 @@ unsafe extern "C" {
     pub(super) fn fcntl(descriptor: c_int, command: c_int, argument: c_int) -> c_int;
 }
 
-/// The version of the interface that we are made for. The emulator reads it when we are loaded.
+/// The version of the interface that the plugin is made for. The emulator reads it when it loads the plugin.
 #[unsafe(no_mangle)]
 pub(crate) static qemu_plugin_version: AtomicI32 = AtomicI32::new(1);
 
-/// Is called when we are loaded, before the emulator looks at us.
+/// Called when the plugin is loaded, before the emulator reads its version.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static WHEN_LOADED: extern "C" fn() = choose_version;
 
 extern "C" fn choose_version() {
-    // New in version 2, with which version 1 went.
+    // New in version 2, which replaced version 1.
     if !look_up(c"qemu_plugin_num_vcpus").is_null() {
         qemu_plugin_version.store(2, Ordering::Relaxed);
     }
 }
 
-/// A function of the emulator; null: it has none of that name.
+/// A function of the emulator; null: there is none of that name.
 pub(super) fn look_up(name: &CStr) -> *mut c_void {
-    // SAFETY: the name ends with a zero. Without a library, it is looked for in all that was loaded.
+    // SAFETY: the name is zero-terminated. Without a library, it is searched in all that was loaded.
     unsafe { dlsym(ptr::null_mut(), name.as_ptr()) }
 }
 
-/// Where the code of the program starts; `None`: this emulator does not tell. Those for programs of QEMU 10.0 were built
-/// without.
+/// The start of the program's code; `None`: this emulator does not report it. The user-mode emulators of QEMU 10.0 do not.
 pub(super) fn start_code() -> Option<u64> {
     let function = look_up(c"qemu_plugin_start_code");
     // SAFETY: the type is that of the function with this name, which may be called wherever callbacks are.
@@ -122,17 +121,17 @@ pub(super) fn start_code() -> Option<u64> {
 
 type StartCode = unsafe extern "C" fn() -> u64;
 
-/// Does the emulator tell where the code of the program starts?
-pub(super) fn tells_start_code() -> bool {
+/// Whether the emulator reports the start of the program's code.
+pub(super) fn has_start_code() -> bool {
     !look_up(c"qemu_plugin_start_code").is_null()
 }
 
-/// How the emulator gives out the bytes of an instruction.
+/// How to get the bytes of an instruction.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Bytes {
-    /// Up to version 2: where they are, while a block is translated.
+    /// Up to version 2: a pointer, valid while a block is translated.
     Lent(Lend),
-    /// Since version 3: it copies them.
+    /// Since version 3: a copy.
     Copied(CopyOut),
 }
 
@@ -141,7 +140,7 @@ type Lend = unsafe extern "C" fn(*const QemuInstruction) -> *const c_void;
 type CopyOut = unsafe extern "C" fn(*const QemuInstruction, *mut c_void, usize) -> usize;
 
 impl Bytes {
-    /// As an emulator with this version of the interface does it.
+    /// For an emulator with this version of the interface.
     pub(super) fn new(version: c_int) -> Self {
         let function: Any = qemu_plugin_insn_data;
         // SAFETY: the type is the one that this version has.
@@ -154,19 +153,19 @@ impl Bytes {
         }
     }
 
-    /// Those of an instruction; none of one that raises an exception before it is read.
+    /// The bytes of an instruction; none if it could not be fetched.
     ///
     /// # Safety
     /// The block of the instruction is being translated.
     pub(super) unsafe fn of(self, instruction: *const QemuInstruction) -> Instruction {
         let mut bytes = [0; LONGEST];
-        // SAFETY: there are so many bytes, and there is room for them.
+        // SAFETY: the instruction has that size, and there is room for it.
         let length = unsafe {
             let size = qemu_plugin_insn_size(instruction).min(LONGEST);
             match self {
                 _ if size == 0 => 0,
-                Self::Lent(place) => {
-                    ptr::copy_nonoverlapping(place(instruction).cast(), bytes.as_mut_ptr(), size);
+                Self::Lent(pointer) => {
+                    ptr::copy_nonoverlapping(pointer(instruction).cast(), bytes.as_mut_ptr(), size);
                     size
                 }
                 Self::Copied(copy) => copy(instruction, bytes.as_mut_ptr().cast(), size).min(size),
@@ -176,7 +175,7 @@ impl Bytes {
     }
 }
 
-/// No instruction of a target that we know has more bytes.
+/// The most bytes of an instruction of a known target.
 const LONGEST: usize = 16;
 
 /// The bytes of an instruction.
@@ -192,7 +191,7 @@ impl Instruction {
     }
 }
 
-/// What an access reads or writes, as the emulator gives it out.
+/// The data of an access, as the emulator returns it.
 #[repr(C)]
 struct QemuValue {
     /// log2 of the bytes.
@@ -201,41 +200,36 @@ struct QemuValue {
     words: [u64; 2],
 }
 
-/// How the emulator gives out what an access reads or writes: those since 9.2 do.
+/// How to get the data of an access: QEMU 9.2 and later.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Values(GetValue);
 
 type GetValue = unsafe extern "C" fn(u32) -> QemuValue;
 
 impl Values {
-    /// `None`: this emulator does not tell it.
+    /// `None`: this emulator does not report it.
     pub(super) fn find() -> Option<Self> {
         let function = look_up(c"qemu_plugin_mem_get_value");
         // SAFETY: the type is that of the function with this name.
         (!function.is_null()).then(|| Self(unsafe { mem::transmute::<*mut c_void, GetValue>(function) }))
     }
 
-    /// That of an access with the lowest byte first; `None`: it has another order of bytes.
+    /// The data of a little-endian access; `None`: it is big-endian.
     ///
     /// # Safety
-    /// The emulator tells this access at the moment.
+    /// The emulator reports this access now.
     pub(super) unsafe fn of(self, info: u32) -> Option<Value> {
-        // SAFETY: it is asked about what it tells.
+        // SAFETY: as required above.
         let value = unsafe { (!qemu_plugin_mem_is_big_endian(info)).then(|| (self.0)(info)) }?;
         let count = if value.size < 4 { 1 } else { 2 };
         Some(Value { words: value.words, count })
     }
 }
 
-/// What an access reads or writes.
+/// The data of an access.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Value {
-    words: [u64; 2],
-    count: usize,
-}
-
-impl Value {
-    pub(super) fn words(&self) -> &[u64] {
-        self.words.get(..self.count).unwrap_or_default()
-    }
+    pub(super) words: [u64; 2],
+    /// The number of words.
+    pub(super) count: u32,
 }

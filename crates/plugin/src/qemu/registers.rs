@@ -1,13 +1,14 @@
-//! What is in the registers of a CPU, if the emulator tells that: those since QEMU 9.0 do.
+//! The registers of a CPU, if the emulator reports them: QEMU 9.0 and later.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_uint, c_void};
 use std::{mem, ptr};
 
+use unspool_wire::register::{COUNT, FLOAT, PC, Register, SP, STATUS, TCR_EL1};
+
 use super::interface::look_up;
 use crate::memory::Target;
-use crate::operands::{PC, Register, SP, TCR_EL1};
-use crate::values::{COUNT, FLOAT, STATUS, Value};
+use crate::values::Value;
 
 /// A growing array of the library that the emulator is made with.
 #[repr(C)]
@@ -24,11 +25,11 @@ struct Description {
     feature: *const c_char,
 }
 
-/// The functions that it takes. All of them are looked up, since older emulators have none of them.
+/// The functions that read registers. All are looked up, since older emulators have none of them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Functions {
     all: All,
-    /// It says how it went in ways that differ between versions; the array tells it, too.
+    /// Its result differs between versions; the length of the array shows success, too.
     read: Read,
     new_bytes: NewBytes,
     set_size: SetSize,
@@ -42,7 +43,7 @@ type SetSize = unsafe extern "C" fn(*mut Array, c_uint) -> *mut Array;
 type ElementSize = unsafe extern "C" fn(*mut Array) -> c_uint;
 
 impl Functions {
-    /// `None`: this emulator does not tell what is in registers.
+    /// `None`: this emulator does not report registers.
     pub(super) fn find() -> Option<Self> {
         let found = |name: &CStr| Some(look_up(name)).filter(|function| !function.is_null());
         // SAFETY: the types are those of the functions with these names.
@@ -68,14 +69,14 @@ pub(super) struct Registers {
 }
 
 impl Registers {
-    /// Those of the CPU that starts.
+    /// The registers of the CPU that starts.
     ///
     /// # Safety
-    /// The emulator has just said that a CPU starts, on the thread that executes it.
+    /// The emulator calls back for the start of a CPU, on the thread that executes it.
     pub(super) unsafe fn of_new_cpu(functions: Functions, target: Target) -> Self {
         let mut handles: [*mut c_void; COUNT] = [ptr::null_mut(); COUNT];
-        // SAFETY: the emulator hands over an array of descriptions, each with a name that ends with a zero. It is not
-        // freed, as the names are in use elsewhere.
+        // SAFETY: the emulator returns an array of descriptions with zero-terminated names. It is not freed, since the
+        // names are in use elsewhere.
         unsafe {
             let array = (functions.all)();
             let (size, count) = match array.as_ref() {
@@ -84,44 +85,44 @@ impl Registers {
             };
             for index in (0..count).filter(|_| size >= size_of::<Description>()) {
                 let description = &*(*array).data.add(index * size).cast::<Description>();
-                let place = Some(description.name).filter(|name| !name.is_null()).and_then(|name| {
+                let slot = Some(description.name).filter(|name| !name.is_null()).and_then(|name| {
                     handles.get_mut(usize::from(register(target, CStr::from_ptr(name).to_str().unwrap_or_default())?))
                 });
-                if let Some(place) = place.filter(|place| place.is_null()) {
-                    *place = description.handle;
+                if let Some(slot) = slot.filter(|slot| slot.is_null()) {
+                    *slot = description.handle;
                 }
             }
             Self { functions, handles, buffer: (functions.new_bytes)(), block_size: Cell::new(None) }
         }
     }
 
-    /// What is in one of them that has 64 bits; `None`: the emulator does not tell.
+    /// The value of a register of 64 bits; `None`: the emulator does not report it.
     ///
     /// # Safety
-    /// The emulator calls back for this CPU, by a callback that may look at registers.
+    /// The emulator calls back for this CPU, by a callback that may read registers.
     pub(super) unsafe fn read(&self, register: Register) -> Option<u64> {
-        // SAFETY: as is said above.
+        // SAFETY: as required above.
         let (value, length) = unsafe { self.read_any(register) }?;
         (length == size_of::<u64>()).then_some(value[0])
     }
 
-    /// What is in one of them, up to 128 bits of it.
+    /// The lowest 128 bits of a register.
     ///
     /// # Safety
-    /// The emulator calls back for this CPU, by a callback that may look at registers.
+    /// The emulator calls back for this CPU, by a callback that may read registers.
     pub(super) unsafe fn read_value(&self, register: Register) -> Option<Value> {
-        // SAFETY: as is said above.
+        // SAFETY: as required above.
         unsafe { self.read_any(register) }.map(|(value, _)| value)
     }
 
-    /// The lowest 128 bits, and how many bytes there are.
+    /// The lowest 128 bits of a register, and its size in bytes.
     ///
     /// # Safety
     /// As above.
     unsafe fn read_any(&self, register: Register) -> Option<(Value, usize)> {
         let handle = self.handles.get(usize::from(register)).filter(|handle| !handle.is_null())?;
         let mut bytes = [0_u8; size_of::<Value>()];
-        // SAFETY: the handle is one of this CPU, and the buffer is used by nobody else. There are so many bytes in it.
+        // SAFETY: the handle is one of this CPU, the buffer has no other user, and its length is valid.
         let length = unsafe {
             let buffer = (self.functions.set_size)(self.buffer, 0);
             (self.functions.read)(*handle, buffer);
@@ -136,7 +137,7 @@ impl Registers {
     }
 }
 
-/// Which one of a target has this name.
+/// The register of a target with this name.
 fn register(target: Target, name: &str) -> Option<Register> {
     let numbered = |letter: char, count: Register| {
         let number: Register = name.strip_prefix(letter)?.parse().ok()?;
@@ -158,7 +159,7 @@ fn register(target: Target, name: &str) -> Option<Register> {
     }
 }
 
-/// By the names that compilers have for them.
+/// By the names of the calling convention.
 fn riscv(name: &str) -> Option<Register> {
     const GENERAL: [&str; 32] = [
         "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "fp", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",
@@ -169,10 +170,10 @@ fn riscv(name: &str) -> Option<Register> {
         "fa6", "fa7", "fs2", "fs3", "fs4", "fs5", "fs6", "fs7", "fs8", "fs9", "fs10", "fs11", "ft8", "ft9", "ft10",
         "ft11",
     ];
-    let place = |names: &[&str], first: Register| {
+    let find = |names: &[&str], first: Register| {
         let index = names.iter().position(|other| *other == name)?;
         Some(first + index as Register)
     };
     let name_of_frame = (name == "s0").then_some(8);
-    place(&GENERAL, 0).or(name_of_frame).or_else(|| place(&FLOATS, FLOAT))
+    find(&GENERAL, 0).or(name_of_frame).or_else(|| find(&FLOATS, FLOAT))
 }

@@ -1,6 +1,6 @@
-//! CPUs of a system: which one executes, what was logged of exceptions, and how all of them end.
+//! CPUs of a system: which one executes, the log of exceptions, and how all of them end.
 //!
-//! callbacks, the log of the emulator ─▶ **threads**, in the order in which things happened
+//! callbacks, the log of the emulator ─▶ **threads**, in the order of execution
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_uint, c_void};
@@ -9,104 +9,106 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::follow::follow;
+use unspool_wire::register::{DCZID_EL0, PC};
+
 use super::interface::{Id, qemu_plugin_outs};
+use super::register_values;
 use super::translate::start_address;
-use super::{MOST_THREADS, REGISTERS_OF, SESSION, Session, end, give_up, kind, thread_of};
+use super::{MAX_THREADS, REGISTERS_OF, SESSION, Session, end, give_up, kind, thread_of};
 use crate::log::Log;
-use crate::operands::{DCZID_EL0, Operands, PC, What};
+use crate::operands::{Operands, Usage};
 use crate::thread::Block;
 
-/// CPUs of a system that have sent all that they have.
-static QUIET: [AtomicBool; MOST_THREADS] = [const { AtomicBool::new(true) }; MOST_THREADS];
+/// CPUs of a system that have sent all their records.
+static QUIET: [AtomicBool; MAX_THREADS] = [const { AtomicBool::new(true) }; MAX_THREADS];
 
 thread_local! {
     /// The log of this thread of the emulator. It is never freed: a thread may end the emulator, which drops its values
-    /// before it tells us.
+    /// before the last callback.
     static LOG: Cell<Option<&'static RefCell<Log>>> = const { Cell::new(None) };
 }
 
 thread_local! {
-    /// The CPU of a system that this thread executes, of an emulator that may say another one.
+    /// The CPU of a system that this thread executes, of an emulator that may report another.
     static CPU: Cell<Option<c_uint>> = const { Cell::new(None) };
 }
 
-/// The logs of all threads, for when they have stopped.
+/// The logs of all threads, read at the end.
 static LOGS: Mutex<Vec<AtomicPtr<RefCell<Log>>>> = Mutex::new(Vec::new());
 
-/// This thread executes a CPU, and has to be the only one that does.
+/// Notes the CPU that this thread executes: no other thread may execute it.
 pub(super) fn remember(number: c_uint) {
     if is_first_thread() {
         return;
     }
     if CPU.replace(Some(number)).is_some() {
         give_up(
-            "this emulator does not tell apart CPUs that share a thread: record one CPU (-smp 1), or without -icount and \
+            "this emulator does not distinguish CPUs that share a thread: record one CPU (-smp 1), or without -icount and \
              thread=single, or with QEMU 7.2",
         );
     }
 }
 
-/// The one that the process started with executes no CPU.
+/// Whether this is the first thread of the process, which executes no CPU.
 fn is_first_thread() -> bool {
     let link = std::fs::read_link("/proc/thread-self").unwrap_or_default();
     link.file_name().is_some_and(|name| *name == *std::process::id().to_string())
 }
 
-/// The CPU that this thread executes, which the emulator says is this one.
+/// The CPU that this thread executes, which the emulator reports as this one.
 #[inline(always)]
 pub(super) fn executing(session: &Session, number: c_uint) -> c_uint {
-    if session.is_vague { CPU.get().unwrap_or(number) } else { number }
+    if session.has_wrong_cpus { CPU.get().unwrap_or(number) } else { number }
 }
 
-/// A block of a system starts: what was logged happened before it.
+/// A block of a system starts: what was logged comes before it.
 pub(super) extern "C" fn executed(number: c_uint, word: *mut c_void) {
     let Some(session) = SESSION.get() else { return };
     let number = executing(session, number);
     if QUIET.get(number as usize).is_some_and(|quiet| quiet.load(Ordering::Relaxed)) {
         wake(session, number);
     }
-    let has_news = look_at_log(session, number);
+    let has_news = read_log(session, number);
     if session.is_ending.load(Ordering::Relaxed) {
         rest(number);
     }
     let mut block = Block::unpack(word.addr() as u64);
-    let at = place(session, number, &mut block);
+    let at = other_address(session, number, &mut block);
     if session.written.is_some() {
-        follow(number, |follower, with| follower.block(has_news, with));
+        register_values::record(number, |recorder, with| recorder.block(has_news, with));
     }
     if let Some((thread, recorder)) = thread_of(number) {
         thread.system_block(recorder, block, at);
     }
 }
 
-/// Where a block is executed, if that is elsewhere than where it was translated: emulators since QEMU 8 share code between
-/// all places that it is mapped at.
+/// The address where a block is executed, if it was translated for another: QEMU 8 and later shares code between all
+/// addresses that it is mapped at.
 #[inline(always)]
-fn place(session: &Session, number: c_uint, block: &mut Block) -> Option<u64> {
+fn other_address(session: &Session, number: c_uint, block: &mut Block) -> Option<u64> {
     let address = program_counter(session, number)?;
-    if block.from != 0 && !is_there(session, block, address) {
+    if block.from != 0 && !is_start(session, block, address) {
         block.from = 0;
     }
-    (session.places.get(block.id) != Some(address)).then_some(address)
+    (session.addresses.get(block.id) != Some(address)).then_some(address)
 }
 
-/// Where execution is; `None`: this emulator does not tell, and need not.
+/// The address of execution; `None`: this emulator does not report it, and does not share code.
 fn program_counter(session: &Session, number: c_uint) -> Option<u64> {
     session.registers?;
-    // SAFETY: what is there was made from a box and is never freed. It is used by the thread of the CPU only.
+    // SAFETY: the pointer comes from a box and is never freed. It is used by the thread of the CPU only.
     let registers = unsafe { REGISTERS_OF.get(number as usize)?.load(Ordering::Relaxed).as_ref() }?;
-    // SAFETY: blocks are told by a callback that was registered as one that looks at registers.
+    // SAFETY: the callback of blocks is registered as one that reads registers.
     let address = unsafe { registers.read(PC) };
     if address.is_none() {
-        give_up("this emulator does not tell where code is executed");
+        give_up("this emulator does not report where code is executed");
     }
     address
 }
 
-/// Is the instruction that recording starts with in this block, if that is executed at `address`?
+/// Whether recording starts in this block, if that is executed at `address`.
 #[cold]
-fn is_there(session: &Session, block: &Block, address: u64) -> bool {
+fn is_start(session: &Session, block: &Block, address: u64) -> bool {
     start_address(&session.options) == Some(address.wrapping_add(u64::from(block.from - 1) * 4))
 }
 
@@ -117,7 +119,7 @@ fn wake(session: &'static Session, number: c_uint) {
     }
 }
 
-/// The emulator ends, and this CPU is not the one that ends it.
+/// Stops a CPU while another one ends the emulator.
 #[cold]
 fn rest(number: c_uint) {
     end(number as usize);
@@ -132,35 +134,35 @@ fn rest(number: c_uint) {
 pub(super) extern "C" fn accessed(number: c_uint, info: u32, address: u64, word: *mut c_void) {
     let Some(session) = SESSION.get() else { return };
     if let Some((thread, recorder)) = thread_of(executing(session, number)) {
-        // SAFETY: the emulator tells it at the moment.
+        // SAFETY: the emulator reports this access now.
         if let Some(value) = session.values.and_then(|values| unsafe { values.of(info) }) {
-            thread.data(recorder, value.words());
+            thread.data(recorder, value.count, value.words);
         }
         let word = word.addr() as u64;
         thread.system_access(recorder, kind(info), ((word >> 16) as u32, word as u16), address);
     }
 }
 
-/// An instruction comes whose address only registers tell.
+/// An instruction starts that has an address which no access reports.
 pub(super) extern "C" fn operands(number: c_uint, word: *mut c_void) {
     let Some(number) = SESSION.get().map(|session| executing(session, number)) else { return };
-    let (Some((thread, recorder)), Some(place)) = (thread_of(number), REGISTERS_OF.get(number as usize)) else {
+    let (Some((thread, recorder)), Some(slot)) = (thread_of(number), REGISTERS_OF.get(number as usize)) else {
         return;
     };
-    // SAFETY: what is there was made from a box and is never freed. It is used by the thread of the CPU only.
-    let Some(registers) = (unsafe { place.load(Ordering::Relaxed).as_ref() }) else { return };
+    // SAFETY: the pointer comes from a box and is never freed. It is used by the thread of the CPU only.
+    let Some(registers) = (unsafe { slot.load(Ordering::Relaxed).as_ref() }) else { return };
     let operands = Operands::unpack(word.addr() as u64);
     let at = (operands.block, operands.index);
     for register in operands.registers() {
-        // SAFETY: this callback was registered as one that looks at registers.
+        // SAFETY: this callback is registered as one that reads registers.
         let Some(value) = (unsafe { registers.read(register) }) else { continue };
-        if operands.what == What::BlockSize {
+        if operands.usage == Usage::BlockSize {
             registers.block_size.set(Some(value));
         } else {
             thread.register(recorder, at, register, value);
         }
     }
-    if let (What::Zeros, Some(size)) = (operands.what, registers.block_size.get()) {
+    if let (Usage::Zeros, Some(size)) = (operands.usage, registers.block_size.get()) {
         thread.register(recorder, at, DCZID_EL0, size);
     }
 }
@@ -174,7 +176,7 @@ pub(super) extern "C" fn marked(number: c_uint, index: *mut c_void) {
 /// A CPU has nothing to do, or is stopped.
 pub(super) extern "C" fn idle(_: Id, number: c_uint) {
     if let (Some(session), Some(_)) = (SESSION.get(), LOG.get()) {
-        look_at_log(session, number);
+        read_log(session, number);
     }
     if let Some((thread, recorder)) = thread_of(number) {
         thread.flush(recorder);
@@ -184,9 +186,9 @@ pub(super) extern "C" fn idle(_: Id, number: c_uint) {
     }
 }
 
-/// True: something was logged.
+/// Records what was logged. True: there was something.
 #[inline(always)]
-fn look_at_log(session: &'static Session, number: c_uint) -> bool {
+fn read_log(session: &'static Session, number: c_uint) -> bool {
     let Some(log) = LOG.get() else {
         open_log(session, number);
         return false;
@@ -194,30 +196,30 @@ fn look_at_log(session: &'static Session, number: c_uint) -> bool {
     let mut log = log.borrow_mut();
     let has_news = log.has_news();
     if has_news {
-        tell_news(session, &mut log);
+        record_news(session, &mut log);
     }
     log.execute(number);
     has_news
 }
 
-/// Each part goes to the CPU that it is about. CPUs with a thread of their own have a log of their own.
+/// Records new entries, each for its CPU. CPUs with a thread of their own have a log of their own.
 #[cold]
-fn tell_news(session: &'static Session, log: &mut Log) {
-    let told = log.take(|cpu, text| {
+fn record_news(session: &'static Session, log: &mut Log) {
+    let taken = log.take(|cpu, text| {
         if let Some((thread, recorder)) = thread_of(cpu) {
             thread.text(recorder, text);
         }
     });
-    if let Err(error) = told {
+    if let Err(error) = taken {
         give_up(&format!("{}: {error}", session.options.log.as_deref().unwrap_or_default()));
     }
 }
 
-/// The emulator makes the log of a thread when that has something to say.
+/// Opens the log of this thread, which the emulator creates with the first message.
 #[cold]
 fn open_log(session: &'static Session, number: c_uint) {
     let pattern = session.options.log.as_deref().unwrap_or_default();
-    // SAFETY: the text ends with a zero.
+    // SAFETY: the text is zero-terminated.
     unsafe { qemu_plugin_outs(c"recorded by unspool\n".as_ptr()) };
     match Log::open(pattern, number) {
         Ok(log) => {
@@ -230,49 +232,49 @@ fn open_log(session: &'static Session, number: c_uint) {
     }
 }
 
-/// How long other CPUs may take to come to rest.
-const MOST_WAITS: u32 = 200;
+/// Waits until other CPUs have stopped.
+const MAX_WAITS: u32 = 200;
 const WAIT: Duration = Duration::from_millis(1);
 
-/// One CPU ended it, or the emulator stopped all of them. Others may still be on their way: each sends what it has.
+/// One CPU ended the emulator, or all were stopped. Others may still run: each sends its records.
 pub(super) extern "C" fn ends(_: Id, _: *mut c_void) {
     let Some(session) = SESSION.get() else { return };
     session.is_ending.store(true, Ordering::Relaxed);
     if let Some(log) = LOG.get() {
         let mut log = log.borrow_mut();
-        tell_news(session, &mut log);
+        record_news(session, &mut log);
         log.cpus.iter().for_each(|cpu| {
             end(*cpu as usize);
             QUIET.get(*cpu as usize).iter().for_each(|quiet| quiet.store(true, Ordering::Relaxed));
         });
     }
-    if !come_to_rest(session) {
+    if !wait_for_all(session) {
         end_stopped(session);
     }
 }
 
-/// False: a CPU is not heard of any more.
-fn come_to_rest(session: &Session) -> bool {
+/// Waits until all CPUs have stopped. False: some have stopped without a callback.
+fn wait_for_all(session: &Session) -> bool {
     let mut waits = 0;
-    while waits < MOST_WAITS {
+    while waits < MAX_WAITS {
         if QUIET.iter().all(|quiet| quiet.load(Ordering::Acquire)) {
             return true;
         }
-        waits = if session.recorder.is_sending() { 0 } else { waits + 1 };
+        waits = if session.recorder.output.is_sending() { 0 } else { waits + 1 };
         thread::sleep(WAIT);
     }
     false
 }
 
-/// CPUs that share a thread stop without a word, and so did those that are not at rest: one that executes anything comes to
-/// rest, and one that sends is waited for.
+/// Ends CPUs that have stopped without a callback, as those that share a thread do: one that executes anything stops with a
+/// callback, and one that sends is waited for.
 fn end_stopped(session: &'static Session) {
     for log in LOGS.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-        // SAFETY: it is never freed, and its thread does nothing any more.
+        // SAFETY: it is never freed, and its thread has stopped.
         if let Some(Ok(mut log)) = unsafe { log.into_inner().as_ref() }.map(RefCell::try_borrow_mut) {
-            tell_news(session, &mut log);
+            record_news(session, &mut log);
         }
     }
     let is_stopped = |number: &usize| QUIET.get(*number).is_some_and(|quiet| !quiet.load(Ordering::Acquire));
-    (0..MOST_THREADS).filter(is_stopped).for_each(end);
+    (0..MAX_THREADS).filter(is_stopped).for_each(end);
 }

@@ -1,4 +1,4 @@
-//! Code that the emulator translates: it is told once, and callbacks are made for what is wanted of it.
+//! Translation of a block: its code is recorded once, and callbacks are registered for what is recorded of it.
 
 use std::ffi::{c_uint, c_void};
 use std::ptr;
@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 
 use super::interface::*;
 use super::{
-    SESSION, accessed, accessed_whole, accessed_with_data, executed, executed_followed, follow, marked, system,
+    SESSION, accessed, accessed_whole, accessed_with_data, executed, executed_with_registers, marked, register_values,
+    system,
 };
 use crate::memory::Target;
 use crate::operands::Operands;
@@ -14,16 +15,16 @@ use crate::options::{From, Options};
 use crate::thread::Block;
 use crate::values::Site;
 
-/// A block of code was translated: it is told, and callbacks are made for it.
+/// A block was translated: records its code, and registers callbacks.
 pub(super) extern "C" fn translated(_: Id, block: *mut QemuBlock) {
     let Some(session) = SESSION.get() else { return };
-    // SAFETY: the emulator hands over a block, and answers about it and its instructions until we return.
+    // SAFETY: the emulator passes a block, which is valid with its instructions until this function returns.
     unsafe {
         let instructions: Vec<*mut QemuInstruction> =
             (0..qemu_plugin_tb_n_insns(block)).map(|index| qemu_plugin_tb_get_insn(block, index)).collect();
         let bytes: Vec<Instruction> = instructions.iter().map(|instruction| session.bytes.of(*instruction)).collect();
         let id = session.next_block.fetch_add(1, Ordering::Relaxed);
-        session.recorder.tell_block(id, qemu_plugin_tb_vaddr(block), bytes.iter().map(Instruction::bytes));
+        session.recorder.output.add_code(id, qemu_plugin_tb_vaddr(block), bytes.iter().map(Instruction::bytes));
         let (mut is_marked, mut is_whole, mut last_mark) = (false, false, 0);
         for ((index, instruction), bytes) in (0_u16..).zip(&instructions).zip(&bytes) {
             let data = ptr::without_provenance_mut(usize::from(index));
@@ -42,11 +43,11 @@ pub(super) extern "C" fn translated(_: Id, block: *mut QemuBlock) {
                 && session.target.accesses_once(bytes.bytes());
             let operands = Operands::of(bytes.bytes(), id, index);
             let operands = operands.filter(|_| session.registers.is_some() && session.target == Target::A64);
-            if let Some((operands, there)) =
+            if let Some((operands, at)) =
                 operands.and_then(|operands| Some((operands, instructions.get(usize::from(operands.index))?)))
             {
                 let data = ptr::without_provenance_mut(operands.pack() as usize);
-                qemu_plugin_register_vcpu_insn_exec_cb(*there, system::operands, REGISTERS, data);
+                qemu_plugin_register_vcpu_insn_exec_cb(*at, system::operands, REGISTERS, data);
             }
             if is_marked && session.is_system {
                 let data = ptr::without_provenance_mut((u64::from(id) << 16 | u64::from(index)) as usize);
@@ -61,14 +62,14 @@ pub(super) extern "C" fn translated(_: Id, block: *mut QemuBlock) {
             }
             if session.written.is_some() {
                 let site = Site::new(session.target, bytes.bytes(), (index, is_last), !session.is_system);
-                // It is never freed: nobody says when the block is thrown away.
+                // It is never freed: the emulator does not report when it drops the block.
                 let site = Box::into_raw(Box::new(site));
-                qemu_plugin_register_vcpu_insn_exec_cb(*instruction, follow::followed, REGISTERS, site.cast());
+                qemu_plugin_register_vcpu_insn_exec_cb(*instruction, register_values::started, REGISTERS, site.cast());
             }
         }
-        // Pages may be mapped elsewhere when the block is executed, and that is looked at then.
+        // Pages may be mapped elsewhere when the block is executed, which is checked then.
         let mask = if session.registers.is_some() { 0xfff } else { u64::MAX };
-        session.places.set(id, qemu_plugin_tb_vaddr(block));
+        session.addresses.set(id, qemu_plugin_tb_vaddr(block));
         let from = start_address(&session.options).and_then(|from| {
             let is_it = |instruction: &*mut QemuInstruction| (qemu_plugin_insn_vaddr(*instruction) ^ from) & mask == 0;
             instructions.iter().position(is_it)
@@ -79,11 +80,11 @@ pub(super) extern "C" fn translated(_: Id, block: *mut QemuBlock) {
         let data = ptr::without_provenance_mut(word as usize);
         let call = match session.written {
             _ if session.is_system => system::executed,
-            Some(_) => executed_followed,
+            Some(_) => executed_with_registers,
             None => executed,
         };
-        let looks = session.registers.is_some() || session.written.is_some();
-        let flags = if looks { REGISTERS } else { NO_REGISTERS };
+        let reads_registers = session.registers.is_some() || session.written.is_some();
+        let flags = if reads_registers { REGISTERS } else { NO_REGISTERS };
         qemu_plugin_register_vcpu_tb_exec_cb(block, call, flags, data);
     }
 }
@@ -96,11 +97,11 @@ pub(super) fn start_address(options: &Options) -> Option<u64> {
     }
 }
 
-/// A block of code was translated, of which nothing is recorded.
+/// A block was translated, of which nothing is recorded.
 pub(super) extern "C" fn translated_idle(_: Id, block: *mut QemuBlock) {
     extern "C" fn executed(_: c_uint, _: *mut c_void) {}
     extern "C" fn accessed(_: c_uint, _: u32, _: u64, _: *mut c_void) {}
-    // SAFETY: the emulator hands over a block, and answers about it and its instructions until we return.
+    // SAFETY: the emulator passes a block, which is valid with its instructions until this function returns.
     unsafe {
         for index in 0..qemu_plugin_tb_n_insns(block) {
             let instruction = qemu_plugin_tb_get_insn(block, index);

@@ -1,4 +1,4 @@
-//! A file that the emulator writes to, as memory.
+//! A file that the emulator writes to, mapped into memory.
 
 use std::ffi::{c_int, c_void};
 use std::fs::File;
@@ -12,7 +12,7 @@ unsafe extern "C" {
     fn fallocate(file: c_int, mode: c_int, offset: i64, length: i64) -> c_int;
 }
 
-/// A part of a file, in memory.
+/// A part of a file, mapped into memory.
 pub(crate) struct Window {
     bytes: *const u8,
     offset: u64,
@@ -25,12 +25,12 @@ impl Window {
     const MAP_SHARED: c_int = 1;
     const PUNCH_HOLE_KEEP_SIZE: c_int = 3;
 
-    /// That with this offset, near its start; the file gets so long.
+    /// Maps the part with this offset near its start; the file is extended to its end.
     pub(crate) fn new(file: &File, offset: u64) -> io::Result<Self> {
         let offset = offset & !(Self::PAGE - 1);
         file.set_len(offset + Self::LENGTH as u64)?;
         let (protection, flags) = (Self::PROT_READ, Self::MAP_SHARED);
-        // SAFETY: a new mapping is in nobody's way.
+        // SAFETY: a new mapping overlaps nothing.
         let bytes =
             unsafe { mmap(ptr::null_mut(), Self::LENGTH, protection, flags, file.as_raw_fd(), offset.cast_signed()) };
         if bytes.addr() == usize::MAX {
@@ -43,12 +43,12 @@ impl Window {
     #[inline(always)]
     pub(crate) fn byte(&self, offset: u64) -> Option<u8> {
         let at = usize::try_from(offset.wrapping_sub(self.offset)).ok().filter(|at| *at < Self::LENGTH)?;
-        // SAFETY: it is inside of the mapping, and the file is never made shorter. The emulator writes to it, by a call
-        // of the system on this thread.
+        // SAFETY: it is inside the mapping, and the file is never truncated. The emulator writes to it by a system call on
+        // this thread.
         Some(unsafe { self.bytes.add(at).read_volatile() })
     }
 
-    /// Gives back what the file has before this offset, where the system can.
+    /// Gives back the disk space before this offset, if the system can.
     pub(crate) fn free(&self, file: &File, offset: u64) {
         // SAFETY: it changes the file only.
         unsafe { fallocate(file.as_raw_fd(), Self::PUNCH_HOLE_KEEP_SIZE, 0, offset.cast_signed()) };
@@ -57,7 +57,7 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // SAFETY: it was mapped so, and nobody else has the address.
+        // SAFETY: it was mapped so, and the address is not used elsewhere.
         unsafe { munmap(self.bytes.cast_mut().cast(), Self::LENGTH) };
     }
 }

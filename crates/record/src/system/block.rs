@@ -1,22 +1,18 @@
 //! A block of A64 code, and how far it came.
 
-use unspool_isa::{ControlFlow, Decoded, Operation, access, decode};
+use unspool_isa::{ControlFlow, Decoded, access, decode};
 use unspool_model::{Branch, Instruction, Isa};
 
-use super::super::told::is_a64_swap;
 use super::log::{Entry, Taken};
 use super::state::{Change, change};
+use crate::atomics::Atomics;
 
 /// A block of code.
 #[derive(Debug, Default)]
 pub(super) struct Block {
     pub(super) instructions: Vec<Instruction>,
-    /// Those that store if they have memory for themselves. The emulator compares there first, and tells that as a read.
-    pub(super) exclusive: Vec<u16>,
-    /// Those of which the emulator may tell another value than what they write: one that compares first may not store,
-    /// and of one that reads and writes as one, with several CPUs, the operand is told.
-    pub(super) unsure: Vec<u16>,
-    /// Those that change the state.
+    pub(super) atomics: Atomics,
+    /// Instructions that change the state.
     pub(super) changes: Vec<(u16, Change)>,
     /// The control flow of its last instruction.
     last: Decoded,
@@ -25,9 +21,9 @@ pub(super) struct Block {
 /// How a block ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ended {
-    /// So many instructions were executed, or tried.
+    /// The number of instructions that were executed or attempted.
     pub(super) count: usize,
-    /// What became of the last one of the block, if that is a branch.
+    /// The outcome of the last instruction of the block, if that is a branch.
     pub(super) branch: Option<Branch>,
     /// The last of them raised the exception that follows.
     pub(super) has_raised: bool,
@@ -40,7 +36,7 @@ impl Ended {
 }
 
 impl Block {
-    /// `None`: this is no code of A64.
+    /// `None`: this is not A64 code.
     pub(super) fn new(address: u64, bytes: &[&[u8]]) -> Option<Self> {
         let mut block = Self::default();
         for (index, bytes) in (0_u16..).zip(bytes) {
@@ -53,25 +49,24 @@ impl Block {
             let address = address.wrapping_add(u64::from(index) * 4);
             let (opcode, length) = (Some(opcode), 4);
             block.instructions.push(Instruction { address, opcode, length, isa: Isa::A64, ..Instruction::default() });
-            block.exclusive.extend(opcode.filter(|opcode| is_exclusive_store(*opcode)).map(|_| index));
-            block.unsure.extend(opcode.filter(|opcode| is_unsure(*opcode)).map(|_| index));
             block.changes.extend(opcode.and_then(change).map(|change| (index, change)));
         }
+        block.atomics = Atomics::of(&block.instructions);
         block.last = block.instructions.last().map_or(Decoded::FALL_THROUGH, last);
         Some(block)
     }
 
-    /// The block, executed where its first instruction is so far from where it was told to be.
+    /// The block, executed so far from where it was translated.
     pub(super) fn moved(&self, by: u64) -> Placed<'_> {
         Placed { block: self, by }
     }
 
-    /// How far it was moved to be executed there.
+    /// The distance of an address from where the block was translated.
     pub(super) fn distance(&self, address: u64) -> u64 {
         self.instructions.first().map_or(0, |first| address.wrapping_sub(first.address))
     }
 
-    /// Where the instruction is in it that has this place in its page, wherever both are mapped.
+    /// The index of the instruction at the same offset in its page, wherever both are mapped.
     pub(super) fn position_in_page(&self, address: u64) -> Option<usize> {
         const PAGE: u64 = 1 << 12;
         let first = self.instructions.first()?.address;
@@ -80,7 +75,7 @@ impl Block {
     }
 }
 
-/// A block, where it is executed.
+/// A block at the address where it is executed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Placed<'b> {
     block: &'b Block,
@@ -94,8 +89,8 @@ impl Placed<'_> {
         Some(instructions.get(index).or(instructions.last())?.address.wrapping_add(self.by))
     }
 
-    /// The address behind it.
-    pub(super) fn behind(&self) -> Option<u64> {
+    /// The address after the last instruction.
+    pub(super) fn end(&self) -> Option<u64> {
         self.address(usize::MAX).map(|address| address.wrapping_add(4))
     }
 
@@ -105,12 +100,12 @@ impl Placed<'_> {
         Some(Instruction { address: instruction.address.wrapping_add(self.by), ..*instruction })
     }
 
-    /// Does it end with an exception return?
+    /// Whether it ends with an exception return.
     fn is_return(&self) -> bool {
         self.block.last.flow == ControlFlow::ExceptionReturn
     }
 
-    /// Where the instruction with this address is in it.
+    /// The index of the instruction at this address.
     fn position(&self, address: u64) -> Option<usize> {
         let index = usize::try_from(address.wrapping_sub(self.address(0)?) / 4).ok()?;
         (self.instruction(index)?.address == address).then_some(index)
@@ -121,8 +116,8 @@ impl Placed<'_> {
         self.block.last.target_address().map(|target| target.wrapping_add(self.by))
     }
 
-    /// How it ended, if the log says this behind it, or nothing, and execution goes on at `next`; if it was left,
-    /// instructions before `left` are complete. `None`: all that does not fit together.
+    /// How the block ended, if this entry or none was logged after it, and execution continues at `next`; if it was left,
+    /// instructions before `left` are complete. `None`: these contradict each other.
     pub(super) fn ended(&self, entry: Option<&Entry>, next: u64, left: Option<u16>) -> Option<Ended> {
         match entry {
             Some(Entry::Taken(taken)) if taken.is_between() => self.completed(taken.returns_to, left),
@@ -134,10 +129,10 @@ impl Placed<'_> {
         }
     }
 
-    /// How it ended, if nobody says what follows; `is_complete`: that it was the last is told.
+    /// How the block ended, if nothing follows; `is_complete`: the end of the CPU was recorded.
     pub(super) fn cut(&self, left: Option<u16>, is_complete: bool) -> Ended {
         let count = match left {
-            Some(mark) => usize::from(mark).min(self.block.instructions.len()),
+            Some(completed) => usize::from(completed).min(self.block.instructions.len()),
             None if is_complete => self.block.instructions.len(),
             None => 0,
         };
@@ -146,38 +141,36 @@ impl Placed<'_> {
         Ended::whole(count, branch.filter(|_| count == self.block.instructions.len()))
     }
 
-    /// An instruction of it raised an exception. Calls return behind themselves.
+    /// An instruction of it raised an exception. Calls return after themselves.
     fn raised(&self, taken: &Taken) -> Option<Ended> {
         let is_call = |index: &usize| {
             let opcode = self.block.instructions.get(*index).and_then(|instruction| instruction.opcode);
             opcode.is_some_and(|opcode| decode(Isa::A64, 0, opcode).flow.is_call())
         };
-        let behind_call = self.position(taken.returns_to.wrapping_sub(4)).filter(is_call);
-        let index = self.position(taken.returns_to).or(behind_call)?;
+        let after_call = self.position(taken.returns_to.wrapping_sub(4)).filter(is_call);
+        let index = self.position(taken.returns_to).or(after_call)?;
         Some(Ended { count: index + 1, branch: None, has_raised: true })
     }
 
-    /// Execution goes on there, and no instruction of it raised an exception.
+    /// Execution continues there, and no instruction of the block raised an exception.
     fn completed(&self, next: u64, left: Option<u16>) -> Option<Ended> {
-        let (Some(last), Some(behind)) = (self.block.instructions.last(), self.behind()) else {
+        let (Some(last), Some(end)) = (self.block.instructions.last(), self.end()) else {
             return Some(Ended::whole(0, None));
         };
-        let part = |mark: usize| self.position(next).filter(|index| *index >= mark);
-        if let Some(mark) = left {
-            // The emulator left it to go on in another block: behind an access to a device, or before one that it wants
-            // to repeat alone.
-            return part(mark.into()).map(|index| Ended::whole(index, None));
+        let part = |completed: usize| self.position(next).filter(|index| *index >= completed);
+        if let Some(completed) = left {
+            // The emulator left it to continue in another block: after an access to a device, or before one that it
+            // repeats alone.
+            return part(completed.into()).map(|index| Ended::whole(index, None));
         }
         let whole = self.block.instructions.len();
         let taken = Some(Branch { taken: true, target: Some(next) });
         let not_taken = Some(Branch { taken: false, target: None });
         match self.block.last.flow {
-            ControlFlow::Direct if self.block.last.conditional && next == behind => {
-                Some(Ended::whole(whole, not_taken))
-            }
+            ControlFlow::Direct if self.block.last.conditional && next == end => Some(Ended::whole(whole, not_taken)),
             ControlFlow::Direct => (Some(next) == self.target()).then_some(Ended::whole(whole, taken)),
             ControlFlow::Indirect | ControlFlow::ExceptionReturn => Some(Ended::whole(whole, taken)),
-            _ if next == behind => Some(Ended::whole(whole, None)),
+            _ if next == end => Some(Ended::whole(whole, None)),
             _ => part(whole - 1).filter(|_| may_access(last)).map(|index| Ended::whole(index, None)),
         }
     }
@@ -185,16 +178,6 @@ impl Placed<'_> {
 
 fn may_access(instruction: &Instruction) -> bool {
     instruction.opcode.is_some_and(|opcode| access(Isa::A64, opcode).operation.is_memory_access())
-}
-
-/// STXR and its like. Where a pair would have 32 bits less, it is a CASP.
-fn is_exclusive_store(opcode: u32) -> bool {
-    opcode & 0x3fe0_0000 == 0x0800_0000 || opcode & 0xbfe0_0000 == 0x8820_0000
-}
-
-/// LDADD, CAS and their like, but SWP.
-fn is_unsure(opcode: u32) -> bool {
-    access(Isa::A64, opcode).operation == Operation::LoadStore && !is_a64_swap(opcode)
 }
 
 fn last(instruction: &Instruction) -> Decoded {
@@ -222,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_end_where_log_and_next_block_say() {
+    fn blocks_end_as_log_and_next_block_show() {
         use ExceptionKind::{Irq, Synchronous};
         let goes = |target| Some(Branch { taken: true, target: Some(target) });
         let stays = Some(Branch { taken: false, target: None });
@@ -241,7 +224,7 @@ mod tests {
             ("a call", &[NOP, SVC], Some(taken(Synchronous, 0x15, 0x1008)), 0x200, None, raised(2)),
             ("a call that was trapped", &[NOP, SVC], Some(taken(Synchronous, 0x15, 0x1004)), 0x200, None, raised(2)),
             ("an abort", &[NOP, LDR, NOP], Some(taken(Synchronous, 0x25, 0x1004)), 0x200, Some(0), raised(2)),
-            ("an abort of nobody", &[NOP, LDR], Some(taken(Synchronous, 0x25, 0x3000)), 0x200, None, None),
+            ("an abort of another block", &[NOP, LDR], Some(taken(Synchronous, 0x25, 0x3000)), 0x200, None, None),
             (
                 "a fetch that failed",
                 &[NOP, RET],
@@ -252,13 +235,13 @@ mod tests {
             ),
             ("interrupted", &[NOP, BACK], Some(taken(Irq, 0, 0x1008)), 0x280, None, whole(2, stays)),
             ("interrupted elsewhere", &[NOP, BACK], Some(taken(Irq, 0, 0x2000)), 0x280, None, None),
-            ("interrupted behind a device", &[LDR, NOP], Some(taken(Irq, 0, 0x1004)), 0x280, Some(0), whole(1, None)),
-            ("goes on behind a device", &[LDR, NOP, NOP], None, 0x1004, Some(0), whole(1, None)),
+            ("interrupted after a device", &[LDR, NOP], Some(taken(Irq, 0, 0x1004)), 0x280, Some(0), whole(1, None)),
+            ("continues after a device", &[LDR, NOP, NOP], None, 0x1004, Some(0), whole(1, None)),
             ("starts again alone", &[NOP, LDR, NOP], None, 0x1004, Some(0), whole(1, None)),
             ("the last one starts again", &[NOP, LDR], None, 0x1004, None, whole(1, None)),
             ("goes back to what is complete", &[LDR, LDR, NOP], None, 0x1000, Some(1), None),
             ("an exception return", &[ERET], back(0x5000), 0x5000, None, whole(1, goes(0x5000))),
-            ("a return of nobody", &[NOP], back(0x5000), 0x5000, None, None),
+            ("a return of another block", &[NOP], back(0x5000), 0x5000, None, None),
             ("an illegal return", &[ERET], None, 0x5000, None, whole(1, goes(0x5000))),
             ("served", &[NOP, SVC], served, 0x1008, None, whole(2, None)),
             ("not understood", &[NOP], Some(Entry::Other(String::new())), 0x1004, None, None),
@@ -279,7 +262,7 @@ mod tests {
         let taken = Some(Branch { taken: true, target: Some(0xffff_0000_0000_3000) });
         assert_eq!(there.ended(None, 0xffff_0000_0000_3000, None), Some(Ended::whole(2, taken)));
         assert_eq!(there.ended(None, 0x1000, None), None);
-        assert_eq!(there.behind(), Some(0xffff_0000_0000_3008));
+        assert_eq!(there.end(), Some(0xffff_0000_0000_3008));
         assert_eq!(there.instruction(1).map(|found| found.address), Some(0xffff_0000_0000_3004));
         assert_eq!(block.position_in_page(0x7_7004), Some(1));
         assert_eq!(block.position_in_page(0x7_7008), None);

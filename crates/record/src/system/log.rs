@@ -1,12 +1,12 @@
-//! What the emulator logs of exceptions (`-d int`), as it means it.
+//! The emulator's log of exceptions (`-d int`).
 //!
-//! a line, and those behind it that start with dots ─▶ **an entry**
+//! a line, and those after it that start with dots ─▶ **an entry**
 //!
-//! The words are those of QEMU for Arm. What is not understood is an entry too: nobody may pass over it.
+//! The words are those of QEMU for Arm. Text that is not understood is an entry too: it must not be ignored.
 
 use unspool_model::ExceptionKind;
 
-/// What the emulator says.
+/// An entry of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Entry {
     /// An exception was taken.
@@ -15,10 +15,10 @@ pub(super) enum Entry {
     Return { from: u8, to: u8, target: u64 },
     /// An exception returned to AArch32.
     ReturnToAarch32 { from: u8 },
-    /// The emulator did what the instruction asks for, as a host of semihosting or as firmware (PSCI) does. Firmware is
-    /// called by an exception of this class.
+    /// The emulator served a call itself, as a semihosting host or as firmware (PSCI). Firmware is called by an exception of
+    /// this class.
     Served { from: u8, by: &'static str, class: Option<u8> },
-    /// Something else.
+    /// Any other text.
     Other(String),
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Taken {
     pub(super) fault: Option<u64>,
     /// ELR_ELx.
     pub(super) returns_to: u64,
-    /// Where execution goes on.
+    /// Where execution continues.
     pub(super) target: u64,
 }
 
@@ -46,21 +46,21 @@ impl Taken {
         self.syndrome.map(|syndrome| (syndrome >> 26) as u8)
     }
 
-    /// It did not keep an instruction that was started from completing: an interrupt, one that could not be fetched or
-    /// must not be executed yet.
+    /// Whether it came between instructions: an interrupt, or an instruction that could not be fetched or must not be
+    /// executed yet.
     pub(super) fn is_between(&self) -> bool {
         // Instruction Aborts, PC alignment, Breakpoints and Software Steps.
         self.kind != ExceptionKind::Synchronous || matches!(self.class(), Some(0x20..=0x22 | 0x30..=0x33))
     }
 
-    /// Was it taken from the stack pointer of the level? `None`: the vector does not tell.
+    /// Whether it was taken with the stack pointer of the level; `None`: the vector does not show it.
     pub(super) fn stack_before(&self) -> Option<bool> {
         (self.from == self.to).then_some(self.target & 0x600 == 0x200)
     }
 }
 
 impl Entry {
-    /// `None`: it is what our plugin said.
+    /// Parses an entry; `None`: the plugin wrote it.
     pub(super) fn read(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let first = lines.next()?;
@@ -74,7 +74,7 @@ impl Entry {
         Some(entry.unwrap_or_else(|| Self::Other(first.into())))
     }
 
-    /// The level that it comes from, if it says so.
+    /// The level that it comes from, if the entry contains it.
     pub(super) fn from(&self) -> Option<u8> {
         match self {
             Self::Taken(Taken { from, .. })
@@ -120,7 +120,7 @@ fn taken<'a>(first: &str, lines: impl Iterator<Item = &'a str>) -> Option<Entry>
         }
     }
     let (from, to) = levels?;
-    // An interrupt leaves the register as it was.
+    // An interrupt does not write the register.
     let is_written = matches!(kind, ExceptionKind::Synchronous | ExceptionKind::SError);
     Some(Entry::Taken(Taken {
         kind,

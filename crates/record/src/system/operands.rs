@@ -1,21 +1,26 @@
-//! Registers that the plugin tells where only they tell an address: as a step before the instruction, or as the block of
-//! zeros that it writes.
+//! Registers that form an address which no access reports: a step before the instruction, or the block of zeros that it
+//! writes.
 
 use unspool_isa::{Isa, Operation, access};
 use unspool_model::{Direction, Event, Instruction, Step};
+use unspool_wire::register::{DCZID_EL0, SP};
 
-use super::super::stream::Operand;
-
-/// What the stream has for registers that are not X0 to X30.
-const SP: u16 = 31;
-const DCZID_EL0: u16 = 34;
+/// The value of a register before an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Operand {
+    /// The instruction of the block.
+    pub(super) index: u16,
+    /// The [number](unspool_wire::register) of the register.
+    pub(super) register: u16,
+    pub(super) value: u64,
+}
 
 const NAMES: [&str; 33] = [
     "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17",
     "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x29", "x30", "sp", "tcr_el1",
 ];
 
-/// Those of an instruction; what was told of those before it is dropped.
+/// Takes the operands of an instruction; those of instructions before it are dropped.
 pub(super) fn take(operands: &mut Vec<Operand>, index: usize) -> Vec<Operand> {
     if operands.is_empty() {
         return Vec::new();
@@ -25,7 +30,7 @@ pub(super) fn take(operands: &mut Vec<Operand>, index: usize) -> Vec<Operand> {
     of_it
 }
 
-/// Makes the step that tells them before the instruction. False: there is nothing to tell.
+/// Makes the step with the operands before the instruction. False: there are none.
 pub(super) fn state(operands: &[Operand], instruction: &Instruction, step: &mut Step) -> bool {
     if operands.is_empty() || is_zero(instruction) || is_write_of_state(instruction) {
         return false;
@@ -39,7 +44,7 @@ pub(super) fn state(operands: &[Operand], instruction: &Instruction, step: &mut 
     true
 }
 
-/// Adds what DC ZVA writes, which the emulator tells no access of.
+/// Adds the access of DC ZVA, which the emulator does not report.
 pub(super) fn zeros(operands: &[Operand], instruction: &Instruction, has_data: bool, step: &mut Step) {
     if !is_zero(instruction) || step.accesses().len() > 0 {
         return;
@@ -53,7 +58,7 @@ pub(super) fn zeros(operands: &[Operand], instruction: &Instruction, has_data: b
     }
 }
 
-/// What is in the register that such an instruction names, if it was told. Register 31 is zero.
+/// The value of the register that an instruction names, if it is known. Register 31 is zero.
 pub(super) fn source(operands: &[Operand], instruction: &Instruction) -> Option<u64> {
     match instruction.opcode? as u16 & 0x1f {
         SP => Some(0),
@@ -61,7 +66,7 @@ pub(super) fn source(operands: &[Operand], instruction: &Instruction) -> Option<
     }
 }
 
-/// MSR: no address follows from it.
+/// MSR: its operand is not an address.
 fn is_write_of_state(instruction: &Instruction) -> bool {
     instruction.opcode.is_some_and(|opcode| opcode & 0xfff0_0000 == 0xd510_0000)
 }
@@ -73,11 +78,11 @@ fn is_zero(instruction: &Instruction) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use unspool_wire::register::TCR_EL1;
+
     use super::*;
 
-    const TCR_EL1: u16 = 32;
-
-    fn told(index: u16, register: u16, value: u64) -> Operand {
+    fn operand(index: u16, register: u16, value: u64) -> Operand {
         Operand { index, register, value }
     }
 
@@ -87,11 +92,11 @@ mod tests {
         const CIVAC_X3: u32 = 0xd50b_7e23;
         type Row<'a> = (&'a str, u32, &'a [Operand], &'a [(u64, u64)]);
         let rows: &[Row<'_>] = &[
-            ("64 bytes", ZVA_X3, &[told(0, 3, 0x1078), told(0, DCZID_EL0, 4)], &[(0x1040, 64)]),
-            ("2048 bytes", ZVA_X3, &[told(0, 3, 0x1078), told(0, DCZID_EL0, 9)], &[(0x1000, 2048)]),
-            ("nobody says how many", ZVA_X3, &[told(0, 3, 0x1078)], &[]),
-            ("nobody says where", ZVA_X3, &[told(0, DCZID_EL0, 4)], &[]),
-            ("another instruction", CIVAC_X3, &[told(0, 3, 0x1078), told(0, DCZID_EL0, 4)], &[]),
+            ("64 bytes", ZVA_X3, &[operand(0, 3, 0x1078), operand(0, DCZID_EL0, 4)], &[(0x1040, 64)]),
+            ("2048 bytes", ZVA_X3, &[operand(0, 3, 0x1078), operand(0, DCZID_EL0, 9)], &[(0x1000, 2048)]),
+            ("an unknown size", ZVA_X3, &[operand(0, 3, 0x1078)], &[]),
+            ("an unknown address", ZVA_X3, &[operand(0, DCZID_EL0, 4)], &[]),
+            ("another instruction", CIVAC_X3, &[operand(0, 3, 0x1078), operand(0, DCZID_EL0, 4)], &[]),
         ];
         for (name, opcode, operands, expected) in rows {
             let instruction = Instruction { opcode: Some(*opcode), ..Instruction::default() };
@@ -103,15 +108,15 @@ mod tests {
     }
 
     #[test]
-    fn registers_are_told_before_their_instruction() {
-        let mut operands = vec![told(1, 5, 10), told(2, SP, 20), told(2, TCR_EL1, 30), told(4, 0, 40)];
+    fn operands_come_before_their_instruction() {
+        let mut operands = vec![operand(1, 5, 10), operand(2, SP, 20), operand(2, TCR_EL1, 30), operand(4, 0, 40)];
         let mut step = Step::default();
         let instruction = Instruction { opcode: Some(0xf980_03e0), ..Instruction::default() };
         let of_it = take(&mut operands, 2);
         assert!(state(&of_it, &instruction, &mut step));
         let names: Vec<&str> = step.registers().map(|write| write.name).collect();
         assert_eq!(names, ["sp", "tcr_el1"]);
-        assert_eq!(operands, [told(4, 0, 40)]);
+        assert_eq!(operands, [operand(4, 0, 40)]);
         assert!(!state(&[], &instruction, &mut step));
     }
 }

@@ -1,8 +1,8 @@
-//! The state of a CPU, as far as the log and the instructions tell it.
+//! The state of a CPU, as far as the log and the instructions show it.
 //!
-//! An exception tells both levels, and selects the stack pointer of the new one. A return tells the level; its stack
-//! pointer is known if that in SPSR_ELx is, which an exception wrote and no instruction since. Nothing tells whether a
-//! level below EL3 is Secure: without EL3 none is, with it the user has to vouch for it.
+//! The log of an exception contains both levels, and an exception selects the stack pointer of the new one. The log of a
+//! return contains the level; its stack pointer is known if that in SPSR_ELx is, which an exception wrote and no instruction
+//! since. Whether a level below EL3 is Secure is in no log: without EL3 none is, with it the user has to vouch for it.
 
 use unspool_model::{Context, Security};
 
@@ -15,7 +15,7 @@ pub(super) struct State {
     pub(super) level: Option<u8>,
     /// The stack pointer is that of the level.
     handler: Option<bool>,
-    /// What the SPSR of each level has of the level and of the stack pointer.
+    /// The level and the stack pointer in the SPSR of each level.
     saved: [Option<(u8, bool)>; 4],
     /// EL3 is there.
     has_monitor: bool,
@@ -24,9 +24,9 @@ pub(super) struct State {
 /// What an instruction does to the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// MSR SPSel: to the stack pointer of the level or not, if the opcode says so.
+    /// MSR SPSel: whether to the stack pointer of the level, if the opcode contains it.
     Stack(Option<bool>),
-    /// MSR SPSR_ELx, with what the opcode has as x.
+    /// MSR SPSR_ELx, with the x of the opcode.
     Saved(u8),
 }
 
@@ -42,13 +42,13 @@ pub(super) fn change(opcode: u32) -> Option<Change> {
     }
 }
 
-/// The level and the stack pointer that SPSR_ELx has in these bits; none of AArch32.
+/// The level and the stack pointer in the bits of SPSR_ELx; `None`: AArch32.
 fn saved(bits: u64) -> Option<(u8, bool)> {
     (bits & 0x12 == 0).then_some(((bits >> 2 & 3) as u8, bits & 1 != 0))
 }
 
 impl State {
-    /// It was found at this level.
+    /// The CPU starts at this level.
     pub(super) fn start(&mut self, level: u8) {
         self.level = Some(level);
         self.has_monitor |= level == 3;
@@ -56,25 +56,25 @@ impl State {
         self.handler = Some(level != 0);
     }
 
-    /// Instructions were executed that nobody saw: only exceptions change the level.
+    /// Instructions were executed that are not recorded: only exceptions change the level.
     pub(super) fn forget(&mut self) {
         (self.handler, self.saved) = (None, [None; 4]);
     }
 
-    /// Nobody knows how execution came here: it may have been a reset.
+    /// It is unknown how execution came here: it may have been a reset.
     pub(super) fn lose(&mut self) {
         self.forget();
         self.level = None;
     }
 
-    /// As a step tells it, or what the user has to say.
+    /// The context of a step, or what the user has to provide.
     pub(super) fn context(&self, assumed: &Context) -> Result<Context, &'static str> {
-        let level = self.level.ok_or("nobody says at which Exception level this is")?;
+        let level = self.level.ok_or("the Exception level is unknown")?;
         let security = match level {
             3 => Security::Secure,
             _ if !self.has_monitor => Security::NonSecure,
             _ => assumed.security.ok_or(
-                "there is EL3, and the emulator does not tell the Security state of what is below: assume one \
+                "there is EL3, and the emulator does not report the Security state below it: assume one \
                  (--assume security=secure|nonsecure)",
             )?,
         };
@@ -92,21 +92,21 @@ impl State {
         if level == 0 { Some(false) } else { self.handler }
     }
 
-    /// An exception was taken. False: that contradicts what was known.
+    /// An exception was taken. False: that contradicts the known state.
     #[must_use]
     pub(super) fn take(&mut self, taken: &Taken) -> bool {
         let known = self.stack(taken.from);
-        let told = taken.stack_before();
-        let fits =
-            self.level.is_none_or(|level| level == taken.from) && (told.is_none() || known.is_none() || told == known);
-        let stack = if taken.from == 0 { Some(false) } else { told.or(known) };
+        let logged = taken.stack_before();
+        let fits = self.level.is_none_or(|level| level == taken.from)
+            && (logged.is_none() || known.is_none() || logged == known);
+        let stack = if taken.from == 0 { Some(false) } else { logged.or(known) };
         self.put_saved(taken.to, stack.map(|stack| (taken.from, stack)));
         (self.level, self.handler) = (Some(taken.to), Some(true));
         self.has_monitor |= taken.to == 3;
         fits
     }
 
-    /// An exception returned. False: that contradicts what was known.
+    /// An exception returned. False: that contradicts the known state.
     #[must_use]
     pub(super) fn go_back(&mut self, from: u8, to: u8) -> bool {
         let fits = self.level.is_none_or(|level| level == from);
@@ -117,8 +117,7 @@ impl State {
         fits
     }
 
-    /// An instruction was executed that changes it, with this operand, if that is known. True: it changed so much that it
-    /// has to be told.
+    /// Executes an instruction that changes the state, with its operand if that is known. True: the context has changed.
     pub(super) fn execute(&mut self, change: Change, operand: Option<u64>) -> bool {
         match change {
             Change::Stack(handler) => {
@@ -127,7 +126,7 @@ impl State {
                 before != handler
             }
             Change::Saved(level) => {
-                // With VHE, EL2 means its own register if it says that of EL1.
+                // With VHE, SPSR_EL1 of an instruction at EL2 is SPSR_EL2.
                 let is_sure = level != 1 || self.level == Some(1);
                 self.put_saved(level, operand.filter(|_| is_sure).and_then(saved));
                 if !is_sure {
@@ -139,8 +138,8 @@ impl State {
     }
 
     fn put_saved(&mut self, level: u8, saved: Option<(u8, bool)>) {
-        if let Some(place) = self.saved.get_mut(usize::from(level)) {
-            *place = saved;
+        if let Some(slot) = self.saved.get_mut(usize::from(level)) {
+            *slot = saved;
         }
     }
 }
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stack_pointer_comes_back_if_nobody_wrote_it() {
+    fn the_stack_pointer_comes_back_unless_written() {
         let mut state = State::default();
         state.start(1);
         assert!(state.execute(Change::Stack(Some(false)), None));
@@ -188,7 +187,7 @@ mod tests {
         assert_eq!(state.stack(1), None);
         assert!(state.go_back(1, 0));
         assert_eq!(state.stack(0), Some(false));
-        // Where EL1 was said to be, and is not.
+        // EL1 was logged, and it is EL0.
         assert!(!state.take(&taken(1, 1, 0x800)));
     }
 
@@ -209,7 +208,7 @@ mod tests {
         }
         assert!(state.execute(Change::Stack(None), Some(0)));
         assert_eq!(state.stack(1), Some(false));
-        // At EL2 nobody knows which register SPSR_EL1 is.
+        // At EL2 it is unknown which register SPSR_EL1 is.
         state.level = Some(2);
         state.execute(Change::Saved(1), Some(0x3c5));
         assert!(state.go_back(2, 1));
@@ -225,17 +224,17 @@ mod tests {
 
     #[test]
     fn security_is_known_without_el3_and_at_el3() {
-        let told = |state: &State, assumed: Option<Security>| {
+        let security = |state: &State, assumed: Option<Security>| {
             let assumed = Context { security: assumed, ..Context::default() };
             state.context(&assumed).ok().and_then(|context| context.security)
         };
         let mut state = State::default();
         state.start(1);
-        assert_eq!(told(&state, None), Some(Security::NonSecure));
+        assert_eq!(security(&state, None), Some(Security::NonSecure));
         assert!(state.take(&taken(1, 3, 0x400)));
-        assert_eq!(told(&state, Some(Security::NonSecure)), Some(Security::Secure));
+        assert_eq!(security(&state, Some(Security::NonSecure)), Some(Security::Secure));
         assert!(state.go_back(3, 1));
-        assert_eq!(told(&state, None), None);
-        assert_eq!(told(&state, Some(Security::Secure)), Some(Security::Secure));
+        assert_eq!(security(&state, None), None);
+        assert_eq!(security(&state, Some(Security::Secure)), Some(Security::Secure));
     }
 }

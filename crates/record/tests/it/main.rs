@@ -1,4 +1,5 @@
 //! All integration tests of the recorder, in one binary so that they link once.
 
-mod record_runs;
-mod record_values;
+mod stream;
+mod templates;
+mod values;

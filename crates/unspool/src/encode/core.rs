@@ -1,6 +1,6 @@
-//! One core of a capture: what its steps say, told to its trace unit.
+//! One core of a capture: hands its steps to its trace unit.
 //!
-//! steps of a core ─▶ an instruction that waits until the next step tells its outcome ─▶ **the trace unit**
+//! steps of a core ─▶ an instruction that waits until the next step gives its outcome ─▶ **the trace unit**
 
 mod blocks;
 
@@ -14,9 +14,9 @@ use unspool_model::{
 
 use self::blocks::Blocks;
 use super::image::Image;
-use super::known::{KNOWN, Known, Pending, outcome, place};
+use super::known::{KNOWN, Known, Pending, outcome, slot};
 
-/// One core, its trace unit, and the instruction whose outcome the next step tells.
+/// One core, its trace unit, and the instruction whose outcome the next step gives.
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) settings: Settings,
@@ -79,14 +79,14 @@ impl Core {
             self.event(&step.event);
             return Ok(());
         };
-        if self.goes_on(instruction) {
+        if self.continues(instruction) {
             self.pass_time(step.time);
             return Ok(());
         }
         self.instruction(step, instruction)
     }
 
-    /// What is no instruction.
+    /// Takes a step that is not an instruction.
     #[inline(never)]
     fn event(&mut self, event: &Event) {
         match event {
@@ -105,18 +105,18 @@ impl Core {
         }
     }
 
-    /// Most instructions were met before and are where the one before leads: nothing but its outcome has to be decided.
+    /// Takes an instruction that was executed before and follows the pending one, as most do. False: it is another case.
     #[inline(always)]
-    fn goes_on(&mut self, instruction: &Instruction) -> bool {
+    fn continues(&mut self, instruction: &Instruction) -> bool {
         let Some(pending) = &mut self.pending else { return false };
-        let known = &self.known[place(instruction.address)];
+        let known = &self.known[slot(instruction.address)];
         let is_moved = self.context_is_new || (instruction.isa == Isa::A64) != self.is_aarch64;
         if !known.is_of(instruction) || is_moved || self.in_it | known.it > 0 {
             return false;
         }
         let at = Target { address: instruction.address, isa: known.executed.isa };
         match pending.known.executed.class {
-            Class::Other | Class::Barrier if at == pending.known.behind() => {}
+            Class::Other | Class::Barrier if at == pending.known.next() => {}
             Class::Other | Class::Barrier => return false,
             _ => match outcome(&pending.known, pending.taken, at) {
                 Some(taken) => pending.known.executed.taken = taken,
@@ -133,15 +133,15 @@ impl Core {
         true
     }
 
-    /// All others: new ones, those in another context, those that do not follow.
+    /// Takes any instruction: new ones, those in another context, those that do not follow.
     #[inline(never)]
     fn instruction(&mut self, step: &Step, instruction: &Instruction) -> Result<(), SinkError> {
         let known = self.look_up(step, instruction)?;
         let at = Target { address: instruction.address, isa: known.executed.isa };
         self.last_isa = at.isa;
         if let Some(pending) = self.pending {
-            if at != pending.known.behind() {
-                // What an IT instruction says is of those right behind it.
+            if at != pending.known.next() {
+                // An IT instruction applies to those right after it only.
                 self.in_it = 0;
             }
             self.resolve(&pending, at);
@@ -157,9 +157,9 @@ impl Core {
         Ok(())
     }
 
-    /// What is known of an instruction. What is new goes into the program image.
+    /// The decoded instruction. A new one goes into the program image.
     fn look_up(&mut self, step: &Step, instruction: &Instruction) -> Result<Known, SinkError> {
-        let known = &self.known[place(instruction.address)];
+        let known = &self.known[slot(instruction.address)];
         if known.is_of(instruction) { Ok(*known) } else { self.discover(step, instruction) }
     }
 
@@ -176,7 +176,7 @@ impl Core {
             return Err(refuse(format!("no {:?} instruction can be at {address:#x}", instruction.isa)));
         }
         let opcode = instruction.opcode.ok_or_else(|| {
-            refuse(format!("the opcode at {address:#x} is not known, so nobody could follow the trace there"))
+            refuse(format!("the opcode at {address:#x} is not known: no decoder could follow the trace there"))
         })?;
         let decoded = decode(isa, address, opcode);
         self.image.add(address, isa, opcode, decoded.length).map_err(|at| {
@@ -203,37 +203,37 @@ impl Core {
             isa: instruction.isa,
             it: decoded.it,
         };
-        self.known[place(address)] = known;
+        self.known[slot(address)] = known;
         Ok(known)
     }
 
-    /// The instruction that waited went on to `next`.
+    /// Completes the pending instruction: execution continues at `next`.
     fn resolve(&mut self, pending: &Pending, next: Target) {
         self.pending = None;
         let mut executed = pending.known.executed;
         if executed.class == Class::Other || executed.class == Class::Barrier {
-            self.tell(&executed);
-            if next != pending.known.behind() {
-                self.stop_behind(pending);
+            self.execute(&executed);
+            if next != pending.known.next() {
+                self.halt_after(pending);
             }
             return;
         }
         match outcome(&pending.known, pending.taken, next) {
             Some(taken) => {
                 executed.taken = taken;
-                self.tell(&executed);
+                self.execute(&executed);
             }
             None => self.resolve_alone(pending),
         }
     }
 
-    /// The instruction that waited went on nobody knows where.
+    /// Completes the pending instruction without a successor.
     #[inline(never)]
     fn resolve_alone(&mut self, pending: &Pending) {
         self.pending = None;
         let mut executed = pending.known.executed;
         let is_branch = !matches!(executed.class, Class::Other | Class::Barrier);
-        // Who says that a branch was not taken which always is may be wrong in other things too.
+        // A source that reports an unconditional branch as not taken is not trusted further.
         let taken = match (pending.taken, executed.conditional) {
             (Some(false), false) if is_branch => None,
             (taken, conditional) => taken.or((!conditional).then_some(true)),
@@ -241,19 +241,19 @@ impl Core {
         match taken {
             Some(taken) => {
                 executed.taken = taken;
-                self.tell(&executed);
-                if is_branch && taken { self.stop() } else { self.stop_behind(pending) }
+                self.execute(&executed);
+                if is_branch && taken { self.stop() } else { self.halt_after(pending) }
             }
-            // Nobody knows which way it went: the trace ends before it.
+            // Its outcome is unknown: the trace ends before it.
             None if is_branch => self.halt(Target { address: executed.address, isa: executed.isa }),
             None => {
-                self.tell(&executed);
-                self.stop_behind(pending);
+                self.execute(&executed);
+                self.halt_after(pending);
             }
         }
     }
 
-    fn tell(&mut self, executed: &Executed) {
+    fn execute(&mut self, executed: &Executed) {
         self.instructions += 1;
         if !self.counts_time {
             self.unit.cycles(1);
@@ -261,8 +261,8 @@ impl Core {
         self.unit.instruction(executed);
     }
 
-    fn stop_behind(&mut self, pending: &Pending) {
-        self.halt(pending.known.behind());
+    fn halt_after(&mut self, pending: &Pending) {
+        self.halt(pending.known.next());
     }
 
     fn halt(&mut self, at: Target) {
@@ -275,7 +275,7 @@ impl Core {
         self.unit.stop();
     }
 
-    /// Steps do not go on.
+    /// Ends the trace: steps do not continue.
     pub(super) fn end(&mut self) {
         if let Some(pending) = self.pending {
             self.resolve_alone(&pending);
@@ -299,7 +299,7 @@ impl Core {
         let repeats = return_address.address == at.address;
         let may_fail = exception.kind == ExceptionKind::Synchronous && pending.taken.is_none();
         if repeats && (may_fail || next.address != at.address) {
-            // It was tried, and will be tried again.
+            // It was attempted, and will be repeated.
             self.pending = None;
             self.renew_context();
             return self.unit.exception(number(exception), at);
@@ -310,17 +310,17 @@ impl Core {
         self.unit.exception(if is_call { CALL } else { number(exception) }, return_address);
     }
 
-    /// Where the instruction leads, as far as it says so itself.
+    /// Where the instruction leads, as far as it is known without the next step.
     fn expected(&self, pending: &Pending) -> Target {
         if let Some(address) = pending.led_to {
             let isa = pending.known.target().map_or(pending.known.executed.isa, |target| target.isa);
             return Target { address, isa };
         }
         let is_taken = pending.taken.unwrap_or(!pending.known.executed.conditional);
-        pending.known.target().filter(|_| is_taken).unwrap_or(pending.known.behind())
+        pending.known.target().filter(|_| is_taken).unwrap_or(pending.known.next())
     }
 
-    /// A context that no instruction was executed in.
+    /// Changes the context without an instruction.
     fn renew_context(&mut self) {
         if self.context_is_new {
             self.change_context(self.is_aarch64);
@@ -330,8 +330,8 @@ impl Core {
     #[inline(never)]
     fn change_context(&mut self, is_aarch64: bool) {
         (self.context_is_new, self.is_aarch64) = (false, is_aarch64);
-        let is_told = self.context.level.is_some() && self.context.security.is_some();
-        self.assumed_contexts += u64::from(!is_told);
+        let is_known = self.context.level.is_some() && self.context.security.is_some();
+        self.assumed_contexts += u64::from(!is_known);
         let is_missing =
             (self.asks_for.0 && self.context.process.is_none()) || (self.asks_for.1 && self.context.vmid.is_none());
         self.assumed_identifiers += u64::from(is_missing);

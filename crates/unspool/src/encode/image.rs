@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use unspool_isa::Isa;
 
 const PAGE: u64 = 4096;
-/// Gaps from here on are left out.
+/// Gaps of this size and more separate segments.
 const GAP: u64 = 64 << 10;
 
 /// Bytes at addresses, page by page.
@@ -21,7 +21,7 @@ struct Page {
 }
 
 impl Image {
-    /// Adds an opcode. The address where another byte was before is an error.
+    /// Adds an opcode. Fails with the address of a byte that was another one before.
     pub(super) fn add(&mut self, address: u64, isa: Isa, opcode: u32, length: u8) -> Result<(), u64> {
         let narrow = (opcode as u16).to_le_bytes();
         let wide = if isa == Isa::T32 { opcode.rotate_left(16) } else { opcode }.to_le_bytes();
@@ -45,24 +45,24 @@ impl Image {
         Ok(())
     }
 
-    /// Stretches of bytes without a large gap: where each starts, and its bytes. Small gaps are zeros: the trace leads
-    /// nobody there, and a file for each piece of code would be too many.
-    pub(super) fn stretches(&self) -> Vec<(u64, Vec<u8>)> {
-        let mut stretches: Vec<(u64, Vec<u8>)> = Vec::new();
+    /// Segments without a large gap: the address and the bytes of each. Small gaps are zeros: no trace leads there, and there
+    /// would be too many files without them.
+    pub(super) fn segments(&self) -> Vec<(u64, Vec<u8>)> {
+        let mut segments: Vec<(u64, Vec<u8>)> = Vec::new();
         for (number, page) in &self.pages {
             for (at, byte) in page.bytes.iter().enumerate().filter(|(at, _)| page.is_known[*at]) {
                 let address = number * PAGE + at as u64;
-                match stretches.last_mut() {
+                match segments.last_mut() {
                     Some((start, bytes)) if address - *start - (bytes.len() as u64) < GAP => {
                         bytes.resize((address - *start) as usize, 0);
                         bytes.push(*byte);
                     }
-                    _ => stretches.push((address, vec![*byte])),
+                    _ => segments.push((address, vec![*byte])),
                 }
             }
         }
-        // Some readers look at four bytes where an instruction has two.
-        stretches.iter_mut().for_each(|(_, bytes)| bytes.extend([0; 2]));
-        stretches
+        // Some readers read four bytes where an instruction has two.
+        segments.iter_mut().for_each(|(_, bytes)| bytes.extend([0; 2]));
+        segments
     }
 }

@@ -1,4 +1,4 @@
-//! What is remembered of an instruction, so that it is looked at once, and what follows from where the next one is.
+//! Decoded instructions, kept so that each is decoded once, and the outcome of a branch from the next address.
 
 use unspool_coresight::etm4::element::Target;
 use unspool_coresight::etm4::packet::SubIsa;
@@ -6,11 +6,11 @@ use unspool_coresight::etm4::unit::Executed;
 use unspool_isa::{ControlFlow, decode};
 use unspool_model::{Instruction, Isa};
 
-/// An instruction that waits for what follows it.
+/// An instruction that waits for its successor.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pending {
     pub(super) known: Known,
-    /// What the step says of a branch.
+    /// Outcome and target of a branch, if the step has them.
     pub(super) taken: Option<bool>,
     pub(super) led_to: Option<u64>,
 }
@@ -18,12 +18,12 @@ pub(super) struct Pending {
 impl Pending {
     #[inline(always)]
     pub(super) fn new(known: &Known, instruction: &Instruction) -> Self {
-        let (taken, led_to) = said(instruction);
+        let (taken, led_to) = reported(instruction);
         Self { known: *known, taken, led_to }
     }
 }
 
-/// What is known of an instruction that was met before. Half a cache line: there is one for each instruction of a loop.
+/// A decoded instruction. Half a cache line: there is one for each instruction of a loop.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known {
     pub(super) executed: Executed,
@@ -36,7 +36,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Is it of this instruction?
+    /// Whether it is this instruction.
     #[inline(always)]
     pub(super) fn is_of(&self, instruction: &Instruction) -> bool {
         self.executed.address == instruction.address
@@ -45,7 +45,7 @@ impl Known {
     }
 
     #[inline(always)]
-    pub(super) fn behind(&self) -> Target {
+    pub(super) fn next(&self) -> Target {
         let all = if self.isa == Isa::A64 { u64::MAX } else { 0xffff_ffff };
         let address = self.executed.address.wrapping_add(u64::from(self.executed.length)) & all;
         Target { address, isa: self.executed.isa }
@@ -56,33 +56,33 @@ impl Known {
         self.target_isa.map(|isa| Target { address: self.target, isa })
     }
 
-    /// Is it an instruction that calls a higher Exception level? Many sources say no more of the exception than that.
+    /// Whether it calls a higher Exception level. Many sources report no class for that exception.
     pub(super) fn is_call(&self) -> bool {
         decode(self.isa, self.executed.address, self.opcode).flow == ControlFlow::SupervisorCall
     }
 }
 
-/// How many instructions are known at a time.
+/// The number of instructions that are kept.
 pub(super) const KNOWN: usize = 1 << 15;
 
-/// The place of an instruction among those that are known: pieces of code that are far apart seldom share one.
+/// The index of an instruction among those that are kept: code at distant addresses seldom collides.
 #[inline(always)]
-pub(super) fn place(address: u64) -> usize {
+pub(super) fn slot(address: u64) -> usize {
     (address >> 1 ^ address >> 16) as usize % KNOWN
 }
 
-/// What a step says of a branch: was it taken, and where did it lead?
+/// Outcome and target of a branch, if the step has them.
 #[inline]
-fn said(instruction: &Instruction) -> (Option<bool>, Option<u64>) {
+fn reported(instruction: &Instruction) -> (Option<bool>, Option<u64>) {
     let taken = instruction.branch.map(|branch| branch.taken);
     let led_to = instruction.branch.and_then(|branch| branch.target);
     (taken.or(instruction.is_executed.filter(|is_executed| !is_executed)), led_to)
 }
 
-/// Did the branch, of which the source may say that it was taken, lead there by being so? `None`: it cannot lead there.
+/// Whether a branch was taken, if execution continues at `next`; `taken`: as the source reports it. `None`: it cannot lead there.
 #[inline]
 pub(super) fn outcome(branch: &Known, taken: Option<bool>, next: Target) -> Option<bool> {
-    let falls_through = next == branch.behind() && branch.executed.conditional;
+    let falls_through = next == branch.next() && branch.executed.conditional;
     let branches = branch.target().is_none_or(|target| target == next);
     match (branches, falls_through) {
         (true, true) => Some(taken.unwrap_or(branch.target().is_some())),

@@ -12,11 +12,11 @@ use unspool_model::SinkError;
 
 use super::{Core, Encoded};
 
-/// Frames after which the id is told again: of a buffer that went round, so many cannot be read.
+/// Frames after which the id is repeated: as many of a wrapped buffer cannot be read.
 const IDS_EVERY: usize = 16;
 
 /// Bytes of trace that are kept before they are written.
-pub(super) const PIECE: usize = 64 << 10;
+pub(super) const CHUNK: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct Output {
@@ -25,11 +25,11 @@ pub(super) struct Output {
     formatter: Option<Formatter>,
     /// The buffers: one, or one for each core.
     files: Vec<File>,
-    /// How large they are, and what is in them, if they are not as large as need be.
+    /// Their size and contents, if they are limited.
     settings: Option<BufferSettings>,
     buffers: Vec<TraceBuffer>,
     trace_bytes: u64,
-    /// What there is goes away unless all of it is there: the directory too, if it was not there before.
+    /// Files to remove unless all were written; and the directory, if it is new.
     made: Vec<PathBuf>,
     made_directory: bool,
 }
@@ -48,7 +48,7 @@ impl Output {
         Ok(Self { directory, formatter, files, settings, buffers, trace_bytes: 0, made, made_directory })
     }
 
-    /// Another core.
+    /// Adds a core.
     pub(super) fn add(&mut self, core: usize) -> Result<(), SinkError> {
         if self.formatter.is_none() || core == 0 {
             let path = self.directory.join(buffer_file(core));
@@ -59,7 +59,7 @@ impl Output {
         Ok(())
     }
 
-    /// Writes what a trace unit has made.
+    /// Writes the bytes of a trace unit.
     pub(super) fn write(&mut self, index: usize, core: &mut Core) -> Result<(), SinkError> {
         let Self { formatter, files, buffers, trace_bytes, .. } = self;
         let mut written = Ok(());
@@ -77,7 +77,7 @@ impl Output {
         Ok(written?)
     }
 
-    /// Writes everything else. Says what was made, but for what only the cores know.
+    /// Writes everything else, and returns the totals of buffers and images.
     pub(super) fn finish(mut self, cores: &[Core]) -> Result<Encoded, SinkError> {
         let is_framed = self.formatter.is_some();
         if let Some(formatter) = self.formatter.take() {
@@ -90,10 +90,10 @@ impl Output {
         self.put("trace.ini", trace_text(cores.len(), is_framed, &self.buffers).as_bytes())?;
         let mut image_bytes = 0;
         for (index, core) in cores.iter().enumerate() {
-            let stretches = core.image.stretches();
+            let segments = core.image.segments();
             self.put(&format!("unit_{index}.ini"), unit_text(index, core).as_bytes())?;
-            self.put(&format!("cpu_{index}.ini"), core_text(index, &stretches).as_bytes())?;
-            for (number, (_, bytes)) in stretches.iter().enumerate() {
+            self.put(&format!("cpu_{index}.ini"), core_text(index, &segments).as_bytes())?;
+            for (number, (_, bytes)) in segments.iter().enumerate() {
                 self.put(&image_file(index, number), bytes)?;
                 image_bytes += bytes.len() as u64;
             }
@@ -118,7 +118,7 @@ impl Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        // What cannot be removed stays: there is nobody to tell.
+        // What cannot be removed stays.
         self.made.iter().for_each(|path| drop(fs::remove_file(path)));
         if self.made_directory {
             let _ = fs::remove_dir(&self.directory);
@@ -126,7 +126,7 @@ impl Drop for Output {
     }
 }
 
-/// Trace goes into a file, or into a buffer that is written at the end.
+/// Writes trace to the file, or to a buffer that is written at the end.
 fn collect(file: &mut File, buffer: Option<&mut TraceBuffer>, bytes: &[u8]) -> io::Result<()> {
     match buffer {
         Some(buffer) => {
@@ -189,12 +189,12 @@ fn image_file(core: usize, number: usize) -> String {
     format!("program_{core}_{number}.bin")
 }
 
-fn core_text(index: usize, stretches: &[(u64, Vec<u8>)]) -> String {
+fn core_text(index: usize, segments: &[(u64, Vec<u8>)]) -> String {
     let mut text = format!("[device]\nname=cpu_{index}\nclass=core\ntype=ARM-AA64\n");
-    if let Some((first, _)) = stretches.first() {
+    if let Some((first, _)) = segments.first() {
         line!(text, "\n[regs]\nPC(size:64)={first:#x}");
     }
-    for (number, (address, bytes)) in stretches.iter().enumerate() {
+    for (number, (address, bytes)) in segments.iter().enumerate() {
         let file = image_file(index, number);
         line!(text, "\n[dump{}]\nfile={file}\naddress={address:#018x}\nlength={:#x}", number + 1, bytes.len());
     }

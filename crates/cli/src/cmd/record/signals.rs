@@ -1,7 +1,7 @@
-//! Signals that ask us to end while something is recorded.
+//! Signals that stop a recording.
 //!
-//! The emulator ends, and what it told until then becomes a complete trace. Ctrl-C it gets as we do; what is sent to us
-//! alone is handed on to it. A second signal is for us.
+//! The emulator ends, and the trace is complete up to there. It gets Ctrl-C from the terminal as we do; other signals are
+//! forwarded to it. A second signal ends us.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -11,15 +11,15 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// The exit code of who was ended by a signal, less its number.
+/// The exit code of a process that a signal ended, less the number of the signal.
 const BY_SIGNAL: i32 = 128;
 
-/// Waits for them.
+/// Waits for signals.
 #[derive(Clone, Default)]
 pub(super) struct Signals {
     /// The process of the emulator; 0: there is none.
     emulator: Arc<AtomicU32>,
-    /// It is to end.
+    /// It has to end.
     is_over: Arc<AtomicBool>,
 }
 
@@ -59,7 +59,7 @@ impl Signals {
         self.is_over.store(true, Ordering::SeqCst);
         let process = self.emulator.load(Ordering::SeqCst);
         if let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) {
-            // One that has ended cannot be ended again, and needs not.
+            // It may have ended.
             let _ = kill_process(process, Signal::TERM);
         }
     }

@@ -1,6 +1,6 @@
-//! Where the steps of each thread go.
+//! The output files of a recording.
 //!
-//! steps of all threads ─▶ **a sink for each** ─▶ files; of a Tarmac log, one sink for all
+//! steps of all threads ─▶ **a sink per thread** ─▶ files; of a Tarmac log, one sink for all
 
 use std::ffi::OsString;
 use std::ops::ControlFlow;
@@ -9,21 +9,20 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use unspool::astf::{self, record::Level, record::Storage};
 use unspool::convert::Format;
-use unspool::model::{Coverage, Losses, Refused, Run, SinkError, Step, StepSink, TimeUnit};
-use unspool::record::Listener;
+use unspool::model::{BlockSink, Coverage, Losses, SinkError, Step, StepSink, StoppedAt, TemplateTrace, TimeUnit};
 use unspool::tarmac::convert::Style;
 use unspool::{stf, tarmac};
 
 use super::super::convert::{Lines, by_name, container_by_name, open_writer};
 use crate::target::Target;
 
-/// Sinks of threads, made when a thread tells its first step.
+/// Sinks of threads, each made with the first step of its thread.
 pub(super) struct Sinks {
     path: PathBuf,
     format: Format,
     coverage: Coverage,
     sinks: Vec<Option<One>>,
-    /// Why there is no going on.
+    /// The error that ended the recording.
     failed: Option<anyhow::Error>,
 }
 
@@ -32,7 +31,7 @@ pub(super) struct Written {
     pub(super) path: PathBuf,
     pub(super) instructions: u64,
     pub(super) losses: Losses,
-    /// What the emulator does not tell enough of, by kind.
+    /// Instructions that are not in the trace, by kind.
     pub(super) left_out: Vec<astf::lower::LeftOut>,
 }
 
@@ -60,26 +59,27 @@ impl Sinks {
         let at = if self.format == Format::Tarmac { 0 } else { step.core as usize };
         if let Some(Some(one)) = self.sinks.get_mut(at) {
             one.instructions += u64::from(step.event.instruction().is_some());
-            return one.sink.take(step).map_err(|error| told(&one.path, error));
+            return one.sink.take(step).map_err(|error| sink_error(&one.path, error));
         }
         self.open(at)?;
         self.take(step)
     }
 
-    /// Takes code that a thread, which was heard of before, had executed before.
-    fn take_run(&mut self, core: u32, run: &Run<'_>) -> anyhow::Result<Option<Refused>> {
-        let Some(Some(One { path, instructions, sink: Sink::Astf(sink) })) = self.sinks.get_mut(core as usize) else {
-            return Ok(Some(Refused { passes: 0, addresses: 0, is_final: false }));
+    /// Takes templates of a thread that has emitted steps before.
+    fn take_templates(&mut self, trace: &TemplateTrace<'_>) -> anyhow::Result<Option<StoppedAt>> {
+        let one = self.sinks.get_mut(trace.core as usize);
+        let Some(Some(One { path, instructions, sink: Sink::Astf(sink) })) = one else {
+            return Ok(Some(StoppedAt { executions: 0, addresses: 0, is_final: false }));
         };
-        let refused = sink.take_run(run).map_err(|error| told(path, error))?;
-        *instructions += match &refused {
-            None => run.instructions,
-            Some(refused) => run.instructions_of(refused.passes),
+        let stopped = sink.take_templates(trace).map_err(|error| sink_error(path, error))?;
+        *instructions += match &stopped {
+            None => trace.instructions,
+            Some(stopped) => trace.instructions_of(stopped.executions),
         };
-        Ok(refused)
+        Ok(stopped)
     }
 
-    /// What ended it, if something did.
+    /// The error that ended the recording, if there was one.
     pub(super) fn result(&mut self) -> anyhow::Result<()> {
         self.failed.take().map_or(Ok(()), Err)
     }
@@ -101,8 +101,8 @@ impl Sinks {
         if self.sinks.len() <= at {
             self.sinks.resize_with(at + 1, || None);
         }
-        if let Some(place) = self.sinks.get_mut(at) {
-            *place = Some(One { path, instructions: 0, sink });
+        if let Some(slot) = self.sinks.get_mut(at) {
+            *slot = Some(One { path, instructions: 0, sink });
         }
         Ok(())
     }
@@ -111,7 +111,7 @@ impl Sinks {
     pub(super) fn finish(self) -> anyhow::Result<Vec<Written>> {
         let all = self.sinks.into_iter().flatten().map(|one| {
             let One { path, instructions, mut sink } = one;
-            sink.finish().map_err(|error| told(&path, error))?;
+            sink.finish().map_err(|error| sink_error(&path, error))?;
             let (losses, left_out) = (sink.losses().clone(), sink.left_out());
             sink.close().with_context(|| format!("cannot write {}", path.display()))?;
             Ok(Written { path, instructions, losses, left_out })
@@ -120,24 +120,24 @@ impl Sinks {
     }
 }
 
-impl Listener for Sinks {
+impl BlockSink for Sinks {
     #[inline]
     fn step(&mut self, step: &Step) -> ControlFlow<()> {
         let taken = self.take(step);
         self.or_end(taken)
     }
 
-    fn takes_runs(&self) -> bool {
+    fn takes_templates(&self) -> bool {
         self.format == Format::Astf
     }
 
-    fn run(&mut self, core: u32, run: &Run<'_>) -> ControlFlow<(), Option<Refused>> {
-        let taken = self.take_run(core, run);
+    fn templates(&mut self, trace: &TemplateTrace<'_>) -> ControlFlow<(), Option<StoppedAt>> {
+        let taken = self.take_templates(trace);
         self.or_end(taken)
     }
 }
 
-pub(super) fn told(path: &Path, error: SinkError) -> anyhow::Error {
+pub(super) fn sink_error(path: &Path, error: SinkError) -> anyhow::Error {
     match error {
         SinkError::Io(error) => anyhow!(error).context(format!("cannot write {}", path.display())),
         SinkError::Refused { place: Some(place), reason } => {
@@ -150,7 +150,7 @@ pub(super) fn told(path: &Path, error: SinkError) -> anyhow::Error {
 impl Sink {
     pub(super) fn open(path: &Path, format: Format, coverage: Coverage) -> anyhow::Result<Self> {
         let unit = TimeUnit::Unknown;
-        let refused = |error| told(path, error);
+        let refused = |error| sink_error(path, error);
         Ok(match format {
             Format::Astf => {
                 let options = astf::lower::LowerOptions {
@@ -187,7 +187,7 @@ impl Sink {
         in_patterns: bool,
     ) -> anyhow::Result<Self> {
         let unit = TimeUnit::Unknown;
-        let refused = |error| told(path, error);
+        let refused = |error| sink_error(path, error);
         let header = astf::lower::header(coverage, unit, options).map_err(refused)?;
         let target = Target::open(path)?;
         let write = astf::write::WriteOptions { in_patterns, ..Default::default() };
@@ -239,7 +239,7 @@ impl Sink {
     }
 }
 
-/// How records are stored: compressed, unless the name says otherwise. A second of a program has gigabytes of them.
+/// How records are stored: compressed, unless the name selects otherwise. A second of a program has gigabytes of them.
 pub(super) fn storage(path: &Path) -> Storage {
     let is_raw = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("raw"));
     by_name(path).filter(|storage| *storage != Storage::Raw || is_raw).unwrap_or(Storage::Zlib)

@@ -1,6 +1,6 @@
-//! `record --system`: runs a system under QEMU, and writes what its CPUs did.
+//! `record --system`: run a system under QEMU, and write traces of its CPUs.
 //!
-//! steps of all CPUs ─▶ **a trace for each**, or one after the other where a trace cannot be told further ─▶ files
+//! steps of all CPUs ─▶ **a trace per CPU**, or several where a trace cannot continue ─▶ files
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,18 @@ use unspool::astf::lower::LowerOptions;
 use unspool::astf::record::Level;
 use unspool::convert::Format;
 use unspool::model::{Context, Coverage, Event, Losses, SinkError, Step, StepSource};
-use unspool::record::{SystemOptions, SystemRecording, Told};
+use unspool::record::{EmulatorCapabilities, SystemOptions, SystemRecording};
 
 use super::super::convert::format_by_name;
 use super::super::grouped;
 use super::signals::Signals;
-use super::sinks::{Sink, numbered, storage, told};
+use super::sinks::{Sink, numbered, sink_error, storage};
 use super::{Args, has_values, refuse_registers, tell_left_out};
 use crate::Verdict;
 use crate::args::tell;
 
-/// More files are not written of one CPU.
-const MOST_PIECES: u64 = 1000;
+/// The most files of one CPU.
+const MAX_FILES: u64 = 1000;
 
 /// Records a system.
 pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
         format,
         level: args.astf_level.map_or(Level::BasicPlus, Into::into),
         coverage: recording.coverage(),
-        told: recording.told(),
+        capabilities: recording.capabilities(),
         assumed,
         is_split: args.split,
         cpus: Vec::new(),
@@ -72,12 +72,12 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
     }
     if was_stuck {
         tell(format_args!(
-            "the emulator was stopped: a CPU took exceptions for ever and executed nothing, as it does where vectors cannot \
-             be fetched; see that VBAR_ELx is set, and that there is code"
+            "the emulator was stopped: a CPU took exceptions endlessly and executed nothing, as it does when vectors cannot \
+             be fetched; check that VBAR_ELx is set, and that there is code"
         ));
     }
     if gaps > 0 {
-        tell(format_args!("places at which its log does not fit what it executed, told as gaps: {}", grouped(gaps)));
+        tell(format_args!("gaps, where the log contradicts what was executed: {}", grouped(gaps)));
     }
     let is_whole = traces.finish()?;
     Ok(if is_whole && gaps == 0 && !was_stuck { Verdict::Clean } else { Verdict::Problems })
@@ -89,27 +89,27 @@ struct Traces {
     format: Format,
     level: Level,
     coverage: Coverage,
-    told: Told,
+    capabilities: EmulatorCapabilities,
     assumed: Context,
     is_split: bool,
     cpus: Vec<Cpu>,
 }
 
-/// The trace of a CPU, in pieces.
+/// The trace of a CPU, in one or more files.
 #[derive(Default)]
 struct Cpu {
-    piece: Option<Piece>,
-    /// Pieces that were started.
+    file: Option<OpenFile>,
+    /// Files that were started.
     count: u64,
     /// No more are written.
     is_over: bool,
-    /// The state, as it was told last.
+    /// The last context.
     context: Context,
     written: Vec<Written>,
 }
 
-/// A file that is written.
-struct Piece {
+/// A file that is being written.
+struct OpenFile {
     path: PathBuf,
     sink: Sink,
     instructions: u64,
@@ -117,14 +117,14 @@ struct Piece {
     first: u64,
 }
 
-/// A file that was.
+/// A complete file.
 struct Written {
     path: PathBuf,
     instructions: u64,
     losses: Losses,
-    /// What the emulator does not tell enough of, by kind.
+    /// Instructions that are not in the trace, by kind.
     left_out: Vec<LeftOut>,
-    /// Why it could not be told further.
+    /// Why the trace could not continue.
     reason: Option<String>,
 }
 
@@ -143,24 +143,24 @@ impl Traces {
         if cpu.is_over {
             return Ok(ControlFlow::Continue(()));
         }
-        let Some(piece) = &mut cpu.piece else { return self.start(at, step) };
-        match piece.sink.take(step) {
+        let Some(file) = &mut cpu.file else { return self.start(at, step) };
+        match file.sink.take(step) {
             Ok(()) => {
-                piece.instructions += u64::from(step.event.instruction().is_some());
+                file.instructions += u64::from(step.event.instruction().is_some());
                 Ok(ControlFlow::Continue(()))
             }
             Err(error) => self.refused(at, step, error),
         }
     }
 
-    /// Starts a piece, with an instruction; the first one with whatever comes first.
+    /// Starts a file with an instruction; the first one with any step.
     #[cold]
     fn start(&mut self, at: usize, step: &Step) -> anyhow::Result<ControlFlow<()>> {
         let Some(cpu) = self.cpus.get_mut(at) else { return Ok(ControlFlow::Continue(())) };
         if cpu.count > 0 && step.event.instruction().is_none() {
             return Ok(ControlFlow::Continue(()));
         }
-        let path = piece_name(&numbered(&self.path, at), cpu.count + 1);
+        let path = file_name(&numbered(&self.path, at), cpu.count + 1);
         let mut sink = match self.format {
             Format::Astf => {
                 let storage = storage(&path);
@@ -169,7 +169,7 @@ impl Traces {
                     storage,
                     assumed: self.assumed,
                     leave_out: self.level == Level::Basic,
-                    operands: self.told.operands,
+                    operands: self.capabilities.operands,
                 };
                 Sink::astf(&path, self.coverage, &options, false)?
             }
@@ -178,91 +178,91 @@ impl Traces {
         if cpu.count > 0 {
             let mut context = Step::default();
             (context.core, context.place, context.event) = (step.core, step.place, Event::Context(cpu.context));
-            sink.take(&context).map_err(|error| told(&path, error))?;
+            sink.take(&context).map_err(|error| sink_error(&path, error))?;
         }
         cpu.count += 1;
-        cpu.piece = Some(Piece { path, sink, instructions: 0, first: step.place });
+        cpu.file = Some(OpenFile { path, sink, instructions: 0, first: step.place });
         self.take(step)
     }
 
-    /// A trace cannot be told further: what was told stays true.
+    /// A trace cannot continue: the file is complete up to here.
     #[cold]
     fn refused(&mut self, at: usize, step: &Step, error: SinkError) -> anyhow::Result<ControlFlow<()>> {
         let Some(cpu) = self.cpus.get_mut(at) else { return Ok(ControlFlow::Continue(())) };
-        let Some(piece) = cpu.piece.take() else { return Ok(ControlFlow::Continue(())) };
+        let Some(file) = cpu.file.take() else { return Ok(ControlFlow::Continue(())) };
         let place = match &error {
             SinkError::Refused { place, .. } => place.unwrap_or(step.place),
-            SinkError::Io(_) => return Err(told(&piece.path, error)),
+            SinkError::Io(_) => return Err(sink_error(&file.path, error)),
         };
-        let reason = told(&piece.path, error);
-        let is_new = piece.instructions == 0;
-        if place > piece.first {
-            cpu.written.push(piece.end(place, &reason)?);
+        let reason = sink_error(&file.path, error);
+        let is_new = file.instructions == 0;
+        if place > file.first {
+            cpu.written.push(file.end(place, &reason)?);
         } else if !self.is_split {
             return Err(reason);
         } else {
-            // Nothing of it can be told: the next one takes its name.
+            // It is empty: the next one gets its name.
             cpu.count -= u64::from(cpu.count > 1);
         }
-        cpu.is_over = !self.is_split || cpu.count == MOST_PIECES;
+        cpu.is_over = !self.is_split || cpu.count == MAX_FILES;
         if self.cpus.iter().filter(|cpu| cpu.count > 0).all(|cpu| cpu.is_over) {
             return Ok(ControlFlow::Break(()));
         }
         if is_new { Ok(ControlFlow::Continue(())) } else { self.take(step) }
     }
 
-    /// Completes all files, and tells of them. True: nothing was refused.
+    /// Completes all files, and reports them. True: nothing was refused.
     fn finish(self) -> anyhow::Result<bool> {
         let mut is_whole = true;
         let mut count = 0;
         for mut cpu in self.cpus {
-            if let Some(piece) = cpu.piece.take() {
-                cpu.written.push(piece.finish()?);
+            if let Some(file) = cpu.file.take() {
+                cpu.written.push(file.finish()?);
             }
             for written in &cpu.written {
                 written.tell();
                 count += 1;
                 is_whole &= written.reason.is_none();
             }
-            if cpu.count == MOST_PIECES {
-                tell(format_args!("{MOST_PIECES} files were written of one CPU, and no more"));
+            if cpu.count == MAX_FILES {
+                tell(format_args!("stopped after {MAX_FILES} files of one CPU"));
             }
         }
-        tell_untold(self.format, self.level, self.told, is_whole);
+        tell_missing(self.format, self.level, self.capabilities, is_whole);
         if count == 0 {
-            return Err(anyhow!("nothing was recorded: execution did not come to where recording starts"));
+            return Err(anyhow!("nothing was recorded: execution did not reach the start of recording"));
         }
         Ok(is_whole)
     }
 }
 
-/// What another emulator would have told, if that matters here.
-fn tell_untold(format: Format, level: Level, told: Told, is_whole: bool) {
+/// Reports what another emulator would have recorded, if that matters here.
+fn tell_missing(format: Format, level: Level, capabilities: EmulatorCapabilities, is_whole: bool) {
     match format {
-        Format::Tarmac | Format::Stf if !told.data => {
-            tell(format_args!("this emulator does not tell what is read and written; QEMU since 9.2 does"));
+        Format::Tarmac | Format::Stf if !capabilities.data => {
+            tell(format_args!("this emulator does not report the data of accesses; QEMU 9.2 and later does"));
         }
-        Format::Astf if !told.operands && level == Level::BasicPlus && !is_whole => tell(format_args!(
-            "this emulator does not tell what is in registers; QEMU since 9.0 does, and a Basic trace is written without \
-             what needs them (--astf-level basic)"
+        Format::Astf if !capabilities.operands && level == Level::BasicPlus && !is_whole => tell(format_args!(
+            "this emulator does not report registers; QEMU 9.0 and later does, and a Basic trace needs none (--astf-level \
+             basic)"
         )),
         _ => {}
     }
 }
 
-impl Piece {
+impl OpenFile {
     fn finish(mut self) -> anyhow::Result<Written> {
-        self.sink.finish().map_err(|error| told(&self.path, error))?;
+        self.sink.finish().map_err(|error| sink_error(&self.path, error))?;
         let instructions = self.instructions;
         self.close(instructions, None)
     }
 
-    /// Completes it up to the instruction at `place`.
+    /// Completes the file up to the instruction at `place`.
     fn end(mut self, place: u64, reason: &anyhow::Error) -> anyhow::Result<Written> {
         match self.sink.finish() {
-            // It was told why already.
+            // The reason is known already.
             Ok(()) | Err(SinkError::Refused { .. }) => {}
-            Err(error) => return Err(told(&self.path, error)),
+            Err(error) => return Err(sink_error(&self.path, error)),
         }
         let instructions = place - self.first;
         self.close(instructions, Some(reason.to_string()))
@@ -282,7 +282,7 @@ impl Written {
         let name = self.path.display();
         tell(format_args!("{name}: {} instructions", grouped(self.instructions)));
         if !self.losses.is_empty() {
-            tell(format_args!("{name}: lost, since the format cannot say it: {}", self.losses));
+            tell(format_args!("{name}: dropped: the format has no field for it: {}", self.losses));
         }
         if let Some(reason) = &self.reason {
             tell(format_args!("{reason}; the file ends there"));
@@ -290,15 +290,15 @@ impl Written {
     }
 }
 
-/// The first piece has the name as it is, others a number before the extensions.
-fn piece_name(path: &Path, piece: u64) -> PathBuf {
-    if piece == 1 {
+/// The first file has the given name, others a number before the extensions.
+fn file_name(path: &Path, number: u64) -> PathBuf {
+    if number == 1 {
         return path.to_path_buf();
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (stem, extensions) =
         name.split_once('.').map_or((&*name, String::new()), |(stem, rest)| (stem, format!(".{rest}")));
-    path.with_file_name(format!("{stem}-{piece}{extensions}"))
+    path.with_file_name(format!("{stem}-{number}{extensions}"))
 }
 
 #[cfg(test)]
@@ -306,10 +306,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_have_names() {
+    fn files_have_names() {
         let rows = [("out.astf", 1, "out.astf"), ("a/out.1.astf.xz", 3, "a/out-3.1.astf.xz"), ("out", 2, "out-2")];
-        for (name, piece, expected) in rows {
-            assert_eq!(piece_name(Path::new(name), piece), Path::new(expected), "{name}");
+        for (name, number, expected) in rows {
+            assert_eq!(file_name(Path::new(name), number), Path::new(expected), "{name}");
         }
     }
 }

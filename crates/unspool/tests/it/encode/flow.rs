@@ -12,7 +12,7 @@ use unspool::coresight::Protocol;
 use unspool::coresight::etm4::unit::Settings;
 use unspool::encode::{EncodeOptions, Encoded, Encoder, encode};
 use unspool::isa::decode;
-use unspool::model::{Event, Flow, Follow, Isa, Step, StepSource};
+use unspool::model::{BlockSink, BlockTrace, Event, Isa, Step, StepSource};
 use unspool::{OpenSteps, OpenedSteps, open_steps};
 
 use super::program::{Program, Random};
@@ -101,13 +101,13 @@ fn more_settings(mut settings: Settings, options: u64, program: &Program) -> Set
 #[derive(Default)]
 struct AtOnce(usize);
 
-impl Follow for AtOnce {
+impl BlockSink for AtOnce {
     fn step(&mut self, _: &Step) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 
-    fn flow(&mut self, flow: &Flow<'_>) -> ControlFlow<()> {
-        self.0 += flow.instructions();
+    fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
+        self.0 += trace.instructions();
         ControlFlow::Continue(())
     }
 }

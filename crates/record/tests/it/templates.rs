@@ -1,12 +1,18 @@
-//! What the plugin tells of a program: in runs or step by step, it is the same.
+//! The stream of a program: its templates and its steps are the same.
 
 #![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
 
 use std::ops::ControlFlow;
 
 use proptest::prelude::*;
-use unspool_model::{Branch, Direction, Event, Instruction, Pass, Refused, Run, Step, Stretch};
-use unspool_record::{Listener, Machine, Stream};
+use unspool_model::{
+    BlockExecution, BlockSink, Branch, Direction, Event, Instruction, Step, StepSource, StoppedAt, Template,
+    TemplateTrace,
+};
+use unspool_record::{Machine, Stream};
+use unspool_wire::{Access, Record};
+
+use crate::stream::{push_records, stream};
 
 /// What an instruction of a block is: NOP, LDR, STR, LDP, STP, LDADD, STXR, and the sizes and directions of its accesses.
 const BODY: [(u32, &[(bool, u64)]); 7] = [
@@ -49,7 +55,7 @@ enum What {
     /// The last access is missing, or of another size.
     Missing,
     Wider,
-    /// It is left by a fault, or a signal comes behind it: execution goes on in any block.
+    /// It is left by a fault, or a signal arrives after it: execution continues in any block.
     Left,
     Signal,
     /// A chunk ends.
@@ -68,7 +74,7 @@ fn code() -> impl Strategy<Value = Code> {
         2 => Just(End::Return),
         1 => Just(End::Call),
     ];
-    // Blocks with few accesses, each of one piece, are told apart from others.
+    // Blocks with few accesses, each of one part, are a case of their own.
     let word = prop_oneof![30 => 0..3_usize, 8 => 3..5_usize, 1 => 5..BODY.len()];
     (prop::collection::vec(word, LENGTH - 1), end)
 }
@@ -105,48 +111,25 @@ fn opcodes(index: usize, (body, end): &Code) -> Vec<u32> {
     body.iter().map(|word| BODY[*word].0).chain([last]).collect()
 }
 
-fn rare(what: u64, number: u64) -> u64 {
-    2 << 62 | what << 56 | number
-}
-
 /// A stream in which blocks are executed so.
-fn stream(codes: &[Code], turns: &[Turn]) -> Vec<u8> {
-    let mut bytes = b"unspool record 2\naarch64\n".to_vec();
-    let mut blocks = Vec::new();
-    for (index, code) in codes.iter().enumerate() {
-        blocks.extend_from_slice(&(index as u32).to_le_bytes());
-        blocks.extend_from_slice(&start(index).to_le_bytes());
-        blocks.extend_from_slice(&(LENGTH as u16).to_le_bytes());
-        for opcode in opcodes(index, code) {
-            blocks.push(4);
-            blocks.extend_from_slice(&opcode.to_le_bytes());
-        }
-    }
-    chunk(&mut bytes, u32::MAX, &blocks);
-    let (mut words, mut at) = (vec![rare(4, 0)], 0);
+fn stream_of(codes: &[Code], turns: &[Turn]) -> Vec<u8> {
+    let blocks: Vec<_> = codes.iter().enumerate().map(|(index, code)| (start(index), opcodes(index, code))).collect();
+    let (mut chunks, mut records, mut at) = (Vec::new(), vec![Record::ThreadStart {}], 0);
     for turn in turns {
-        words.push(at as u64);
+        records.push(Record::Block { id: at as u32 });
         let (body, end) = &codes[at];
         let mut address = turn.address;
-        let before = words.len();
         for (index, word) in body.iter().enumerate() {
             for (is_write, size) in BODY[*word].1 {
-                let top = address >> 48;
-                if top != 0 && top != 0xffff {
-                    words.push(rare(9, top));
-                }
-                let kind = (index as u64) << 53 | u64::from(*is_write) << 52 | size << 49 | (top & 1) << 48;
-                words.push(1 << 62 | kind | address & ((1 << 48) - 1));
-                address = address.wrapping_add(1 << size);
+                let size = 1 << size;
+                records.push(Record::Access(Access { index: index as u16, size, is_write: *is_write, address }));
+                address = address.wrapping_add(size.into());
             }
         }
-        if words.len() > before {
+        if let Some(Record::Access(last)) = records.last_mut() {
             match turn.what {
-                What::Missing => {
-                    words.pop();
-                    words.pop_if(|word| *word >> 56 == 0x89);
-                }
-                What::Wider => *words.last_mut().unwrap() ^= 1 << 49,
+                What::Missing => drop(records.pop()),
+                What::Wider => last.size = 1 << (last.size.trailing_zeros() ^ 1),
                 _ => {}
             }
         }
@@ -156,83 +139,71 @@ fn stream(codes: &[Code], turns: &[Turn]) -> Vec<u8> {
             End::Return => turn.to,
             End::Behind | End::Conditional(_) => (at + 1) % BLOCKS,
             End::Call => {
-                words.extend([rare(2, 0), 64, 0, 0, 0, rare(3, 0), 64, 0]);
+                records.push(Record::SystemCall { number: 64, arguments: [0; 3] });
+                records.push(Record::SystemCallReturn { number: 64, result: 0 });
                 (at + 1) % BLOCKS
             }
         };
         match turn.what {
             What::Left => {
-                words.push(rare(1, 1));
+                records.push(Record::BlockLeft { completed: 1 });
                 next = turn.to;
             }
             What::Signal => next = turn.to,
-            What::Chunk => {
-                chunk(&mut bytes, 0, &bytes_of(&words));
-                words.clear();
-            }
+            What::Chunk => chunks.push(std::mem::take(&mut records)),
             _ => {}
         }
         at = next;
     }
-    words.push(rare(5, 0));
-    chunk(&mut bytes, 0, &bytes_of(&words));
-    bytes
+    records.push(Record::ThreadEnd {});
+    chunks.push(records);
+    stream(&blocks, &chunks)
 }
 
-fn bytes_of(words: &[u64]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
-}
+/// A step: an instruction and its accesses, adjacent ones joined, or the text of any other.
+type Emitted = (Option<Instruction>, Vec<(bool, u64, u64)>, String);
 
-fn chunk(bytes: &mut Vec<u8>, thread: u32, content: &[u8]) {
-    bytes.extend_from_slice(&thread.to_le_bytes());
-    bytes.extend_from_slice(&(content.len() as u32).to_le_bytes());
-    bytes.extend_from_slice(content);
-}
-
-/// What is told of a step: an instruction and its accesses, put together where they are side by side, or anything else.
-type Told = (Option<Instruction>, Vec<(bool, u64, u64)>, String);
-
-/// Takes all that is told.
+/// Keeps all that it takes.
 #[derive(Default)]
-struct Heard {
-    told: Vec<Told>,
-    /// Runs are taken, so many passes of each; all: `None`.
+struct Kept {
+    steps: Vec<Emitted>,
+    /// The most executions to take of each template trace; `None`: all.
     most: Option<usize>,
-    takes_runs: bool,
-    /// Passes that came in runs.
-    passes: usize,
+    takes_templates: bool,
+    /// Executions of templates.
+    executions: usize,
     instructions: u64,
 }
 
-impl Heard {
-    fn pass(&mut self, stretch: &Stretch, pass: Pass, addresses: &mut &[u64]) {
+impl Kept {
+    fn execute(&mut self, template: &Template, execution: BlockExecution, addresses: &mut &[u64]) {
         let mut take = || {
             let (first, rest) = addresses.split_first().unwrap();
             *addresses = rest;
             *first
         };
         let mut accesses =
-            stretch.accesses.iter().map(|access| (access, take())).collect::<Vec<_>>().into_iter().peekable();
-        let end = &stretch.end;
+            template.accesses.iter().map(|access| (access, take())).collect::<Vec<_>>().into_iter().peekable();
+        let end = &template.end;
         let target = if end.flow.is_indirect() { Some(take()) } else { end.target_address() };
-        for (index, instruction) in stretch.instructions.iter().enumerate() {
+        for (index, instruction) in template.instructions.iter().enumerate() {
             let mut instruction = *instruction;
-            if index + 1 == stretch.instructions.len() && end.flow.is_branch() {
-                let target = target.filter(|_| pass.is_taken());
-                instruction.branch = Some(Branch { taken: pass.is_taken(), target });
+            if index + 1 == template.instructions.len() && end.flow.is_branch() {
+                let target = target.filter(|_| execution.is_taken());
+                instruction.branch = Some(Branch { taken: execution.is_taken(), target });
             }
             let mut of_it = Vec::new();
             while let Some((access, address)) = accesses.next_if(|(access, _)| usize::from(access.index) == index) {
                 of_it.push((access.direction == Direction::Write, address, access.size.into()));
             }
-            self.told.push((Some(instruction), of_it, String::new()));
+            self.steps.push((Some(instruction), of_it, String::new()));
         }
-        self.passes += 1;
-        self.instructions += stretch.instructions.len() as u64;
+        self.executions += 1;
+        self.instructions += template.instructions.len() as u64;
     }
 }
 
-impl Listener for Heard {
+impl BlockSink for Kept {
     fn step(&mut self, step: &Step) -> ControlFlow<()> {
         let mut accesses: Vec<(bool, u64, u64)> = Vec::new();
         for access in step.accesses() {
@@ -254,64 +225,64 @@ impl Listener for Heard {
             self.instructions += 1;
         }
         let other = if matches!(step.event, Event::Instruction(_)) { String::new() } else { format!("{step:?}") };
-        self.told.push((instruction, accesses, other));
+        self.steps.push((instruction, accesses, other));
         ControlFlow::Continue(())
     }
 
-    fn takes_runs(&self) -> bool {
-        self.takes_runs
+    fn takes_templates(&self) -> bool {
+        self.takes_templates
     }
 
-    fn run(&mut self, _: u32, run: &Run<'_>) -> ControlFlow<(), Option<Refused>> {
-        let mut rest = run.addresses;
-        assert_eq!(run.instructions, run.instructions_of(run.passes.len()));
+    fn templates(&mut self, trace: &TemplateTrace<'_>) -> ControlFlow<(), Option<StoppedAt>> {
+        let mut rest = trace.addresses;
+        assert_eq!(trace.instructions, trace.instructions_of(trace.executions.len()));
         let most = self.most.unwrap_or(usize::MAX);
-        for pass in run.passes.iter().take(most) {
-            self.pass(&run.stretches[pass.number()], *pass, &mut rest);
+        for execution in trace.executions.iter().take(most) {
+            self.execute(&trace.templates[execution.number()], *execution, &mut rest);
         }
-        if run.passes.len() <= most {
+        if trace.executions.len() <= most {
             assert!(rest.is_empty());
             return ControlFlow::Continue(None);
         }
-        let addresses = run.addresses.len() - rest.len();
-        ControlFlow::Continue(Some(Refused { passes: most, addresses, is_final: most == 2 }))
+        let addresses = trace.addresses.len() - rest.len();
+        ControlFlow::Continue(Some(StoppedAt { executions: most, addresses, is_final: most == 2 }))
     }
 }
 
-fn heard(bytes: &[u8], takes_runs: bool, most: Option<usize>) -> Heard {
-    let mut heard = Heard { takes_runs, most, ..Heard::default() };
-    Stream::new(bytes, Machine::Aarch64).tell(&mut heard).unwrap();
-    heard
+fn record(bytes: &[u8], takes_templates: bool, most: Option<usize>) -> Kept {
+    let mut kept = Kept { takes_templates, most, ..Kept::default() };
+    Stream::new(bytes, Machine::Aarch64).follow(&mut kept).unwrap();
+    kept
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn runs_say_what_steps_say(
+    fn templates_are_equal_to_steps(
         codes in prop::collection::vec(code(), BLOCKS),
         turns in prop::collection::vec(turn(), 1..80),
         most in prop::option::of(0..4_usize),
     ) {
-        let bytes = stream(&codes, &turns);
-        let (steps, runs) = (heard(&bytes, false, None), heard(&bytes, true, most));
-        prop_assert_eq!(steps.passes, 0);
-        for (at, (run, step)) in runs.told.iter().zip(&steps.told).enumerate() {
-            prop_assert_eq!(run, step, "step {}", at);
+        let bytes = stream_of(&codes, &turns);
+        let (steps, templates) = (record(&bytes, false, None), record(&bytes, true, most));
+        prop_assert_eq!(steps.executions, 0);
+        for (at, (found, expected)) in templates.steps.iter().zip(&steps.steps).enumerate() {
+            prop_assert_eq!(found, expected, "step {}", at);
         }
-        prop_assert_eq!(runs.told.len(), steps.told.len());
+        prop_assert_eq!(templates.steps.len(), steps.steps.len());
     }
 }
 
 #[test]
-fn a_loop_comes_in_runs() {
+fn a_loop_comes_as_templates() {
     let codes: Vec<Code> = (0..BLOCKS).map(|at| (vec![1, 3, 0, 0, 0, 0], End::Conditional(at / 2))).collect();
     let turn = |at: u64| Turn { is_taken: !at.is_multiple_of(3), to: 0, address: 0x7000 + 16 * at, what: What::Usual };
     let turns: Vec<Turn> = (0..500).map(turn).collect();
-    let heard = heard(&stream(&codes, &turns), true, None);
-    assert_eq!(heard.instructions, 3500);
-    // A block is told step by step once, and so is one whose pieces are in two pages.
-    assert!(heard.passes > 470, "{}", heard.passes);
+    let kept = record(&stream_of(&codes, &turns), true, None);
+    assert_eq!(kept.instructions, 3500);
+    // A block comes as steps once, and so does an access whose parts are in two pages.
+    assert!(kept.executions > 470, "{}", kept.executions);
 }
 
 #[test]
@@ -319,24 +290,25 @@ fn a_chunk_may_have_many_words() {
     let codes: Vec<Code> = (0..BLOCKS).map(|at| (vec![1, 2, 1, 0, 0, 0], End::Direct((at + 1) % BLOCKS))).collect();
     let turn = |at: u64| Turn { is_taken: true, to: 0, address: 0x7000 + 8 * at, what: What::Usual };
     let turns: Vec<Turn> = (0..30_000).map(turn).collect();
-    let bytes = stream(&codes, &turns);
-    let (steps, runs) = (heard(&bytes, false, None), heard(&bytes, true, None));
-    assert!(runs.told == steps.told);
-    // Those are told in runs that were executed before, but for the last one and where a run has as much as it can have.
-    assert!(runs.passes > 30_000 - 20, "{}", runs.passes);
+    let bytes = stream_of(&codes, &turns);
+    let (steps, templates) = (record(&bytes, false, None), record(&bytes, true, None));
+    assert!(templates.steps == steps.steps);
+    // Blocks come as templates when they were executed before, but for the last one and where a trace is full.
+    assert!(templates.executions > 30_000 - 20, "{}", templates.executions);
 }
 
 #[test]
 fn accesses_of_no_block_are_damage() {
     let codes: Vec<Code> = (0..BLOCKS).map(|at| (vec![1, 0, 0, 0, 0, 0], End::Conditional(at))).collect();
     let turns = [Turn { is_taken: true, to: 0, address: 0x7000, what: What::Usual }; 4];
-    let mut bytes = stream(&codes, &turns);
+    let mut bytes = stream_of(&codes, &turns);
     // The thread has ended.
-    chunk(&mut bytes, 0, &bytes_of(&[1 << 62 | 3 << 49 | 0x7000, 0, 1 << 62 | 3 << 49 | 0x7008, rare(5, 0)]));
-    for takes_runs in [false, true] {
-        let mut heard = Heard { takes_runs, ..Heard::default() };
-        let ended = Stream::new(&bytes[..], Machine::Aarch64).tell(&mut heard);
+    let access = |address| Record::Access(Access { index: 0, size: 8, is_write: false, address });
+    push_records(&mut bytes, &[access(0x7000), Record::Block { id: 0 }, access(0x7008), Record::ThreadEnd {}]);
+    for takes_templates in [false, true] {
+        let mut kept = Kept { takes_templates, ..Kept::default() };
+        let ended = Stream::new(&bytes[..], Machine::Aarch64).follow(&mut kept);
         assert!(ended.is_err_and(|error| error.is_damage && error.text.contains("no block")));
-        assert_eq!(heard.told.iter().filter(|told| told.0.is_some()).count(), 4 * LENGTH);
+        assert_eq!(kept.steps.iter().filter(|step| step.0.is_some()).count(), 4 * LENGTH);
     }
 }

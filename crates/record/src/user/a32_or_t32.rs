@@ -1,11 +1,11 @@
-//! A32 or T32: which reading of a block is meant, where its bytes alone do not say.
+//! A32 or T32: the state of a block, where its bytes alone do not show it.
 //!
-//! a block in both readings, where execution came from and where it went on ─▶ **the reading that fits**
+//! a block in both states, where execution came from and where it continued ─▶ **the state that fits**
 //!
-//! The emulator tells bytes, and not the state that they are executed in. Most blocks say it themselves: Thumb has
-//! halfwords, and few words of A32 start as its long instructions do. Of the rest only one reading agrees with the path:
-//! the state is another one only where a branch made it so, and each reading leads elsewhere. A block has one reading
-//! wherever it is executed, since the emulator translates it for one state. Where both agree, that is counted.
+//! The emulator reports bytes, and not the state that they are executed in. Most blocks show it themselves: Thumb has
+//! halfwords, and few words of A32 start as its 32-bit instructions do. Of the rest, only one state agrees with the path:
+//! only a branch changes the state, and each reading leads elsewhere. A block has one state wherever it is executed, since
+//! the emulator translates it for one state. Where both agree, the block is counted as ambiguous.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,34 +14,34 @@ use unspool_model::Isa;
 use super::block::Block;
 use super::{Held, Thread};
 
-/// Blocks whose reading is open. Until it is found they are taken for T32.
+/// Blocks whose state is open. Until it is found they are T32.
 #[derive(Debug, Default)]
-pub(super) struct Readings {
-    /// How they read as A32, by number.
+pub(super) struct OpenStates {
+    /// The blocks as A32, by number.
     open: HashMap<usize, Block>,
-    /// Those that were told while nothing said how to read them: where they are.
-    unsure: BTreeMap<usize, u64>,
+    /// The addresses of those that were emitted while their state was open.
+    ambiguous: BTreeMap<usize, u64>,
 }
 
-/// How many blocks were told in a reading that may be wrong, and where the first of them is.
+/// Blocks that were recorded as T32 and may be A32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unsure {
-    /// Blocks of code.
+pub struct AmbiguousState {
+    /// The number of blocks.
     pub blocks: usize,
-    /// Where the first one starts.
+    /// The address of the first one.
     pub first: u64,
 }
 
-/// What stands around a block that was executed.
-pub(super) struct Around<'a> {
+/// What surrounds the execution of a block.
+pub(super) struct Surroundings<'a> {
     pub(super) thread: &'a Thread,
     pub(super) held: &'a Held,
-    /// Where execution goes on.
+    /// Where execution continues.
     pub(super) next: Option<u64>,
 }
 
-impl Readings {
-    /// The block as it reads, or as it may read.
+impl OpenStates {
+    /// The block in its state, or in T32 while that is open.
     pub(super) fn block(&mut self, id: usize, address: u64, instructions: &[&[u8]]) -> Block {
         let set = set_of(address, instructions);
         if set == Some(Isa::A32) {
@@ -54,38 +54,38 @@ impl Readings {
         Block::new(Isa::T32, address, &halfwords)
     }
 
-    /// Is there a block whose reading is open?
+    /// Whether the state of every block is known.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    /// Is it known how this block reads?
+    /// Whether the state of this block is known.
     pub(super) fn is_settled(&self, id: usize) -> bool {
         !self.open.contains_key(&id)
     }
 
-    /// What may have been told wrongly.
-    pub(super) fn unsure(&self) -> Option<Unsure> {
-        let (_, first) = self.unsure.first_key_value()?;
-        Some(Unsure { blocks: self.unsure.len(), first: *first })
+    /// Blocks that may have been emitted in the wrong state.
+    pub(super) fn ambiguous(&self) -> Option<AmbiguousState> {
+        let (_, first) = self.ambiguous.first_key_value()?;
+        Some(AmbiguousState { blocks: self.ambiguous.len(), first: *first })
     }
 
-    /// Finds the reading of the block that is held, if it is open and the path tells it.
+    /// Finds the state of the block that is held, if it is open and the path shows it.
     #[cold]
-    pub(super) fn settle(&mut self, blocks: &mut [Block], around: &Around<'_>) {
+    pub(super) fn settle(&mut self, blocks: &mut [Block], around: &Surroundings<'_>) {
         let id = around.held.id;
         let (Some(t32), Some(a32)) = (blocks.get(id), self.open.get(&id)) else { return };
         let set = match (self.fits(t32, blocks, around), self.fits(a32, blocks, around)) {
             (true, false) => Some(Isa::T32),
             (false, true) => Some(Isa::A32),
             (true, true) => None,
-            // Somebody came between it and what follows: the way that led here holds all the same.
+            // A signal came between it and what follows: the path that led here still holds.
             (false, false) => around.thread.leads,
         };
         match set {
             None => {
-                self.unsure.insert(id, t32.address());
+                self.ambiguous.insert(id, t32.address());
             }
             Some(set) => self.decide(blocks, id, set),
         }
@@ -96,16 +96,16 @@ impl Readings {
         if set == Isa::A32 {
             *block = a32;
         } else {
-            self.unsure.remove(&id);
+            self.ambiguous.remove(&id);
         }
     }
 
-    /// Does a reading agree with where execution came from and with where it went on?
-    fn fits(&self, reading: &Block, blocks: &[Block], around: &Around<'_>) -> bool {
-        let Around { thread, held, next } = around;
+    /// Whether a reading agrees with where execution came from and where it continued.
+    fn fits(&self, reading: &Block, blocks: &[Block], around: &Surroundings<'_>) -> bool {
+        let Surroundings { thread, held, next } = around;
         let isa = reading.isa();
         let leads = reading.leads();
-        let follows = thread.coming.and_then(|id| self.set(blocks, id)).filter(|_| next.is_some());
+        let follows = thread.next.and_then(|id| self.set(blocks, id)).filter(|_| next.is_some());
         (thread.leads.is_none() || thread.leads == isa)
             && next.is_none_or(|next| reading.ended(held, Some(next), &thread.accesses).is_straight)
             && (leads.is_none() || follows.is_none() || leads == follows)
@@ -137,14 +137,14 @@ impl Block {
 /// The smallest page of memory.
 const PAGE: u64 = 4096;
 
-/// What the bytes of a block say of its instruction set.
+/// The instruction set of a block, if its bytes show it.
 fn set_of(address: u64, instructions: &[&[u8]]) -> Option<Isa> {
     let (last, before) = instructions.split_last()?;
     if address & 2 != 0 || instructions.iter().any(|bytes| bytes.len() != 4) {
         return Some(Isa::T32);
     }
     let end = address.wrapping_add(4 * instructions.len() as u64);
-    // Before the end of a page the emulator looks at the halfword that comes next, and tells it as part of the last.
+    // Before the end of a page the emulator reads the next halfword too, and reports it as part of the last instruction.
     let is_last_whole = !end.is_multiple_of(PAGE);
     let is_a32 = before.iter().any(|bytes| !is_long(bytes)) || (is_last_whole && !is_long(last));
     is_a32.then_some(Isa::A32)
@@ -154,7 +154,7 @@ fn is_long(bytes: &[u8]) -> bool {
     matches!(bytes, [low, high, ..] if Isa::T32.length(u16::from_le_bytes([*low, *high])) == 4)
 }
 
-/// An instruction of T32 without what does not belong to it.
+/// An instruction of T32 without bytes that do not belong to it.
 fn of_its_length(bytes: &[u8]) -> &[u8] {
     bytes.get(..if is_long(bytes) { 4 } else { 2 }).unwrap_or(bytes)
 }
@@ -163,11 +163,11 @@ fn of_its_length(bytes: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    /// A name, an address, the bytes of instructions, and what they say.
+    /// A name, an address, the bytes of instructions, and the instruction set they show.
     type Row<'r> = (&'r str, u64, &'r [&'r [u8]], Option<Isa>);
 
     #[test]
-    fn bytes_tell_the_instruction_set() {
+    fn bytes_show_the_instruction_set() {
         let rows: &[Row<'_>] = &[
             ("an odd halfword", 0x8002, &[&[0, 0xf0, 0, 0xf8]], Some(Isa::T32)),
             ("a halfword", 0x8000, &[&[0, 0xf0, 0, 0xf8], &[0x70, 0x47]], Some(Isa::T32)),
@@ -185,10 +185,10 @@ mod tests {
 
     #[test]
     fn a_halfword_more_is_no_part_of_an_instruction() {
-        let mut readings = Readings::default();
-        let block = readings.block(0, 0x8ffa, &[&[0, 0xf0, 0, 0xf8], &[0x70, 0x47, 0, 0xf0]]);
+        let mut states = OpenStates::default();
+        let block = states.block(0, 0x8ffa, &[&[0, 0xf0, 0, 0xf8], &[0x70, 0x47, 0, 0xf0]]);
         let found: Vec<_> = block.instructions.iter().map(|one| (one.length, one.opcode)).collect();
         assert_eq!(found, [(4, Some(0xf000_f800)), (2, Some(0x4770))]);
-        assert!(readings.is_empty());
+        assert!(states.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Runs of stretches of code: told at once or step by step, the records are the same.
+//! Executions of templates: taken at once or as steps, the records are the same.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at what it does not expect")]
 
@@ -9,12 +9,12 @@ use unspool_astf::lower::{LowerOptions, Lowerer, header};
 use unspool_astf::record::Level;
 use unspool_isa::Decoded;
 use unspool_model::{
-    Branch, Context, Coverage, Direction, Event, Facet, Instruction, Isa, Pass, Run, Security, SinkError, Step,
-    StepSink, Stretch, StretchAccess, TimeUnit,
+    BlockExecution, Branch, Context, Coverage, Direction, Event, Facet, Instruction, Isa, Security, SinkError, Step,
+    StepSink, Template, TemplateAccess, TemplateTrace, TimeUnit,
 };
 
 const BASE: u64 = 0x40_0000;
-/// Instructions before the last of each stretch; the next one follows at once.
+/// Instructions before the last of each template; the next one follows directly.
 const BEFORE: usize = 5;
 
 /// ADD, NOP, LDR, STR, LDP, STP, LDR of a vector, LDRB, LDADD, STXR, PRFM, LD1 of four vectors, MSR DIT.
@@ -34,7 +34,7 @@ const BODY: [(u32, &[(bool, u16)]); 13] = [
     (0xd503_415f, &[]),
 ];
 
-/// How a stretch ends: B, B.NE, CBZ, RET, BLR, nothing, SVC.
+/// How a template ends: B, B.NE, CBZ, RET, BLR, nothing, SVC.
 #[derive(Debug, Clone, Copy)]
 enum End {
     Direct(usize),
@@ -51,7 +51,7 @@ struct Code {
     end: End,
 }
 
-/// One execution of the current stretch.
+/// One execution of the current template.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
     taken: bool,
@@ -70,7 +70,7 @@ fn any_code() -> impl Strategy<Value = Code> {
         2 => Just(End::Nothing),
         1 => Just(End::Supervisor),
     ];
-    // What is odd is rare, or no stretch would be taken.
+    // What is odd is rare, or no template would be taken.
     let word = prop_oneof![40 => 0..8_usize, 1 => 8..BODY.len()];
     (prop::collection::vec(word, 0..=BEFORE), end).prop_map(|(body, end)| Code::new(body, end))
 }
@@ -116,7 +116,7 @@ impl Code {
         (start(index)..).step_by(4).zip(words.chain(end)).map(|(at, word)| instruction(at, word)).collect()
     }
 
-    /// What became of the last instruction, and which stretch follows; `None`: none that starts behind it.
+    /// What became of the last instruction, and which template follows; `None`: none that starts behind it.
     fn branch(&self, turn: Turn) -> (Option<Branch>, Option<usize>) {
         let taken = |to: usize| (Some(Branch { taken: true, target: Some(start(to)) }), Some(to));
         match self.end {
@@ -135,7 +135,7 @@ impl Code {
             let mut address = turn.address + 32 * u64::from(index);
             for (is_write, size) in BODY[*at].1 {
                 let direction = if *is_write { Direction::Write } else { Direction::Read };
-                accesses.push((StretchAccess { index, size: *size, direction }, address));
+                accesses.push((TemplateAccess { index, size: *size, direction }, address));
                 // What is modified is at one place.
                 address = if BODY[*at].0 == 0xf820_0041 { address } else { address.wrapping_add((*size).into()) };
             }
@@ -168,7 +168,7 @@ impl Code {
         Some(whole)
     }
 
-    fn stretch(&self, index: usize) -> Stretch {
+    fn template(&self, index: usize) -> Template {
         let turn = Turn { taken: false, to: 0, address: 0x1000, odd: 0 };
         let accesses = self.whole_accesses(turn).unwrap().into_iter().map(|(access, _)| access).collect();
         let end = match self.end {
@@ -177,7 +177,7 @@ impl Code {
             End::Return | End::Call => Decoded::INDIRECT,
             End::Nothing | End::Supervisor => Decoded::FALL_THROUGH,
         };
-        Stretch { instructions: self.instructions(index), accesses, end }
+        Template { instructions: self.instructions(index), accesses, end }
     }
 
     /// The addresses of a pass, if it can be one.
@@ -189,18 +189,18 @@ impl Code {
     }
 }
 
-type Touch = (StretchAccess, u64);
+type Touch = (TemplateAccess, u64);
 type Trace = (Vec<Bytes>, String, usize);
 
-/// A trace that is written, and the turns of a run that were not.
+/// A trace that is written, and turns that wait to be taken at once.
 struct Lowering<'c> {
     codes: &'c [Code],
-    stretches: Vec<Stretch>,
+    templates: Vec<Template>,
     lowerer: Lowerer<Vec<Bytes>>,
     place: u64,
     /// Which code, in which turn.
     turns: Vec<(usize, Turn)>,
-    /// Passes that were taken.
+    /// Executions that were taken at once.
     taken: usize,
 }
 
@@ -221,8 +221,8 @@ impl<'c> Lowering<'c> {
             ..Context::default()
         });
         lowerer.take(&step).unwrap();
-        let stretches = codes.iter().enumerate().map(|(index, code)| code.stretch(index)).collect();
-        Self { codes, stretches, lowerer, place: 0, turns: Vec::new(), taken: 0 }
+        let templates = codes.iter().enumerate().map(|(index, code)| code.template(index)).collect();
+        Self { codes, templates, lowerer, place: 0, turns: Vec::new(), taken: 0 }
     }
 
     fn steps(&mut self, at: usize, turn: Turn) -> Result<(), SinkError> {
@@ -242,35 +242,37 @@ impl<'c> Lowering<'c> {
         Ok(())
     }
 
-    /// Tells the turns that wait as a run; what is refused, step by step.
-    fn run(&mut self) -> Result<(), SinkError> {
+    /// Hands over the turns that wait as templates, and as steps where the lowerer stops.
+    fn flush(&mut self) -> Result<(), SinkError> {
         let turns = std::mem::take(&mut self.turns);
-        let (mut passes, mut addresses, mut ends) = (Vec::new(), Vec::new(), vec![0]);
+        let (mut executions, mut addresses, mut ends) = (Vec::new(), Vec::new(), vec![0]);
         for (at, turn) in &turns {
-            passes.push(Pass::new(*at as u32, self.codes[*at].branch(*turn).0.is_some_and(|branch| branch.taken)));
+            let is_taken = self.codes[*at].branch(*turn).0.is_some_and(|branch| branch.taken);
+            executions.push(BlockExecution::new(*at as u32, is_taken));
             addresses.extend(self.codes[*at].pass(*turn).unwrap());
             ends.push(addresses.len());
         }
         let mut done = 0;
-        while done < passes.len() {
+        while done < executions.len() {
             let rest = &turns[done..];
             let instructions = rest.iter().map(|(at, _)| self.codes[*at].instructions(*at).len() as u64).sum();
-            let run = Run {
-                stretches: &self.stretches,
-                passes: &passes[done..],
+            let trace = TemplateTrace {
+                core: 0,
+                templates: &self.templates,
+                executions: &executions[done..],
                 addresses: &addresses[ends[done]..],
                 instructions,
             };
-            let refused = self.lowerer.take_run(&run)?;
-            let taken = refused.map_or(passes.len() - done, |refused| refused.passes);
+            let stopped = self.lowerer.take_templates(&trace)?;
+            let taken = stopped.map_or(executions.len() - done, |stopped| stopped.executions);
             for (at, _) in &turns[done..done + taken] {
                 self.place += self.codes[*at].instructions(*at).len() as u64;
             }
             self.taken += taken;
             let before = ends[done];
             done += taken;
-            if let Some(refused) = refused {
-                assert_eq!(before + refused.addresses, ends[done]);
+            if let Some(stopped) = stopped {
+                assert_eq!(before + stopped.addresses, ends[done]);
                 let (at, turn) = turns[done];
                 self.steps(at, turn)?;
                 done += 1;
@@ -279,32 +281,32 @@ impl<'c> Lowering<'c> {
         Ok(())
     }
 
-    fn turns(&mut self, turns: &[Turn], in_runs: bool) -> Result<(), SinkError> {
+    fn turns(&mut self, turns: &[Turn], at_once: bool) -> Result<(), SinkError> {
         let mut at = 0;
         for turn in turns {
             let code = &self.codes[at];
-            if in_runs && code.pass(*turn).is_some() {
+            if at_once && code.pass(*turn).is_some() {
                 self.turns.push((at, *turn));
                 if self.turns.len() > 7 {
-                    self.run()?;
+                    self.flush()?;
                 }
             } else {
-                self.run()?;
+                self.flush()?;
                 self.steps(at, *turn)?;
             }
             at = code.branch(*turn).1.unwrap_or(at + 1);
             if at == self.codes.len() {
-                self.run()?;
+                self.flush()?;
                 at = 0;
             }
         }
-        self.run()
+        self.flush()
     }
 }
 
-fn lower(codes: &[Code], turns: &[Turn], in_runs: bool) -> Trace {
+fn lower(codes: &[Code], turns: &[Turn], at_once: bool) -> Trace {
     let mut lowering = Lowering::new(codes);
-    let ended = lowering.turns(turns, in_runs);
+    let ended = lowering.turns(turns, at_once);
     let Lowering { mut lowerer, taken, .. } = lowering;
     let ended = ended.and_then(|()| lowerer.finish());
     let end = ended.err().map(|error| error.to_string()).unwrap_or_default();
@@ -316,7 +318,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_stretch_says_what_its_steps_say(
+    fn a_template_gives_the_records_of_its_steps(
         codes in prop::collection::vec(any_code(), 6),
         turns in prop::collection::vec(any_turn(), 1..60),
     ) {

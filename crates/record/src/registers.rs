@@ -1,36 +1,34 @@
-//! What instructions write into registers, as the plugin tells it: the names that steps have for it.
+//! Register values: the names that steps have for the register numbers of the stream.
 //!
 //! numbers and values of the stream ─▶ **register writes of a step**
 
 use unspool_model::{Event, Step};
+use unspool_wire::register::{FLOAT, STATUS};
 
-use super::Machine;
+use crate::machine::Machine;
 
-/// A register, behind an instruction or before one.
+/// The value of a register after an instruction or before one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Value {
-    /// Which instruction of the block.
-    pub(super) index: u16,
-    /// It holds before the instruction, and nobody says who wrote it. Else the instruction wrote it.
-    pub(super) is_before: bool,
-    /// The number that the stream has for it.
-    pub(super) register: u16,
+pub(crate) struct RegisterValue {
+    /// The instruction of the block.
+    pub(crate) index: u16,
+    /// It holds before the instruction, whoever wrote it. Otherwise the instruction wrote it.
+    pub(crate) is_before: bool,
+    /// The [number](unspool_wire::register) of the register.
+    pub(crate) register: u16,
     /// The lower half first.
-    pub(super) words: [u64; 2],
+    pub(crate) words: [u64; 2],
 }
 
-const STATUS: u16 = 35;
-const FLOAT: u16 = 64;
-
-/// The names of registers of a machine.
-pub(super) struct Names {
+/// The register names of a machine.
+pub(crate) struct RegisterNames {
     machine: Machine,
     general: Vec<String>,
     floats: Vec<String>,
 }
 
-impl Names {
-    pub(super) fn new(machine: Machine) -> Self {
+impl RegisterNames {
+    pub(crate) fn new(machine: Machine) -> Self {
         let (general, float, count) = match machine {
             Machine::Aarch64 => ("x", "v", 31),
             Machine::Arm => ("r", "d", 15),
@@ -44,8 +42,8 @@ impl Names {
         Self { machine, general, floats: names(float, 32) }
     }
 
-    /// Adds a register to those that a step writes.
-    pub(super) fn put(&self, step: &mut Step, value: &Value) {
+    /// Adds a register write to a step.
+    pub(crate) fn put(&self, step: &mut Step, value: &RegisterValue) {
         let number = usize::from(value.register);
         let (name, length) = match self.general.get(number) {
             Some(name) => (name.as_str(), if self.is_narrow() { 4 } else { 8 }),
@@ -61,12 +59,12 @@ impl Names {
         step.write_register_known(name, 0, bytes.take(length));
     }
 
-    /// Makes the step that tells those that hold, whoever wrote them. False: there is nothing to tell.
-    pub(super) fn state<'v>(
+    /// Makes a step with values that hold, whoever wrote them. False: there are none.
+    pub(crate) fn state<'v>(
         &self,
         step: &mut Step,
         (core, place): (u32, u64),
-        values: impl Iterator<Item = &'v Value>,
+        values: impl Iterator<Item = &'v RegisterValue>,
     ) -> bool {
         step.clear();
         (step.core, step.place, step.event) = (core, place, Event::State);
@@ -78,7 +76,7 @@ impl Names {
         matches!(self.machine, Machine::Arm | Machine::Riscv32)
     }
 
-    /// Of the CPSR in T32 state, the digits that have bits of the IT state: the emulator does not keep those.
+    /// Bits of the CPSR in T32 state that hold the IT state: the emulator does not keep them.
     fn unknown(&self, status: u64) -> u64 {
         const THUMB: u64 = 1 << 5;
         if self.machine == Machine::Arm && status & THUMB != 0 { 0x0f00_ff00 } else { 0 }
@@ -107,8 +105,9 @@ mod tests {
         ];
         for (machine, register, expected) in rows {
             let mut step = Step::default();
-            let value = Value { index: 0, is_before: false, register: *register, words: [0x8807_0605_0403_0201, 9] };
-            Names::new(*machine).put(&mut step, &value);
+            let value =
+                RegisterValue { index: 0, is_before: false, register: *register, words: [0x8807_0605_0403_0201, 9] };
+            RegisterNames::new(*machine).put(&mut step, &value);
             let text = |write: unspool_model::RegisterWrite<'_>| {
                 let digits: String = write.bytes.iter().rev().map(|(byte, _)| format!("{byte:02x}")).collect();
                 format!("{} {digits}", write.name)
@@ -121,8 +120,8 @@ mod tests {
     fn what_an_it_instruction_set_is_not_known() {
         for (status, expected) in [(0x6000_0030, [0xff, 0, 0xff, 0xf0]), (0x6000_0010, [0xff; 4])] {
             let mut step = Step::default();
-            let value = Value { index: 0, is_before: false, register: STATUS, words: [status, 0] };
-            Names::new(Machine::Arm).put(&mut step, &value);
+            let value = RegisterValue { index: 0, is_before: false, register: STATUS, words: [status, 0] };
+            RegisterNames::new(Machine::Arm).put(&mut step, &value);
             let known: Vec<u8> = step.registers().flat_map(|write| write.bytes.to_vec()).map(|byte| byte.1).collect();
             assert_eq!(known, expected, "{status:#x}");
         }

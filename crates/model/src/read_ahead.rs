@@ -1,0 +1,262 @@
+//! Blocks and steps of a source that is read on a thread of its own.
+//!
+//! source ─▶ chunks: steps, executions, new blocks ─▶ **next chunk** ─▶ sink
+//!
+//! Chunks are reused, and only a few exist, so that memory does not grow with the trace. Dropping the reader ends the
+//! thread.
+
+use std::ops::ControlFlow;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::{self, JoinHandle};
+
+use crate::batch::{Batch, Cursor};
+use crate::{Block, BlockExecution, BlockSink, BlockTrace, Losses, SourceError, Step, StepSource};
+
+/// Instructions of a chunk, about: to wake a thread takes as long as many of them do.
+const CHUNK: usize = 16 << 10;
+
+/// Chunks that may wait to be taken.
+const WAITING: usize = 3;
+
+/// Why a source has ended, and what of the trace was in no step.
+type Ended = (Result<(), SourceError>, Losses);
+
+/// A source that is read ahead, chunk by chunk.
+#[derive(Debug)]
+pub struct ReadAhead {
+    chunks: Receiver<Chunk>,
+    used: Sender<Chunk>,
+    blocks: Vec<Block>,
+    step: Step,
+    worker: Option<JoinHandle<Ended>>,
+    losses: Losses,
+}
+
+/// Steps and blocks of a source.
+#[derive(Debug, Default)]
+struct Chunk {
+    parts: Vec<Part>,
+    steps: Batch,
+    executions: Vec<BlockExecution>,
+    /// New ones.
+    blocks: Vec<Block>,
+    /// Instructions and other steps.
+    length: usize,
+}
+
+#[derive(Debug)]
+enum Part {
+    /// A number of steps.
+    Steps(usize),
+    Blocks(Head),
+}
+
+/// A block trace without its slices, and the number of its executions.
+#[derive(Debug)]
+struct Head {
+    core: u32,
+    executions: usize,
+    next: u64,
+    place: u64,
+    time: Option<u64>,
+}
+
+impl ReadAhead {
+    /// Starts a thread for a source.
+    pub fn new(mut source: impl StepSource + Send + 'static) -> std::io::Result<Self> {
+        let (give, chunks) = sync_channel(WAITING);
+        let (used, reuse) = channel();
+        let work = move || {
+            let mut filler = Filler { give, reuse, chunk: Chunk::default(), blocks: 0 };
+            let ended = source.follow(&mut filler);
+            // The receiver may be gone: then the rest is dropped.
+            let _ = filler.flush();
+            (ended, source.losses())
+        };
+        let worker = Some(thread::Builder::new().name("follow".into()).spawn(work)?);
+        Ok(Self { chunks, used, blocks: Vec::new(), step: Step::default(), worker, losses: Losses::default() })
+    }
+
+    /// What of the trace was in no step, once there are no more.
+    pub fn losses(&self) -> &Losses {
+        &self.losses
+    }
+
+    /// Hands the next chunk to the sink, until it breaks. False: there are no more, or the sink wants no more.
+    pub fn next_chunk(&mut self, sink: &mut dyn BlockSink) -> Result<bool, SourceError> {
+        let Ok(mut chunk) = self.chunks.recv() else { return self.end() };
+        self.blocks.append(&mut chunk.blocks);
+        let is_over = chunk.hand_out(&self.blocks, &mut self.step, sink).is_break();
+        chunk.clear();
+        // A source that has ended takes no chunks back.
+        let _ = self.used.send(chunk);
+        Ok(!is_over)
+    }
+
+    fn end(&mut self) -> Result<bool, SourceError> {
+        let Some(worker) = self.worker.take() else { return Ok(false) };
+        let Ok((ended, losses)) = worker.join() else {
+            return Err(SourceError { text: "the reading thread has failed".into(), is_damage: false });
+        };
+        self.losses = losses;
+        ended.map(|()| false)
+    }
+}
+
+impl Chunk {
+    /// Empties it; the memory is used again.
+    fn clear(&mut self) {
+        self.parts.clear();
+        self.steps.clear();
+        self.executions.clear();
+        self.blocks.clear();
+        self.length = 0;
+    }
+
+    fn hand_out(&self, blocks: &[Block], step: &mut Step, sink: &mut dyn BlockSink) -> ControlFlow<()> {
+        let (mut cursor, mut rest) = (Cursor::default(), &self.executions[..]);
+        for part in &self.parts {
+            match part {
+                Part::Steps(count) => {
+                    for _ in 0..*count {
+                        cursor.next(&self.steps, step);
+                        sink.step(step)?;
+                    }
+                }
+                &Part::Blocks(Head { core, executions, next, place, time }) => {
+                    let (executions, later) = rest.split_at(executions);
+                    rest = later;
+                    sink.blocks(&BlockTrace { core, blocks, executions, next, place, time })?;
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Fills chunks.
+struct Filler {
+    give: SyncSender<Chunk>,
+    reuse: Receiver<Chunk>,
+    chunk: Chunk,
+    /// The number of blocks that were sent.
+    blocks: usize,
+}
+
+impl Filler {
+    fn filled(&mut self, length: usize) -> ControlFlow<()> {
+        self.chunk.length += length;
+        if self.chunk.length < CHUNK { ControlFlow::Continue(()) } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> ControlFlow<()> {
+        if self.chunk.parts.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        let full = std::mem::replace(&mut self.chunk, self.reuse.try_recv().unwrap_or_default());
+        if self.give.send(full).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+}
+
+impl BlockSink for Filler {
+    fn step(&mut self, step: &Step) -> ControlFlow<()> {
+        self.chunk.steps.push(step);
+        match self.chunk.parts.last_mut() {
+            Some(Part::Steps(count)) => *count += 1,
+            _ => self.chunk.parts.push(Part::Steps(1)),
+        }
+        self.filled(1)
+    }
+
+    fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
+        let &BlockTrace { core, blocks, executions, next, place, time } = trace;
+        self.chunk.blocks.extend_from_slice(&blocks[self.blocks..]);
+        self.blocks = blocks.len();
+        self.chunk.executions.extend_from_slice(executions);
+        self.chunk.parts.push(Part::Blocks(Head { core, executions: executions.len(), next, place, time }));
+        self.filled(trace.instructions())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Coverage, Event, Instruction, Isa};
+
+    /// Steps and blocks in turns, and an error at the end.
+    struct Laps(usize);
+
+    impl StepSource for Laps {
+        fn coverage(&self) -> Coverage {
+            Coverage::default()
+        }
+
+        fn each(&mut self, _: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+            Ok(())
+        }
+
+        fn follow(&mut self, sink: &mut dyn BlockSink) -> Result<(), SourceError> {
+            let mut blocks = Vec::new();
+            for lap in 0..self.0 {
+                let event = Event::Instruction(Instruction { address: lap as u64, ..Instruction::default() });
+                let step = Step { core: 1, place: 9, event, ..Step::default() };
+                // Every tenth lap has a new block.
+                if lap % 10 == 0 {
+                    let start = 4 * blocks.len() as u64;
+                    blocks.push(Block { start, isa: Isa::A64, opcodes: vec![lap as u32; 3], ends_in_branch: false });
+                }
+                let number = blocks.len() as u32 - 1;
+                let executions = [BlockExecution::new(0, false), BlockExecution::new(number, true)];
+                let (blocks, time) = (&blocks, Some(lap as u64));
+                let trace = BlockTrace { core: 1, blocks, executions: &executions, next: 7, place: 10, time };
+                if sink.step(&step).is_break() || sink.blocks(&trace).is_break() {
+                    return Ok(());
+                }
+            }
+            Err(SourceError { text: "that is all".into(), is_damage: true })
+        }
+    }
+
+    /// Keeps the text of all that it takes.
+    #[derive(Default)]
+    struct Written(Vec<String>, usize);
+
+    impl BlockSink for Written {
+        fn step(&mut self, step: &Step) -> ControlFlow<()> {
+            self.0.push(format!("{step:?}"));
+            if self.0.len() == self.1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+
+        fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
+            let BlockTrace { core, executions, next, place, time, .. } = trace;
+            let blocks: Vec<&Block> = executions.iter().map(|execution| &trace.blocks[execution.number()]).collect();
+            self.0.push(format!("{core} {blocks:?} {executions:?} {next} {place} {time:?}"));
+            ControlFlow::Continue(())
+        }
+    }
+
+    #[test]
+    fn chunks_hold_what_the_source_hands_out() {
+        for laps in [0, 1, 20_000] {
+            let mut expected = Written::default();
+            let expected_end = Laps(laps).follow(&mut expected).map_err(|error| error.to_string());
+            let (mut ahead, mut found, mut chunks) = (ReadAhead::new(Laps(laps)).unwrap(), Written::default(), 0);
+            let end = loop {
+                match ahead.next_chunk(&mut found) {
+                    Ok(true) => chunks += 1,
+                    Ok(false) => break Ok(()),
+                    Err(error) => break Err(error.to_string()),
+                }
+            };
+            assert_eq!((found.0, end), (expected.0, expected_end));
+            assert_eq!(chunks, (7 * laps).div_ceil(CHUNK), "{laps}");
+        }
+    }
+
+    #[test]
+    fn a_sink_that_breaks_gets_no_more() {
+        let (mut ahead, mut found) = (ReadAhead::new(Laps(1_000_000)).unwrap(), Written(Vec::new(), 5));
+        assert!(!ahead.next_chunk(&mut found).unwrap());
+        assert_eq!(found.0.len(), 5);
+    }
+}

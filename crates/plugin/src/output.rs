@@ -1,0 +1,183 @@
+//! The output of all threads: chunks of records and code, by shared memory, a socket or a file.
+//!
+//! records of threads ─▶ **chunks** ─▶ recorder
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+
+use unspool_wire::{BUFFER_WORDS, CODE, ChunkHead, Code, Header, RecordBuffer, Word};
+
+/// Records of one thread that were not sent, and the number of their buffer if it is in shared memory.
+pub(crate) struct Records {
+    pub(crate) buffer: RecordBuffer<'static>,
+    shared: Option<u32>,
+}
+
+impl Records {
+    fn in_own_memory() -> Self {
+        let words = Box::leak(vec![[0; 8]; BUFFER_WORDS].into_boxed_slice());
+        Self { buffer: RecordBuffer::new(words), shared: None }
+    }
+
+    fn in_shared_memory(number: u32, words: &'static mut [Word]) -> Self {
+        Self { buffer: RecordBuffer::new(words), shared: Some(number) }
+    }
+}
+
+/// The output of all threads.
+pub(crate) struct Output {
+    stream: Mutex<Stream>,
+    process: u32,
+    /// Called when the recorder has closed the stream.
+    on_closed: fn(),
+}
+
+struct Stream {
+    to: File,
+    code: Vec<u8>,
+    has_failed: bool,
+    /// Shared buffers that no thread uses.
+    buffers: Vec<Option<&'static mut [Word]>>,
+    /// The numbers of those that the recorder is not reading.
+    free: Vec<u32>,
+    /// The number of threads that use one.
+    users: usize,
+}
+
+impl Output {
+    /// Opens the output: a socket that exists, or a new file.
+    pub(crate) fn open(
+        path: &str,
+        header: &Header,
+        buffers: Vec<&'static mut [Word]>,
+        move_up: impl Fn(OwnedFd) -> OwnedFd,
+        on_closed: fn(),
+    ) -> io::Result<Self> {
+        let is_socket = std::fs::metadata(path).is_ok_and(|about| about.file_type().is_socket());
+        let descriptor = if is_socket { UnixStream::connect(path)?.into() } else { File::create(path)?.into() };
+        let mut to = File::from(move_up(descriptor));
+        to.write_all(&header.to_bytes())?;
+        let free = (0..buffers.len() as u32).rev().collect();
+        let buffers = buffers.into_iter().map(Some).collect();
+        let stream = Stream { to, code: Vec::new(), has_failed: false, buffers, free, users: 0 };
+        Ok(Self { stream: Mutex::new(stream), process: std::process::id(), on_closed })
+    }
+
+    /// Adds translated code: it is sent before the records of any thread that executes it.
+    pub(crate) fn add_code<'a>(&self, id: u32, address: u64, instructions: impl ExactSizeIterator<Item = &'a [u8]>) {
+        if !self.is_child() {
+            Code::encode(&mut self.lock().code, id, address, instructions);
+        }
+    }
+
+    /// Whether records are being sent.
+    pub(crate) fn is_sending(&self) -> bool {
+        matches!(self.stream.try_lock(), Err(TryLockError::WouldBlock))
+    }
+
+    /// Sends the records of a thread.
+    #[cold]
+    pub(crate) fn send(&self, thread: u32, records: &mut Records) {
+        if !self.is_child() {
+            let mut stream = self.lock();
+            let code = std::mem::take(&mut stream.code);
+            stream.write_chunk(CODE, &code);
+            match records.shared {
+                Some(number) => stream.exchange(thread, number, records),
+                None => stream.write_chunk(thread, records.buffer.bytes()),
+            }
+            if stream.has_failed {
+                (self.on_closed)();
+            }
+        }
+        records.buffer.clear();
+    }
+
+    /// A buffer for the records of a thread.
+    pub(crate) fn new_records(&self) -> Records {
+        let mut stream = self.lock();
+        // Some have to be left for the recorder to read.
+        let is_shared = stream.users < stream.buffers.len() / 2 && !self.is_child();
+        match is_shared.then(|| stream.free.pop()).flatten().and_then(|number| Some((number, stream.take(number)?))) {
+            Some((number, words)) => {
+                stream.users += 1;
+                Records::in_shared_memory(number, words)
+            }
+            None => Records::in_own_memory(),
+        }
+    }
+
+    /// Takes back the buffer of a thread that has ended and sent all its records.
+    pub(crate) fn take_back(&self, records: &mut Records) {
+        let mut stream = self.lock();
+        if let Some(number) = records.shared.take() {
+            stream.put(number, records.buffer.take_words());
+            stream.free.push(number);
+            stream.users -= 1;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Stream> {
+        self.stream.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this process was forked: it is not recorded, since its records would be among those of its parent.
+    fn is_child(&self) -> bool {
+        std::process::id() != self.process
+    }
+}
+
+impl Stream {
+    /// Writes a chunk. A program continues even if the recorder has closed the stream.
+    fn write_chunk(&mut self, thread: u32, bytes: &[u8]) {
+        let Ok(length) = u32::try_from(bytes.len()) else { return };
+        if length == 0 || self.has_failed {
+            return;
+        }
+        let head = ChunkHead::to_bytes(thread, length);
+        self.has_failed = self.to.write_all(&head).and_then(|()| self.to.write_all(bytes)).is_err();
+    }
+
+    /// Hands the shared buffer of these records to the recorder, and gives them another.
+    fn exchange(&mut self, thread: u32, number: u32, records: &mut Records) {
+        let length = records.buffer.bytes().len() as u32;
+        if length == 0 || self.has_failed {
+            return;
+        }
+        let head = ChunkHead::to_shared_bytes(thread, length, number);
+        match self.to.write_all(&head).and_then(|()| self.free_buffer()) {
+            Ok((next, words)) => {
+                let mut sent = std::mem::replace(records, Records::in_shared_memory(next, words));
+                self.put(number, sent.buffer.take_words());
+            }
+            Err(_) => self.has_failed = true,
+        }
+    }
+
+    /// A free shared buffer; if there is none, waits for the recorder.
+    fn free_buffer(&mut self) -> io::Result<(u32, &'static mut [Word])> {
+        let number = match self.free.pop() {
+            Some(number) => number,
+            None => {
+                let mut number = [0; 4];
+                self.to.read_exact(&mut number)?;
+                u32::from_le_bytes(number)
+            }
+        };
+        self.take(number).map(|words| (number, words)).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    fn take(&mut self, number: u32) -> Option<&'static mut [Word]> {
+        self.buffers.get_mut(number as usize)?.take()
+    }
+
+    fn put(&mut self, number: u32, words: &'static mut [Word]) {
+        if let Some(slot) = self.buffers.get_mut(number as usize) {
+            *slot = Some(words);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The loop over a stream, whatever is recorded.
+//!
+//! chunks ─▶ code and records ─▶ **recorder** ─▶ sink
+
+use std::io;
+use std::ops::ControlFlow;
+
+use unspool_model::SourceError;
+use unspool_wire::{CODE, Code, damage};
+
+use crate::chunks::Chunks;
+use crate::emitter::Sink;
+
+/// Emits steps from the records of a stream.
+pub(crate) trait Recorder {
+    /// Takes translated code, which threads execute later.
+    fn code(&mut self, code: &Code<'_>) -> io::Result<()>;
+
+    /// Takes a chunk of records of a thread or CPU.
+    fn records(&mut self, number: u32, bytes: &[u8], sink: Sink<'_>) -> io::Result<ControlFlow<()>>;
+
+    /// Emits what is left at the end of the stream.
+    fn finish(&mut self, sink: Sink<'_>) -> io::Result<()>;
+}
+
+/// Numbers of blocks may be ahead of their order: threads of the emulator translate concurrently.
+pub(crate) const MAX_AHEAD: usize = 1 << 12;
+
+/// The error for what the user has to provide.
+pub(crate) fn unknown(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, what)
+}
+
+/// Records until the stream ends or the sink breaks.
+pub(crate) fn record(
+    chunks: &mut impl Chunks,
+    recorder: &mut impl Recorder,
+    sink: Sink<'_>,
+) -> Result<(), SourceError> {
+    each_chunk(chunks, recorder, sink).map_err(|error| SourceError {
+        text: match error.kind() {
+            io::ErrorKind::Unsupported => error.to_string(),
+            _ => format!("the stream of the emulator: {error}"),
+        },
+        is_damage: error.kind() == io::ErrorKind::InvalidData,
+    })
+}
+
+fn each_chunk(chunks: &mut impl Chunks, recorder: &mut impl Recorder, sink: Sink<'_>) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    while let Some(number) = chunks.next(&mut bytes)? {
+        if number == CODE {
+            let mut rest = &bytes[..];
+            while !rest.is_empty() {
+                let code = Code::decode(&mut rest).ok_or_else(|| damage("a block of code is damaged"))?;
+                recorder.code(&code)?;
+            }
+        } else if recorder.records(number, &bytes, sink)?.is_break() {
+            return Ok(());
+        }
+    }
+    recorder.finish(sink)
+}

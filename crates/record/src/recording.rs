@@ -1,0 +1,192 @@
+//! Programs that are recorded while they run, and streams that were kept.
+//!
+//! program ─▶ emulator with the plugin ─▶ chunks ─▶ user recorder ─▶ **steps**, one core per thread
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+
+use tempfile::TempDir;
+use unspool_model::{BlockSink, Coverage, SourceError, Step, StepSource};
+
+use crate::chunks::{KeptChunks, LiveChunks};
+use crate::error::RecordError;
+use crate::function::offset_of_function;
+use crate::launch::{self, Launch};
+use crate::machine::{Machine, find_program, is_default_processor};
+use crate::recorder::record;
+use crate::user::{AmbiguousState, UserRecorder};
+use crate::{EmulatorCapabilities, coverage};
+
+/// The program to record, and what of it.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// The program; a bare name is searched as a shell does.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// The address or function where recording starts, when a thread first reaches it.
+    pub from: Option<String>,
+    /// Instructions of each thread to skip then.
+    pub skip: u64,
+    /// The most instructions of each thread to record.
+    pub limit: Option<u64>,
+    /// Record the data of accesses, if the emulator reports it.
+    pub data: bool,
+    /// Record the values that instructions write to registers. An emulator that does not report them is an error.
+    pub registers: bool,
+    /// The emulator; `None`: that of the machine, searched as a shell does.
+    pub emulator: Option<PathBuf>,
+    /// The plugin; `None`: the one beside the executable.
+    pub plugin: Option<PathBuf>,
+}
+
+/// A program that runs and is recorded. Dropping it kills the program.
+pub struct Recording {
+    machine: Machine,
+    child: Child,
+    capabilities: EmulatorCapabilities,
+    /// `None`: the emulator is not listened to any more.
+    chunks: Option<LiveChunks>,
+    recorder: UserRecorder,
+    /// Holds the socket.
+    _folder: TempDir,
+}
+
+impl Recording {
+    /// Starts a program.
+    pub fn start(options: &Options) -> Result<Self, RecordError> {
+        let path = find_program(&options.program);
+        let image = std::fs::read(&path).map_err(|source| RecordError::Program { path: path.clone(), source })?;
+        let machine = Machine::of_header(&path, &image)?;
+        let from = options.from.as_deref().map(|from| start_option(&path, &image, from)).transpose()?;
+        let mut launch = Launch::new(options.plugin.as_deref())?;
+        let name = options.emulator.clone().unwrap_or_else(|| machine.emulator().into());
+        if options.registers {
+            launch::require_registers(&name)?;
+        }
+        launch.select(options.skip, options.data, options.registers);
+        from.iter().for_each(|from| launch.argument.push(from));
+        options.limit.iter().for_each(|limit| launch.argument.push(format!(",limit={limit}")));
+        let mut command = Command::new(&name);
+        if is_default_processor() {
+            command.args(machine.arguments());
+        }
+        if env::var_os("QEMU_LD_PREFIX").is_none() && Path::new(machine.libraries()).is_dir() {
+            command.args(["-L", machine.libraries()]);
+        }
+        command.arg("-plugin").arg(&launch.argument).arg(&path).args(&options.arguments);
+        let mut child = launch::spawn(&mut command, &name, |name| RecordError::NoEmulator { name })?;
+        let (chunks, capabilities, folder) = launch.connect(&mut child, &name).inspect_err(|_| kill(&mut child))?;
+        let recorder = UserRecorder::new(machine, options.limit);
+        Ok(Self { machine, child, capabilities, chunks: Some(chunks), recorder, _folder: folder })
+    }
+
+    /// The machine that the program is made for.
+    pub fn machine(&self) -> Machine {
+        self.machine
+    }
+
+    /// What the emulator reports of what was asked for.
+    pub fn capabilities(&self) -> EmulatorCapabilities {
+        self.capabilities
+    }
+
+    /// The process of the emulator.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Blocks of AArch32 that were recorded as T32 and may be A32.
+    pub fn ambiguous_state(&self) -> Option<AmbiguousState> {
+        self.recorder.ambiguous_state()
+    }
+
+    /// Waits for the end of the program.
+    pub fn wait(mut self) -> io::Result<ExitStatus> {
+        self.chunks = None;
+        self.child.wait()
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        kill(&mut self.child);
+    }
+}
+
+impl StepSource for Recording {
+    fn coverage(&self) -> Coverage {
+        coverage(self.capabilities)
+    }
+
+    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+        self.follow(&mut |step: &Step| take(step))
+    }
+
+    fn follow(&mut self, sink: &mut dyn BlockSink) -> Result<(), SourceError> {
+        self.chunks.as_mut().map_or(Ok(()), |chunks| record(chunks, &mut self.recorder, sink))
+    }
+}
+
+/// The stream of a plugin that was kept (`out=FILE` of the plugin), as steps.
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use unspool_model::StepSource;
+/// use unspool_record::{Machine, Stream};
+///
+/// // A thread starts and ends.
+/// let bytes = b"unspool record 2\naarch64\n\0\0\0\0\x10\0\0\0\0\0\0\0\0\0\0\x84\0\0\0\0\0\0\0\x85";
+/// let mut steps = 0;
+/// Stream::new(&bytes[..], Machine::Aarch64).each(&mut |_| {
+///     steps += 1;
+///     ControlFlow::Continue(())
+/// })?;
+/// assert_eq!(steps, 0);
+/// # Ok::<(), unspool_model::SourceError>(())
+/// ```
+pub struct Stream<R> {
+    chunks: KeptChunks<R>,
+    recorder: UserRecorder,
+}
+
+impl<R: Read> Stream<R> {
+    /// Reads the stream of a program for this machine.
+    pub fn new(input: R, machine: Machine) -> Self {
+        Self { chunks: KeptChunks::new(input), recorder: UserRecorder::new(machine, None) }
+    }
+}
+
+impl<R: Read> StepSource for Stream<R> {
+    fn coverage(&self) -> Coverage {
+        coverage(EmulatorCapabilities::default())
+    }
+
+    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+        self.follow(&mut |step: &Step| take(step))
+    }
+
+    fn follow(&mut self, sink: &mut dyn BlockSink) -> Result<(), SourceError> {
+        record(&mut self.chunks, &mut self.recorder, sink)
+    }
+}
+
+/// Ends the emulator, if it has not ended.
+fn kill(child: &mut Child) {
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// The option of the plugin for where recording starts.
+fn start_option(path: &Path, image: &[u8], from: &str) -> Result<String, RecordError> {
+    if let Some(address) = launch::number(from) {
+        return Ok(format!(",from={address:#x}"));
+    }
+    let missing = || RecordError::NoSymbol { path: path.to_path_buf(), name: from.into() };
+    let offset = offset_of_function(image, from).ok_or_else(missing)?;
+    Ok(format!(",from-code={offset:#x}"))
+}

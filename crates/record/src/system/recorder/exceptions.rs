@@ -1,0 +1,132 @@
+//! Between the blocks of a CPU: exceptions, returns, calls that the emulator serves, and contradictions.
+//!
+//! entries of the log, and where execution continues ─▶ **steps**, and the state after them
+
+use std::ops::ControlFlow;
+
+use unspool_model::{Event, Exception, ExceptionKind, Gap};
+
+use super::super::log::{Entry, Taken};
+use super::{Cpu, Held, SystemRecorder};
+use crate::emitter::{Sink, emit_event};
+
+impl SystemRecorder {
+    /// Emits what was logged after a block; execution continues at `next`.
+    pub(super) fn emit_exceptions(
+        &mut self,
+        cpu: &mut Cpu,
+        held: Held,
+        entries: &[Entry],
+        next: Option<u64>,
+        sink: Sink<'_>,
+    ) -> ControlFlow<()> {
+        let mut at = None;
+        let mut rest = entries;
+        while let Some((entry, later)) = rest.split_first() {
+            cpu.is_context_due = true;
+            let is_first = rest.len() == entries.len();
+            match entry {
+                Entry::Taken(taken) if is_first || taken.is_between() && at == Some(taken.returns_to) => {
+                    if !cpu.state.take(taken) {
+                        return self.lose(cpu, &format!("{entry:x?}"), rest, sink);
+                    }
+                    at = Some(taken.target);
+                    self.emit_taken(cpu, taken, sink)?;
+                }
+                Entry::Return { from, to, target } if is_first => {
+                    if !cpu.state.go_back(*from, *to) {
+                        return self.lose(cpu, &format!("{entry:x?}"), rest, sink);
+                    }
+                    at = Some(*target);
+                    self.emit_event(cpu, Event::ExceptionReturn { target: at }, "", sink)?;
+                }
+                Entry::Served { by, class, .. } if is_first => {
+                    at = self.block(held.id).and_then(|block| block.moved(held.moved_by).end());
+                    self.emit_served(cpu, by, *class, next.and(at), sink)?;
+                }
+                entry => return self.lose(cpu, &format!("{entry:x?}"), rest, sink),
+            }
+            rest = later;
+        }
+        if next.is_some() && next != at {
+            return self.lose(cpu, &format!("execution goes on at {next:x?} and not at {at:x?}"), &[], sink);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Emits a call that the emulator serves: nothing of it is executed, and execution continues after the call.
+    fn emit_served(
+        &mut self,
+        cpu: &Cpu,
+        by: &str,
+        class: Option<u8>,
+        to: Option<u64>,
+        sink: Sink<'_>,
+    ) -> ControlFlow<()> {
+        if class.is_some() {
+            let exception = Exception {
+                kind: ExceptionKind::Synchronous,
+                class,
+                call: None,
+                is_virtual: None,
+                return_address: to,
+                target: to,
+            };
+            self.emit_event(cpu, Event::Exception(exception), "", sink)?;
+        }
+        self.emit_event(cpu, Event::Note, &format!("served by {by}"), sink)
+    }
+
+    fn emit_taken(&mut self, cpu: &Cpu, taken: &Taken, sink: Sink<'_>) -> ControlFlow<()> {
+        let step = &mut self.step;
+        step.clear();
+        if let Some(syndrome) = taken.syndrome {
+            step.write_register(&format!("esr_el{}", taken.to), 0, &u64::from(syndrome).to_le_bytes());
+        }
+        if let Some(fault) = taken.fault {
+            step.write_register(&format!("far_el{}", taken.to), 0, &fault.to_le_bytes());
+        }
+        (step.core, step.place) = (cpu.number, cpu.emitted);
+        step.event = Event::Exception(Exception {
+            kind: taken.kind,
+            class: taken.class(),
+            call: None,
+            is_virtual: (taken.kind != ExceptionKind::Synchronous).then_some(taken.is_virtual),
+            return_address: Some(taken.returns_to),
+            target: Some(taken.target),
+        });
+        sink.step(step)
+    }
+
+    fn emit_event(&mut self, cpu: &Cpu, event: Event, note: &str, sink: Sink<'_>) -> ControlFlow<()> {
+        emit_event(&mut self.step, (cpu.number, cpu.emitted), event, note, sink)
+    }
+
+    /// Emits a gap: it is unknown what happened here. What was logged changes the state all the same.
+    #[cold]
+    pub(super) fn lose(&mut self, cpu: &mut Cpu, why: &str, rest: &[Entry], sink: Sink<'_>) -> ControlFlow<()> {
+        self.gaps += 1;
+        (cpu.held, cpu.is_context_due) = (None, true);
+        cpu.forget_block();
+        cpu.state.lose();
+        rest.iter().for_each(|entry| apply(cpu, entry));
+        self.emit_event(cpu, Event::Note, &format!("the log of the emulator does not fit: {why}"), sink)?;
+        self.emit_event(cpu, Event::Gap(Gap::Contradiction), "", sink)
+    }
+}
+
+/// Applies an entry to the state without a step.
+pub(super) fn apply(cpu: &mut Cpu, entry: &Entry) {
+    match entry {
+        Entry::Taken(taken) => {
+            cpu.is_aarch32 = false;
+            let _ = cpu.state.take(taken);
+        }
+        Entry::Return { from, to, .. } => {
+            let _ = cpu.state.go_back(*from, *to);
+        }
+        Entry::ReturnToAarch32 { .. } => cpu.is_aarch32 = true,
+        Entry::Served { .. } | Entry::Other(_) => {}
+    }
+    cpu.is_context_due = true;
+}
