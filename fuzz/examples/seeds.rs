@@ -8,20 +8,20 @@ use std::path::Path;
 use std::{fs, io};
 
 use unspool::{OpenSteps, What, open_steps, open_steps_of};
-use unspool_astf::example;
-use unspool_astf::record::{Instruction, Storage};
-use unspool_astf::write::{WriteOptions, Writer};
 use unspool_coresight::etm4::packet::{
     Address, ConditionalInstruction, ConditionalResult, Context, CycleCount, ExceptionAddress, FewAtoms, KeyResult,
     Security, SubIsa, TraceInfo,
 };
 use unspool_coresight::etm4::{Atoms, Config, Packet};
 use unspool_coresight::frame::{Formatter, HSYNC};
+use unspool_astf::example;
+use unspool_astf::record::{Instruction, Storage};
+use unspool_astf::write::{WriteOptions, Writer};
+use unspool_stf::builder::StfVersion;
+use unspool_tarmac::lower::Style;
 use unspool_fuzz::ini::SEPARATOR;
 use unspool_fuzz::steps::Told;
 use unspool_fuzz::{code, setup, stf, zip};
-use unspool_stf::builder::StfVersion;
-use unspool_tarmac::lower::Style;
 
 /// A name and the bytes.
 type Seed = (&'static str, Vec<u8>);

@@ -15,16 +15,16 @@ use std::ops::ControlFlow;
 use unspool::{OpenSteps, What, open_steps_of};
 use unspool_analyze::check::Checker;
 use unspool_analyze::stats::Stats;
-use unspool_astf as astf;
 use unspool_astf::record::{Level, Storage};
+use unspool_stf::builder::StfVersion;
+use unspool_tarmac::lower::Style;
+use unspool_tarmac::parse::ParseOptions;
+use unspool_astf as astf;
+use unspool_stf as stf;
+use unspool_tarmac as tarmac;
 use unspool_model::{
     Context, Coverage, Event, Flow, Follow, Losses, Security, SinkError, Step, StepSink, StepSource, TimeUnit,
 };
-use unspool_stf as stf;
-use unspool_stf::builder::StfVersion;
-use unspool_tarmac as tarmac;
-use unspool_tarmac::lower::Style;
-use unspool_tarmac::parse::ParseOptions;
 
 /// More steps than this are not taken: a few bytes may be gigabytes.
 const MOST: usize = 20_000;
