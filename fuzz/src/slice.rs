@@ -9,14 +9,15 @@
 use std::io::Cursor;
 use std::ops::ControlFlow;
 
+use unspool_astf as astf;
+use unspool_container::Container;
 use unspool_model::selection::{Candidate, Choice, Select};
+use unspool_stf as stf;
 use unspool_stf::lift::Follower;
+use unspool_tarmac as tarmac;
 use unspool_tarmac::Record;
 use unspool_tarmac::parse::{ParseOptions, Parser};
-use unspool_tarmac::read::{Container, Place, lines};
-use unspool_astf as astf;
-use unspool_stf as stf;
-use unspool_tarmac as tarmac;
+use unspool_tarmac::read::{Place, lines};
 
 /// Chooses, and remembers what.
 struct Mask {

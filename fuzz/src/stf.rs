@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use unspool_stf::builder::StfVersion;
 use unspool_stf::check::Checker;
 use unspool_stf::lift::Follower;
-use unspool_stf::read::{Container, ReadError, ReadOptions, Reader};
+use unspool_stf::read::{ReadError, ReadOptions, Reader, Storage};
 use unspool_stf::record::descriptor;
 use unspool_stf::slice::{SliceOptions, Sliced, slice};
 use unspool_stf::version::Rewriter;
@@ -45,7 +45,7 @@ fn damaged(choice: u8, rest: &[u8]) {
     let (changes, rest) = rest.split_at(rest.len().min(usize::from(choice / 5 % 4) * 3));
     let bytes = [HEADER, rest].concat();
     let records = &bytes[..readable(&bytes)];
-    let container = Container::ALL[usize::from(choice % 5)];
+    let container = Storage::ALL[usize::from(choice % 5)];
     let (threads, chunk_markers) = (1 + usize::from(choice & 1), 1 + u64::from(choice >> 6));
     let options = WriteOptions { threads, level: Some(1), chunk_markers };
     let mut writer = Writer::seekable(Cursor::new(Vec::new()), container, options).expect("memory");
@@ -56,7 +56,7 @@ fn damaged(choice: u8, rest: &[u8]) {
     let is_refused = error.as_ref().is_some_and(|error| error.to_string().contains("ends before this"));
     let has_version = error.as_ref().is_some_and(|error| error.to_string().contains("version"));
     assert!(is_refused || has_version || (error.is_none() && read == records), "{container}: {error:?}");
-    if container == Container::Zstf && error.is_none() {
+    if container == Storage::Zstf && error.is_none() {
         sought(&file);
     }
     for change in changes.chunks_exact(3) {

@@ -9,8 +9,9 @@
 use std::io::{self, Read};
 use std::ops::{ControlFlow, Range};
 
+use unspool_container::Container;
 use unspool_tarmac::parse::{ParseOptions, Parser};
-use unspool_tarmac::read::{Container, Place, ReadOptions, Reader, lines};
+use unspool_tarmac::read::{Place, ReadOptions, Reader, lines};
 use unspool_tarmac::{Line, Record};
 
 /// More bytes than this are not read: a few bytes may be gigabytes.

@@ -9,11 +9,11 @@ mod access;
 mod blocks;
 pub mod builder;
 pub mod check;
+mod deflate;
 pub mod example;
 mod layout;
 pub mod lift;
 pub mod lower;
-mod pieces;
 pub mod read;
 pub mod record;
 pub mod sanitize;
@@ -21,7 +21,6 @@ pub mod slice;
 pub mod steps;
 #[cfg(feature = "text")]
 pub mod text;
-mod turns;
 pub mod write;
 
 pub use access::{Access, Extent};

@@ -1,26 +1,24 @@
-//! Reading a file: its header is judged, what is behind it is unpacked, and records come out in batches.
+//! Reading a file: its header is checked, what follows is decompressed, and records come out in batches.
 //!
 //! ```text
-//! input ─▶ header ─▶ unpack (raw, .xz, .lzma, zlib, gzip) ─▶ batches of records
-//!                      └── with several threads this runs ahead of the caller, and in parts
+//! input ─▶ header ─▶ decompressor (raw, .xz, .lzma, zlib, gzip) ─▶ batches of records
+//!                      └── with several threads this runs ahead of the caller, and in blocks
 //! ```
 //!
-//! What the records say is of no interest here. A damaged file gives every record that can be had, then the error, with
-//! the place in the file and the number of the record that is missing. The input may be a pipe; memory stays constant.
+//! Records are not interpreted here. A damaged file yields every record before the damage, then the error, with the offset in
+//! the file and the number of the record that is missing. The input may be a pipe; memory stays constant.
 //! Specification: Arm Architectural Structured Trace Format, issue 0.11, "Header and file format".
 
-mod ahead;
 mod content;
-mod input;
-mod pieces;
 mod unpack;
 
 use std::io::{self, Read};
+use std::ops::ControlFlow;
+
+use unspool_container::{Damage, Failure, Fault, Input, ReadAhead};
 
 pub use content::Content;
 
-use self::ahead::Ahead;
-use self::input::Input;
 use self::unpack::Unpacker;
 use super::layout::Bytes;
 use super::record::{Header, HeaderView, RECORD_BYTES, Storage};
@@ -28,10 +26,10 @@ use super::record::{Header, HeaderView, RECORD_BYTES, Storage};
 /// How to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReadOptions {
-    /// How many threads decompress. With one, everything happens in the thread of the caller; with more, an .xz file of
-    /// several blocks, or a zlib stream in pieces as they are written here, is decompressed by as many at a time.
+    /// Number of threads that decompress. With one, everything happens in the thread of the caller; with more, the blocks of
+    /// an .xz file, or the independent blocks of a zlib stream as they are written here, are decompressed in parallel.
     pub threads: usize,
-    /// With more threads than one, decompression runs ahead of the caller, though it be by one thread.
+    /// With more threads than one, decompression runs ahead of the caller, even if by one thread.
     pub ahead: bool,
 }
 
@@ -57,12 +55,12 @@ pub struct Reader<R> {
 }
 
 impl<R: Read + Send + 'static> Reader<R> {
-    /// Reads and judges the header.
+    /// Reads and checks the header.
     pub fn new(input: R, options: ReadOptions) -> Result<Self, ReadError> {
         let (header, unpacker) = open(input, options.threads)?;
         let runs_ahead = options.ahead && options.threads > 1 && header.storage() != Storage::Raw;
         let source = if runs_ahead {
-            Source::Ahead(Ahead::new(unpacker).map_err(|error| Fault::new(ReadErrorKind::Io(error), 32).of_record(2))?)
+            Source::Ahead(run_ahead(unpacker).map_err(|error| LocatedKind::new(error.into(), 32).of_record(2))?)
         } else {
             Source::Here(Box::new(unpacker))
         };
@@ -86,19 +84,26 @@ impl<R: Read> Reader<R> {
         &self.header
     }
 
-    /// What is odd about the header.
+    /// Warnings about the header.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// The next records behind the header, as many as are at hand; none at the end, nor behind an error.
+    /// The next records after the header, as many as are ready; none at the end, nor after an error.
     pub fn next_records(&mut self) -> Result<&[Bytes], ReadError> {
         self.first += self.batch.whole as u64;
         self.batch.whole = 0;
         if self.batch.end.is_none() {
             match &mut self.source {
                 Source::Here(unpacker) => unpacker.fill(&mut self.batch),
-                Source::Ahead(ahead) => ahead.swap(&mut self.batch),
+                Source::Ahead(ahead) => {
+                    if let Err(error) = ahead.swap(&mut self.batch) {
+                        self.batch.end = Some(End::Fault(LocatedKind::new(error.into(), 0)));
+                    }
+                    if self.batch.end.is_some() {
+                        ahead.join();
+                    }
+                }
             }
         }
         if self.batch.whole == 0
@@ -115,7 +120,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// What is odd about a header, though the file can be read.
+/// What is unusual about a header, though the file can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
@@ -137,8 +142,7 @@ pub enum Warning {
 #[derive(Debug, thiserror::Error)]
 #[error("byte {offset:#x}, record {record}: {kind}")]
 pub struct ReadError {
-    /// The place in the file. Damage of compressed data is noticed at its place or behind it: no later than where the
-    /// next check ends, and with several threads no later than where these were reading.
+    /// The offset in the file. Of damaged compressed data, see [`Damage`].
     pub offset: u64,
     /// The number of the record that could not be had; the header is number 1.
     pub record: u64,
@@ -169,30 +173,15 @@ pub enum ReadErrorKind {
         /// How many bytes of it there are.
         bytes: usize,
     },
-    /// The file ends within the compressed data.
-    #[error("the file ends before the compressed records do")]
-    CompressedCutShort,
-    /// The compressed data contradicts itself, or its check value.
-    #[error("the compressed records are damaged")]
-    Damaged,
-    /// A filter or a dictionary is asked for that the format does not have.
-    #[error("the records are compressed in a way that is not supported")]
-    Unsupported,
-    /// Decompression would take too much memory.
-    #[error("decompressing needs more than the {} MiB of memory that are allowed", limit >> 20)]
-    Memory {
-        /// How many bytes are allowed.
-        limit: u64,
-    },
-    /// There are bytes behind the compressed records.
-    #[error("the compressed records end here, but the file goes on")]
-    Trailing,
-    /// The header says one thing, and the file is another.
+    /// The compressed data is at fault.
+    #[error(transparent)]
+    Compressed(#[from] Fault),
+    /// The header contradicts the file.
     #[error("the header says that the records are {}, but {found}", stored(*.header))]
     WrongStorage {
         /// What the header says.
         header: Storage,
-        /// What the bytes behind it look like.
+        /// What the bytes after it look like.
         found: Content,
     },
     /// The input could not be read.
@@ -200,44 +189,45 @@ pub enum ReadErrorKind {
     Io(#[from] io::Error),
 }
 
-/// The number of the first record behind the header.
+/// Number of the first record after the header.
 const FIRST: u64 = 2;
 
-/// How many records a batch has, unless it is a piece: 256 KiB, which stay in the cache between unpacking and use.
+/// Number of records of a batch, unless it is an independent block: 256 KiB, which stay in the cache between decompression and
+/// use.
 const BATCH: usize = 8192;
 
 enum Source<R> {
     Here(Box<Unpacker<R>>),
-    Ahead(Ahead),
+    Ahead(ReadAhead<Batch>),
 }
 
 /// Records on their way from the unpacker to the caller.
-struct Batch {
-    records: Vec<Bytes>,
-    /// How many of them are filled.
-    whole: usize,
-    /// Nothing comes behind these.
-    end: Option<End>,
+pub(crate) struct Batch {
+    pub(crate) records: Vec<Bytes>,
+    /// Number of them that are filled.
+    pub(crate) whole: usize,
+    /// Nothing follows these.
+    pub(crate) end: Option<End>,
 }
 
 impl Batch {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { records: vec![[0; RECORD_BYTES]; BATCH], whole: 0, end: None }
     }
 }
 
-enum End {
+pub(crate) enum End {
     Clean,
-    Fault(Fault),
+    Fault(LocatedKind),
 }
 
-/// An error that does not know yet which record it hits.
-struct Fault {
+/// An error that does not know yet which record it affects.
+pub(crate) struct LocatedKind {
     offset: u64,
     kind: ReadErrorKind,
 }
 
-impl Fault {
+impl LocatedKind {
     fn new(kind: ReadErrorKind, offset: u64) -> Self {
         Self { offset, kind }
     }
@@ -247,6 +237,28 @@ impl Fault {
     }
 }
 
+impl From<Damage> for LocatedKind {
+    fn from(Damage { offset, fault }: Damage) -> Self {
+        Self::new(fault.into(), offset)
+    }
+}
+
+impl From<Failure> for LocatedKind {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Damage(damage) => damage.into(),
+            Failure::Io { offset, error } => Self::new(error.into(), offset),
+        }
+    }
+}
+
+fn run_ahead<R: Read + Send + 'static>(mut unpacker: Unpacker<R>) -> io::Result<ReadAhead<Batch>> {
+    ReadAhead::new("astf unpack", Batch::new, move |batch| {
+        unpacker.fill(batch);
+        if batch.end.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+}
+
 fn open<R: Read>(input: R, threads: usize) -> Result<(Header, Unpacker<R>), ReadError> {
     let mut input = Input::new(input);
     let header = header(&mut input).map_err(|fault| fault.of_record(1))?;
@@ -254,7 +266,7 @@ fn open<R: Read>(input: R, threads: usize) -> Result<(Header, Unpacker<R>), Read
     Ok((header, unpacker))
 }
 
-fn header<R: Read>(input: &mut Input<R>) -> Result<Header, Fault> {
+fn header<R: Read>(input: &mut Input<R>) -> Result<Header, LocatedKind> {
     let found = input.peek(RECORD_BYTES);
     let magic: [u8; 4] = std::array::from_fn(|at| found.get(at).copied().unwrap_or(0));
     let is_astf = b"ASTF".starts_with(&found[..found.len().min(4)]);
@@ -271,7 +283,8 @@ fn header<R: Read>(input: &mut Input<R>) -> Result<Header, Fault> {
         }
     };
     // What could not be read explains what is missing.
-    Err(input.failure().unwrap_or(Fault::new(kind, 0)))
+    let end = input.held().len() as u64;
+    Err(input.failure().map_or(LocatedKind::new(kind, 0), |error| LocatedKind::new(error.into(), end)))
 }
 
 fn warnings(header: &Header) -> Vec<Warning> {

@@ -15,6 +15,7 @@ use unspool::astf::Bytes;
 use unspool::astf::read::{ReadError, ReadErrorKind, ReadOptions, Reader, Warning};
 use unspool::astf::record::{Header, RECORD_BYTES};
 use unspool::astf::steps::Steps;
+use unspool::container::Fault;
 
 use crate::Verdict;
 use crate::args::tell;
@@ -180,8 +181,11 @@ pub(crate) fn is_standard(path: &Path) -> bool {
 
 /// Is it we who cannot, rather than the trace that is broken?
 fn is_failure(kind: &ReadErrorKind) -> bool {
-    use ReadErrorKind::{Empty, Io, Memory, NewerMajor, NotAstf, Unsupported};
-    matches!(kind, Empty | NotAstf { .. } | NewerMajor(_) | Unsupported | Memory { .. } | Io(_))
+    use ReadErrorKind::{Compressed, Empty, Io, NewerMajor, NotAstf};
+    matches!(
+        kind,
+        Empty | NotAstf { .. } | NewerMajor(_) | Compressed(Fault::Unsupported) | Compressed(Fault::Memory) | Io(_)
+    )
 }
 
 fn damage(name: &str, error: &ReadError) -> String {

@@ -12,10 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, anyhow};
 use unspool::OpenedSteps;
+use unspool::container::{Damage, Fault};
 use unspool::stf::lift::{Follower, Instruction};
-use unspool::stf::read::{
-    ChunkSizes, Container, Fault, Gather, Place, ReadError, ReadErrorKind, ReadOptions, Reader, Warning,
-};
+use unspool::stf::read::{ChunkSizes, Gather, Place, ReadError, ReadErrorKind, ReadOptions, Reader, Storage, Warning};
 use unspool::stf::record::Record;
 use unspool::stf::steps::Steps;
 
@@ -99,8 +98,8 @@ impl Stf {
     }
 
     /// What it is stored in.
-    pub(crate) fn container(&self) -> Container {
-        self.reader.container()
+    pub(crate) fn storage(&self) -> Storage {
+        self.reader.storage()
     }
 
     /// How it is cut into chunks, if it is.
@@ -369,10 +368,10 @@ fn kept(bytes: &[u8]) -> String {
 
 /// Is it we who cannot, rather than the trace that is broken?
 fn is_failure(kind: &ReadErrorKind) -> bool {
-    use ReadErrorKind::{Backward, Chunk, Empty, Io, NotStf, Packed, Version};
+    use ReadErrorKind::{Backward, Chunk, Compressed, Empty, Io, NotStf, Version};
     match kind {
         Empty | NotStf(_) | Version { .. } | Backward(_) | Io(_) => true,
-        Chunk { fault, .. } | Packed { fault, .. } => matches!(fault, Fault::Unsupported | Fault::Memory),
+        Chunk { fault, .. } | Compressed(Damage { fault, .. }) => matches!(fault, Fault::Unsupported | Fault::Memory),
         _ => false,
     }
 }

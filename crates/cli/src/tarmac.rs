@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
 use unspool::OpenedSteps;
+use unspool::container::Container;
 use unspool::model::selection::{PieceSink, Select};
 use unspool::tarmac::dialect::Dialect;
 use unspool::tarmac::parse::ParseOptions;
-use unspool::tarmac::read::{Container, Place, ReadError, ReadErrorKind, ReadOptions, Reader};
+use unspool::tarmac::read::{Place, ReadError, ReadErrorKind, ReadOptions, Reader};
 use unspool::tarmac::record::{Line, Record, Stamp, Time};
 use unspool::tarmac::slice::{SliceError, SliceOptions, Sliced, slice};
 use unspool::tarmac::steps::Steps;

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use unspool_stf::lift::{Follower, Instruction};
-use unspool_stf::read::{Container, Gather, ReadError, ReadOptions, Reader};
+use unspool_stf::read::{Gather, ReadError, ReadOptions, Reader, Storage};
 use unspool_stf::record::Record;
 use unspool_stf::stats::Stats;
 use unspool_stf::write::{WriteOptions, Writer};
@@ -23,13 +23,13 @@ const TIMES: usize = 7;
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("which file?")?;
     let file = std::fs::read(path)?;
-    let plain = match Container::of(&file) {
-        Some(Container::Plain) => repeated(&file)?,
+    let plain = match Storage::of(&file) {
+        Some(Storage::PLAIN) => repeated(&file)?,
         _ => unpacked(&file)?,
     };
     println!("{} bytes of records", plain.len());
     iterate("plain", plain.len(), || Ok(Reader::plain(&plain[..])))?;
-    let packed = if file.starts_with(b"ZSTF") { file } else { written(&plain, Container::Zstf, 1)? };
+    let packed = if file.starts_with(b"ZSTF") { file } else { written(&plain, Storage::Zstf, 1)? };
     best("zstd alone", plain.len(), || bare(&packed))?;
     for threads in [1, 2] {
         let options = ReadOptions { threads };
@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             Reader::new(Cursor::new(packed.clone()), options)
         })?;
     }
-    for container in Container::ALL {
+    for container in Storage::ALL {
         for threads in [1, 2] {
             let mut length = 0;
             best(&format!("write {container}, {threads}"), plain.len(), || {
@@ -154,7 +154,7 @@ fn unpacked(file: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
     Ok(plain)
 }
 
-fn written(plain: &[u8], container: Container, threads: usize) -> std::io::Result<Vec<u8>> {
+fn written(plain: &[u8], container: Storage, threads: usize) -> std::io::Result<Vec<u8>> {
     let options = WriteOptions { threads, ..WriteOptions::default() };
     let mut writer = Writer::seekable(Cursor::new(Vec::new()), container, options)?;
     writer.write(plain)?;

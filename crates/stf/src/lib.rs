@@ -5,7 +5,6 @@
 pub mod builder;
 mod bytes;
 pub mod check;
-mod container;
 pub mod layout;
 pub mod lift;
 pub mod lower;
@@ -16,10 +15,13 @@ mod sign;
 pub mod slice;
 pub mod stats;
 pub mod steps;
+mod storage;
 #[cfg(feature = "text")]
 pub mod text;
 pub mod version;
 pub mod write;
+mod zstf;
 
 pub use layout::{Layout, Malformed};
 pub use record::Record;
+pub use storage::Storage;

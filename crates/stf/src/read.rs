@@ -1,8 +1,8 @@
 //! Reading a file: whatever it is stored in, record by record.
 //!
-//! bytes ─▶ container (plain, .zstf, .gz, .xz, .zst) ─▶ window ─▶ **records**
+//! bytes ─▶ storage (plain, .zstf, .gz, .xz, .zst) ─▶ window ─▶ **records**
 //!
-//! The container is recognised by its first bytes, never by a name. Memory does not grow with the trace: a window of it
+//! The storage is recognized by the first bytes, never by a name. Memory does not grow with the trace: a window of it
 //! is held, and records are views on that. What cannot be read ends the trace with an error that says where; everything
 //! before was handed out. What is odd but can be read is a [`Warning`].
 
@@ -15,17 +15,17 @@ use std::fmt;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 
-pub use super::container::{Container, Fault};
+pub use super::storage::Storage;
 pub use chunked::ChunkSizes;
 pub use error::{ReadError, ReadErrorKind, Warning};
 pub use gather::Gather;
 pub use open::ReadOptions;
 
 use self::chunked::Count;
-use super::container::zstf::Chunks;
 use super::layout::{Layout, Malformed};
 use super::lift::{Followed, Follower, Instruction};
 use super::record::{Record, descriptor};
+use super::zstf::chunks::Chunks;
 
 /// Bytes of the window at first, and how much is read at once.
 const WINDOW: usize = 1 << 18;
@@ -66,7 +66,7 @@ pub(super) struct Stop {
 /// Hands out the records of a trace.
 pub struct Reader<R> {
     source: Source<R>,
-    container: Container,
+    storage: Storage,
     warnings: Vec<Warning>,
     layout: Layout,
     window: Vec<u8>,
@@ -96,15 +96,15 @@ enum Source<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads records as they are, without a container around them. Nothing is expected of them.
+    /// Reads records as they are, that are not compressed. Nothing is expected of them.
     pub fn plain(input: R) -> Self {
-        Self::with(Source::Bytes(input), Container::Plain, WINDOW)
+        Self::with(Source::Bytes(input), Storage::PLAIN, WINDOW)
     }
 
-    fn with(source: Source<R>, container: Container, window: usize) -> Self {
+    fn with(source: Source<R>, storage: Storage, window: usize) -> Self {
         Self {
             source,
-            container,
+            storage,
             warnings: Vec::new(),
             layout: Layout::default(),
             window: vec![0; window],
@@ -122,9 +122,9 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// What the trace is stored in.
-    pub fn container(&self) -> Container {
-        self.container
+    /// How the trace is stored.
+    pub fn storage(&self) -> Storage {
+        self.storage
     }
 
     /// What is odd about the file, as far as it was read.
@@ -344,6 +344,6 @@ impl<R: Read> Reader<R> {
 
 impl<R> fmt::Debug for Reader<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reader").field("container", &self.container).field("next", &self.next).finish_non_exhaustive()
+        f.debug_struct("Reader").field("storage", &self.storage).field("next", &self.next).finish_non_exhaustive()
     }
 }

@@ -1,24 +1,21 @@
 //! Lines out of a file or a pipe, compressed or not.
 //!
 //! ```text
-//! file ─▶ by its first bytes ─▶ plain ─────────────────▶ bytes ─▶ lines ─▶ records
-//!                              └ gzip, xz, zstd ─▶ unpack ─▶
+//! file ─▶ container, by its first bytes ─▶ bytes ─▶ lines ─▶ records
 //! ```
 //!
-//! Lines tile the unpacked bytes: each has its place, and what is between its last byte and the place of the next is its
-//! end (`\n`, `\r\n`, or nothing at the end of the file). What comes before a failure to read is handed out first.
+//! Lines tile the uncompressed bytes: each has its place, and what is between its last byte and the place of the next is its
+//! end (`\n`, `\r\n`, or nothing at the end of the file). Everything before a failure to read is delivered first.
 
 mod error;
-mod unpack;
 
 use std::io::Read;
 use std::ops::ControlFlow;
 
 use memchr::{memchr, memchr_iter, memrchr};
+use unspool_container::{Container, Decompressor, Input};
 
 pub use self::error::{ReadError, ReadErrorKind};
-pub use self::unpack::Container;
-use self::unpack::Unpack;
 use super::dialect::Dialect;
 use super::parse::{ParseOptions, Parser};
 use super::record::{Line, Problem, ProblemKind, Record, Stamp};
@@ -40,7 +37,7 @@ const START: usize = 64 << 10;
 pub struct Place {
     /// Its number; the first is 1.
     pub line: u64,
-    /// The offset of its first byte, unpacked.
+    /// The offset of its first byte, uncompressed.
     pub offset: u64,
 }
 
@@ -53,7 +50,7 @@ pub struct ReadOptions {
 
 /// Reads a log from its start to its end.
 pub struct Reader<R> {
-    input: Unpack<R>,
+    input: Decompressor<R>,
     dialect: Dialect,
     is_lowered: bool,
     parser: Parser,
@@ -73,7 +70,7 @@ impl<R: Read> Reader<R> {
     /// Opens a log, and looks at its start.
     pub fn new(input: R, options: ReadOptions) -> Result<Self, ReadError> {
         let mut reader = Self {
-            input: Unpack::new(input).map_err(|kind| ReadError { offset: 0, kind })?,
+            input: decompress(input).map_err(|kind| ReadError { offset: 0, kind })?,
             dialect: Dialect::Other,
             is_lowered: false,
             parser: Parser::new(options.parse),
@@ -96,7 +93,7 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// What the log is stored in.
+    /// How the log is compressed.
     pub fn container(&self) -> Container {
         self.input.container()
     }
@@ -199,10 +196,10 @@ impl<R: Read> Reader<R> {
         if self.buffer.len() < self.end + CHUNK {
             self.buffer.resize(self.end + CHUNK, 0);
         }
-        match self.input.read(&mut self.buffer[self.end..self.end + CHUNK]) {
+        match self.input.read_some(&mut self.buffer[self.end..self.end + CHUNK]) {
             Ok(0) => self.is_at_end = true,
             Ok(bytes) => self.end += bytes,
-            Err(kind) => (self.is_at_end, self.failed) = (true, Some(kind)),
+            Err(failure) => (self.is_at_end, self.failed) = (true, Some(failure.into())),
         }
         !self.is_at_end
     }
@@ -212,6 +209,19 @@ impl<R: Read> Reader<R> {
         let offset = self.place.offset;
         self.failed.take().map_or(Ok(()), |kind| Err(ReadError { offset, kind }))
     }
+}
+
+/// The bytes of a log, out of the container that its first bytes name.
+fn decompress<R: Read>(input: R) -> Result<Decompressor<R>, ReadErrorKind> {
+    let mut input = Input::new(input);
+    let first = input.peek(Container::PEEK);
+    let (is_empty, container) = (first.is_empty(), Container::of(first).unwrap_or(Container::Plain));
+    match input.failure() {
+        Some(error) if is_empty => return Err(error.into()),
+        Some(error) => input.fail(error),
+        None => {}
+    }
+    Ok(Decompressor::new(input, container, 1)?)
 }
 
 /// A piece of a line that nobody can have meant.

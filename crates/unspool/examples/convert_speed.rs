@@ -7,11 +7,11 @@
 
 use std::error::Error;
 use std::fs::File;
-use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
 
+use unspool::container::{CompressOptions, CompressedWriter, Container};
 use unspool::convert::{Format, Origin, Way, transfer, way};
 use unspool::model::{Coverage, Step, StepSink, StepSource, TimeUnit};
 use unspool::tarmac::write::Style;
@@ -110,8 +110,6 @@ fn keep(path: &Path) -> Result<Vec<Step>, Box<dyn Error>> {
 }
 
 fn sink(out: File, to: Format, coverage: Coverage, unit: TimeUnit) -> Result<Box<dyn StepSink>, Box<dyn Error>> {
-    let container = stf::read::Container::Plain;
-    let writer = |out| stf::write::Writer::new(out, container, stf::write::WriteOptions::default());
     Ok(match to {
         Format::Astf => {
             let options = astf::lower::LowerOptions::default();
@@ -120,24 +118,13 @@ fn sink(out: File, to: Format, coverage: Coverage, unit: TimeUnit) -> Result<Box
             Box::new(astf::lower::Lowerer::new(writer, &header, coverage, unit, &options)?)
         }
         Format::Stf => {
-            Box::new(stf::lower::Lowerer::new(writer(out)?, coverage, unit, &stf::lower::LowerOptions::default())?)
+            let writer = stf::write::Writer::new(out, Container::Plain, stf::write::WriteOptions::default())?;
+            Box::new(stf::lower::Lowerer::new(writer, coverage, unit, &stf::lower::LowerOptions::default())?)
         }
         Format::Tarmac => {
             let options = tarmac::lower::LowerOptions { style: Style::Rev3, disassemble: true };
-            Box::new(tarmac::lower::Lowerer::new(Lines(writer(out)?), coverage, unit, &options)?)
+            let writer = CompressedWriter::new(out, Container::Plain, CompressOptions::default())?;
+            Box::new(tarmac::lower::Lowerer::new(writer, coverage, unit, &options)?)
         }
     })
-}
-
-/// Lines go into a container.
-struct Lines(stf::write::Writer<File>);
-
-impl io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes).map(|()| bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

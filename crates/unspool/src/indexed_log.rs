@@ -10,9 +10,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use unspool_container::Container;
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::index::{Fingerprint, Index, IndexError, IndexOptions, Indexed, Totals, build};
-use unspool_tarmac::read::{Container, ReadError, ReadOptions, Reader};
+use unspool_tarmac::read::{ReadError, ReadOptions, Reader};
 
 /// A log and its index.
 pub type IndexedLog = Indexed<File, File>;

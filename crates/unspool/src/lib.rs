@@ -51,6 +51,7 @@ pub use trace::{FlowReceiver, Frames, InstructionReceiver, Sink, Trace, go_throu
 pub use unspool_analyze as analyze;
 pub use unspool_astf as astf;
 pub use unspool_capture as capture;
+pub use unspool_container as container;
 pub use unspool_coresight as coresight;
 pub use unspool_flow as flow;
 pub use unspool_isa as isa;

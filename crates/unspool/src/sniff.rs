@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use unspool_stf::Record;
-use unspool_stf::read::{Container, ReadErrorKind, ReadOptions, Reader};
+use unspool_stf::read::{ReadErrorKind, ReadOptions, Reader, Storage};
 use unspool_tarmac as tarmac;
 use unspool_tarmac::parse::ParseOptions;
 
@@ -44,9 +44,9 @@ impl What {
 
     /// What starts with these bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        match container(bytes) {
+        match storage(bytes) {
             _ if bytes.starts_with(b"ASTF") => Self::Astf,
-            Some(Container::Plain | Container::Zstf) => Self::Stf,
+            Some(Storage::PLAIN | Storage::Zstf) => Self::Stf,
             Some(_) if holds_stf(bytes) => Self::Stf,
             _ if holds_log(bytes) => Self::Tarmac,
             _ => Self::Capture,
@@ -70,11 +70,11 @@ fn beginning(input: &mut impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// What starts with these bytes. Of a magic number that is cut short, the letters have to be there that make it certain.
-fn container(bytes: &[u8]) -> Option<Container> {
-    Container::of(bytes).filter(|container| match container {
-        Container::Plain => bytes.len() >= 2,
-        Container::Zstf => bytes.len() >= 3,
-        packed => bytes.starts_with(packed.magic()),
+fn storage(bytes: &[u8]) -> Option<Storage> {
+    Storage::of(bytes).filter(|storage| match *storage {
+        Storage::PLAIN => bytes.len() >= 2,
+        Storage::Zstf => bytes.len() >= 3,
+        compressed => bytes.starts_with(compressed.magic()),
     })
 }
 

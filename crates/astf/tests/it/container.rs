@@ -11,6 +11,7 @@ use unspool_astf::Bytes;
 use unspool_astf::read::{Content, ReadError, ReadErrorKind, ReadOptions, Reader, Warning, records};
 use unspool_astf::record::{Context, Header, Instruction, Level, Record, Storage};
 use unspool_astf::write::{WriteOptions, Writer};
+use unspool_container::{Container, Fault};
 
 /// How a file is made: the storages of the writer, and the containers that only others write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -322,7 +323,7 @@ fn a_file_that_is_cut_gives_what_it_has() {
                     assert!(end < 32 || made == Made::Raw, "{name}");
                     assert_eq!((*bytes, outcome.offset()), (end % 32, Some((end - end % 32) as u64)), "{name}");
                 }
-                Some(ReadErrorKind::CompressedCutShort) => {
+                Some(ReadErrorKind::Compressed(Fault::CutShort)) => {
                     assert!(end >= 32 && made != Made::Raw, "{name}");
                     assert_eq!(outcome.offset(), Some(end as u64), "{name}");
                 }
@@ -546,10 +547,10 @@ fn headers_that_lie_are_found_out() {
     let trace = trace(40);
     let content = [
         (Made::Raw, Content::Records),
-        (Made::Xz, Content::Xz),
-        (Made::Lzma, Content::Lzma),
-        (Made::Zlib, Content::Zlib),
-        (Made::Gzip, Content::Gzip),
+        (Made::Xz, Content::Compressed(Container::Xz)),
+        (Made::Lzma, Content::Compressed(Container::Lzma)),
+        (Made::Zlib, Content::Compressed(Container::Zlib)),
+        (Made::Gzip, Content::Compressed(Container::Gzip)),
     ];
     for (made, looks) in content {
         let mut file = made.file(&trace);

@@ -18,17 +18,16 @@ use unspool::What;
 use unspool::astf::Bytes;
 use unspool::astf::record::{Header, Level, Storage};
 use unspool::astf::write::{WriteOptions, Writer};
+use unspool::container::Container;
 use unspool::convert::Format;
-use unspool::stf::builder;
-use unspool::stf::read::Container;
+use unspool::stf::{Storage as StfStorage, builder};
 use unspool::tarmac::dialect::Dialect;
 
 pub(super) use self::assume::assumed;
-#[cfg(unix)]
-pub(super) use self::steps::Lines;
 use self::steps::Source;
 pub(super) use self::stf::open_writer;
 use self::tarmac::ToStyle;
+pub(super) use self::tarmac::{log_container, open_log};
 use crate::Verdict;
 use crate::args::ImageArgs;
 use crate::astf::{Astf, End};
@@ -246,18 +245,18 @@ impl To {
         }
     }
 
-    pub(super) fn stf(self) -> Option<Container> {
+    pub(super) fn stf(self) -> Option<StfStorage> {
         match self {
-            Self::Stf => Some(Container::Plain),
-            Self::Zstf => Some(Container::Zstf),
-            Self::StfGz => Some(Container::Gzip),
-            Self::StfXz => Some(Container::Xz),
-            Self::StfZst => Some(Container::Zstd),
+            Self::Stf => Some(StfStorage::PLAIN),
+            Self::Zstf => Some(StfStorage::Zstf),
+            Self::StfGz => Some(StfStorage::GZIP),
+            Self::StfXz => Some(StfStorage::XZ),
+            Self::StfZst => Some(StfStorage::ZSTD),
             _ => None,
         }
     }
 
-    /// What a log is stored in; the compressors are the same.
+    /// How a log is compressed.
     pub(super) fn tarmac(self) -> Option<Container> {
         match self {
             Self::Tarmac => Some(Container::Plain),
@@ -393,25 +392,13 @@ fn astf_writer(args: &Args, header: &Header) -> anyhow::Result<Writer<Target>> {
     Writer::new(target, header, options).with_context(|| format!("cannot write {}", args.output.display()))
 }
 
-/// What the name of an ASTF file says about how its records are stored.
+/// How the records of an ASTF file are stored, by its name.
 pub(super) fn by_name(path: &Path) -> Option<Storage> {
-    match extension(path)?.as_str() {
-        "astf" | "raw" => Some(Storage::Raw),
-        "xz" | "lzma" => Some(Storage::Lzma),
-        "gz" | "zz" | "z" | "zlib" => Some(Storage::Zlib),
-        _ => None,
-    }
-}
-
-/// What the name of an STF file says about what it is stored in.
-pub(super) fn container_by_name(path: &Path) -> Option<Container> {
-    match extension(path)?.as_str() {
-        "stf" => Some(Container::Plain),
-        "zstf" => Some(Container::Zstf),
-        "gz" => Some(Container::Gzip),
-        "xz" => Some(Container::Xz),
-        "zst" | "zstd" => Some(Container::Zstd),
-        _ => None,
+    match Container::from_path(path) {
+        Some(Container::Xz | Container::Lzma) => Some(Storage::Lzma),
+        Some(Container::Gzip | Container::Zlib) => Some(Storage::Zlib),
+        Some(Container::Zstd | Container::Plain) => None,
+        None => matches!(extension(path)?.as_str(), "astf" | "raw").then_some(Storage::Raw),
     }
 }
 
@@ -453,24 +440,24 @@ mod tests {
     #[test]
     fn names_of_stf_files_tell() {
         let rows = [
-            ("a.stf", Some(Container::Plain), Some(Format::Stf)),
-            ("a.zstf", Some(Container::Zstf), Some(Format::Stf)),
-            ("a.stf.gz", Some(Container::Gzip), Some(Format::Stf)),
-            ("a.STF.XZ", Some(Container::Xz), Some(Format::Stf)),
-            ("a.stf.zst", Some(Container::Zstd), Some(Format::Stf)),
-            ("a.gz", Some(Container::Gzip), None),
+            ("a.stf", Some(StfStorage::PLAIN), Some(Format::Stf)),
+            ("a.zstf", Some(StfStorage::Zstf), Some(Format::Stf)),
+            ("a.stf.gz", Some(StfStorage::GZIP), Some(Format::Stf)),
+            ("a.STF.XZ", Some(StfStorage::XZ), Some(Format::Stf)),
+            ("a.stf.zst", Some(StfStorage::ZSTD), Some(Format::Stf)),
+            ("a.gz", Some(StfStorage::GZIP), None),
             ("a.astf", None, Some(Format::Astf)),
             ("a.stf.tarmac", None, Some(Format::Tarmac)),
             ("a.astf.tarmac", None, Some(Format::Tarmac)),
-            ("a.astf.stf", Some(Container::Plain), Some(Format::Stf)),
-            ("a.stf.astf.xz", Some(Container::Xz), Some(Format::Astf)),
-            ("a.tarmac.stf.gz", Some(Container::Gzip), Some(Format::Stf)),
+            ("a.astf.stf", Some(StfStorage::PLAIN), Some(Format::Stf)),
+            ("a.stf.astf.xz", Some(StfStorage::XZ), Some(Format::Astf)),
+            ("a.tarmac.stf.gz", Some(StfStorage::GZIP), Some(Format::Stf)),
             ("a.stf.1", None, Some(Format::Stf)),
-            ("dir.stf/a.astf.gz", Some(Container::Gzip), Some(Format::Astf)),
+            ("dir.stf/a.astf.gz", Some(StfStorage::GZIP), Some(Format::Astf)),
             ("-", None, None),
         ];
         for (name, expected, format) in rows {
-            assert_eq!(container_by_name(Path::new(name)), expected, "{name}");
+            assert_eq!(StfStorage::from_path(Path::new(name)), expected, "{name}");
             assert_eq!(format_by_name(Path::new(name)), format, "{name}");
         }
     }

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use unspool::container::Container;
 use unspool::indexed_log::{LogError, index_path, look, make_index, open_indexed};
 use unspool::tarmac::dialect::Dialect;
 use unspool::tarmac::index::{IndexOptions, Totals};
 use unspool::tarmac::parse::ParseOptions;
-use unspool::tarmac::read::Container;
 
 use super::{grouped, many};
 use crate::Verdict;

@@ -9,9 +9,9 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
+use unspool::container::Container;
 use unspool::indexed_log::index_path;
 use unspool::tarmac::index::{Fingerprint, Index, IndexOptions, Indexed, Position, Scanner, State, build};
-use unspool::tarmac::read::Container;
 
 use self::parse::{Place, Wanted};
 use self::print::Shown;

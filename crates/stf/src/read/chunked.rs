@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use super::super::lift::Follower;
 use super::error::MOST_WARNINGS;
-use super::{Fault, LONGEST, Place, ReadError, ReadErrorKind, Reader, Source, Warning, descriptor};
+use super::{LONGEST, Place, ReadError, ReadErrorKind, Reader, Source, Warning, descriptor};
 use crate::Record;
 
 /// With more than this left, more than one chunk is added at a time.
@@ -89,7 +89,7 @@ impl<R: Read> Reader<R> {
         let warnings: Vec<Warning> = chunks.take_warnings().collect();
         // A chunk that is damaged from its first byte on is one all the same, if the index has it.
         let is_damaged = match part.end {
-            Some(Some(ReadErrorKind::Chunk { fault: Fault::NoChunk, .. })) => chunks.should_be(part.chunk),
+            Some(Some(ReadErrorKind::NoChunk { .. })) => chunks.should_be(part.chunk),
             Some(Some(ReadErrorKind::Chunk { .. })) => true,
             _ => false,
         };

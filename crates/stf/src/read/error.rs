@@ -2,8 +2,8 @@
 
 use std::io;
 
-use super::super::container::Fault;
-use super::super::container::unpack::Located;
+use unspool_container::{Damage, Fault};
+
 use super::super::layout::Malformed;
 use super::LONGEST;
 
@@ -57,37 +57,34 @@ pub enum ReadErrorKind {
     Chunk {
         /// The number of the chunk; the first is 0.
         chunk: u64,
-        /// The place in the file.
+        /// The offset in the file.
         at: u64,
         /// What is wrong with it.
         fault: Fault,
     },
-    /// The container is damaged.
-    #[error("byte {at:#x} of the file: {fault}")]
-    Packed {
-        /// The place in the file.
+    /// There is no chunk where one should start.
+    #[error("chunk {chunk}, byte {at:#x} of the file: a chunk should start here, and none does")]
+    NoChunk {
+        /// The number of the chunk; the first is 0.
+        chunk: u64,
+        /// The offset in the file.
         at: u64,
-        /// What is wrong with it.
-        fault: Fault,
     },
+    /// The header of a .zstf file cannot be.
+    #[error("byte 0x4 of the file: by the header, chunks have no instructions")]
+    NoMarkers,
+    /// The compressed data is at fault.
+    #[error(transparent)]
+    Compressed(#[from] Damage),
     /// The file could not be read.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
 impl ReadErrorKind {
-    /// Something is wrong at this place of the file.
-    pub(crate) fn packed(fault: Fault, at: u64) -> Self {
-        Self::Packed { at, fault }
-    }
-
-    /// What an input had to say.
+    /// The error of an input, which may be that of a decompressor.
     pub(super) fn of(error: io::Error) -> Self {
-        let located = error.get_ref().and_then(|inner| inner.downcast_ref::<Located>());
-        match located {
-            Some(Located { at, fault }) => Self::packed(*fault, *at),
-            None => Self::Io(error),
-        }
+        Damage::of(&error).map_or(Self::Io(error), Self::Compressed)
     }
 }
 

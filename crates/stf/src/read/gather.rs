@@ -13,11 +13,11 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use super::super::container::frame::Packed;
-use super::super::container::workers::MOST_THREADS;
-use super::super::container::zstf::Chunks;
 use super::super::lift::{Follower, Instruction};
-use super::{Container, Layout, Place, ReadError, Reader, Source};
+use super::super::zstf::MOST_THREADS;
+use super::super::zstf::chunks::Chunks;
+use super::super::zstf::frame::CompressedChunk;
+use super::{Layout, Place, ReadError, Reader, Source, Storage};
 
 /// What is made of instructions: in parts, if several threads make it, that are put together in order.
 pub trait Gather: Send {
@@ -48,7 +48,7 @@ impl State {
 
 /// A chunk to be gone through.
 struct Job<G> {
-    packed: Packed,
+    chunk: CompressedChunk,
     size: u64,
     is_last: bool,
     start: State,
@@ -160,11 +160,11 @@ impl<R: Read> Reader<R> {
             else {
                 return;
             };
-            let Some(packed) = chunks.packed(ahead.chunk) else { return };
+            let Some(chunk) = chunks.compressed(ahead.chunk) else { return };
             let follower = Follower { next_pc: entry.pc, instructions, ..*follower };
             let start = State { follower, layout, place: Place { record: 0, offset: ahead.offset } };
             let (done, taken) = sync_channel(1);
-            let job = Job { packed, size: entry.size, is_last, start, part: into.part(), done };
+            let job = Job { chunk, size: entry.size, is_last, start, part: into.part(), done };
             if ahead.jobs.send(job).is_err() {
                 return;
             }
@@ -192,7 +192,7 @@ impl<R: Read> Reader<R> {
         let Some(index) = chunks.index() else { return Ok(false) };
         let next = Some(chunk + 1).filter(|next| *next < index.len() as u64);
         let is_at_end = self.next.offset == end && self.start == self.end && self.chunk() == Some(chunk);
-        let is_plain = is_at_end && chunks.is_behind(chunk);
+        let is_plain = is_at_end && chunks.is_after(chunk);
         if is_plain {
             self.judge(next, chunks.markers());
         }
@@ -221,11 +221,11 @@ struct Ahead<G> {
 
 fn work<G: Gather>(given: &Mutex<Receiver<Job<G>>>, markers: u64) {
     let mut reader = Chunks::unknown(markers)
-        .map(|chunks| Reader::<io::Empty>::with(Source::Chunks(Box::new(chunks)), Container::Zstf, 0));
+        .map(|chunks| Reader::<io::Empty>::with(Source::Chunks(Box::new(chunks)), Storage::Zstf, 0));
     loop {
         let job = given.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { packed, size, is_last, start, mut part, done }) = job else { return };
-        let end = reader.as_mut().and_then(|reader| reader.follow_chunk(packed, start, &mut part));
+        let Ok(Job { chunk, size, is_last, start, mut part, done }) = job else { return };
+        let end = reader.as_mut().and_then(|reader| reader.follow_chunk(chunk, start, &mut part));
         let is_plain = |end: &State| {
             let found = end.follower.instructions - start.follower.instructions;
             end.place.offset - start.place.offset == size && (found == markers || is_last && found < markers)
@@ -237,11 +237,11 @@ fn work<G: Gather>(given: &Mutex<Receiver<Job<G>>>, markers: u64) {
 
 impl Reader<io::Empty> {
     /// Goes through a chunk and nothing else. `None`: there is something odd about it.
-    fn follow_chunk<G: Gather>(&mut self, packed: Packed, start: State, part: &mut G) -> Option<State> {
+    fn follow_chunk<G: Gather>(&mut self, chunk: CompressedChunk, start: State, part: &mut G) -> Option<State> {
         self.go_to(0, start.place);
         self.layout = start.layout;
         let Source::Chunks(chunks) = &mut self.source else { return None };
-        chunks.one(packed);
+        chunks.one(chunk);
         let mut follower = start.follower;
         let ended = self.each_instruction(&mut follower, |instruction| {
             part.take(instruction);

@@ -1,14 +1,11 @@
-//! Opening a file: what it is stored in, and whether it is a trace that can be read.
+//! Opening a file: how it is stored, and whether it is a trace that can be read.
 
 use std::io::{self, Cursor, Read, Seek};
 
-use super::super::container::ahead::Ahead;
-use super::super::container::input::{Input, Origin};
-use super::super::container::unpack::Unpack;
-use super::super::container::zstf::Chunks;
-use super::{
-    Container, Layout, Malformed, Place, ReadError, ReadErrorKind, Reader, Source, WINDOW, Warning, descriptor,
-};
+use unspool_container::{Decompressor, Input, MaybeSeek, ReadAheadBytes};
+
+use super::super::zstf::chunks::Chunks;
+use super::{Layout, Malformed, Place, ReadError, ReadErrorKind, Reader, Source, Storage, WINDOW, Warning, descriptor};
 use crate::Record;
 
 /// The newest version that is known here.
@@ -20,8 +17,8 @@ const OLDEST_MINOR: u32 = 2;
 /// How to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReadOptions {
-    /// How many threads decompress. With one, everything happens in the thread of the caller; with more, decompression
-    /// runs ahead of it, and chunks of a .zstf file and blocks of an .xz file are decompressed by as many at a time.
+    /// Number of threads that decompress. With one, everything happens in the thread of the caller; with more, decompression
+    /// runs ahead of it, and chunks of a .zstf file and blocks of an .xz file are decompressed in parallel.
     pub threads: usize,
 }
 
@@ -39,61 +36,61 @@ impl Reader<Boxed> {
     /// Opens a trace that comes through a pipe, or from anywhere.
     pub fn new<R: Read + Send + 'static>(mut input: R, options: ReadOptions) -> Result<Self, ReadError> {
         let first = first(&mut input).map_err(unread)?;
-        let container = recognise(&first)?;
+        let storage = recognize(&first)?;
         let input: Boxed = Box::new(Cursor::new(first).chain(input));
-        let source = match container {
-            Container::Plain => Source::Bytes(input),
-            _ => unpack(Origin::Pipe(input), container, options)?,
+        let source = match storage {
+            Storage::PLAIN => Source::Bytes(input),
+            _ => decompress(MaybeSeek::Pipe(input), storage, options)?,
         };
-        open(source, container)
+        open(source, storage)
     }
 
-    /// Opens a file from its start. With the index of a .zstf file, instructions can be gone to.
+    /// Opens a file from its start. With the index of a .zstf file, the reader can seek to instructions.
     pub fn seekable<R: Read + Seek + Send + 'static>(mut input: R, options: ReadOptions) -> Result<Self, ReadError> {
         input.rewind().map_err(unread)?;
         let first = first(&mut input).map_err(unread)?;
-        let container = recognise(&first)?;
+        let storage = recognize(&first)?;
         input.rewind().map_err(unread)?;
-        let source = match container {
-            Container::Plain => Source::Bytes(Box::new(input) as Boxed),
-            _ => unpack(Origin::File(Box::new(input)), container, options)?,
+        let source = match storage {
+            Storage::PLAIN => Source::Bytes(Box::new(input) as Boxed),
+            _ => decompress(MaybeSeek::File(Box::new(input)), storage, options)?,
         };
-        open(source, container)
+        open(source, storage)
     }
 }
 
-/// The first bytes, as far as they are there. Who fails behind them will fail again.
+/// The first bytes, fewer at the end. An input that fails after them will fail again.
 fn first(input: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
-    match input.by_ref().take(Container::PEEK as u64).read_to_end(&mut first) {
+    match input.by_ref().take(Storage::PEEK as u64).read_to_end(&mut first) {
         Err(error) if first.is_empty() => Err(error),
         _ => Ok(first),
     }
 }
 
-fn recognise(first: &[u8]) -> Result<Container, ReadError> {
-    Container::of(first).ok_or_else(|| {
+fn recognize(first: &[u8]) -> Result<Storage, ReadError> {
+    Storage::of(first).ok_or_else(|| {
         let magic = std::array::from_fn(|at| first.get(at).copied().unwrap_or(0));
         at_start(if first.is_empty() { ReadErrorKind::Empty } else { ReadErrorKind::NotStf(magic) })
     })
 }
 
-fn unpack(origin: Origin, container: Container, options: ReadOptions) -> Result<Source<Boxed>, ReadError> {
-    let input = Input::new(origin);
-    if container == Container::Zstf {
-        return Ok(Source::Chunks(Box::new(Chunks::new(input, options.threads).map_err(at_start)?)));
-    }
-    let unpack = Unpack::new(input, container, options.threads);
-    let unpack = unpack.map_err(|fault| at_start(ReadErrorKind::packed(fault, 0)))?;
-    Ok(Source::Bytes(match options.threads {
-        0 | 1 => Box::new(unpack),
-        _ => Box::new(Ahead::new(unpack).map_err(unread)?),
+fn decompress(input: MaybeSeek, storage: Storage, options: ReadOptions) -> Result<Source<Boxed>, ReadError> {
+    let (input, threads) = (Input::new(input), options.threads);
+    let container = match storage {
+        Storage::Zstf => return Ok(Source::Chunks(Box::new(Chunks::new(input, threads).map_err(at_start)?))),
+        Storage::Stream(container) => container,
+    };
+    let bytes = Decompressor::new(input, container, threads).map_err(|damage| at_start(damage.into()))?;
+    Ok(Source::Bytes(match threads {
+        0 | 1 => Box::new(bytes),
+        _ => Box::new(ReadAheadBytes::new("stf read", bytes).map_err(unread)?),
     }))
 }
 
-fn open(source: Source<Boxed>, container: Container) -> Result<Reader<Boxed>, ReadError> {
+fn open(source: Source<Boxed>, storage: Storage) -> Result<Reader<Boxed>, ReadError> {
     let window = if let Source::Chunks(_) = source { 0 } else { WINDOW };
-    let mut reader = Reader::with(source, container, window);
+    let mut reader = Reader::with(source, storage, window);
     reader.look_at_header()?;
     Ok(reader)
 }

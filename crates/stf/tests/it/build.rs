@@ -13,7 +13,7 @@ use unspool_stf::builder::{
 };
 use unspool_stf::check::{Checker, Finding};
 use unspool_stf::lift::Follower;
-use unspool_stf::read::{Container, ReadOptions, Reader};
+use unspool_stf::read::{ReadOptions, Reader, Storage};
 use unspool_stf::record::{BusAccess, PageTableWalk, Record, Register, TraceInfo};
 use unspool_stf::write::{WriteOptions, Writer};
 
@@ -366,7 +366,7 @@ fn a_trace_goes_into_a_container() {
     let lines = program(&(0..500).map(|number| number * 0x1234_5678_9abd).collect::<Vec<u64>>());
     let header =
         Header { features: program::EVERYTHING, accesses: true, vlen: Some(program::VLEN), ..Header::new(START) };
-    let writer = Writer::new(Vec::new(), Container::Gzip, WriteOptions::default()).unwrap();
+    let writer = Writer::new(Vec::new(), Storage::GZIP, WriteOptions::default()).unwrap();
     let mut trace = Builder::new(writer, &header).unwrap();
     lines.iter().try_for_each(|line| program::tell(line, &mut trace)).unwrap();
     let bytes = trace.finish().sink.finish().unwrap();

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use unspool_stf::lift::Follower;
-use unspool_stf::read::{Container, ReadOptions, Reader};
+use unspool_stf::read::{ReadOptions, Reader, Storage};
 use unspool_stf::record::{Record, descriptor};
 use unspool_stf::write::{WriteOptions, Writer};
 
@@ -44,7 +44,7 @@ fn traces(corpus: &Path) -> Vec<(PathBuf, String)> {
 
 /// The whole record stream, put together of the records again.
 struct Whole {
-    container: Container,
+    container: Storage,
     bytes: Vec<u8>,
     records: u64,
     /// The number of records up to the end of the header.
@@ -57,7 +57,7 @@ fn whole(path: &Path, threads: usize, is_piped: bool) -> Result<Whole, String> {
     let options = ReadOptions { threads };
     let reader = if is_piped { Reader::new(file, options) } else { Reader::seekable(file, options) };
     let mut reader = reader.map_err(|error| error.to_string())?;
-    let container = reader.container();
+    let container = reader.storage();
     let mut whole = Whole { container, bytes: Vec::new(), records: 0, header: 0, markers: 0 };
     let result = reader.each(|place, record| {
         assert_eq!((place.record, place.offset), (whole.records, whole.bytes.len() as u64));
@@ -127,14 +127,14 @@ fn every_trace_comes_back_byte_for_byte() {
             let other = whole(&path, threads, is_piped).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert!(other.bytes == trace.bytes, "{name}: {threads} threads, piped {is_piped}");
         }
-        if trace.container == Container::Plain {
+        if trace.container == Storage::PLAIN {
             assert!(trace.bytes == file, "{name}");
         }
         let chunk_markers = match trace.container {
-            Container::Zstf => u64::from_le_bytes(file[4..12].try_into().unwrap()),
+            Storage::Zstf => u64::from_le_bytes(file[4..12].try_into().unwrap()),
             _ => 1000,
         };
-        for container in Container::ALL {
+        for container in Storage::ALL {
             let options = WriteOptions { chunk_markers, threads: 2, level: None };
             let mut writer = Writer::seekable(Cursor::new(Vec::new()), container, options).unwrap();
             writer.write(&trace.bytes).unwrap();
@@ -148,7 +148,7 @@ fn every_trace_comes_back_byte_for_byte() {
             assert!(!reader.each_run(&mut run).unwrap(), "{name} as {container}");
             assert_eq!(reader.warnings(), [], "{name} as {container}");
             assert!(bytes == trace.bytes, "{name} as {container}");
-            if container == Container::Zstf && trace.container == container {
+            if container == Storage::Zstf && trace.container == container {
                 assert_eq!(index(&written), index(&file), "{name}: chunks, start PCs and sizes");
                 if written == file { &mut same } else { &mut others }.push(name.clone());
             }

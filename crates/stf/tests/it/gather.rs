@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use proptest::prelude::*;
 use unspool_stf::lift::{Follower, Instruction};
-use unspool_stf::read::{ChunkSizes, Container, Gather, Place, ReadOptions, Reader, Warning};
+use unspool_stf::read::{ChunkSizes, Gather, Place, ReadOptions, Reader, Storage, Warning};
 use unspool_stf::record::{Event, MemAccess, Record, Register};
 use unspool_stf::stats::Stats;
 use unspool_stf::write::{WriteOptions, Writer};
@@ -64,7 +64,7 @@ fn calm(instructions: usize) -> Vec<Record<'static>> {
     header().into_iter().chain((0..instructions).map(|number| group(number).pop().unwrap())).collect()
 }
 
-fn written(records: &[Record<'_>], container: Container, chunk_markers: u64) -> Vec<u8> {
+fn written(records: &[Record<'_>], container: Storage, chunk_markers: u64) -> Vec<u8> {
     let options = WriteOptions { threads: 1, level: None, chunk_markers };
     let mut writer = Writer::seekable(Cursor::new(Vec::new()), container, options).unwrap();
     records.iter().for_each(|record| writer.record(record).unwrap());
@@ -187,7 +187,7 @@ fn threads_make_the_same_of_every_container() {
             ("records behind", behind(trace(instructions))),
             ("a mark of the end", marked(trace(instructions))),
         ] {
-            for container in Container::ALL {
+            for container in Storage::ALL {
                 for chunk in [1, 2, 8, 40, 1000] {
                     let file = written(&trace, container, chunk);
                     let name = format!("{kind} of {instructions}, {container}, chunks of {chunk}");
@@ -203,15 +203,15 @@ fn threads_make_the_same_of_every_container() {
 #[test]
 fn whole_chunks_are_gone_through_by_threads() {
     // All but the first, where the header is; of a trace that tells nothing new, no guess is wrong.
-    let (_, parts) = same("calm", &written(&calm(1000), Container::Zstf, 10)).unwrap();
+    let (_, parts) = same("calm", &written(&calm(1000), Storage::Zstf, 10)).unwrap();
     assert_eq!(parts, 99);
-    let (_, parts) = same("with modes", &written(&trace(10_000), Container::Zstf, 300)).unwrap();
+    let (_, parts) = same("with modes", &written(&trace(10_000), Storage::Zstf, 300)).unwrap();
     assert!(parts > 0);
 }
 
 #[test]
 fn an_index_that_lies_is_told() {
-    let file = written(&calm(100), Container::Zstf, 10);
+    let file = written(&calm(100), Storage::Zstf, 10);
     let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap());
     let index = word(12) as usize + 8;
     let patched = |at: usize, value: u64| {
@@ -245,7 +245,7 @@ type Lie<'l> = &'l dyn Fn(&mut Vec<u8>, usize);
 #[test]
 fn three_lies_are_told_by_any_number_of_threads() {
     const CHUNKS: usize = 8;
-    let file = written(&calm(40), Container::Zstf, 5);
+    let file = written(&calm(40), Storage::Zstf, 5);
     let word = |file: &[u8], at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap());
     let index = word(&file, 12) as usize + 8;
     let offset = |file: &[u8], chunk: usize| word(file, index + 24 * chunk) as usize;
@@ -288,7 +288,7 @@ fn three_lies_are_told_by_any_number_of_threads() {
 
 #[test]
 fn every_chunk_is_counted() {
-    let mut file = written(&trace(20), Container::Zstf, 5);
+    let mut file = written(&trace(20), Storage::Zstf, 5);
     file[4] = 6;
     let (outcome, _) = same("other numbers", &file).unwrap();
     let told = |chunk| Warning::WrongMarkers { chunk, found: 5, expected: 6 }.to_string();
@@ -306,7 +306,7 @@ fn every_chunk_is_counted() {
 #[test]
 fn chunks_are_told() {
     let trace = trace(95);
-    let file = written(&trace, Container::Zstf, 10);
+    let file = written(&trace, Storage::Zstf, 10);
     let all = Some(ChunkSizes { instructions: 10, count: Some(10) });
     let mut reader = Reader::seekable(Cursor::new(file.clone()), ReadOptions { threads: 2 }).unwrap();
     assert_eq!(reader.chunks(), all);
@@ -316,13 +316,13 @@ fn chunks_are_told() {
     assert_eq!(reader.chunks(), Some(ChunkSizes { instructions: 10, count: None }));
     reader.each(|_, _| ControlFlow::Continue(())).unwrap();
     assert_eq!(reader.chunks(), all);
-    let file = written(&trace, Container::Gzip, 10);
+    let file = written(&trace, Storage::GZIP, 10);
     assert_eq!(Reader::new(Cursor::new(file), ReadOptions { threads: 2 }).unwrap().chunks(), None);
 }
 
 #[test]
 fn every_broken_byte_is_the_same_damage() {
-    let file = written(&trace(60), Container::Zstf, 7);
+    let file = written(&trace(60), Storage::Zstf, 7);
     for at in 0..file.len() {
         for mask in [1, 0x80] {
             let mut file = file.clone();
@@ -349,7 +349,7 @@ proptest! {
             let at = 8 + at.index(trace.len() - 7);
             trace.insert(at, records[which]);
         }
-        let mut file = written(&trace, Container::Zstf, chunk);
+        let mut file = written(&trace, Storage::Zstf, chunk);
         for (at, byte) in damage {
             let at = at.index(file.len());
             file[at] = byte;

@@ -20,7 +20,7 @@ use unspool_stf::lower::{LOSSES, LowerOptions, Lowerer, coverage};
 use unspool_stf::read::{ReadOptions, Reader};
 use unspool_stf::record::{self, MemAccess};
 use unspool_stf::steps::Steps;
-use unspool_stf::write::{Container, WriteOptions, Writer};
+use unspool_stf::write::{Storage, WriteOptions, Writer};
 use unspool_tarmac as tarmac;
 
 const VERSIONS: [StfVersion; 2] = [StfVersion::V1_3, StfVersion::V1_6];
@@ -492,7 +492,7 @@ fn every_container_and_stop_gives_the_same() {
     let mut steps: Vec<Step> = (0..500).map(|_| dice.step(&mut next)).collect();
     steps.push(executed(next, NOP));
     steps.push(note("behind the last"));
-    for container in Container::ALL {
+    for container in Storage::ALL {
         let options = WriteOptions { threads: 1, chunk_markers: 10, ..WriteOptions::default() };
         let writer = Writer::seekable(Cursor::new(Vec::new()), container, options).unwrap();
         let mut lowerer = Lowerer::new(writer, coverage(), TimeUnit::Cycles, &LowerOptions::default()).unwrap();

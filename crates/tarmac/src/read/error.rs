@@ -2,11 +2,13 @@
 
 use std::io;
 
+use unspool_container::{Damage, Failure};
+
 /// Why reading ended.
 #[derive(Debug, thiserror::Error)]
 #[error("byte {offset:#x} of the log: {kind}")]
 pub struct ReadError {
-    /// The offset in the unpacked log: so much could be read.
+    /// The offset in the uncompressed log: the number of bytes that could be read.
     pub offset: u64,
     /// What is wrong.
     pub kind: ReadErrorKind,
@@ -16,18 +18,19 @@ pub struct ReadError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadErrorKind {
-    /// The file ends before what is packed in it.
-    #[error("the file ends within its compressed data")]
-    CutShort,
-    /// What is packed contradicts itself or its check value, or something else follows it.
-    #[error("the compressed data is damaged at byte {at:#x} of the file ({what})")]
-    Damaged {
-        /// So much of the file was read.
-        at: u64,
-        /// What the decompressor says.
-        what: String,
-    },
+    /// The compressed data is at fault.
+    #[error(transparent)]
+    Compressed(#[from] Damage),
     /// The file could not be read.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+impl From<Failure> for ReadErrorKind {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Damage(damage) => Self::Compressed(damage),
+            Failure::Io { error, .. } => Self::Io(error),
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! any trace ─▶ steps ─▶ ASTF, STF or Tarmac ─▶ OUT, and a report of what it could not say
 
 use std::cell::Cell;
-use std::io::{self, Write};
+use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -21,7 +21,7 @@ use unspool::tarmac::parse::ParseOptions;
 use unspool::{OpenSteps, OpenedSteps, What, open_steps};
 
 use super::report::{Report, at, unkept};
-use super::{Args, To, container_by_name, open_writer};
+use super::{Args, To, open_writer};
 use crate::Verdict;
 use crate::args::tell;
 use crate::astf::is_standard;
@@ -178,12 +178,12 @@ pub(super) fn run(args: &Args, source: Source, to: Format) -> anyhow::Result<Ver
             let options = stf::lower::LowerOptions {
                 version: args.stf_version.map_or(builder::StfVersion::default(), Into::into),
             };
-            let container = match args.to {
+            let storage = match args.to {
                 Some(to) => to.stf(),
-                None => container_by_name(&args.output),
+                None => stf::Storage::from_path(&args.output),
             };
-            let container = container.unwrap_or(stf::read::Container::Plain);
-            let writer = open_writer(&args.output, container, super::stf::options(args))?;
+            let storage = storage.unwrap_or(stf::Storage::PLAIN);
+            let writer = open_writer(&args.output, storage, super::stf::options(args))?;
             let sink = stf::lower::Lowerer::new(writer, coverage, unit, &options).map_err(refused)?;
             hand_over(args, (&about, steps), to, sink, |sink| sink.into_sink().finish())
         }
@@ -192,10 +192,10 @@ pub(super) fn run(args: &Args, source: Source, to: Format) -> anyhow::Result<Ver
                 style: args.dialect.map_or(Style::Rev3, Into::into),
                 disassemble: !args.no_disassembly,
             };
-            let container = args.to.and_then(To::tarmac).unwrap_or_else(|| super::tarmac::by_name(&args.output));
-            let writer = open_writer(&args.output, container, super::stf::options(args))?;
-            let sink = tarmac::lower::Lowerer::new(Lines(writer), coverage, unit, &options).map_err(refused)?;
-            hand_over(args, (&about, steps), to, sink, |sink| sink.into_inner().0.finish())
+            let container = args.to.and_then(To::tarmac).unwrap_or_else(|| super::log_container(&args.output));
+            let writer = super::open_log(&args.output, container, super::tarmac::options(args))?;
+            let sink = tarmac::lower::Lowerer::new(writer, coverage, unit, &options).map_err(refused)?;
+            hand_over(args, (&about, steps), to, sink, |sink| sink.into_inner().finish())
         }
     }
 }
@@ -267,18 +267,5 @@ fn refusal(about: &About, error: SinkError) -> anyhow::Error {
             anyhow!("{}: {}: {reason}", about.name, at(about.place, place))
         }
         SinkError::Refused { place: None, reason } => anyhow!("{}: {reason}", about.name),
-    }
-}
-
-/// Lines go into a container.
-pub(in crate::cmd) struct Lines(pub(in crate::cmd) stf::write::Writer<Target>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes).map(|()| bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -5,12 +5,12 @@ use std::io;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use unspool::stf::read::Container;
+use unspool::stf::Storage;
 use unspool::stf::version::Rewriter;
 use unspool::stf::write::{WriteOptions, Writer};
 
 use super::report::Report;
-use super::{Args, To, container_by_name};
+use super::{Args, To};
 use crate::Verdict;
 use crate::astf::{End, is_standard};
 use crate::progress::Progress;
@@ -19,22 +19,22 @@ use crate::target::{Target, is_stream};
 
 /// Converts an STF file.
 pub(super) fn run(args: &Args, file: Stf) -> anyhow::Result<Verdict> {
-    let Some(container) = args.to.map_or_else(|| container_by_name(&args.output), To::stf) else {
+    let Some(storage) = args.to.map_or_else(|| Storage::from_path(&args.output), To::stf) else {
         let name = args.output.display();
         bail!("{name}: the name does not tell how records are stored; say --to stf, zstf, stf.gz, stf.xz or stf.zst");
     };
-    if let Some(level) = args.level.filter(|level| *level > 9 && matches!(container, Container::Gzip | Container::Xz)) {
+    if let Some(level) = args.level.filter(|level| *level > 9 && matches!(storage, Storage::GZIP | Storage::XZ)) {
         bail!("--level {level}: gzip and xz have levels from 0 to 9");
     }
     match args.stf_version {
-        Some(version) => rewrite(args, file, container, Rewriter::new(version.into())),
-        None => store(args, file, container),
+        Some(version) => rewrite(args, file, storage, Rewriter::new(version.into())),
+        None => store(args, file, storage),
     }
 }
 
-/// The same records in a container.
-fn store(args: &Args, mut file: Stf, container: Container) -> anyhow::Result<Verdict> {
-    let is_as_it_was = args.level.is_none() && args.chunk.is_none() && file.container() == container;
+/// The same records, stored in another way.
+fn store(args: &Args, mut file: Stf, storage: Storage) -> anyhow::Result<Verdict> {
+    let is_as_it_was = args.level.is_none() && args.chunk.is_none() && file.storage() == storage;
     if is_as_it_was && !is_standard(&args.input) && args.input.is_file() {
         // What is damaged is not copied, and what is odd is mended by writing it anew.
         let end = file.each_run(&mut Progress::new(false), |_| true)?;
@@ -50,7 +50,7 @@ fn store(args: &Args, mut file: Stf, container: Container) -> anyhow::Result<Ver
             None => return Ok(Verdict::Problems),
         }
     }
-    let mut writer = open_writer(&args.output, container, options(args))?;
+    let mut writer = open_writer(&args.output, storage, options(args))?;
     let mut failed = None;
     let end = file.each_run(&mut Progress::new(false), |bytes| {
         failed = writer.write(bytes).err();
@@ -70,8 +70,8 @@ fn copy(input: &Path, output: &Path) -> anyhow::Result<Verdict> {
 }
 
 /// Other records that say the same, as far as that can be.
-fn rewrite(args: &Args, mut file: Stf, container: Container, mut rewriter: Rewriter) -> anyhow::Result<Verdict> {
-    let mut writer = open_writer(&args.output, container, options(args))?;
+fn rewrite(args: &Args, mut file: Stf, storage: Storage, mut rewriter: Rewriter) -> anyhow::Result<Verdict> {
+    let mut writer = open_writer(&args.output, storage, options(args))?;
     let (mut failed, mut bytes) = (None, Vec::new());
     // What goes through a pipe cannot be taken back: the first loss is one too many.
     let stops = args.deny_loss && is_stream(&args.output);
@@ -117,17 +117,17 @@ pub(super) fn options(args: &Args) -> WriteOptions {
     }
 }
 
-/// Opens a writer of this container.
+/// Opens a writer of STF.
 pub(in super::super) fn open_writer(
     path: &Path,
-    container: Container,
+    storage: Storage,
     options: WriteOptions,
 ) -> anyhow::Result<Writer<Target>> {
     let target = Target::open(path)?;
     let writer = if target.is_stream() {
-        Writer::new(target, container, options)
+        Writer::new(target, storage, options)
     } else {
-        Writer::seekable(target, container, options)
+        Writer::seekable(target, storage, options)
     };
     writer.with_context(|| format!("cannot write {}", path.display()))
 }

@@ -1,14 +1,14 @@
 //! Converting Tarmac: between containers as bytes, between styles line by line.
 
+use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use unspool::stf::read::Container;
-use unspool::stf::write::{WriteOptions, Writer};
+use unspool::container::{CompressOptions, CompressedWriter, Container};
 use unspool::tarmac::convert::{Converter, Style};
 
 use super::report::Report;
-use super::{Args, To, container_by_name};
+use super::{Args, To};
 use crate::Verdict;
 use crate::astf::End;
 use crate::progress::Progress;
@@ -38,16 +38,16 @@ const MANY: usize = 1 << 16;
 
 /// Converts a log.
 pub(super) fn run(args: &Args, mut file: Tarmac) -> anyhow::Result<Verdict> {
-    let container = args.to.and_then(To::tarmac).unwrap_or_else(|| by_name(&args.output));
+    let container = args.to.and_then(To::tarmac).unwrap_or_else(|| log_container(&args.output));
     if let Some(level) = args.level.filter(|level| *level > 9 && matches!(container, Container::Gzip | Container::Xz)) {
         bail!("--level {level}: gzip and xz have levels from 0 to 9");
     }
-    let mut writer = open_writer(args, container)?;
+    let mut writer = open_log(&args.output, container, options(args))?;
     let from = file.dialect();
     match args.dialect.map(Style::from).filter(|to| !Converter::is_copy(from, *to)) {
         None => {
             let cannot = || format!("cannot write {}", args.output.display());
-            let end = file.each_run(&mut Progress::new(false), |_, run| writer.write(run).with_context(cannot))?;
+            let end = file.each_run(&mut Progress::new(false), |_, run| writer.write_all(run).with_context(cannot))?;
             close(args, writer, &end)?;
             Ok(end.verdict())
         }
@@ -56,7 +56,12 @@ pub(super) fn run(args: &Args, mut file: Tarmac) -> anyhow::Result<Verdict> {
 }
 
 /// Lines in another style.
-fn translate(args: &Args, file: &mut Tarmac, mut writer: Writer<Target>, to: Style) -> anyhow::Result<Verdict> {
+fn translate(
+    args: &Args,
+    file: &mut Tarmac,
+    mut writer: CompressedWriter<Target>,
+    to: Style,
+) -> anyhow::Result<Verdict> {
     let mut converter =
         Converter::new(file.dialect(), to).with_big_endian(args.big_endian).with_continuations(args.continuations);
     let cannot = || format!("cannot write {}", args.output.display());
@@ -69,7 +74,7 @@ fn translate(args: &Args, file: &mut Tarmac, mut writer: Writer<Target>, to: Sty
             return false;
         }
         if lines.len() >= MANY {
-            failed = writer.write(&lines).err();
+            failed = writer.write_all(&lines).err();
             lines.clear();
         }
         failed.is_none()
@@ -84,7 +89,7 @@ fn translate(args: &Args, file: &mut Tarmac, mut writer: Writer<Target>, to: Sty
         report.deny();
         return Ok(Verdict::Problems);
     }
-    if let Some(error) = failed.or_else(|| writer.write(&lines).err()) {
+    if let Some(error) = failed.or_else(|| writer.write_all(&lines).err()) {
         return Err(error).with_context(cannot);
     }
     close(args, writer, &end)?;
@@ -94,22 +99,31 @@ fn translate(args: &Args, file: &mut Tarmac, mut writer: Writer<Target>, to: Sty
     Ok(file.verdict(&end))
 }
 
-/// What the name of a log says about what it is stored in; a name that says nothing is that of plain text.
-pub(super) fn by_name(path: &Path) -> Container {
-    match container_by_name(path) {
+/// How a log is compressed, by its name.
+pub(in super::super) fn log_container(path: &Path) -> Container {
+    match Container::from_path(path) {
         Some(container @ (Container::Gzip | Container::Xz | Container::Zstd)) => container,
         _ => Container::Plain,
     }
 }
 
-fn open_writer(args: &Args, container: Container) -> anyhow::Result<Writer<Target>> {
-    let usual = WriteOptions::default();
-    let options = WriteOptions { threads: args.jobs.map_or(usual.threads, usize::from), level: args.level, ..usual };
-    super::open_writer(&args.output, container, options)
+pub(super) fn options(args: &Args) -> CompressOptions {
+    let default = CompressOptions::default();
+    CompressOptions { threads: args.jobs.map_or(default.threads, usize::from), level: args.level, ..default }
+}
+
+/// Opens a writer of a log.
+pub(in super::super) fn open_log(
+    path: &Path,
+    container: Container,
+    options: CompressOptions,
+) -> anyhow::Result<CompressedWriter<Target>> {
+    CompressedWriter::new(Target::open(path)?, container, options)
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Keeps what was written, if it is everything.
-fn close(args: &Args, writer: Writer<Target>, end: &End) -> anyhow::Result<()> {
+fn close(args: &Args, writer: CompressedWriter<Target>, end: &End) -> anyhow::Result<()> {
     if !args.is_kept(end) {
         return Ok(());
     }
@@ -131,7 +145,7 @@ mod tests {
             ("-", Container::Plain),
         ];
         for (name, expected) in rows {
-            assert_eq!(by_name(Path::new(name)), expected, "{name}");
+            assert_eq!(log_container(Path::new(name)), expected, "{name}");
         }
     }
 }

@@ -5,7 +5,7 @@ mod json;
 use std::fmt::Write as _;
 
 use unspool::stf::lift::Instruction;
-use unspool::stf::read::{Container, Place};
+use unspool::stf::read::{Place, Storage};
 use unspool::stf::record::Record;
 use unspool::stf::text::Lines;
 
@@ -63,7 +63,7 @@ fn instructions(args: &Args, file: &mut Stf, printer: &mut Printer, output: &mut
     let mut ended = End::Whole;
     if !header.has_transactions() {
         // JSON tells numbers of records and the mode, which are only known to those who read everything.
-        if args.skip > 0 && !args.output.json && file.container() == Container::Zstf {
+        if args.skip > 0 && !args.output.json && file.storage() == Storage::Zstf {
             let sought = file.reader().seek_instruction(args.skip, &mut follower);
             if let end @ (End::Damaged(_) | End::Whole) = file.ended(sought)? {
                 return Ok(end);

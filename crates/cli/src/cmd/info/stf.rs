@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 use unspool::stf::lift::Instruction;
 use unspool::stf::names;
-use unspool::stf::read::{ChunkSizes, Container, Gather, Warning};
+use unspool::stf::read::{ChunkSizes, Gather, Storage, Warning};
 use unspool::stf::record::{Event, Record};
 use unspool::stf::stats::Counts;
 
@@ -33,7 +33,7 @@ pub(super) fn run(mut file: Stf, quick: bool, args: &OutputArgs, mut output: Out
     };
     let mut page = Page {
         name: file.name().to_string(),
-        container: file.container(),
+        storage: file.storage(),
         chunks: None,
         size: file.size(),
         header,
@@ -149,7 +149,7 @@ const OTHERS: &str = "others";
 
 struct Page {
     name: String,
-    container: Container,
+    storage: Storage,
     chunks: Option<ChunkSizes>,
     /// Bytes of the file.
     size: Option<u64>,
@@ -163,7 +163,7 @@ impl Page {
     fn text(&self, out: &mut dyn Write) -> io::Result<()> {
         let header = &self.header;
         let version = header.version.map_or("of no version".to_string(), |(major, minor)| format!("{major}.{minor}"));
-        writeln!(out, "{}: STF {version}, {}", self.name, container_text(self.container))?;
+        writeln!(out, "{}: STF {version}, {}", self.name, storage_text(self.storage))?;
         if let Some(ChunkSizes { instructions, count }) = self.chunks {
             let count = count.map_or("not known how many".to_string(), grouped);
             writeln!(out, "  chunks       {count}, of {} each", many(instructions, "instruction"))?;
@@ -228,7 +228,7 @@ impl Page {
         let Some(size) = self.size else { return Ok(()) };
         write!(out, "  size         {} bytes", grouped(size))?;
         match &self.contents {
-            Some(contents) if self.container != Container::Plain && size > 0 => {
+            Some(contents) if self.storage != Storage::PLAIN && size > 0 => {
                 let ratio = contents.bytes as f64 / size as f64;
                 writeln!(out, " for {} bytes of records, {ratio:.1} : 1", grouped(contents.bytes))
             }
@@ -255,7 +255,7 @@ impl Page {
         let mut page = json!({
             "path": self.name,
             "format": "stf",
-            "container": self.container.to_string(),
+            "container": self.storage.to_string(),
             "version": header.version.map(|(major, minor)| format!("{major}.{minor}")),
             "isa": header.isa,
             "isa_name": header.isa.and_then(names::isa),
@@ -330,12 +330,13 @@ impl Contents {
     }
 }
 
-fn container_text(container: Container) -> &'static str {
-    match container {
-        Container::Plain => "plain",
-        Container::Zstf => "in chunks of zstd (.zstf)",
-        Container::Gzip => "in a gzip file",
-        Container::Xz => "in an .xz file",
-        Container::Zstd => "in a zstd file",
+fn storage_text(storage: Storage) -> &'static str {
+    match storage {
+        Storage::PLAIN => "plain",
+        Storage::Zstf => "in chunks of zstd (.zstf)",
+        Storage::GZIP => "in a gzip file",
+        Storage::XZ => "in an .xz file",
+        Storage::ZSTD => "in a zstd file",
+        Storage::Stream(_) => "compressed",
     }
 }

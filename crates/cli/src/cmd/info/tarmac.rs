@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
+use unspool::container::Container;
 use unspool::tarmac::Line;
-use unspool::tarmac::read::{Container, Place};
+use unspool::tarmac::read::Place;
 use unspool::tarmac::record::{Record, Stamp, Time};
 use unspool::tarmac::text::{Text, kind, set_name};
 
@@ -125,9 +126,9 @@ impl Page {
 
     fn container_text(&self) -> &'static str {
         match self.container {
-            Some(Container::Gz) => "in a gzip file",
+            Some(Container::Gzip) => "in a gzip file",
             Some(Container::Xz) => "in an .xz file",
-            Some(Container::Zst) => "in a zstd file",
+            Some(Container::Zstd) => "in a zstd file",
             _ => "plain",
         }
     }

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use unspool::astf::{self, record::Level, record::Storage};
+use unspool::container::{CompressOptions, CompressedWriter};
 use unspool::convert::Format;
 use unspool::model::{BlockSink, Coverage, Losses, SinkError, Step, StepSink, StoppedAt, TemplateTrace, TimeUnit};
 use unspool::tarmac::convert::Style;
 use unspool::{stf, tarmac};
 
-use super::super::convert::{Lines, by_name, container_by_name, open_writer};
+use super::super::convert::{by_name, log_container, open_log, open_writer};
 use crate::target::Target;
 
 /// Sinks of threads, each made with the first step of its thread.
@@ -44,7 +45,7 @@ struct One {
 pub(super) enum Sink {
     Astf(Box<astf::lower::Lowerer<astf::write::Writer<Target>>>),
     Stf(Box<stf::lower::Lowerer<stf::write::Writer<Target>>>),
-    Tarmac(Box<tarmac::lower::Lowerer<Lines>>),
+    Tarmac(Box<tarmac::lower::Lowerer<CompressedWriter<Target>>>),
 }
 
 impl Sinks {
@@ -162,18 +163,16 @@ impl Sink {
                 Self::astf(path, coverage, &options, true)?
             }
             Format::Stf => {
-                let container = container_by_name(path).unwrap_or(stf::read::Container::Plain);
-                let writer = open_writer(path, container, stf::write::WriteOptions::default())?;
+                let storage = stf::Storage::from_path(path).unwrap_or(stf::Storage::PLAIN);
+                let writer = open_writer(path, storage, stf::write::WriteOptions::default())?;
                 let options = stf::lower::LowerOptions::default();
                 let lowerer = stf::lower::Lowerer::new(writer, coverage, unit, &options).map_err(refused)?;
                 Self::Stf(Box::new(lowerer))
             }
             Format::Tarmac => {
-                use stf::read::Container::{Plain, Zstf};
-                let container = container_by_name(path).filter(|container| *container != Zstf).unwrap_or(Plain);
-                let writer = open_writer(path, container, stf::write::WriteOptions::default())?;
+                let writer = open_log(path, log_container(path), CompressOptions::default())?;
                 let options = tarmac::lower::LowerOptions { style: Style::Rev3, disassemble: true };
-                let lowerer = tarmac::lower::Lowerer::new(Lines(writer), coverage, unit, &options).map_err(refused)?;
+                let lowerer = tarmac::lower::Lowerer::new(writer, coverage, unit, &options).map_err(refused)?;
                 Self::Tarmac(Box::new(lowerer))
             }
         })
@@ -233,7 +232,7 @@ impl Sink {
         let target = match self {
             Self::Astf(sink) => sink.into_sink().finish(),
             Self::Stf(sink) => sink.into_sink().finish(),
-            Self::Tarmac(sink) => sink.into_inner().0.finish(),
+            Self::Tarmac(sink) => sink.into_inner().finish(),
         };
         target?.keep()
     }

@@ -1,10 +1,11 @@
 //! Where pieces go: one file, or one for each of them.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use unspool::container::{CompressedWriter, Container};
 use unspool::model::selection::PieceSink;
 use unspool::{astf, stf};
 
@@ -31,6 +32,16 @@ impl FileWriter<astf::Bytes> for astf::write::Writer<Target> {
 impl FileWriter<u8> for stf::write::Writer<Target> {
     fn put(&mut self, part: &[u8]) -> io::Result<()> {
         self.write(part)
+    }
+
+    fn keep(self) -> io::Result<()> {
+        self.finish().and_then(Target::keep)
+    }
+}
+
+impl FileWriter<u8> for CompressedWriter<Target> {
+    fn put(&mut self, part: &[u8]) -> io::Result<()> {
+        self.write_all(part)
     }
 
     fn keep(self) -> io::Result<()> {
@@ -123,9 +134,7 @@ impl<T, W: FileWriter<T>> PieceSink<T> for Files<'_, W> {
 fn numbered(path: &Path, number: u64) -> PathBuf {
     let split = |path: &Path| (path.file_stem().map(OsString::from), path.extension().map(OsString::from));
     let (mut stem, mut extension) = split(Path::new(path.file_name().unwrap_or_default()));
-    let packers = ["gz", "xz", "zst", "zstd", "lzma", "zz", "z", "zlib"];
-    let is_packer = extension.as_ref().and_then(|name| name.to_str()).is_some_and(|name| packers.contains(&name));
-    if let (true, Some(inner)) = (is_packer, &stem)
+    if let (Some(_), Some(inner)) = (Container::from_path(path), &stem)
         && let (Some(inner), Some(format)) = split(Path::new(inner))
     {
         let mut both = format;

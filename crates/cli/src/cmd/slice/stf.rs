@@ -4,11 +4,12 @@ use std::io;
 
 use anyhow::{Context, bail};
 use unspool::model::selection::PieceSink;
+use unspool::stf::Storage;
 use unspool::stf::builder::RecordSink;
 use unspool::stf::slice::{SliceError, SliceOptions, Sliced, slice, slice_by};
 use unspool::stf::write::WriteOptions;
 
-use super::super::convert::{container_by_name, open_writer};
+use super::super::convert::open_writer;
 use super::super::{grouped, many};
 use super::output::Files;
 use super::select::Wanted;
@@ -31,14 +32,14 @@ pub(super) fn run(args: &Args, mut file: Stf) -> anyhow::Result<Verdict> {
     if args.with_callees && file.reader().isa() != Some(ARM) {
         bail!("{name}: --with-callees follows the calls of Arm; leave it out to cut the function without its callees");
     }
-    let container = match args.to {
+    let storage = match args.to {
         Some(to) => to.stf().with_context(|| format!("{name}: a cut of STF is STF; say --to stf, zstf, stf.gz, .."))?,
-        None => container_by_name(&args.output).unwrap_or(file.container()),
+        None => Storage::from_path(&args.output).unwrap_or(file.storage()),
     };
     file.tell_warnings();
     let usual = WriteOptions::default();
     let write = WriteOptions { threads: args.threads().unwrap_or(usual.threads), ..usual };
-    let mut files = Files::new(&args.output, args.split, |path| open_writer(path, container, write));
+    let mut files = Files::new(&args.output, args.split, |path| open_writer(path, storage, write));
     let options = SliceOptions { sign: !args.unsigned, split: args.split };
     let mut is_cut_short = false;
     let cut = if args.is_by_number() {

@@ -1,13 +1,10 @@
 //! Cutting a Tarmac log: lines of some instructions, byte for byte.
 
-use std::path::Path;
-
 use anyhow::{Context, bail};
-use unspool::stf::read::Container;
-use unspool::stf::write::WriteOptions;
+use unspool::container::CompressOptions;
 use unspool::tarmac::slice::{SliceError, SliceOptions};
 
-use super::super::convert::{container_by_name, open_writer};
+use super::super::convert::{log_container, open_log};
 use super::output::Files;
 use super::select::Wanted;
 use super::{Args, keep_damaged, nothing, tell_pieces};
@@ -21,12 +18,12 @@ pub(super) fn run(args: &Args, mut file: Tarmac) -> anyhow::Result<Verdict> {
     let name = file.name().to_string();
     let container = match args.to {
         Some(to) => to.tarmac().with_context(|| format!("{name}: a cut of Tarmac is Tarmac; say --to tarmac, .."))?,
-        None => by_name(&args.output).unwrap_or(Container::Plain),
+        None => log_container(&args.output),
     };
     let mut wanted = Wanted::new(args, decimals(args, &file)?, false)?;
-    let usual = WriteOptions::default();
-    let write = WriteOptions { threads: args.threads().unwrap_or(usual.threads), ..usual };
-    let mut files = Files::new(&args.output, args.split, |path| open_writer(path, container, write));
+    let usual = CompressOptions::default();
+    let write = CompressOptions { threads: args.threads().unwrap_or(usual.threads), ..usual };
+    let mut files = Files::new(&args.output, args.split, |path| open_log(path, container, write));
     let core = args.core.as_deref().map(str::as_bytes);
     let options = SliceOptions { split: args.split, core, dialect: Some(file.dialect()) };
     let sliced = match file.slice(&mut wanted, options, &mut files) {
@@ -59,9 +56,4 @@ fn decimals(args: &Args, file: &Tarmac) -> anyhow::Result<u8> {
         (Some(_), Some(time)) => Ok(time.decimals),
         (Some(_), None) => bail!("{}: its first lines have no time; cut it by number or address", file.name()),
     }
-}
-
-/// What the name of a log says about its compressor.
-fn by_name(path: &Path) -> Option<Container> {
-    container_by_name(path).filter(|container| matches!(container, Container::Gzip | Container::Xz | Container::Zstd))
 }

@@ -9,19 +9,19 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use unspool::stf::Record;
 use unspool::stf::builder::{Builder, Header, Mode, Step};
-use unspool::stf::read::{Container, ReadOptions, Reader};
+use unspool::stf::read::{ReadOptions, Reader, Storage};
 use unspool::stf::record::{Event, MemAccess, Register, TraceInfo};
 use unspool::stf::write::{WriteOptions, Writer};
 
 use super::{Run, text, text_of, unspool, unspool_with, wait};
 
 /// Every container, the name of its files and what `--to` calls it.
-const CONTAINERS: [(Container, &str, &str); 5] = [
-    (Container::Plain, "a.stf", "stf"),
-    (Container::Zstf, "a.zstf", "zstf"),
-    (Container::Gzip, "a.stf.gz", "stf.gz"),
-    (Container::Xz, "a.stf.xz", "stf.xz"),
-    (Container::Zstd, "a.stf.zst", "stf.zst"),
+const CONTAINERS: [(Storage, &str, &str); 5] = [
+    (Storage::PLAIN, "a.stf", "stf"),
+    (Storage::Zstf, "a.zstf", "zstf"),
+    (Storage::GZIP, "a.stf.gz", "stf.gz"),
+    (Storage::XZ, "a.stf.xz", "stf.xz"),
+    (Storage::ZSTD, "a.stf.zst", "stf.zst"),
 ];
 
 /// A folder for files, and how they get there.
@@ -43,7 +43,7 @@ impl Folder {
     }
 
     /// Writes records into a container; chunks have ten instructions.
-    fn file(&self, name: &str, container: Container, records: &[u8]) -> PathBuf {
+    fn file(&self, name: &str, container: Storage, records: &[u8]) -> PathBuf {
         let path = self.path(name);
         let options = WriteOptions { chunk_markers: 10, ..WriteOptions::default() };
         let mut writer = Writer::seekable(File::create(&path).unwrap(), container, options).unwrap();
@@ -199,7 +199,7 @@ fn dump_of_a_part() {
 #[test]
 fn dump_shows_bytes() {
     let folder = Folder::new();
-    let path = folder.file("a", Container::Plain, &small());
+    let path = folder.file("a", Storage::PLAIN, &small());
     let run = on("dump", &path, &["--hex", "--skip", "3"]).clean();
     let expected = "4 0x0000000080000100 00b50863 beq a0, a1, 0x80000110  @0xb3 1f1001008000000000f06308b500\n    \
                     target 0x0000000080000110\n";
@@ -211,7 +211,7 @@ fn dump_shows_bytes() {
 #[test]
 fn dump_as_json() {
     let folder = Folder::new();
-    let path = folder.file("a", Container::Zstf, &small());
+    let path = folder.file("a", Storage::Zstf, &small());
     let lines = on("dump", &path, &["--json"]).clean().json();
     let second = json!({
         "instruction": 2, "record": 13, "offset": 103, "pc": "0x80000004", "opcode": "0x6188", "length": 2,
@@ -266,7 +266,7 @@ fn info_is_a_page() {
             "events       1 LOAD_PAGE_FAULT, 1 MODE_CHANGE",
         ];
         lines.iter().for_each(|line| assert!(page.contains(line), "no {line:?} in {page}"));
-        assert_eq!(page.contains("chunks       1, of 10 instructions each"), container == Container::Zstf);
+        assert_eq!(page.contains("chunks       1, of 10 instructions each"), container == Storage::Zstf);
         let piped = unspool_with(&["info", "-"], &fs::read(&path).unwrap()).clean().out;
         let without =
             |page: &str| page.lines().filter(|line| !line.contains("chunks   ")).collect::<Vec<_>>().join("\n");
@@ -305,7 +305,7 @@ fn info_is_a_page() {
 #[test]
 fn stats_count_what_was_executed() {
     let folder = Folder::new();
-    let path = folder.file("a", Container::Gzip, &small());
+    let path = folder.file("a", Storage::GZIP, &small());
     let page = on("stats", &path, &[]).clean().out;
     let lines = [
         "3 instructions, 1 faulted, 11 records behind the header",
@@ -329,13 +329,13 @@ fn stats_count_what_was_executed() {
 #[test]
 fn check_finds_what_is_broken() {
     let folder = Folder::new();
-    let sound = folder.file("sound", Container::Zstf, &long(50));
+    let sound = folder.file("sound", Storage::Zstf, &long(50));
     let run = on("check", &sound, &[]).clean();
     assert!(run.out.contains("nothing found") || run.out.contains(" 0 errors"), "{}", run.out);
     let mut bytes = long(3);
     // A target where there is no branch, and then another way.
     bytes.extend(encode(&[Record::InstPcTarget(0x9000_0001), Record::InstOpcode32(0x13), Record::InstOpcode32(0x13)]));
-    let path = folder.file("broken", Container::Plain, &bytes);
+    let path = folder.file("broken", Storage::PLAIN, &bytes);
     let run = on("check", &path, &[]).expect(1, &[]);
     assert!(run.out.contains(": record ") && run.out.contains("(instruction 7)"), "{}", run.out);
     let lines = on("check", &path, &["--json"]).expect(1, &[]).json();
@@ -361,7 +361,7 @@ fn what_was_converted_has_the_same_records() {
                 on("convert", &input, &[text(&out), "--to", called, "-j", "2"]).clean();
                 assert!(records_of(&out) == *records, "{index} {from} to {to}");
                 let bytes = fs::read(&out).unwrap();
-                assert_eq!(Container::of(&bytes), Some(to));
+                assert_eq!(Storage::of(&bytes), Some(to));
                 assert!(from != to || bytes == fs::read(&input).unwrap(), "{index} {from} is copied");
             }
         }
@@ -372,11 +372,11 @@ fn what_was_converted_has_the_same_records() {
 #[test]
 fn the_name_tells_the_container() {
     let folder = Folder::new();
-    let input = folder.file("in", Container::Plain, &long(20));
+    let input = folder.file("in", Storage::PLAIN, &long(20));
     for (container, name, _) in CONTAINERS {
         let out = folder.path(name);
         on("convert", &input, &[text(&out)]).clean();
-        assert_eq!(Container::of(&fs::read(&out).unwrap()), Some(container), "{name}");
+        assert_eq!(Storage::of(&fs::read(&out).unwrap()), Some(container), "{name}");
     }
     let chunked = folder.path("chunked.zstf");
     on("convert", &input, &[text(&chunked), "--chunk", "7", "--level", "1"]).clean();
@@ -392,7 +392,7 @@ fn the_name_tells_the_container() {
 #[test]
 fn a_cut_keeps_its_format() {
     let folder = Folder::new();
-    let stf = folder.file("a", Container::Plain, &long(2));
+    let stf = folder.file("a", Storage::PLAIN, &long(2));
     let astf = folder.bytes("b", &[&b"ASTF\x00\x0b"[..], &[0; 26]].concat());
     on("slice", &stf, &["x.stf", "--to", "raw"]).expect(2, &["a cut of STF is STF"]);
     on("slice", &astf, &["x.astf", "--to", "stf"]).expect(2, &["a cut of ASTF is ASTF"]);
@@ -402,7 +402,7 @@ fn a_cut_keeps_its_format() {
 #[test]
 fn versions() {
     let folder = Folder::new();
-    let input = folder.file("in.zstf", Container::Zstf, &small());
+    let input = folder.file("in.zstf", Storage::Zstf, &small());
     let [old, new] = ["old.stf", "new.stf"].map(|name| folder.path(name));
     let losses = "1 × length of vector registers, 1 × list of extensions, 1 × vector register";
     // The order is that of the alphabet.
@@ -431,7 +431,7 @@ fn versions() {
         header(0x8_0020),
         encode(&[Record::Event(Event { raw: 1 << 40, is_wide: true, data: &[] }), Record::InstOpcode32(0x13)]),
     ];
-    let wide = folder.file("wide", Container::Plain, &wide.concat());
+    let wide = folder.file("wide", Storage::PLAIN, &wide.concat());
     on("convert", &wide, &[text(&old), "--stf-version", "1.3"]).expect(0, &["1 × event whose number"]);
     assert_eq!(on("dump", &old, &[]).clean().out, "1 0x0000000080000000 00000013 nop\n");
 }
@@ -455,7 +455,7 @@ fn slices() {
         // A cut is in the container of the trace, unless something else is said.
         let like = folder.path("like");
         on("slice", &input, &[text(&like), "--limit", "3", "--unsigned"]).clean();
-        assert_eq!(Container::of(&fs::read(&like).unwrap()), Some(container), "{name}");
+        assert_eq!(Storage::of(&fs::read(&like).unwrap()), Some(container), "{name}");
         assert_eq!(records_of(&like)[..], trace[..records_of(&like).len()]);
     }
     let input = folder.path("a.zstf");
@@ -520,7 +520,7 @@ fn a_file_that_was_damaged() {
     let path = folder.bytes("unknown", &bytes);
     on("dump", &path, &[]).expect(1, &["unknown: record 20 at offset 0xb3: ", "descriptor 77"]);
     // A .zstf file without an index can be read, but something is wrong with it.
-    let zstf = fs::read(folder.file("a.zstf", Container::Zstf, &long(100))).unwrap();
+    let zstf = fs::read(folder.file("a.zstf", Storage::Zstf, &long(100))).unwrap();
     let mut unfinished = zstf.clone();
     unfinished[12..20].fill(0);
     let path = folder.bytes("unfinished", &unfinished);
@@ -565,7 +565,7 @@ fn a_header_without_an_end() {
 fn transactions_and_what_belongs_to_no_instruction() {
     let folder = Folder::new();
     let open = [small(), encode(&[Record::Comment(b"behind"), Record::ReserveEnd])].concat();
-    let path = folder.file("open", Container::Plain, &open);
+    let path = folder.file("open", Storage::PLAIN, &open);
     let run = on("dump", &path, &[]).expect(0, &["open: behind the last instruction: 1 record not shown"]);
     assert_eq!(run.out, SMALL);
     let page = on("info", &path, &[]).clean().out;
@@ -581,7 +581,7 @@ fn transactions_and_what_belongs_to_no_instruction() {
     ]);
     // Channel E, with a sink.
     let transaction = [&[250][..], &1_u64.to_le_bytes(), &3_u64.to_le_bytes(), &[1, 0, 0, 5], &9_u64.to_le_bytes()];
-    let path = folder.file("t", Container::Zstf, &[transactions, transaction.concat()].concat());
+    let path = folder.file("t", Storage::Zstf, &[transactions, transaction.concat()].concat());
     let run = on("dump", &path, &[]).expect(0, &["t: a trace of transactions: 2 records not shown"]);
     assert_eq!(run.out, "");
     let run = on("dump", &path, &["--records"]).clean();
@@ -608,7 +608,7 @@ fn what_is_no_stf_file() {
         on(verb, &path, &[])
             .expect(2, &["no ASTF or STF file and no Tarmac log", "like a gzip file, and no STF is in it"]);
     }
-    let path = folder.file("a.stf", Container::Xz, &long(3));
+    let path = folder.file("a.stf", Storage::XZ, &long(3));
     for verb in ["frames", "packets", "elements", "decode"] {
         on(verb, &path, &[]).expect(2, &["an STF file is no capture", "unspool dump"]);
     }
@@ -619,7 +619,7 @@ fn what_is_no_stf_file() {
 #[test]
 fn a_trace_is_not_written_over() {
     let folder = Folder::new();
-    let path = folder.file("a.stf", Container::Plain, &long(3));
+    let path = folder.file("a.stf", Storage::PLAIN, &long(3));
     let before = fs::read(&path).unwrap();
     let same = folder.path("./a.stf");
     for verb in ["dump", "check", "info", "stats"] {
@@ -636,7 +636,7 @@ fn a_trace_is_not_written_over() {
 #[test]
 fn a_reader_may_leave() {
     let folder = Folder::new();
-    let path = folder.file("long", Container::Zstf, &long(200_000));
+    let path = folder.file("long", Storage::Zstf, &long(200_000));
     let rows: &[&[&str]] = &[
         &["dump"],
         &["dump", "--json"],
@@ -681,7 +681,7 @@ fn memory_does_not_grow_with_the_trace() {
 fn through_pipes() {
     let trace = long(20_000);
     let mut input = trace.clone();
-    for (container, _, to) in CONTAINERS.iter().filter(|(container, _, _)| *container != Container::Zstf) {
+    for (container, _, to) in CONTAINERS.iter().filter(|(container, _, _)| *container != Storage::Zstf) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_unspool"));
         command.args(["convert", "-", "-", "--to", to]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -692,7 +692,7 @@ fn through_pipes() {
         std::io::Read::read_to_end(&mut stdout, &mut output).unwrap();
         feed.join().unwrap().unwrap();
         assert_eq!(wait(&mut child).0, 0);
-        assert_eq!(Container::of(&output), Some(*container));
+        assert_eq!(Storage::of(&output), Some(*container));
         let mut records = Vec::new();
         let read = Reader::new(Cursor::new(output.clone()), ReadOptions::default()).unwrap().each(|_, record| {
             record.encode(&mut records);

@@ -1,78 +1,85 @@
-//! A pattern as it is written where it was not there for long: bits that are made once, and addresses between them.
+//! A pattern whose bits are encoded once, with gaps for addresses.
 //!
-//! bytes of a pattern ─▶ **spelling**, addresses ─▶ bits
+//! bytes of a pattern ─▶ **precoded template**; template, addresses ─▶ bits
+//!
+//! It is written where the pattern is not in the window; see [`TemplateDeflater`](super::template_deflater::TemplateDeflater).
 
 use super::super::record::RECORD_BYTES;
-use super::codes::{BYTE, Code, LONGEST, Pen, SHORTEST, distance_code, literal_code, records_code, reference};
+use super::bits::{BitWriter, Code, LITERAL, LONGEST, SHORTEST, distance_code, literal_code, records_code, reference};
 
-/// So many records back is looked for what is there again.
+/// Number of records that are searched for a match.
 const BACK: usize = 32;
 
-/// Bits, and the places of addresses between them.
+/// Bits, and the addresses between them.
 #[derive(Debug)]
-pub(super) struct Spelling(Vec<Part>);
+pub(super) struct PrecodedTemplate(Vec<Part>);
 
-/// Bits, and an address behind them, or none.
+/// Bits, and whether an address follows them.
 #[derive(Debug, Clone, Copy, Default)]
 struct Part {
     bits: u64,
     count: u8,
     has_address: bool,
-    /// How far behind this address the next one is, in records.
+    /// Distance from this address to the next one, in records.
     next: u16,
 }
 
-/// An address that was written before, so many records back.
+/// An address that was written earlier, and its distance in records.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Before {
+pub(super) struct Earlier {
     pub(super) address: u64,
     pub(super) records: usize,
 }
 
-impl Spelling {
-    /// These bytes; an address is at each of `slots`. What was in one of the records before is told by a reference.
+impl PrecodedTemplate {
+    /// Encodes these bytes, with an address at each of `slots`. Bytes that repeat an earlier record become a reference.
     pub(super) fn new(bytes: &[u8], slots: &[usize]) -> Self {
         let mut known: Vec<Option<u8>> = bytes.iter().copied().map(Some).collect();
         slots.iter().for_each(|slot| known.iter_mut().skip(*slot).take(8).for_each(|byte| *byte = None));
         let mut parts = Vec::new();
         let mut at = 0;
         for (index, slot) in slots.iter().enumerate() {
-            let part = spell(&mut parts, known.get(..*slot).unwrap_or_default(), at);
+            let part = encode(&mut parts, known.get(..*slot).unwrap_or_default(), at);
             let next = slots.get(index + 1).map_or(0, |next| (next - slot) / RECORD_BYTES);
             parts.push(Part { has_address: true, next: next as u16, ..part });
             at = slot + 8;
         }
-        let part = spell(&mut parts, &known, at);
+        let part = encode(&mut parts, &known, at);
         parts.push(part);
         Self(parts)
     }
 
-    /// Puts all of it, with these addresses.
+    /// Writes all of it, with these addresses.
     #[inline(always)]
-    pub(super) fn put<'b>(&self, mut pen: Pen<'b>, addresses: &[u64], before: Option<Before>) -> Pen<'b> {
-        // Without one before, all of the first is new.
+    pub(super) fn write<'b>(
+        &self,
+        mut writer: BitWriter<'b>,
+        addresses: &[u64],
+        earlier: Option<Earlier>,
+    ) -> BitWriter<'b> {
+        // Without an earlier one, all of the first is new.
         let first = addresses.first().map_or(0, |first| !first);
-        let mut before = before.unwrap_or(Before { address: first, records: 0 });
+        let mut earlier = earlier.unwrap_or(Earlier { address: first, records: 0 });
         let mut addresses = addresses.iter();
         for part in &self.0 {
-            pen.put(part.bits, part.count.into());
+            writer.put(part.bits, part.count.into());
             if part.has_address
                 && let Some(address) = addresses.next()
             {
-                pen.address(*address, before.address, records_code(before.records));
-                before = Before { address: *address, records: part.next.into() };
+                writer.address(*address, earlier.address, records_code(earlier.records));
+                earlier = Earlier { address: *address, records: part.next.into() };
             }
         }
-        pen
+        writer
     }
 }
 
-/// The bytes from `at` on, in parts, and the last of them.
-fn spell(parts: &mut Vec<Part>, known: &[Option<u8>], mut at: usize) -> Part {
+/// Encodes the bytes from `at` on: all parts but the last, which is returned.
+fn encode(parts: &mut Vec<Part>, known: &[Option<u8>], mut at: usize) -> Part {
     let mut part = Part::default();
     while let Some(Some(byte)) = known.get(at) {
         let (code, length) = best(known, at).unwrap_or((literal_code(*byte), 1));
-        if u32::from(part.count) + code.count > Pen::MOST {
+        if u32::from(part.count) + code.count > BitWriter::MOST {
             parts.push(std::mem::take(&mut part));
         }
         part.bits |= u64::from(code.bits) << part.count;
@@ -82,7 +89,7 @@ fn spell(parts: &mut Vec<Part>, known: &[Option<u8>], mut at: usize) -> Part {
     part
 }
 
-/// The reference that saves most, if one does: to the byte before, or the same place of a record before.
+/// The reference that saves most, if one does: to the previous byte, or the same bytes of an earlier record.
 fn best(known: &[Option<u8>], at: usize) -> Option<(Code, usize)> {
     let here = known.get(at..)?;
     let records = (1..=BACK).map(|records| records * RECORD_BYTES);
@@ -91,7 +98,7 @@ fn best(known: &[Option<u8>], at: usize) -> Option<(Code, usize)> {
         let length =
             here.iter().zip(there).take(LONGEST).take_while(|(one, other)| one.is_some() && one == other).count();
         let code = (length >= SHORTEST).then(|| reference(length, distance_code(distance)))?;
-        Some((BYTE * length as u32 - code.count, code, length))
+        Some((LITERAL * length as u32 - code.count, code, length))
     };
     let (_, code, length) = [1].into_iter().chain(records).filter_map(saved).max_by_key(|(saved, ..)| *saved)?;
     Some((code, length))

@@ -1,4 +1,7 @@
-//! Records that come again and again, with nothing new but addresses.
+//! Patterns: records that are written many times, with nothing new but addresses.
+//!
+//! Each knows where it was written last, and what it adds to an Adler-32, so that writing it again needs neither a search nor
+//! a pass over its bytes.
 
 use std::io;
 use std::ops::Range;
@@ -6,43 +9,44 @@ use std::ops::Range;
 use unspool_model::BlockExecution;
 
 use super::super::layout::Bytes;
-use super::spelling::Spelling;
+use super::template::PrecodedTemplate;
 
-/// The bytes of an Instruction that tell the address of an access, or where a branch went.
+/// Bytes of an Instruction that contain the address of an access, or the target of a branch.
 const EA: Range<usize> = 16..24;
 
-/// Patterns: records that are written again and again, of which some differ in their address. They are known by the
-/// [numbers](BlockExecution::index) of passes, and are for one trace.
+/// Records that are written many times, some of which differ in their address. Patterns are identified by the
+/// [numbers](BlockExecution::index) of passes, and belong to one trace.
 #[derive(Debug, Default)]
 pub struct Patterns {
     pub(super) patterns: Vec<Pattern>,
-    /// What is seldom wanted of each of them.
+    /// The cold fields of each of them.
     rest: Vec<Rest>,
-    /// The places for addresses of all of them.
+    /// Addresses of all of them.
     pub(super) slots: Vec<Slot>,
-    /// All records, with the addresses that were put into them last.
+    /// All records, with the addresses that were filled in last.
     records: Vec<Bytes>,
-    /// The numbers of patterns, in the order in which they were given.
+    /// Numbers of patterns, in the order in which they were added.
     numbers: Vec<usize>,
 }
 
-/// Passes that are written one behind the other.
+/// Passes that are written in order.
 #[derive(Debug, Clone, Copy)]
 pub struct Passes<'p> {
     /// Each has a pattern.
     pub passes: &'p [BlockExecution],
-    /// What is filled in, of one behind the other.
+    /// Addresses of all passes, in order.
     pub addresses: &'p [u64],
-    /// How many records they become.
+    /// Number of their records.
     pub records: u64,
 }
 
-/// One of them; without bytes there is none.
+/// One pattern; one without bytes is absent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pattern {
-    /// Where it was written last, as [`Repeats`](super::repeats::Repeats) counts, or [`NOWHERE`].
+    /// Position where it was written last, as [`TemplateDeflater`](super::template_deflater::TemplateDeflater) counts, or
+    /// [`NOWHERE`].
     pub(super) at: u64,
-    /// What is added to both halves of an Adler-32, with the addresses that were written last.
+    /// What it adds to both halves of an Adler-32, with the addresses that were written last.
     pub(super) sum: u32,
     pub(super) weighted: u64,
     /// Bytes of its records.
@@ -52,35 +56,34 @@ pub(super) struct Pattern {
     count: u32,
 }
 
-/// Nothing is left out silently.
 pub(super) fn no_pattern() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "a pass has no pattern, or not all addresses")
 }
 
-/// Far from everywhere.
+/// A position far from all others.
 pub(super) const NOWHERE: u64 = 1 << 63;
 
-/// What is seldom wanted of a pattern.
+/// Cold fields of a pattern.
 #[derive(Debug, Default)]
 struct Rest {
     /// Its records among all records.
     records: Range<usize>,
-    /// How it is written where nothing like it was before, if it was written so.
-    spelling: Option<Spelling>,
+    /// Its template, once it was needed.
+    template: Option<PrecodedTemplate>,
 }
 
-/// A place for an address.
+/// An address in a pattern.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
     /// The address that was written last.
     pub(super) address: u64,
-    /// Where it is in the bytes of the pattern.
+    /// Offset in the bytes of the pattern.
     at: u32,
 }
 
 impl Patterns {
-    /// Gives these records a number, which has none yet; those of them whose numbers are in `slots`, in order, have an
-    /// address that is told each time.
+    /// Adds a pattern under a number that has none yet; the records whose indexes are in `slots`, in order, have an
+    /// address that is given each time.
     pub fn set(&mut self, number: usize, records: &[Bytes], slots: &[usize]) {
         if self.patterns.len() <= number {
             self.patterns.resize(number + 1, Pattern::NONE);
@@ -102,8 +105,8 @@ impl Patterns {
             pattern.sum += u32::from(*byte);
             pattern.weighted += u64::from(*byte) * weight;
         }
-        if let (Some(place), Some(rest)) = (self.patterns.get_mut(number), self.rest.get_mut(number)) {
-            (*place, rest.records) = (pattern, from..self.records.len());
+        if let (Some(entry), Some(rest)) = (self.patterns.get_mut(number), self.rest.get_mut(number)) {
+            (*entry, rest.records) = (pattern, from..self.records.len());
         }
         self.numbers.push(number);
     }
@@ -135,12 +138,12 @@ impl Patterns {
         Ok(())
     }
 
-    /// How many addresses a pattern has.
+    /// Number of addresses of a pattern.
     pub fn slots(&self, number: usize) -> usize {
         self.patterns.get(number).map_or(0, |pattern| pattern.count as usize)
     }
 
-    /// The numbers of those that were given a number behind the first so many.
+    /// The numbers of all patterns after the first `known`.
     pub(super) fn numbers(&self, known: usize) -> &[usize] {
         self.numbers.get(known..).unwrap_or_default()
     }
@@ -156,16 +159,16 @@ impl Patterns {
         slots.unwrap_or_default().iter().map(|slot| slot.at() / size_of::<Bytes>())
     }
 
-    /// How a pattern is spelled out.
-    pub(super) fn spelling(&mut self, number: usize) -> Option<&Spelling> {
+    /// The template of a pattern.
+    pub(super) fn template(&mut self, number: usize) -> Option<&PrecodedTemplate> {
         let rest = self.rest.get_mut(number)?;
-        if rest.spelling.is_none() {
+        if rest.template.is_none() {
             let slots = self.slots.get(self.patterns.get(number)?.slots())?;
             let slots: Vec<usize> = slots.iter().map(Slot::at).collect();
             let records = self.records.get(rest.records.clone())?;
-            rest.spelling = Some(Spelling::new(records.as_flattened(), &slots));
+            rest.template = Some(PrecodedTemplate::new(records.as_flattened(), &slots));
         }
-        rest.spelling.as_ref()
+        rest.template.as_ref()
     }
 }
 
@@ -185,13 +188,13 @@ impl Slot {
         Self { address: 0, at: at as u32 }
     }
 
-    /// Where it is in the bytes of the pattern.
+    /// Offset in the bytes of the pattern.
     #[inline(always)]
     pub(super) fn at(&self) -> usize {
         self.at as usize
     }
 
-    /// Has another address from now on, in this pattern.
+    /// Changes the address, in this pattern.
     #[inline(never)]
     pub(super) fn set(&mut self, address: u64, pattern: &mut Pattern) {
         let ((sum, places), (sum_before, places_before)) = (byte_sums(address), byte_sums(self.address));
@@ -203,7 +206,7 @@ impl Slot {
         );
     }
 
-    /// The same for an address of which only the three lowest bytes differ.
+    /// Changes the address, of which only the three lowest bytes differ.
     #[inline(always)]
     pub(super) fn set_low(&mut self, address: u64, pattern: &mut Pattern) {
         let byte = |word: u64, place: u32| (word >> (8 * place) & 0xff).cast_signed();
@@ -211,19 +214,19 @@ impl Slot {
         self.change(address, more + more_1 + more_2, more_1 + 2 * more_2, pattern);
     }
 
-    /// Has another address, whose bytes add up to so much more; so do they if each counts as often as its place says.
+    /// Changes the address, whose bytes add up to `more` more, and to `places` more if each is weighted by its place.
     #[inline(always)]
     fn change(&mut self, address: u64, more: i64, places: i64, pattern: &mut Pattern) {
-        let behind = i64::from(pattern.length - self.at);
+        let after = i64::from(pattern.length - self.at);
         pattern.sum = pattern.sum.wrapping_add_signed(more as i32);
-        pattern.weighted = pattern.weighted.wrapping_add_signed(behind * more - places);
+        pattern.weighted = pattern.weighted.wrapping_add_signed(after * more - places);
         self.address = address;
     }
 
-    /// Puts the address into these bytes.
+    /// Stores the address in these bytes.
     fn put_in(&self, bytes: &mut [u8]) {
-        if let Some(place) = bytes.get_mut(self.at()..self.at() + EA.len()) {
-            place.copy_from_slice(&self.address.to_le_bytes());
+        if let Some(slot) = bytes.get_mut(self.at()..self.at() + EA.len()) {
+            slot.copy_from_slice(&self.address.to_le_bytes());
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Records that come in patterns, packed by a thread of its own.
+//! A [`TemplateDeflater`] in a thread of its own.
 //!
-//! patterns, records ─▶ jobs ─▶ a thread ─▶ deflated bytes, in the same order ─▶ output
+//! patterns, records ─▶ jobs ─▶ a thread ─▶ compressed bytes, in the same order ─▶ output
 //!
-//! Few jobs are on their way at a time, and each is of few records, so that memory does not grow with the trace.
+//! Few jobs are in flight at a time, and each has few records, so that memory does not grow with the trace.
 
 use std::io;
 use std::io::Write;
@@ -13,21 +13,21 @@ use unspool_model::BlockExecution;
 
 use super::super::layout::Bytes;
 use super::pattern::{Passes, Patterns, no_pattern};
-use super::repeats::Repeats;
+use super::template_deflater::TemplateDeflater;
 
-/// A job has no more records than this, or one pattern.
+/// Maximum number of records of a job, unless it is one pattern.
 const RECORDS: usize = 1 << 17;
 
-/// So many jobs are on their way.
+/// Maximum number of jobs in flight.
 const JOBS: usize = 32;
 
-/// Packs in another thread.
-pub(super) struct Apart {
-    /// What is not enough for a job yet.
+/// Compresses in another thread.
+pub(crate) struct PackerThread {
+    /// A job that has too few records to be given.
     job: Job,
-    /// Jobs that came back, for their memory.
+    /// Jobs to be used again, for their memory.
     spare: Vec<Job>,
-    /// How many patterns the thread knows.
+    /// Number of patterns that the thread knows.
     known: usize,
     give: SyncSender<Job>,
     take: Receiver<Job>,
@@ -35,7 +35,7 @@ pub(super) struct Apart {
     thread: JoinHandle<Packer>,
 }
 
-/// What is to be packed, and what becomes of it.
+/// Records to be compressed, and the result.
 #[derive(Default)]
 struct Job {
     parts: Vec<Part>,
@@ -44,29 +44,29 @@ struct Job {
     slots: Vec<usize>,
     passes: Vec<BlockExecution>,
     addresses: Vec<u64>,
-    /// How many records become of it.
+    /// Number of records.
     count: usize,
-    packed: Vec<u8>,
+    compressed: Vec<u8>,
     failed: Option<io::Error>,
 }
 
-/// A part of a job: so many records, slots, passes and addresses of it.
+/// Part of a job: the number of records, slots, passes and addresses that belong to it.
 enum Part {
     Records(usize),
     Pattern { number: usize, records: usize, slots: usize },
     Passes { passes: usize, addresses: usize },
 }
 
-impl Apart {
-    pub(super) fn new() -> io::Result<Self> {
+impl PackerThread {
+    pub(crate) fn new() -> io::Result<Self> {
         let (give, jobs) = sync_channel(JOBS);
         let (done, take) = sync_channel(JOBS);
         let thread = thread::Builder::new().name("pack".into()).spawn(move || Packer::new().work(&jobs, &done))?;
         Ok(Self { job: Job::default(), spare: Vec::new(), known: 0, give, take, in_flight: 0, thread })
     }
 
-    /// Takes records that are in no pattern.
-    pub(super) fn write(&mut self, output: &mut impl Write, records: &[Bytes]) -> io::Result<()> {
+    /// Writes records that are in no pattern.
+    pub(crate) fn write(&mut self, output: &mut impl Write, records: &[Bytes]) -> io::Result<()> {
         for records in records.chunks(RECORDS) {
             self.job.records.extend_from_slice(records);
             match self.job.parts.last_mut() {
@@ -78,14 +78,14 @@ impl Apart {
         Ok(())
     }
 
-    /// Takes the patterns of passes.
-    pub(super) fn patterns(
+    /// Writes the patterns of passes.
+    pub(crate) fn patterns(
         &mut self,
         output: &mut impl Write,
         patterns: &Patterns,
         Passes { mut passes, mut addresses, records }: Passes<'_>,
     ) -> io::Result<()> {
-        self.tell(patterns);
+        self.send_new(patterns);
         if records <= RECORDS as u64 {
             return self.pass(output, passes, addresses, records as usize);
         }
@@ -97,9 +97,9 @@ impl Apart {
                 count += 1;
             }
             let (now, later) = passes.split_at_checked(count).unwrap_or_default();
-            let (filled, behind) = addresses.split_at_checked(slots).ok_or_else(no_pattern)?;
+            let (filled, rest) = addresses.split_at_checked(slots).ok_or_else(no_pattern)?;
             self.pass(output, now, filled, records)?;
-            (passes, addresses) = (later, behind);
+            (passes, addresses) = (later, rest);
         }
         Ok(())
     }
@@ -117,8 +117,8 @@ impl Apart {
         self.add(records, output)
     }
 
-    /// Tells the thread patterns that it does not know.
-    fn tell(&mut self, patterns: &Patterns) {
+    /// Sends the patterns that the thread does not know.
+    fn send_new(&mut self, patterns: &Patterns) {
         for number in patterns.numbers(self.known) {
             let records = patterns.records(*number);
             let before = self.job.slots.len();
@@ -130,7 +130,7 @@ impl Apart {
         }
     }
 
-    /// So many records were added.
+    /// Counts records that were added, and gives the job to the thread if it has enough.
     fn add(&mut self, records: usize, output: &mut impl Write) -> io::Result<()> {
         self.job.count += records;
         if self.job.count >= RECORDS { self.give(output) } else { Ok(()) }
@@ -145,31 +145,31 @@ impl Apart {
         self.give.send(job).map_err(|_| gone())
     }
 
-    /// Takes the oldest job back, and writes what became of it.
+    /// Takes the oldest job back, and writes its result.
     fn take(&mut self, output: &mut impl Write) -> io::Result<()> {
         let mut job = self.take.recv().map_err(|_| gone())?;
         self.in_flight -= 1;
         if let Some(error) = job.failed.take() {
             return Err(error);
         }
-        output.write_all(&job.packed)?;
+        output.write_all(&job.compressed)?;
         job.clear();
         self.spare.push(job);
         Ok(())
     }
 
-    pub(super) fn finish(mut self, output: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn finish(mut self, output: &mut impl Write) -> io::Result<()> {
         self.give(output)?;
         while self.in_flight > 0 {
             self.take(output)?;
         }
         drop(self.give);
-        self.thread.join().map_err(|_| gone())?.repeats.finish(output)
+        self.thread.join().map_err(|_| gone())?.deflater.finish(output)
     }
 }
 
 fn gone() -> io::Error {
-    io::Error::other("the thread that packs has ended")
+    io::Error::other("the thread that compresses has failed")
 }
 
 impl Job {
@@ -179,23 +179,23 @@ impl Job {
         self.slots.clear();
         self.passes.clear();
         self.addresses.clear();
-        self.packed.clear();
+        self.compressed.clear();
         self.count = 0;
     }
 }
 
-/// What the thread knows.
+/// State of the thread.
 struct Packer {
-    repeats: Repeats,
+    deflater: TemplateDeflater,
     patterns: Patterns,
 }
 
 impl Packer {
     fn new() -> Self {
-        Self { repeats: Repeats::new(), patterns: Patterns::default() }
+        Self { deflater: TemplateDeflater::new(), patterns: Patterns::default() }
     }
 
-    /// Packs jobs until there are no more.
+    /// Compresses jobs until there are no more.
     fn work(mut self, jobs: &Receiver<Job>, done: &SyncSender<Job>) -> Self {
         while let Ok(mut job) = jobs.recv() {
             job.failed = self.pack(&mut job).err();
@@ -207,26 +207,26 @@ impl Packer {
     }
 
     fn pack(&mut self, job: &mut Job) -> io::Result<()> {
-        let Job { parts, records, slots, passes, addresses, packed, .. } = job;
+        let Job { parts, records, slots, passes, addresses, compressed, .. } = job;
         let (mut records, mut slots) = (&records[..], &slots[..]);
         let (mut passes, mut addresses) = (&passes[..], &addresses[..]);
         for part in parts {
             match *part {
-                Part::Records(count) => self.repeats.write(packed, take(&mut records, count))?,
-                Part::Pattern { number, records: count, slots: places } => {
-                    self.patterns.set(number, take(&mut records, count), take(&mut slots, places));
+                Part::Records(count) => self.deflater.write(compressed, take(&mut records, count))?,
+                Part::Pattern { number, records: count, slots: slot_count } => {
+                    self.patterns.set(number, take(&mut records, count), take(&mut slots, slot_count));
                 }
-                Part::Passes { passes: count, addresses: places } => {
-                    let (passes, addresses) = (take(&mut passes, count), take(&mut addresses, places));
-                    self.repeats.patterns(packed, &mut self.patterns, Passes { passes, addresses, records: 0 })?;
+                Part::Passes { passes: count, addresses: address_count } => {
+                    let (passes, addresses) = (take(&mut passes, count), take(&mut addresses, address_count));
+                    self.deflater.patterns(compressed, &mut self.patterns, Passes { passes, addresses, records: 0 })?;
                 }
             }
         }
-        self.repeats.give(packed)
+        self.deflater.flush(compressed)
     }
 }
 
-/// Takes so many off the front.
+/// Splits off the first `count`.
 fn take<'a, T>(all: &mut &'a [T], count: usize) -> &'a [T] {
     let (first, rest) = all.split_at_checked(count).unwrap_or_default();
     *all = rest;
@@ -255,16 +255,16 @@ mod tests {
         let addresses: Vec<u64> = (0..slots as u64).map(|at| 0x7f00_0000 + at * at).collect();
         let all = Passes { passes: &passes, addresses: &addresses, records: records as u64 };
         let (mut here, mut there) = (Vec::new(), Vec::new());
-        let mut repeats = Repeats::new();
-        let mut apart = Apart::new().expect("a thread");
+        let mut deflater = TemplateDeflater::new();
+        let mut thread = PackerThread::new().expect("a thread");
         for _ in 0..2 {
-            repeats.write(&mut here, &[record(9)]).expect("memory");
-            repeats.patterns(&mut here, &mut own, all).expect("memory");
-            apart.write(&mut there, &[record(9)]).expect("memory");
-            apart.patterns(&mut there, &patterns, all).expect("memory");
+            deflater.write(&mut here, &[record(9)]).expect("memory");
+            deflater.patterns(&mut here, &mut own, all).expect("memory");
+            thread.write(&mut there, &[record(9)]).expect("memory");
+            thread.patterns(&mut there, &patterns, all).expect("memory");
         }
-        repeats.finish(&mut here).expect("memory");
-        apart.finish(&mut there).expect("memory");
+        deflater.finish(&mut here).expect("memory");
+        thread.finish(&mut there).expect("memory");
         assert!(here == there, "{} and {} bytes", here.len(), there.len());
         let mut plain = Vec::new();
         let read = io::Read::read_to_end(&mut flate2::read::ZlibDecoder::new(&there[..]), &mut plain);

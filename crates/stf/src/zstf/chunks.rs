@@ -1,142 +1,111 @@
-//! .zstf: chunks of records, each a zstd frame, and an index of them at the end.
+//! Reading the chunks of a .zstf file.
 //!
-//! ```text
-//! ZSTF, M, E │ chunk 0 │ chunk 1 │ … │ E: N, N × (offset, PC, size)
-//! ```
-//!
-//! M instructions are in every chunk but the last. With the index, chunks are read where it says; without, or where it
-//! cannot be right, from frame to frame. Either way they come out in order, decompressed by several threads.
+//! With the index, chunks are read at the offsets it has; without, or where it cannot be right, from frame to frame.
+//! Either way they come out in order, decompressed by several threads.
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Fault;
-use super::frame::{self, PIECE, Packed, Piece, Then, Walked, Zstd};
-use super::input::{Input, Origin};
-use super::workers::{self, MOST_THREADS, Workers};
+use unspool_container::{Damage, Fault, Input, MaybeSeek, Workers, ZstdDecoder, is_zstd_frame};
+
+use super::frame::{self, ChunkPart, CompressedChunk, PART, Then, Walked};
+use super::{ENTRY, Entry, HEADER, MOST_THREADS};
 use crate::read::{ReadErrorKind, Warning};
-
-/// Bytes before the first chunk.
-pub(crate) const HEADER: u64 = 20;
-
-/// Bytes of an entry of the index.
-pub(crate) const ENTRY: u64 = 24;
 
 /// A chunk with more compressed bytes than this is not held in memory.
 const LARGE: u64 = 32 << 20;
 
-/// So many chunks are remembered to compare them with the index behind them.
+/// Maximum number of chunks that are remembered, to compare them with the index that follows them.
 const REMEMBERED: usize = 1 << 20;
 
-/// What the index says of a chunk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Entry {
-    /// Where it is in the file.
-    pub(crate) offset: u64,
-    /// Where execution goes on with it.
-    pub(crate) pc: u64,
-    /// How much it holds.
-    pub(crate) size: u64,
-}
-
-impl Entry {
-    fn from_bytes(bytes: &[u8; ENTRY as usize]) -> Self {
-        let word = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
-        Self { offset: word(0), pc: word(8), size: word(16) }
-    }
-
-    /// As the file has it.
-    pub(crate) fn to_bytes(self) -> [u8; ENTRY as usize] {
-        let mut bytes = [0; ENTRY as usize];
-        let (words, _) = bytes.as_chunks_mut::<8>();
-        for (place, word) in words.iter_mut().zip([self.offset, self.pc, self.size]) {
-            *place = word.to_le_bytes();
-        }
-        bytes
-    }
-}
-
-/// A part of the trace for the reader.
+/// Some records, for the reader.
 pub(crate) struct Part {
     pub(crate) buffer: Vec<u8>,
     pub(crate) length: usize,
-    /// The number of the chunk that it is of.
+    /// Number of their chunk.
     pub(crate) chunk: u64,
-    /// Nothing comes behind it, for this reason if there is one.
+    /// Nothing follows, for this reason if there is one.
     pub(crate) end: Option<Option<ReadErrorKind>>,
 }
 
 /// The chunks of a file, in order.
 pub(crate) struct Chunks {
-    input: Input,
-    /// How many instructions a chunk should have.
+    input: Input<MaybeSeek>,
+    /// Number of instructions that a chunk should have.
     markers: u64,
-    /// Where the index should be; 0: nowhere.
+    /// Offset that the index should have; 0: there is none.
     end: u64,
     index: Option<Vec<Entry>>,
     /// The index has to be compared with what was found before it.
     compares: bool,
-    /// The chunks are where the index says. False: from frame to frame.
+    /// Chunks are read by the index. False: from frame to frame.
     by_index: bool,
-    /// The number of the next chunk to be read.
+    /// Number of the next chunk to be read.
     next: u64,
-    /// The index is wrong about that one. That is seen to when its turn comes, so that it is the same for any number of
+    /// The index is wrong about that one. That is dealt with when its turn comes, so that it is the same for any number of
     /// threads.
     is_next_odd: bool,
     has_ended: bool,
     has_failed: bool,
     queue: VecDeque<Pending>,
-    zstd: Zstd,
-    /// How many threads may decompress.
+    zstd: ZstdDecoder,
+    /// Number of threads that may decompress.
     threads: usize,
     /// They start when more than one part is asked for.
-    workers: Option<Workers>,
+    workers: Workers<CompressedChunk, ChunkPart>,
+    /// Buffers for them.
+    spare: Spare,
     runs_ahead: bool,
-    /// Where chunks were found, and how much they held.
+    /// Offsets and sizes of the chunks that were found.
     found: Vec<(u64, u64)>,
-    /// How much the last chunk held.
+    /// Size of the last chunk.
     last_size: u64,
     warnings: Vec<Warning>,
 }
 
-/// A chunk on its way.
+/// Buffers to be used again.
+type Spare = Arc<Mutex<Vec<Vec<u8>>>>;
+
+/// A chunk that is being decompressed.
 struct Pending {
     chunk: u64,
     offset: u64,
-    /// How many frames it has, if that is odd.
+    /// Number of its frames, if it is not one.
     frames: Option<u64>,
-    /// How much of it came out.
+    /// Bytes of it so far.
     size: u64,
     source: Source,
 }
 
 enum Source {
-    Worker(Receiver<Piece>),
-    Memory(Packed),
+    Worker(Receiver<ChunkPart>),
+    Memory(CompressedChunk),
     /// Too long to be held: straight from the input.
     Stream,
     /// There is no such chunk.
-    None(Fault),
+    None(Then),
 }
 
 impl Chunks {
-    /// Reads what is before the first chunk, and the index where that is possible.
-    pub(crate) fn new(mut input: Input, threads: usize) -> Result<Self, ReadErrorKind> {
+    /// Reads the header, and the index where that is possible.
+    pub(crate) fn new(mut input: Input<MaybeSeek>, threads: usize) -> Result<Self, ReadErrorKind> {
         let (markers, end) = header(&mut input)?;
-        let zstd = Zstd::new().map_err(|fault| ReadErrorKind::packed(fault, 0))?;
-        let mut chunks = Self { end, threads, ..Self::none(input, markers, zstd) };
+        let zstd = ZstdDecoder::new().map_err(|fault| Damage { offset: 0, fault })?;
+        let mut chunks = Self { end, ..Self::none(input, markers, zstd, threads) };
         chunks.read_index()?;
         Ok(chunks)
     }
 
-    /// Chunks of a file that is not known.
+    /// Chunks of no file; see [`one`](Self::one).
     pub(crate) fn unknown(markers: u64) -> Option<Self> {
-        let input = Input::new(Origin::Pipe(Box::new(io::empty())));
-        Some(Self::none(input, markers, Zstd::new().ok()?))
+        let input = Input::new(MaybeSeek::Pipe(Box::new(io::empty())));
+        Some(Self::none(input, markers, ZstdDecoder::new().ok()?, 1))
     }
 
-    fn none(input: Input, markers: u64, zstd: Zstd) -> Self {
+    fn none(input: Input<MaybeSeek>, markers: u64, zstd: ZstdDecoder, threads: usize) -> Self {
+        let spare = Spare::default();
         Self {
             input,
             markers,
@@ -150,8 +119,9 @@ impl Chunks {
             has_failed: false,
             queue: VecDeque::new(),
             zstd,
-            threads: 1,
-            workers: None,
+            threads,
+            workers: workers(threads, &spare),
+            spare,
             runs_ahead: false,
             found: Vec::new(),
             last_size: 0,
@@ -159,17 +129,17 @@ impl Chunks {
         }
     }
 
-    /// How many instructions a chunk should have.
+    /// Number of instructions that a chunk should have.
     pub(crate) fn markers(&self) -> u64 {
         self.markers
     }
 
-    /// How many threads may be used.
+    /// Number of threads that may be used.
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }
 
-    /// How many chunks there are, as far as that is known.
+    /// Number of chunks, if it is known.
     pub(crate) fn count(&self) -> Option<u64> {
         match self.index() {
             Some(index) => Some(index.len() as u64),
@@ -177,31 +147,31 @@ impl Chunks {
         }
     }
 
-    /// The index, if chunks are where it says.
+    /// The index, if chunks are read by it.
     pub(crate) fn index(&self) -> Option<&[Entry]> {
         self.index.as_deref().filter(|_| self.by_index)
     }
 
-    /// Does the index have this chunk, wherever that is?
+    /// Whether the index has this chunk, at any offset.
     pub(crate) fn should_be(&self, chunk: u64) -> bool {
         self.index.as_ref().is_some_and(|index| chunk < index.len() as u64)
     }
 
-    /// What is odd about the file, as far as it was read. Each is told once.
+    /// Warnings about the file, as far as it was read. Each is returned once.
     pub(crate) fn take_warnings(&mut self) -> impl Iterator<Item = Warning> {
         self.warnings.drain(..)
     }
 
-    /// Goes on with this chunk, which the index has.
+    /// Continues with this chunk, which the index has.
     pub(crate) fn seek(&mut self, chunk: u64) {
         self.queue.clear();
         (self.next, self.is_next_odd, self.has_ended, self.has_failed, self.runs_ahead) =
             (chunk, false, false, false, false);
     }
 
-    /// What a chunk holds, if there is nothing odd about it and it can be held in memory. Whoever goes on otherwise
-    /// has to [`seek`](Self::seek) first.
-    pub(crate) fn packed(&mut self, chunk: u64) -> Option<Packed> {
+    /// A chunk as it is in the file, if it is sound and can be held in memory. To continue otherwise,
+    /// [`seek`](Self::seek) first.
+    pub(crate) fn compressed(&mut self, chunk: u64) -> Option<CompressedChunk> {
         let entry = *self.index()?.get(chunk as usize)?;
         let length = self.end_of(chunk).saturating_sub(entry.offset);
         if length > LARGE || self.queue.iter().any(|pending| matches!(pending.source, Source::Stream)) {
@@ -209,24 +179,24 @@ impl Chunks {
         }
         self.input.seek(entry.offset).ok()?;
         let bytes = self.bytes(length as usize);
-        (frames(&bytes) == 1).then_some(Packed { bytes, used: 0, room: Some(entry.size) })
+        (frames(&bytes) == 1).then_some(CompressedChunk { bytes, used: 0, size: Some(entry.size) })
     }
 
-    /// All parts of a chunk came out.
-    pub(crate) fn is_behind(&self, chunk: u64) -> bool {
+    /// Whether all parts of a chunk came out.
+    pub(crate) fn is_after(&self, chunk: u64) -> bool {
         self.queue.front().is_none_or(|pending| pending.chunk > chunk)
     }
 
-    /// One chunk only, which is not in a file.
-    pub(crate) fn one(&mut self, packed: Packed) {
+    /// Continues with one chunk only, which is not in a file.
+    pub(crate) fn one(&mut self, chunk: CompressedChunk) {
         self.seek(0);
         self.found.clear();
-        let pending = self.pending(0, Source::Memory(packed));
+        let pending = self.pending(0, Source::Memory(chunk));
         self.queue.push_back(pending);
         self.has_ended = true;
     }
 
-    /// The next part, decompressed to where `spare` was if nobody else does it.
+    /// The next part, in the buffer `spare` if no thread decompresses it.
     pub(crate) fn next(&mut self, mut spare: Vec<u8>) -> Part {
         loop {
             self.top_up();
@@ -236,25 +206,24 @@ impl Chunks {
             if let Some(frames) = pending.frames.take() {
                 self.warnings.push(Warning::SeveralFrames { chunk: pending.chunk, frames });
             }
-            let piece = match &mut pending.source {
-                Source::Worker(pieces) => {
-                    if let Some(workers) = &self.workers
-                        && !spare.is_empty()
-                    {
-                        workers::give_back(&workers.spare, std::mem::take(&mut spare));
+            let part = match &mut pending.source {
+                Source::Worker(parts) => {
+                    if !spare.is_empty() {
+                        let mut all = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+                        all.push(std::mem::take(&mut spare));
                     }
-                    pieces.recv().unwrap_or_else(|_| lost())
+                    parts.recv().unwrap_or_else(|_| lost())
                 }
-                Source::Memory(packed) => packed.next(&mut self.zstd, spare),
+                Source::Memory(chunk) => chunk.next(&mut self.zstd, spare),
                 Source::Stream => {
                     if pending.size == 0 {
                         self.zstd.start();
                     }
                     frame::stream(&mut self.zstd, &mut self.input, pending.offset, spare)
                 }
-                Source::None(fault) => Piece { buffer: spare, length: 0, then: Then::Fault(*fault, 0) },
+                Source::None(then) => ChunkPart { buffer: spare, length: 0, then: *then },
             };
-            let Piece { buffer, length, then } = piece;
+            let ChunkPart { buffer, length, then } = part;
             pending.size += length as u64;
             let (chunk, offset) = (pending.chunk, pending.offset);
             let end = match then {
@@ -266,14 +235,17 @@ impl Chunks {
                     self.judge(&pending);
                     None
                 }
-                Then::Fault(fault, behind) => {
-                    (self.has_ended, self.has_failed) = (true, true);
-                    self.queue.clear();
+                Then::Fault(fault, after) => {
                     let failed = self.input.failure().filter(|_| fault == Fault::CutShort);
-                    let of_chunk = || ReadErrorKind::Chunk { chunk, at: offset + behind, fault };
+                    let of_chunk = || ReadErrorKind::Chunk { chunk, at: offset + after, fault };
                     Some(Some(failed.map_or_else(of_chunk, ReadErrorKind::Io)))
                 }
+                Then::NoChunk => Some(Some(ReadErrorKind::NoChunk { chunk, at: offset })),
             };
+            if end.is_some() {
+                (self.has_ended, self.has_failed) = (true, true);
+                self.queue.clear();
+            }
             if length == 0 && end.is_none() {
                 spare = buffer;
                 continue;
@@ -283,7 +255,7 @@ impl Chunks {
         }
     }
 
-    /// A chunk came out whole.
+    /// Compares a chunk that came out whole with the index.
     fn judge(&mut self, pending: &Pending) {
         self.last_size = pending.size;
         if self.by_index {
@@ -299,14 +271,14 @@ impl Chunks {
         }
     }
 
-    /// A chunk that was not held should have ended where the next one starts.
+    /// Checks that a chunk that was not held ended where the next one starts.
     fn after_stream(&mut self, chunk: u64) {
         if self.input.offset() != self.end_of(chunk) {
             self.leave_index(chunk, "a chunk is elsewhere");
         }
     }
 
-    /// Reads chunks until enough are on their way.
+    /// Reads chunks until enough are in flight.
     fn top_up(&mut self) {
         let most = if self.runs_ahead && self.threads > 1 { self.threads.min(MOST_THREADS) + 2 } else { 1 };
         while self.queue.len() < most && !self.has_ended {
@@ -324,13 +296,13 @@ impl Chunks {
         }
     }
 
-    /// Where a chunk ends by the index.
+    /// Offset of the end of a chunk by the index.
     fn end_of(&self, chunk: u64) -> u64 {
         let next = self.index.as_ref().and_then(|index| index.get(chunk as usize + 1));
         next.map_or(self.end, |next| next.offset)
     }
 
-    /// The next chunk, where the index says. `None`: there is none, or it is odd and not yet its turn.
+    /// The next chunk by the index. `None`: there is none, or the index is wrong about it and it is not yet its turn.
     fn indexed(&mut self) -> Option<Pending> {
         let entry = *self.index.as_ref()?.get(self.next as usize)?;
         if let Err(error) = self.input.seek(entry.offset) {
@@ -348,7 +320,7 @@ impl Chunks {
             return None;
         }
         if frames == 0 {
-            // The next chunk starts elsewhere, or the frame is damaged. Whoever goes from frame to frame finds out.
+            // The next chunk starts elsewhere, or the frame is damaged. Reading from frame to frame will find out.
             self.leave_index(self.next, "a chunk is elsewhere");
             return match self.input.seek(entry.offset) {
                 Ok(()) => self.walked(),
@@ -358,35 +330,35 @@ impl Chunks {
                 }
             };
         }
-        let source = self.give(Packed { bytes, used: 0, room: Some(entry.size) });
+        let source = self.give(CompressedChunk { bytes, used: 0, size: Some(entry.size) });
         Some(Pending { frames: Some(frames).filter(|frames| *frames > 1), ..self.pending(entry.offset, source) })
     }
 
-    /// The next so many bytes of the file; fewer at its end.
+    /// The next bytes of the file; fewer at its end.
     fn bytes(&mut self, length: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(length.min(1 << 20));
         self.input.append(&mut bytes, length);
         bytes
     }
 
-    /// The index is wrong about this chunk, so it is not used from there on.
+    /// Stops using the index, which is wrong about this chunk.
     fn leave_index(&mut self, chunk: u64, why: &'static str) {
         self.warnings.push(Warning::DamagedIndex(why));
         self.by_index = false;
         self.next = self.next.max(chunk);
     }
 
-    /// The next chunk, from where the last one ended.
+    /// The next chunk, at the end of the last one.
     fn walked(&mut self) -> Option<Pending> {
         let offset = self.input.offset();
         if offset == self.end {
             return None;
         }
         let first = self.input.peek(4);
-        if !frame::is_frame(first) {
-            let fault = if first.len() < 4 { Fault::CutShort } else { Fault::NoChunk };
-            // Without an index nobody knows whether there should be more.
-            return (offset < self.end).then(|| self.pending(offset, Source::None(fault)));
+        if !is_zstd_frame(first) {
+            let then = if first.len() < 4 { Then::Fault(Fault::CutShort, 0) } else { Then::NoChunk };
+            // Without an index, it is not known whether there should be more.
+            return (offset < self.end).then(|| self.pending(offset, Source::None(then)));
         }
         let mut bytes = Vec::new();
         let walked = frame::take(&mut self.input, &mut bytes, LARGE as usize);
@@ -394,20 +366,16 @@ impl Chunks {
             self.input.unread(bytes);
             return Some(self.pending(offset, Source::Stream));
         }
-        let room = Some(PIECE as u64).filter(|size| self.last_size <= *size);
-        let source = self.give(Packed { bytes, used: 0, room });
+        let size = Some(PART as u64).filter(|size| self.last_size <= *size);
+        let source = self.give(CompressedChunk { bytes, used: 0, size });
         Some(self.pending(offset, source))
     }
 
-    fn give(&mut self, packed: Packed) -> Source {
-        if self.runs_ahead && self.threads > 1 && self.workers.is_none() {
-            // Without threads it goes on too.
-            self.workers = Workers::new(self.threads).ok();
+    fn give(&mut self, chunk: CompressedChunk) -> Source {
+        if !self.runs_ahead || self.threads <= 1 {
+            return Source::Memory(chunk);
         }
-        match self.workers.as_ref().filter(|_| self.runs_ahead) {
-            Some(workers) => Source::Worker(workers.give(packed)),
-            None => Source::Memory(packed),
-        }
+        self.workers.give(chunk).map_or_else(Source::Memory, Source::Worker)
     }
 
     fn pending(&mut self, offset: u64, source: Source) -> Pending {
@@ -417,7 +385,7 @@ impl Chunks {
 }
 
 impl Chunks {
-    /// Reads the index, and goes back to the first chunk.
+    /// Reads the index, and returns to the first chunk.
     fn read_index(&mut self) -> io::Result<()> {
         if self.end == 0 {
             self.warnings.push(Warning::Unfinished);
@@ -439,9 +407,9 @@ impl Chunks {
         self.input.seek(HEADER)
     }
 
-    /// The index of a file of this length, and where it ends; or why there is none.
+    /// The index of a file of this length and the offset of its end, or why there is none.
     fn entries(&mut self, length: u64) -> Result<(Vec<Entry>, u64), &'static str> {
-        let room = length.checked_sub(self.end).ok_or("it should start behind the end of the file")?;
+        let room = length.checked_sub(self.end).ok_or("it should start after the end of the file")?;
         if self.end < HEADER || self.input.seek(self.end).is_err() {
             return Err("it should start before the chunks do");
         }
@@ -474,7 +442,7 @@ impl Chunks {
         Some(entry)
     }
 
-    /// Behind the last chunk: why there is nothing more, if not because all is read.
+    /// Why nothing follows the last chunk, if not because all is read.
     fn last(&mut self) -> Option<ReadErrorKind> {
         if std::mem::take(&mut self.compares) {
             let is_there = self.input.offset() == self.end;
@@ -486,7 +454,7 @@ impl Chunks {
         failed
     }
 
-    /// Where the index, which is next, says something else than what was found.
+    /// The difference between the index, which is next, and what was found.
     fn compare(&mut self) -> Option<&'static str> {
         let Some(count) = self.word() else { return Some(SHORT) };
         if count != self.next {
@@ -512,8 +480,8 @@ impl Chunks {
 
 const SHORT: &str = "it is cut short";
 
-/// Takes the magic number, how many instructions a chunk has, and where the index is.
-fn header(input: &mut Input) -> Result<(u64, u64), ReadErrorKind> {
+/// Consumes the header: the number of instructions of a chunk, and the offset of the index.
+fn header(input: &mut Input<MaybeSeek>) -> Result<(u64, u64), ReadErrorKind> {
     let bytes = input.peek(HEADER as usize);
     let (markers, end) = match bytes {
         [_, _, _, _, words @ ..] if words.len() == 16 => {
@@ -523,17 +491,17 @@ fn header(input: &mut Input) -> Result<(u64, u64), ReadErrorKind> {
         _ => {
             let length = bytes.len() as u64;
             let failed = input.failure().map(ReadErrorKind::Io);
-            return Err(failed.unwrap_or(ReadErrorKind::packed(Fault::CutShort, length)));
+            return Err(failed.unwrap_or(Damage { offset: length, fault: Fault::CutShort }.into()));
         }
     };
     if markers == 0 {
-        return Err(ReadErrorKind::packed(Fault::NoMarkers, 4));
+        return Err(ReadErrorKind::NoMarkers);
     }
     input.consume(HEADER as usize);
     Ok((markers, end))
 }
 
-/// How many frames the bytes are; 0: they are not frames only.
+/// Number of frames that the bytes consist of; 0: of something else.
 fn frames(bytes: &[u8]) -> u64 {
     let (mut rest, mut frames) = (bytes, 0);
     while !rest.is_empty() {
@@ -546,7 +514,26 @@ fn frames(bytes: &[u8]) -> u64 {
     frames
 }
 
+/// Threads that decompress chunks.
+fn workers(threads: usize, spare: &Spare) -> Workers<CompressedChunk, ChunkPart> {
+    let spare = Arc::clone(spare);
+    Workers::new(threads.min(MOST_THREADS), "stf unpack", move || {
+        let (spare, mut zstd) = (Arc::clone(&spare), ZstdDecoder::new());
+        move |mut chunk: CompressedChunk, parts: &SyncSender<ChunkPart>| {
+            let Ok(zstd) = &mut zstd else { return };
+            loop {
+                let buffer = spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+                let part = chunk.next(zstd, buffer);
+                let has_more = part.then == Then::More;
+                if parts.send(part).is_err() || !has_more {
+                    return;
+                }
+            }
+        }
+    })
+}
+
 /// The thread that had the chunk is gone.
-fn lost() -> Piece {
-    Piece { buffer: Vec::new(), length: 0, then: Then::Fault(Fault::Memory, 0) }
+fn lost() -> ChunkPart {
+    ChunkPart { buffer: Vec::new(), length: 0, then: Then::Fault(Fault::Memory, 0) }
 }

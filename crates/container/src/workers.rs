@@ -1,0 +1,196 @@
+//! Threads that take jobs, and results in the order in which jobs were given.
+//!
+//! jobs ─▶ whichever thread is free ─▶ results, those of each job on a channel of its own
+//!
+//! Threads are started as jobs come, and end when nobody gives them jobs any more.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+/// Number of results of a job that wait for the caller: a thread with more to say waits too, so that memory does not depend
+/// on what jobs hold.
+const WAITING: usize = 1;
+
+/// Jobs in flight for each thread: one at work and one that waits.
+const JOBS: usize = 2;
+
+/// Threads that turn jobs `J` into any number of results `T`.
+pub struct Workers<J, T> {
+    name: &'static str,
+    /// Number of threads that may still be started.
+    startable: usize,
+    new_work: Box<dyn Fn() -> Work<J, T> + Send>,
+    jobs: Sender<Job<J, T>>,
+    /// The other end, for threads to come. Without any, jobs fail when all threads have.
+    queue: Option<Arc<Mutex<Receiver<Job<J, T>>>>>,
+    has_started: bool,
+}
+
+type Work<J, T> = Box<dyn FnMut(J, &SyncSender<T>) + Send>;
+
+type Job<J, T> = (J, SyncSender<T>);
+
+impl<J: Send + 'static, T: Send + 'static> Workers<J, T> {
+    /// At most this many threads, each of which does what `new_work` makes for it. Sending a result fails if nobody waits for
+    /// it any more.
+    pub fn new<W>(most: usize, name: &'static str, new_work: impl Fn() -> W + Send + 'static) -> Self
+    where
+        W: FnMut(J, &SyncSender<T>) + Send + 'static,
+    {
+        let (jobs, queue) = channel();
+        let new_work = Box::new(move || -> Work<J, T> { Box::new(new_work()) });
+        let queue = Some(Arc::new(Mutex::new(queue)));
+        Self { name, startable: most, new_work, jobs, queue, has_started: false }
+    }
+
+    /// Gives a job to the threads. Without any, it comes back. The results end when the job does, or when its thread fails.
+    pub fn give(&mut self, job: J) -> Result<Receiver<T>, J> {
+        self.start();
+        if !self.has_started {
+            return Err(job);
+        }
+        let (results, taken) = sync_channel(WAITING);
+        // If all threads are gone, no result comes.
+        drop(self.jobs.send((job, results)));
+        Ok(taken)
+    }
+
+    /// Starts one more thread, if that is allowed and possible.
+    fn start(&mut self) {
+        if self.startable > 0
+            && let Some(queue) = self.queue.clone()
+        {
+            let mut work = (self.new_work)();
+            let run = move || {
+                loop {
+                    let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let Ok((job, results)) = job else { return };
+                    work(job, &results);
+                }
+            };
+            let is_started = thread::Builder::new().name(self.name.into()).spawn(run).is_ok();
+            self.has_started |= is_started;
+            self.startable = if is_started { self.startable - 1 } else { 0 };
+        }
+        if self.startable == 0 {
+            self.queue = None;
+        }
+    }
+}
+
+/// Threads that change jobs, and return them in order. With one thread, the caller does everything.
+pub struct OrderedWorkers<J> {
+    most: usize,
+    new_work: Arc<dyn Fn() -> Change<J> + Send + Sync>,
+    workers: Workers<J, J>,
+    /// What the caller does where there are no threads.
+    own: Option<Change<J>>,
+    order: VecDeque<Pending<J>>,
+}
+
+type Change<J> = Box<dyn FnMut(&mut J) + Send>;
+
+enum Pending<J> {
+    Done(J),
+    Given(Receiver<J>),
+}
+
+impl<J: Send + 'static> OrderedWorkers<J> {
+    /// At most this many threads, each of which does what `new_work` makes for it.
+    pub fn new<W>(most: usize, name: &'static str, new_work: impl Fn() -> W + Send + Sync + 'static) -> Self
+    where
+        W: FnMut(&mut J) + Send + 'static,
+    {
+        let new_work: Arc<dyn Fn() -> Change<J> + Send + Sync> = Arc::new(move || Box::new(new_work()));
+        let of_thread = Arc::clone(&new_work);
+        let threads = if most > 1 { most } else { 0 };
+        let workers = Workers::new(threads, name, move || {
+            let mut work = of_thread();
+            move |mut job: J, results: &SyncSender<J>| {
+                work(&mut job);
+                // If nobody waits for it, nobody misses it.
+                drop(results.send(job));
+            }
+        });
+        Self { most, new_work, workers, own: None, order: VecDeque::new() }
+    }
+
+    /// Whether no job is in flight.
+    pub fn is_idle(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// Whether one more job may be in flight.
+    pub fn has_room(&self) -> bool {
+        let most = if self.most > 1 { self.most * JOBS } else { 1 };
+        self.order.len() < most
+    }
+
+    /// Gives a job to the threads. There has to be [room](Self::has_room).
+    pub fn give(&mut self, job: J) {
+        self.order.push_back(match self.workers.give(job) {
+            Ok(given) => Pending::Given(given),
+            Err(mut job) => {
+                self.own.get_or_insert_with(|| (self.new_work)())(&mut job);
+                Pending::Done(job)
+            }
+        });
+    }
+
+    /// Takes the oldest job back, if there is one.
+    pub fn take(&mut self) -> io::Result<Option<J>> {
+        match self.order.pop_front() {
+            None => Ok(None),
+            Some(Pending::Done(job)) => Ok(Some(job)),
+            Some(Pending::Given(given)) => given.recv().map(Some).map_err(|_| io::Error::other("a thread has failed")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_come_back_in_order() {
+        for threads in [0, 1, 2, 5] {
+            let mut workers = OrderedWorkers::new(threads, "test", || |job: &mut u32| *job *= 2);
+            let mut doubled = Vec::new();
+            for job in 0..100 {
+                if !workers.has_room() {
+                    doubled.extend(workers.take().expect("a thread"));
+                }
+                workers.give(job);
+            }
+            assert_eq!(workers.own.is_some(), threads < 2);
+            while let Some(job) = workers.take().expect("a thread") {
+                doubled.push(job);
+            }
+            assert_eq!(doubled, (0..100).map(|job| 2 * job).collect::<Vec<_>>(), "{threads}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_fails_is_an_error() {
+        for jobs in [2, 4] {
+            let mut workers = OrderedWorkers::new(2, "test", || |job: &mut u32| assert!(*job == 0, "on purpose"));
+            (0..jobs).for_each(|job| workers.give(job));
+            assert_eq!(workers.take().ok(), Some(Some(0)));
+            assert!((1..jobs).all(|_| workers.take().is_err()));
+            assert!(workers.take().is_ok_and(|job| job.is_none()));
+        }
+    }
+
+    #[test]
+    fn a_job_may_have_many_results() {
+        let mut workers = Workers::new(3, "test", || {
+            |job: u32, results: &SyncSender<u32>| (0..job).for_each(|result| results.send(result).unwrap_or_default())
+        });
+        let given: Vec<_> = (0..10).filter_map(|job| workers.give(job).ok()).collect();
+        let counts: Vec<usize> = given.into_iter().map(|results| results.iter().count()).collect();
+        assert_eq!(counts, (0..10).collect::<Vec<_>>());
+    }
+}
