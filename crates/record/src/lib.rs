@@ -24,26 +24,11 @@ mod registers;
 mod system;
 mod user;
 
-use unspool_model::{Coverage, Facet};
 pub use unspool_wire::EmulatorCapabilities;
 
 pub use self::error::RecordError;
 pub use self::machine::Machine;
+pub use self::recorder::coverage;
 pub use self::recording::{Options, Recording, Stream};
 pub use self::system::{SystemOptions, SystemRecording};
 pub use self::user::AmbiguousState;
-
-/// What steps of a recording contain, with an emulator of these capabilities.
-pub fn coverage(capabilities: EmulatorCapabilities) -> Coverage {
-    let always = Coverage::of(&[
-        Facet::Instructions,
-        Facet::Opcodes,
-        Facet::Branches,
-        Facet::Accesses,
-        Facet::Exceptions,
-        Facet::Levels,
-        Facet::Security,
-    ]);
-    let optional = [(capabilities.data, Facet::Data), (capabilities.registers, Facet::Registers)];
-    optional.iter().filter(|(is_reported, _)| *is_reported).fold(always, |all, (_, facet)| all.with(*facet))
-}

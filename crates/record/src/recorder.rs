@@ -5,8 +5,8 @@
 use std::io;
 use std::ops::ControlFlow;
 
-use unspool_model::SourceError;
-use unspool_wire::{CODE, Code, damage};
+use unspool_model::{Coverage, Facet, SourceError};
+use unspool_wire::{CODE, Code, EmulatorCapabilities, damage};
 
 use crate::chunks::Chunks;
 use crate::emitter::Sink;
@@ -60,4 +60,19 @@ fn each_chunk(chunks: &mut impl Chunks, recorder: &mut impl Recorder, sink: Sink
         }
     }
     recorder.finish(sink)
+}
+
+/// What steps of a recording contain, with an emulator of these capabilities.
+pub fn coverage(capabilities: EmulatorCapabilities) -> Coverage {
+    let always = Coverage::of(&[
+        Facet::Instructions,
+        Facet::Opcodes,
+        Facet::Branches,
+        Facet::Accesses,
+        Facet::Exceptions,
+        Facet::Levels,
+        Facet::Security,
+    ]);
+    let optional = [(capabilities.data, Facet::Data), (capabilities.registers, Facet::Registers)];
+    optional.iter().filter(|(is_reported, _)| *is_reported).fold(always, |all, (_, facet)| all.with(*facet))
 }

@@ -11,15 +11,15 @@ use std::process::{Child, Command, ExitStatus};
 
 use tempfile::TempDir;
 use unspool_model::{BlockSink, Coverage, SourceError, Step, StepSource};
+use unspool_wire::EmulatorCapabilities;
 
 use crate::chunks::{KeptChunks, LiveChunks};
 use crate::error::RecordError;
 use crate::function::offset_of_function;
 use crate::launch::{self, Launch};
 use crate::machine::{Machine, find_program, is_default_processor};
-use crate::recorder::record;
+use crate::recorder::{coverage, record};
 use crate::user::{AmbiguousState, UserRecorder};
-use crate::{EmulatorCapabilities, coverage};
 
 /// The program to record, and what of it.
 #[derive(Debug, Clone, Default)]

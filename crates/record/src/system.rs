@@ -25,13 +25,13 @@ use std::{fs, thread};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use unspool_model::{BlockSink, Context, Coverage, SourceError, Step, StepSource};
+use unspool_wire::EmulatorCapabilities;
 
 use self::recorder::SystemRecorder;
 use crate::chunks::LiveChunks;
 use crate::error::RecordError;
 use crate::launch::{self, Launch, escaped};
-use crate::recorder::record;
-use crate::{EmulatorCapabilities, coverage};
+use crate::recorder::{coverage, record};
 
 /// The system to record, and what of it.
 #[derive(Debug, Clone, Default)]
