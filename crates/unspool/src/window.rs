@@ -164,10 +164,10 @@ impl Reader {
         let (bytes, mut places) = stream.split();
         let placing = Placing { places: &mut places, open: &mut self.open, sink };
         let read = self.decoder.decode(&bytes[..length], last, placing);
-        let untold = self.decoder.untold();
-        if untold < self.decoder.offset() {
-            let place = self.open.map_or_else(|| places.place(untold), |(_, place)| place);
-            self.open = Some((untold, place));
+        let unreported = self.decoder.unreported_from();
+        if unreported < self.decoder.offset() {
+            let place = self.open.map_or_else(|| places.place(unreported), |(_, place)| place);
+            self.open = Some((unreported, place));
         }
         stream.consume(read);
     }

@@ -141,9 +141,9 @@ impl PacketDecoder {
         self.offset
     }
 
-    /// The stream position from which on nothing has been told: before [`offset`](Self::offset) while bytes are being
+    /// The stream position from which on nothing has been reported: before [`offset`](Self::offset) while bytes are being
     /// passed over.
-    pub fn untold(&self) -> u64 {
+    pub fn unreported_from(&self) -> u64 {
         match self.state {
             State::Synchronised => self.offset,
             State::Zeros { start } | State::Skipping { start, .. } => start,
