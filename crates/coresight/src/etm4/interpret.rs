@@ -7,16 +7,17 @@
 //! packet room pass through, and nothing is believed after one until the next trace info.
 //! Specification: Arm DDI 0487, trace analyzer, stage 1.
 
-use super::element::{
-    Broken, Context, Element, ElementError, ElementItem, PE_RESET, TRANSACTION_FAILURE, Target, UNKNOWN_RETURN,
-};
-use super::packet::{self, Address, CycleCount, ExceptionAddress, Packet, Security};
-use super::{Atoms, Config, Located, PacketError, PacketItem, Version};
-use crate::take::Take;
+use super::element::{OwnElement, p0_count};
+use super::packet::{self, Address, CycleCount, ExceptionAddress, Packet};
+use super::{Config, PacketItem, Version};
+use crate::decode::{DecodeElements, Plain};
+use crate::exception::{PE_RESET, TRANSACTION_FAILURE};
+use crate::{Atoms, Broken, Context, Element, ElementError, ElementItem, Located, PacketError, Security, Sink, Target};
 
-/// Turns packets into elements. Feed it with [`push`](Self::push), end with [`finish`](Self::finish).
-///
-/// Two that are equal make the same of what follows.
+/// Another exception type whose preferred return address is not known (ETE).
+const UNKNOWN_RETURN: u16 = 0x19;
+
+/// Turns packets into elements. Feed it with [`push`](DecodeElements::push), end with [`finish`](DecodeElements::finish).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElementDecoder {
     config: Config,
@@ -57,70 +58,41 @@ impl ElementDecoder {
         }
     }
 
-    /// Takes the next packet, or the error in its place.
-    #[inline(always)]
-    pub fn push(&mut self, item: PacketItem, sink: &mut impl Take<ElementItem>) {
-        match item {
-            Ok(Located { offset, length, value: Packet::Atoms(atoms) }) if self.is_plain() => {
-                Place { offset, length }.emit(Element::Atoms(atoms), sink);
-            }
-            Ok(Located { offset, length, value: Packet::Address(address) }) if self.is_plain() => {
-                let target = self.complete(address);
-                Place { offset, length }.emit(Element::TargetAddress(target), sink);
-            }
-            other => self.uncommon(other, sink),
-        }
-    }
-
     #[inline(never)]
-    fn uncommon(&mut self, item: PacketItem, sink: &mut impl Take<ElementItem>) {
+    fn uncommon(&mut self, item: PacketItem, sink: &mut impl Sink<ElementItem>) {
         match item {
             Ok(packet) => self.packet(packet, sink),
             Err(error) => self.lose(error, sink),
         }
     }
 
-    /// Ends the stream.
-    pub fn finish(&mut self, sink: &mut impl Take<ElementItem>) {
+    fn lose(&mut self, error: PacketError, sink: &mut impl Sink<ElementItem>) {
         self.abandon_exception(sink);
-        self.tell_unknown(sink);
-    }
-
-    /// Nothing special is going on: no exception waits, a trace info was there, and nothing is speculative. An atom
-    /// packet then is just its atoms, and an address packet just its [completed](Self::complete) address: who needs
-    /// these two fast can take them without [`push`](Self::push).
-    #[inline(always)]
-    pub fn is_plain(&self) -> bool {
-        self.known && self.exception.is_none() && self.config.max_speculation == 0
-    }
-
-    fn lose(&mut self, error: PacketError, sink: &mut impl Take<ElementItem>) {
-        self.abandon_exception(sink);
-        self.tell_unknown(sink);
+        self.report_unknown(sink);
         self.known = false;
         self.in_transaction = false;
-        sink.take(Err(error.into()));
+        sink.item(Err(error.into()));
     }
 
-    fn packet(&mut self, packet: Located<Packet>, sink: &mut impl Take<ElementItem>) {
+    fn packet(&mut self, packet: Located<Packet>, sink: &mut impl Sink<ElementItem>) {
         let place = Place { offset: packet.offset, length: packet.length };
         if let Some(exception) = self.exception.take() {
             if self.exception_address(exception, place, &packet.value, sink) {
                 return;
             }
             self.known = false;
-            sink.take(Err(exception_without_address(exception.offset)));
+            sink.item(Err(exception_without_address(exception.offset)));
         }
         if !self.known && needs_trace_info(&packet.value) {
             let (start, skipped) = self.unknown.unwrap_or((place.offset, 0));
             self.unknown = Some((start, skipped + place.length));
             return;
         }
-        self.tell_unknown(sink);
+        self.report_unknown(sink);
         self.understood(place, packet.value, sink);
     }
 
-    fn understood(&mut self, place: Place, packet: Packet, sink: &mut impl Take<ElementItem>) {
+    fn understood(&mut self, place: Place, packet: Packet, sink: &mut impl Sink<ElementItem>) {
         match packet {
             Packet::AlignmentSync | Packet::Ignore => {}
             Packet::TraceInfo(info) => self.trace_info(place, info, sink),
@@ -181,23 +153,25 @@ impl ElementDecoder {
             Packet::TransactionStart => {
                 self.in_transaction = true;
                 place.emit(Element::TransactionStart, sink);
-                self.deepen(place, Element::TransactionStart.p0_count(&self.config), sink);
+                self.deepen(place, p0_count(&Element::TransactionStart, &self.config), sink);
             }
             Packet::TransactionCommit => {
                 self.in_transaction = false;
                 place.emit(Element::TransactionCommit, sink);
             }
             Packet::Instrumentation { el, value } => place.emit(Element::Instrumentation { el, value }, sink),
-            Packet::NumberedDataSync(number) => place.emit(Element::NumberedDataSync(number), sink),
-            Packet::UnnumberedDataSync(value) => place.emit(Element::UnnumberedDataSync(value), sink),
-            Packet::ConditionalInstruction(it) => place.emit(Element::ConditionalInstruction(it), sink),
-            Packet::ConditionalFlush => place.emit(Element::ConditionalFlush, sink),
-            Packet::ConditionalResult(it) => place.emit(Element::ConditionalResult(it), sink),
+            Packet::NumberedDataSync(number) => place.emit(Element::Etm4(OwnElement::NumberedDataSync(number)), sink),
+            Packet::UnnumberedDataSync(value) => place.emit(Element::Etm4(OwnElement::UnnumberedDataSync(value)), sink),
+            Packet::ConditionalInstruction(it) => {
+                place.emit(Element::Etm4(OwnElement::ConditionalInstruction(it)), sink)
+            }
+            Packet::ConditionalFlush => place.emit(Element::Etm4(OwnElement::ConditionalFlush), sink),
+            Packet::ConditionalResult(it) => place.emit(Element::Etm4(OwnElement::ConditionalResult(it)), sink),
         }
     }
 
     /// Back to the state that the architecture defines for this point.
-    fn trace_info(&mut self, place: Place, info: packet::TraceInfo, sink: &mut impl Take<ElementItem>) {
+    fn trace_info(&mut self, place: Place, info: packet::TraceInfo, sink: &mut impl Sink<ElementItem>) {
         self.known = true;
         self.history = [Target::default(); 3];
         self.context = no_context(&self.config);
@@ -214,12 +188,12 @@ impl ElementDecoder {
         place.emit(element, sink);
     }
 
-    fn discard(&mut self, place: Place, sink: &mut impl Take<ElementItem>) {
+    fn discard(&mut self, place: Place, sink: &mut impl Sink<ElementItem>) {
         place.emit(Element::Discard, sink);
         self.end_discarded(place, sink);
     }
 
-    fn end_discarded(&mut self, place: Place, sink: &mut impl Take<ElementItem>) {
+    fn end_discarded(&mut self, place: Place, sink: &mut impl Sink<ElementItem>) {
         if self.in_transaction {
             place.emit(Element::TransactionFailure, sink);
         }
@@ -228,7 +202,7 @@ impl ElementDecoder {
     }
 
     #[inline(always)]
-    fn atoms(&mut self, place: Place, atoms: Atoms, sink: &mut impl Take<ElementItem>) {
+    fn atoms(&mut self, place: Place, atoms: Atoms, sink: &mut impl Sink<ElementItem>) {
         if !atoms.is_empty() {
             place.emit(Element::Atoms(atoms), sink);
             self.deepen(place, atoms.count(), sink);
@@ -237,7 +211,7 @@ impl ElementDecoder {
 
     /// More P0 elements are speculative. Those above the maximum are committed by that.
     #[inline(always)]
-    fn deepen(&mut self, place: Place, count: u32, sink: &mut impl Take<ElementItem>) {
+    fn deepen(&mut self, place: Place, count: u32, sink: &mut impl Sink<ElementItem>) {
         let maximum = self.config.max_speculation;
         if maximum == 0 {
             return;
@@ -249,14 +223,14 @@ impl ElementDecoder {
         }
     }
 
-    fn commit(&mut self, place: Place, count: u32, sink: &mut impl Take<ElementItem>) {
+    fn commit(&mut self, place: Place, count: u32, sink: &mut impl Sink<ElementItem>) {
         if count > 0 {
             place.emit(Element::Commit(count), sink);
             self.speculation = self.speculation.saturating_sub(count);
         }
     }
 
-    fn cancel(&mut self, place: Place, count: u32, mispredict: bool, sink: &mut impl Take<ElementItem>) {
+    fn cancel(&mut self, place: Place, count: u32, mispredict: bool, sink: &mut impl Sink<ElementItem>) {
         if count > 0 {
             place.emit(Element::Cancel(count), sink);
             self.speculation = self.speculation.saturating_sub(count);
@@ -272,13 +246,13 @@ impl ElementDecoder {
         value: u64,
         bits: u8,
         cycles: Option<u32>,
-        sink: &mut impl Take<ElementItem>,
+        sink: &mut impl Sink<ElementItem>,
     ) {
         self.timestamp = replace_low(self.timestamp, bits, value);
         place.emit(Element::Timestamp { value: self.timestamp, cycles }, sink);
     }
 
-    fn cycle_count(&mut self, place: Place, count: CycleCount, sink: &mut impl Take<ElementItem>) {
+    fn cycle_count(&mut self, place: Place, count: CycleCount, sink: &mut impl Sink<ElementItem>) {
         let (commit, cycles) = match count {
             CycleCount::Format1 { commit, cycles } => (commit.unwrap_or(0), cycles),
             CycleCount::Format2 { near_maximum, commit, cycles } => {
@@ -306,7 +280,7 @@ impl ElementDecoder {
 
     /// The whole address, remembered as the youngest.
     #[inline(always)]
-    pub fn complete(&mut self, address: Address) -> Target {
+    fn complete(&mut self, address: Address) -> Target {
         let old = self.history[usize::from(address.entry.min(2))];
         let isa = if address.bits == 0 { old.isa } else { address.isa };
         let target = Target { address: replace_low(old.address, address.bits, address.value), isa };
@@ -314,8 +288,8 @@ impl ElementDecoder {
         target
     }
 
-    fn update_context(&mut self, context: Option<packet::Context>) {
-        let Some(packet::Context { el, aarch64, security, vmid, context_id }) = context else { return };
+    fn update_context(&mut self, context: Option<Context>) {
+        let Some(Context { el, aarch64, security, vmid, context_id }) = context else { return };
         let vmid = vmid.or(self.context.vmid);
         let context_id = context_id.or(self.context.context_id);
         self.context = Context { el, aarch64, security, vmid, context_id };
@@ -327,7 +301,7 @@ impl ElementDecoder {
         exception: Located<Exception>,
         place: Place,
         packet: &Packet,
-        sink: &mut impl Take<ElementItem>,
+        sink: &mut impl Sink<ElementItem>,
     ) -> bool {
         let target = match *packet {
             Packet::Ignore => {
@@ -353,7 +327,7 @@ impl ElementDecoder {
         true
     }
 
-    fn take_exception(&mut self, place: Place, number: u16, target: Option<Target>, sink: &mut impl Take<ElementItem>) {
+    fn take_exception(&mut self, place: Place, number: u16, target: Option<Target>, sink: &mut impl Sink<ElementItem>) {
         let fails = number == TRANSACTION_FAILURE && self.is_ete();
         if fails || number == PE_RESET && self.in_transaction {
             self.in_transaction = false;
@@ -375,15 +349,54 @@ impl ElementDecoder {
         self.is_ete() && matches!(number, PE_RESET | UNKNOWN_RETURN)
     }
 
-    fn abandon_exception(&mut self, sink: &mut impl Take<ElementItem>) {
+    fn abandon_exception(&mut self, sink: &mut impl Sink<ElementItem>) {
         if let Some(exception) = self.exception.take() {
-            sink.take(Err(exception_without_address(exception.offset)));
+            sink.item(Err(exception_without_address(exception.offset)));
         }
     }
 
-    fn tell_unknown(&mut self, sink: &mut impl Take<ElementItem>) {
+    fn report_unknown(&mut self, sink: &mut impl Sink<ElementItem>) {
         if let Some((offset, skipped)) = self.unknown.take() {
-            sink.take(Err(ElementError { offset, skipped, kind: Broken::NoTraceInfo }));
+            sink.item(Err(ElementError { offset, skipped, kind: Broken::NoTraceInfo }));
+        }
+    }
+}
+
+impl DecodeElements for ElementDecoder {
+    type Packet = Packet;
+
+    #[inline(always)]
+    fn push(&mut self, item: PacketItem, sink: &mut impl Sink<ElementItem>) {
+        match item {
+            Ok(Located { offset, length, value: Packet::Atoms(atoms) }) if self.is_plain() => {
+                Place { offset, length }.emit(Element::Atoms(atoms), sink);
+            }
+            Ok(Located { offset, length, value: Packet::Address(address) }) if self.is_plain() => {
+                let target = self.complete(address);
+                Place { offset, length }.emit(Element::TargetAddress(target), sink);
+            }
+            other => self.uncommon(other, sink),
+        }
+    }
+
+    fn finish(&mut self, sink: &mut impl Sink<ElementItem>) -> u64 {
+        self.abandon_exception(sink);
+        self.report_unknown(sink);
+        0
+    }
+
+    /// No exception waits for its address, a trace info was there, and nothing is speculative.
+    #[inline(always)]
+    fn is_plain(&self) -> bool {
+        self.known && self.exception.is_none() && self.config.max_speculation == 0
+    }
+
+    #[inline(always)]
+    fn plain(&mut self, packet: &Packet) -> Option<Plain> {
+        match *packet {
+            Packet::Atoms(atoms) => Some(Plain::Atoms(atoms)),
+            Packet::Address(address) => Some(Plain::Target(self.complete(address))),
+            _ => None,
         }
     }
 }
@@ -397,8 +410,8 @@ struct Place {
 
 impl Place {
     #[inline(always)]
-    fn emit(self, value: Element, sink: &mut impl Take<ElementItem>) {
-        sink.take(Ok(Located { offset: self.offset, length: self.length, value }));
+    fn emit(self, value: Element, sink: &mut impl Sink<ElementItem>) {
+        sink.item(Ok(Located { offset: self.offset, length: self.length, value }));
     }
 }
 

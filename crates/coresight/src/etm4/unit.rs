@@ -8,9 +8,9 @@
 //! Specification: Arm IHI 0064 (ETMv4) and DDI 0487 (ETE).
 
 mod addresses;
-mod decision_memo;
 mod block;
 mod comparators;
+mod decision_memo;
 mod elements;
 mod guess;
 mod limits;
@@ -24,11 +24,12 @@ mod stack;
 mod tests;
 mod view_inst;
 
+use crate::{Context, Security, SubIsa, Target};
 use alloc::vec::Vec;
 
 use self::addresses::Addresses;
-use self::decision_memo::Decision;
 pub use self::block::Block;
+use self::decision_memo::Decision;
 use self::guess::Guesses;
 pub use self::overflow::Overflowed;
 use self::overflow::Overflows;
@@ -37,9 +38,8 @@ use self::q::Stretches;
 pub use self::settings::Settings;
 use self::stack::ReturnStack;
 use self::view_inst::ViewInst;
-use super::element::Target;
 use super::encode::encode;
-use super::packet::{Context, ExceptionAddress, Packet, Security, SubIsa, TraceInfo};
+use super::packet::{ExceptionAddress, Packet, TraceInfo};
 use super::{Config, Version};
 
 /// The exception type of a PE reset: of ETE, readers take no address from it.

@@ -5,7 +5,7 @@
 //! synchronisation can: it is a run of zeros of a known length only if no byte of flags was taken for data.
 
 use super::read::Deformatter;
-use super::{FRAME_LENGTH, Mark, Receive, Span};
+use super::{FRAME_LENGTH, FrameSink, Mark, Span};
 
 /// How many bytes are looked at. Trace units synchronise every few kilobytes.
 pub(super) const WINDOW: usize = 8 * 1024;
@@ -34,7 +34,7 @@ struct Witness {
     damaged: bool,
 }
 
-impl Receive for Witness {
+impl FrameSink for Witness {
     fn span(&mut self, span: Span<'_>) {
         let zeros = &mut self.zeros[usize::from(span.id & 0x7f)];
         for &byte in span.bytes {

@@ -6,7 +6,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{FRAME_DATA, FRAME_LENGTH, FrameData, Mark, Receive, Span};
+use super::{FRAME_DATA, FRAME_LENGTH, FrameData, FrameSink, Mark, Span};
 
 /// A window on the bytes of one trace id.
 #[derive(Debug, Clone)]
@@ -162,7 +162,7 @@ impl Places<'_> {
     }
 }
 
-impl Receive for Stream {
+impl FrameSink for Stream {
     fn span(&mut self, span: Span<'_>) {
         if span.id == self.id {
             let stream = self.start + self.bytes.len() as u64;

@@ -16,7 +16,7 @@ struct Record {
     marks: Vec<Mark>,
 }
 
-impl Receive for Record {
+impl FrameSink for Record {
     fn span(&mut self, span: Span<'_>) {
         self.bytes.extend((span.offset..).zip(span.bytes).map(|(offset, &byte)| (span.id, offset, byte)));
     }

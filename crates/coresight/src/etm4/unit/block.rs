@@ -2,7 +2,7 @@
 
 use super::decision_memo::{Decision, Steady};
 use super::{Class, Executed, Unit};
-use crate::etm4::element::Target;
+use crate::Target;
 
 /// Instructions of four bytes that follow each other in memory, and to which comparators give the same answers. None but
 /// the last has an element in the trace. Made by [`Unit::blocks`].
@@ -127,10 +127,10 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::etm4::packet::{Context, Security, SubIsa};
     use crate::etm4::unit::guess::random;
     use crate::etm4::unit::settings::Settings;
     use crate::etm4::unit::view_inst;
+    use crate::{Context, Security, SubIsa};
 
     /// Filters and events of all kinds, and what else a trace unit may be asked for.
     fn settings(state: &mut u64) -> Settings {

@@ -30,8 +30,7 @@ use super::decision_memo::{Decision, DecisionMemo, State, Steady, Transition};
 use super::resources::Resources;
 use super::settings::Settings;
 use crate::etm4::config::field;
-use crate::etm4::element::Target;
-use crate::etm4::packet::{Context, Security};
+use crate::{Context, Security, Target};
 
 /// The ViewInst function of a trace unit, and the memo of its decisions.
 #[derive(Debug, Clone)]
@@ -258,9 +257,8 @@ impl ViewInst {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::Protocol;
-    use crate::etm4::packet::SubIsa;
     use crate::etm4::unit::guess::random;
+    use crate::{Protocol, SubIsa};
 
     /// Registers that look at addresses in many ways: filters, start and stop, events of all kinds, single shots.
     pub(in super::super) fn settings(state: &mut u64) -> Settings {
