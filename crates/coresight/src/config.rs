@@ -4,12 +4,10 @@
 //! [`TraceConfig`], which [`with_decoders!`](crate::with_decoders) turns into decoders. A new protocol is a variant here,
 //! a variant of [`Packet`](crate::Packet), a name in [`Protocol`] and a folder.
 
-use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
 use crate::decode::Decoders as _;
-use crate::{Protocol, etm4};
+use crate::{Assumption, Features, Profile, Protocol, etm4};
 
 /// The configuration of a trace source, by protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,50 +49,4 @@ impl TraceConfig {
     pub fn features(&self) -> Features {
         with_decoders!(self, decoders => decoders.features())
     }
-}
-
-/// What a trace contains, as far as its configuration decides.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Features {
-    /// The architecture and its version.
-    pub version: String,
-    /// The greatest number of P0 elements that are speculative at once.
-    pub max_speculation: u32,
-    /// Timestamps are generated.
-    pub timestamps: bool,
-    /// Cycles are counted.
-    pub cycle_counting: bool,
-    /// Context identifiers are traced.
-    pub context_ids: bool,
-    /// Virtual context identifiers are traced.
-    pub vmids: bool,
-}
-
-/// A register that a capture does not have, and the value that was assumed for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Assumption {
-    /// The register.
-    pub register: &'static str,
-    /// The value assumed.
-    pub value: u32,
-    /// What that value means for decoding.
-    pub meaning: &'static str,
-}
-
-impl fmt::Display for Assumption {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} = {:#010x} ({})", self.register, self.value, self.meaning)
-    }
-}
-
-/// The architecture profile of a traced PE.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Profile {
-    /// Not known: packets of every profile are accepted.
-    #[default]
-    Unknown,
-    /// A or R profile.
-    Application,
-    /// M profile.
-    Microcontroller,
 }

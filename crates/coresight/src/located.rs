@@ -24,6 +24,28 @@ impl<T> Located<T> {
     }
 }
 
+/// A range of bytes of the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// The first byte, counted from the start of the stream.
+    pub offset: u64,
+    /// How many bytes.
+    pub length: u64,
+}
+
+impl Extent {
+    /// The bytes that encode a value.
+    pub fn of<T>(located: &Located<T>) -> Self {
+        Self { offset: located.offset, length: located.length }
+    }
+
+    /// A value that these bytes encode.
+    #[inline(always)]
+    pub fn locate<T>(self, value: T) -> Located<T> {
+        Located { offset: self.offset, length: self.length, value }
+    }
+}
+
 /// An error in place of an item: what is wrong at `offset`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceError<K> {

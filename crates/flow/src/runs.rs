@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use unspool_coresight::etm4::Atoms;
+use unspool_coresight::Atoms;
 
 use crate::graph::{FIRST, Graph, Id};
 use crate::item::Step;

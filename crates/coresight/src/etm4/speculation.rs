@@ -17,7 +17,7 @@
 use alloc::vec::Vec;
 
 use super::Config;
-use super::element::{p0_count, survives_cancel};
+use super::p0::{p0_count, survives_cancel};
 use super::waiting::Waiting;
 use crate::{Atoms, Broken, Element, ElementError, ElementItem, Located, Sink, Transactions};
 

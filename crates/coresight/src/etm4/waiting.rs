@@ -5,7 +5,7 @@
 
 use alloc::collections::VecDeque;
 
-use super::element::survives_cancel;
+use super::p0::survives_cancel;
 use crate::{Element, Located};
 
 /// Elements that wait, oldest first.

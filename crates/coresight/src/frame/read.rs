@@ -69,7 +69,7 @@ impl Deformatter {
     }
 
     /// A deformatter that takes frames where they are said to be, however unlikely.
-    pub(super) fn trusting() -> Self {
+    fn trusting() -> Self {
         Self { search_from: u64::MAX, ..Self::new(Layout::FromStart) }
     }
 
@@ -245,7 +245,12 @@ impl Deformatter {
         if bytes.len() < realign::WINDOW && !last {
             return Step::NeedMore;
         }
-        match realign::shift(&bytes[..bytes.len().min(realign::WINDOW)]) {
+        let deformat = |bytes: &[u8], witness: &mut realign::Witness| {
+            let mut deformatter = Self::trusting();
+            deformatter.push(bytes, witness);
+            deformatter.finish(witness);
+        };
+        match realign::shift(&bytes[..bytes.len().min(realign::WINDOW)], deformat) {
             Some(shift) => {
                 self.misfits = 0;
                 self.id = ID_NULL;
