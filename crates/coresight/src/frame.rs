@@ -18,7 +18,7 @@ mod stream;
 mod write;
 
 pub use read::{Deformatter, Layout};
-pub use stream::{Places, Stream};
+pub use stream::{Offsets, Stream};
 pub use write::Formatter;
 
 /// Bytes in one frame: 15 of ids and data, then one of flags.

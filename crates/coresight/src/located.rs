@@ -5,6 +5,8 @@
 
 use core::fmt;
 
+use crate::Packet;
+
 /// A value and the bytes of the stream that encode it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Located<T> {
@@ -72,8 +74,8 @@ pub type PacketError = TraceError<Malformed>;
 /// Elements that are missing or contradict each other.
 pub type ElementError = TraceError<Broken>;
 
-/// A packet of some protocol, or bytes that are not one.
-pub type PacketItem<P> = Result<Located<P>, PacketError>;
+/// A packet, or bytes that are not one.
+pub type PacketItem<P = Packet> = Result<Located<P>, PacketError>;
 
 /// What is wrong with the bytes of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -13,3 +13,11 @@ impl<T, F: FnMut(T)> Sink<T> for F {
         self(item);
     }
 }
+
+/// A sink beside anything else, such as what watches the reading.
+impl<T, S: Sink<T>, W> Sink<T> for (S, W) {
+    #[inline(always)]
+    fn item(&mut self, item: T) {
+        self.0.item(item);
+    }
+}

@@ -1,8 +1,7 @@
 //! What is remembered of an instruction, so that it is looked at once, and what follows from where the next one is.
 
-use unspool_coresight::etm4::element::Target;
-use unspool_coresight::etm4::packet::SubIsa;
 use unspool_coresight::etm4::unit::Executed;
+use unspool_coresight::{SubIsa, Target};
 use unspool_isa as isa;
 use unspool_model::{Instruction, Isa};
 
