@@ -9,13 +9,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use unspool::capture::Capture;
-use unspool::{FlowReceiver, Parts, Program, Trace};
-use unspool_coresight::etm4::{
-    Config, Element, ElementDecoder, ElementItem, Located, Packet, PacketDecoder, PacketItem, Profile, Registers,
-    Speculation, Transactions,
-};
-use unspool_coresight::frame::{Deformatter, FrameData, Layout, Mark, Receive, Span, Stream};
-use unspool_coresight::{Protocol, Take};
+use unspool::{Parts, Program, Trace, Watch};
+use unspool_coresight::etm4::{CommittedDecoder, Config, ElementDecoder, Packet, PacketDecoder, PacketItem, Registers, Speculation};
+use unspool_coresight::frame::{Deformatter, FrameData, FrameSink, Layout, Mark, Span, Stream};
+use unspool_coresight::{DecodeElements as _, DecodePackets as _, Element, ElementItem, Located, Profile, Protocol, Sink, Transactions};
 use unspool_flow::{
     Around, CodeMemory, FlowDecoder, FlowItem, FlowSink, Instruction, InstructionSink, Instructions, Run, Space,
 };
@@ -189,7 +186,7 @@ impl All {
     }
 }
 
-impl Receive for All {
+impl FrameSink for All {
     fn span(&mut self, span: Span<'_>) {
         if let Some(stream) = self.stream(span.id) {
             stream.span(span);
@@ -327,7 +324,7 @@ impl FlowSink for Counts {
     }
 }
 
-impl FlowReceiver for Counts {}
+impl Watch for Counts {}
 
 /// Looks at every single range.
 #[derive(Default)]
@@ -371,7 +368,7 @@ impl InstructionSink for EachInstruction {
 
 /// Packets go in, what was executed comes out.
 struct Flow<'i, S> {
-    decoder: FlowDecoder<&'i Images>,
+    decoder: FlowDecoder<CommittedDecoder, &'i Images>,
     sink: S,
 }
 
@@ -392,9 +389,9 @@ impl<'i, S: FlowSink> Flow<'i, S> {
     }
 }
 
-impl<S: FlowSink> Take<PacketItem> for &mut Flow<'_, S> {
+impl<S: FlowSink> Sink<PacketItem> for &mut Flow<'_, S> {
     #[inline(always)]
-    fn take(&mut self, item: PacketItem) {
+    fn item(&mut self, item: PacketItem) {
         self.decoder.push(item, &mut self.sink);
     }
 }

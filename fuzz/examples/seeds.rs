@@ -3,16 +3,14 @@
 //! Packets come from our own encoder, frames from our own formatter, archives from the zip room's check. Inputs that
 //! once failed lie beside them under names of their own and are not touched.
 
+use unspool_coresight::{Atoms, Context, Security, SubIsa};
 use std::io::Cursor;
 use std::path::Path;
 use std::{fs, io};
 
 use unspool::{OpenSteps, What, open_steps, open_steps_of};
-use unspool_coresight::etm4::packet::{
-    Address, ConditionalInstruction, ConditionalResult, Context, CycleCount, ExceptionAddress, FewAtoms, KeyResult,
-    Security, SubIsa, TraceInfo,
-};
-use unspool_coresight::etm4::{Atoms, Config, Packet};
+use unspool_coresight::etm4::packet::{Address, ConditionalInstruction, ConditionalResult, CycleCount, ExceptionAddress, FewAtoms, KeyResult, TraceInfo};
+use unspool_coresight::etm4::{Config, Packet};
 use unspool_coresight::frame::{Formatter, HSYNC};
 use unspool_astf::example;
 use unspool_astf::record::{Instruction, Storage};

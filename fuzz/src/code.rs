@@ -4,6 +4,7 @@
 //! file in two ways. Bit 2: the rest is the file; otherwise it changes an ELF file of our own, chosen by bits 3 and 4,
 //! where every three bytes are a place and what is added to the byte there.
 
+use unspool_coresight::Security;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -11,7 +12,6 @@ use std::sync::OnceLock;
 use unspool::Program;
 use unspool::flow::{CodeMemory, Space};
 use unspool_capture::{Capture, Code, Error, Note, Piece};
-use unspool_coresight::etm4::packet::Security;
 
 use crate::setup::byte;
 use crate::walk::scratch;

@@ -4,9 +4,10 @@
 //! alignment synchronisation and a trace info in front, and the other bits, all set, ask that it is repeated until it
 //! fills every queue; then the stream.
 
+use unspool_coresight::{DecodeElements as _, Element, ElementItem, Packets, Transactions};
 use unspool_coresight::etm4::packet::TraceInfo;
 use unspool_coresight::etm4::{
-    Config, Element, ElementDecoder, ElementItem, Packet, PacketItem, Packets, Speculation, Transactions,
+    Config, ElementDecoder, Packet, PacketItem, Speculation, p0_count, survives_cancel,
 };
 
 use crate::packets::in_pieces;
@@ -112,9 +113,9 @@ fn check_committed(config: &Config, mode: Transactions, elements: &[ElementItem]
     assert!(!committed.iter().any(resolved), "a commit or cancel left speculation");
     let rising = committed.iter().flatten().is_sorted_by_key(|element| element.offset);
     assert!(rising, "committed elements are out of order ({mode:?})");
-    let p0 = |items: &[ElementItem]| items.iter().flatten().map(|e| u64::from(e.value.p0_count(config))).sum::<u64>();
+    let p0 = |items: &[ElementItem]| items.iter().flatten().map(|e| u64::from(p0_count(&e.value, config))).sum::<u64>();
     assert!(p0(committed) <= p0(elements), "P0 elements were invented ({mode:?})");
-    let survivors = |items: &[ElementItem]| items.iter().flatten().filter(|e| e.value.survives_cancel()).count();
+    let survivors = |items: &[ElementItem]| items.iter().flatten().filter(|e| survives_cancel(&e.value)).count();
     assert_eq!(survivors(committed), survivors(elements), "what survives a cancel was lost or doubled ({mode:?})");
     if config.max_speculation == 0 && mode == Transactions::Show {
         let passed = elements.iter().flatten().filter(|element| enters(&Ok(**element)));

@@ -13,10 +13,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use unspool::encode::{EncodeOptions, Encoded, Encoder};
-use unspool::{InstructionReceiver, Program, Trace};
+use unspool::{Watch, Program, Trace};
 use unspool_capture::Capture;
-use unspool_coresight::Protocol;
-use unspool_coresight::etm4::Transactions;
+use unspool_coresight::{Protocol, Transactions};
 use unspool_coresight::etm4::unit::Settings;
 use unspool_flow::{Around, FlowItem, Instruction as Decoded, InstructionSink, Item};
 use unspool_isa::decode;
@@ -366,7 +365,7 @@ impl InstructionSink for Ear {
     }
 }
 
-impl InstructionReceiver for Ear {}
+impl Watch for Ear {}
 
 fn listen(directory: &Path) -> Ear {
     let capture = Capture::open(directory).expect("what was encoded opens");

@@ -3,11 +3,12 @@
 //! Input: a configuration, a byte that says how to cut, a byte that says how the code lies in memory and what stands in
 //! front of the stream (see [`Setup`]), two bytes with the length of the code; then the code and the stream.
 
-use unspool_coresight::Take;
-use unspool_coresight::etm4::packet::{Address, Context, Security, SubIsa, TraceInfo};
-use unspool_coresight::etm4::{
-    Config, ElementDecoder, ElementItem, Malformed, Packet, PacketError, PacketItem, Packets, Speculation, Transactions,
+use unspool_coresight::{
+    Context, DecodeElements as _, Decoders as _, ElementItem, Malformed, PacketError, Packets, Security, Sink, SubIsa,
+    Transactions,
 };
+use unspool_coresight::etm4::packet::{Address, TraceInfo};
+use unspool_coresight::etm4::{Config, ElementDecoder, Packet, PacketItem, Speculation};
 use unspool_flow::{CodeMemory, FlowDecoder, FlowItem, FlowSink, Item, Range, Run, Space, Walker};
 use unspool_isa::{ControlFlow, Decoded, Isa, Target, decode};
 
@@ -227,8 +228,8 @@ fn check_again(config: &Config, code: &Code<'_>, packets: &[PacketItem], told: &
 /// Each room on its own, without any short cut between them.
 fn room_by_room(config: &Config, code: &Code<'_>, packets: &[PacketItem], end: u64) -> Vec<Told> {
     struct Room<'r>(&'r mut Speculation, &'r mut Vec<ElementItem>);
-    impl Take<ElementItem> for Room<'_> {
-        fn take(&mut self, item: ElementItem) {
+    impl Sink<ElementItem> for Room<'_> {
+        fn item(&mut self, item: ElementItem) {
             self.0.push(item, &mut |item| self.1.push(item));
         }
     }
@@ -239,7 +240,7 @@ fn room_by_room(config: &Config, code: &Code<'_>, packets: &[PacketItem], end: u
     elements.finish(&mut Room(&mut speculation, &mut committed));
     speculation.finish(&mut |item| committed.push(item));
     let mut sink = listener(config, code);
-    let mut walker = Walker::new(config, code);
+    let mut walker = Walker::new(config.flow_rules(), code);
     committed.into_iter().for_each(|item| walker.push(item, &mut sink));
     walker.finish(end, &mut sink);
     sink.told

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use unspool_coresight::frame::{
-    Deformatter, FSYNC, Formatter, HSYNC, ID_FLUSH, ID_LAST, ID_NULL, ID_TRIGGER, Layout, Mark, Receive, Span, Stream,
+    Deformatter, FSYNC, FrameSink, Formatter, HSYNC, ID_FLUSH, ID_LAST, ID_NULL, ID_TRIGGER, Layout, Mark, Span, Stream,
 };
 
 use crate::setup::{byte, pieces};
@@ -43,7 +43,7 @@ enum Told {
 #[derive(Default)]
 struct Listener(Vec<Told>);
 
-impl Receive for Listener {
+impl FrameSink for Listener {
     fn span(&mut self, Span { id, offset, bytes }: Span<'_>) {
         self.0.push(Told::Span { id, offset, bytes: bytes.to_vec() });
     }
@@ -129,7 +129,7 @@ fn check_streams(layout: Layout, data: &[u8], cut: u8, told: &[Told]) {
 fn read<'a>(stream: &mut Stream, count: usize, expected: &mut impl Iterator<Item = &'a (u64, u8)>) {
     let bytes: Vec<u8> = stream.bytes().iter().copied().take(count).collect();
     for (position, byte) in (stream.start()..).zip(bytes.iter().copied()) {
-        let found = (stream.place(position), byte);
+        let found = (stream.buffer_offset(position), byte);
         assert_eq!(Some(&found), expected.next(), "byte {position} of the stream");
     }
     stream.consume(bytes.len());

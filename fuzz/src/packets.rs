@@ -4,7 +4,8 @@
 
 use std::fmt::Write;
 
-use unspool_coresight::etm4::{Config, Packet, PacketDecoder, PacketItem, Packets};
+use unspool_coresight::etm4::{Config, Packet, PacketDecoder, PacketItem};
+use unspool_coresight::{DecodePackets as _, Packets};
 
 use crate::setup::{byte, config, pieces};
 

@@ -1,7 +1,7 @@
 //! How the first bytes of an input set up a room: registers of a trace unit, and where a stream is cut.
 
-use unspool_coresight::Protocol;
-use unspool_coresight::etm4::{Config, Profile, Registers};
+use unspool_coresight::{Profile, Protocol};
+use unspool_coresight::etm4::{Config, Registers};
 
 /// Takes the first byte off an input that may be empty.
 pub fn byte(data: &mut &[u8]) -> u8 {

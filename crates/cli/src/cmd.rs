@@ -25,7 +25,7 @@ use std::io::{self, Write};
 
 use anyhow::bail;
 use unspool::capture::{Capture, NoteKind};
-use unspool::coresight::etm4::ElementError;
+use unspool::coresight::ElementError;
 use unspool::coresight::frame::FrameError;
 use unspool::model::{Loss, Losses};
 use unspool::{Error, Trace};

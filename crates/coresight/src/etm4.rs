@@ -1,18 +1,20 @@
-//! ETE and ETMv4 instruction trace. ETE is ETMv4 with differences, so they share these rooms.
+//! ETE and ETMv4 instruction trace. ETE is ETMv4 with differences, so they share this folder.
 //!
 //! bytes ─▶ [`Packet`]s ─▶ elements ─▶ committed elements
 //!
-//! Each room is public: [`Packets`] over bytes that are all there, [`PacketDecoder`] over bytes that come in pieces,
-//! [`ElementDecoder`] behind it, [`Speculation`] behind that.
-//! [`Config`] says what the registers of the trace unit mean for reading.
+//! Each stage is public: [`PacketDecoder`], [`ElementDecoder`] after it, [`Speculation`] after that. [`Config`] is what
+//! the registers of the trace unit mean for decoding. [`unit`] is the other direction: execution to bytes.
 
 mod address;
 mod atoms;
 mod config;
+mod decoders;
 pub mod element;
 mod encode;
 mod explain;
+mod fields;
 mod interpret;
+mod p0;
 pub mod packet;
 mod parse;
 pub mod program;
@@ -22,15 +24,16 @@ mod text;
 pub mod unit;
 mod waiting;
 
-pub use atoms::Atoms;
-pub use config::{Assumption, Config, Profile, Registers, Version};
-pub use element::{Broken, Element, ElementError, ElementItem};
+pub use config::{Config, Registers, Version};
+pub use decoders::CommittedDecoder;
+pub use element::OwnElement;
 pub use encode::Unencodable;
 pub use explain::{ExplainedField, Explanation, explain};
 pub use interpret::ElementDecoder;
+pub use p0::{p0_count, survives_cancel};
 pub use packet::{Packet, PacketKind};
-pub use read::{Located, Malformed, PacketDecoder, PacketError, PacketItem, Packets, next_start};
-pub use speculation::{Speculation, Transactions};
+pub use read::{PacketDecoder, PacketItem, next_start};
+pub use speculation::Speculation;
 
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,9 @@
 //! Specification: Arm IHI 0029 (CoreSight), formatter protocol.
 
 use alloc::vec::Vec;
+use core::fmt;
+
+use crate::TraceError;
 
 mod read;
 mod realign;
@@ -15,7 +18,7 @@ mod stream;
 mod write;
 
 pub use read::{Deformatter, Layout};
-pub use stream::{Places, Stream};
+pub use stream::{Offsets, Stream};
 pub use write::Formatter;
 
 /// Bytes in one frame: 15 of ids and data, then one of flags.
@@ -80,17 +83,8 @@ pub enum Mark {
     Lost(FrameError),
 }
 
-/// Why the bytes at `offset` are not part of a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{offset:#x}: {kind} ({skipped} bytes skipped)")]
-pub struct FrameError {
-    /// Where the bytes start in the buffer.
-    pub offset: u64,
-    /// How many bytes were passed over.
-    pub skipped: u64,
-    /// What was found.
-    pub kind: BadFrame,
-}
+/// Bytes that are not part of a frame.
+pub type FrameError = TraceError<BadFrame>;
 
 /// What is wrong with a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -110,8 +104,14 @@ pub enum BadFrame {
     Truncated,
 }
 
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_with_skipped(f)
+    }
+}
+
 /// Takes what a [`Deformatter`] finds, in buffer order.
-pub trait Receive {
+pub trait FrameSink {
     /// Bytes of one source.
     fn span(&mut self, span: Span<'_>);
 

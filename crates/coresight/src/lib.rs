@@ -1,16 +1,17 @@
-//! CoreSight trace: from the bytes of a trace buffer to what the trace units said happened, and back to bytes.
+//! CoreSight trace: from the bytes of a trace buffer to the elements that trace units recorded, and back to bytes.
 //!
-//! buffer bytes ─▶ [`frame`]s ─▶ packets ─▶ elements ─▶ committed elements ([`etm4`])
+//! buffer bytes ─▶ [`frame`]s ─▶ packets ─▶ [`Element`]s ─▶ committed elements
 //!
-//! This crate knows protocols. It opens no file, knows no program, allocates little and never panics on what it reads:
-//! malformed bytes are values with an offset. It is `no_std`.
+//! One folder per protocol ([`etm4`]); the words that all protocols share are outside of them, and [`TraceConfig`] is the
+//! table that chooses the decoders of a protocol. This crate opens no file, knows no program, allocates little and never
+//! panics on what it reads: malformed bytes are values with an offset. It is `no_std`.
 //!
 //! ```
-//! use unspool_coresight::Protocol;
-//! use unspool_coresight::etm4::{Config, ElementDecoder, ElementItem, Packets, Profile, Registers};
+//! use unspool_coresight::etm4::{Config, ElementDecoder, Registers};
+//! use unspool_coresight::{DecodeElements, ElementItem, Packets, Profile, Protocol};
 //!
 //! let (config, _assumed) = Config::new(Protocol::Ete, Profile::Unknown, &Registers::default());
-//! // An alignment synchronisation, a trace info, the address 0x1000 with its context, two atoms.
+//! // An alignment synchronization, a trace info, the address 0x1000 with its context, two atoms.
 //! let bytes = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x01, 0x00, 0x82, 0x00, 0x08, 0x00, 0x00, 0x31, 0xd9];
 //! let mut elements = ElementDecoder::new(&config);
 //! let mut texts = Vec::new();
@@ -24,12 +25,30 @@
 #![no_std]
 extern crate alloc;
 
+mod atoms;
+mod config;
+mod context;
 mod cursor;
+mod decode;
+mod element;
 pub mod etm4;
+pub mod exception;
+mod features;
+pub mod fields;
 pub mod frame;
+mod located;
+mod packet;
 mod protocol;
-mod take;
+mod sink;
 pub mod trace_buffer;
 
+pub use atoms::Atoms;
+pub use config::TraceConfig;
+pub use context::{Context, Security, SubIsa, Target};
+pub use decode::{DecodeElements, DecodePackets, Decoders, FlowRules, Packets, Plain};
+pub use element::{Element, ElementItem, Transactions};
+pub use features::{Assumption, Features, Profile};
+pub use located::{Broken, ElementError, Extent, Located, Malformed, PacketError, PacketItem, TraceError};
+pub use packet::{Packet, PacketKind};
 pub use protocol::Protocol;
-pub use take::Take;
+pub use sink::Sink;

@@ -1,166 +1,144 @@
-//! All rooms from packets to the flow of the program, one behind the other.
+//! All stages from packets to the flow of the program, one after the other.
 //!
 //! packets ─▶ elements ─▶ committed ─▶ **flow**
 //!
-//! Each room can be had on its own; joined like this the compiler sees through all of them, so that an atom costs one
-//! look at the graph.
+//! Each stage can be used by itself; joined like this, and compiled for one protocol, the compiler sees through all of
+//! them, so that an atom costs one lookup in the graph.
 
-use unspool_coresight::Take;
-use unspool_coresight::etm4::element::Context;
-use unspool_coresight::etm4::packet::{Address, SubIsa};
-use unspool_coresight::etm4::{
-    Atoms, Config, ElementDecoder, ElementItem, Located, Packet, PacketItem, Speculation, Transactions,
+use unspool_coresight::{
+    Context, DecodeElements, Decoders, ElementItem, Extent, Located, PacketItem, Plain, Sink, SubIsa, Transactions,
 };
 
 use crate::item::FlowSink;
 use crate::memory::CodeMemory;
-use crate::walk::{self, Place, Walker};
+use crate::walk::{self, Walker};
 
 /// Turns packets into what was executed. Feed it with [`push`](Self::push), end with [`finish`](Self::finish).
 #[derive(Debug)]
-pub struct FlowDecoder<M> {
-    elements: ElementDecoder,
-    speculation: Speculation,
+pub struct FlowDecoder<D, M> {
+    committed: D,
+    /// The decoder of committed elements as it was at the start of the stream.
+    fresh: D,
     walker: Walker<M>,
-    /// Nothing but the walk is left to do for atoms and addresses, and known runs say all.
+    /// Nothing but the walk is left to do for atoms and addresses, and cached runs suffice for it.
     is_plain: bool,
 }
 
-impl<M: CodeMemory> FlowDecoder<M> {
+impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
     /// A decoder at the start of a stream.
-    pub fn new(config: &Config, transactions: Transactions, memory: M) -> Self {
-        Self {
-            elements: ElementDecoder::new(config),
-            speculation: Speculation::new(config, transactions),
-            walker: Walker::new(config, memory),
-            is_plain: false,
-        }
+    pub fn new(config: &impl Decoders<Committed = D>, transactions: Transactions, memory: M) -> Self {
+        let fresh = config.committed(transactions);
+        let walker = Walker::new(config.flow_rules(), memory);
+        Self { committed: fresh.clone(), fresh, walker, is_plain: false }
     }
 
     /// Takes the next packet, or the error in its place.
     #[inline(always)]
-    pub fn push(&mut self, item: PacketItem, sink: &mut impl FlowSink) {
-        match item {
-            Ok(Located { offset, length, value: Packet::Atoms(atoms) }) => {
-                if self.is_plain {
-                    self.walker.quick_atoms(Place { offset, length }, atoms, sink);
-                } else {
-                    self.atoms(offset, length, atoms, sink);
-                }
+    pub fn push(&mut self, item: PacketItem<D::Packet>, sink: &mut impl FlowSink) {
+        if self.is_plain
+            && let Ok(Located { offset, length, value }) = &item
+            && let Some(plain) = self.committed.plain(value)
+        {
+            let extent = Extent { offset: *offset, length: *length };
+            match plain {
+                Plain::Atoms(atoms) => self.walker.quick_atoms(extent, atoms, sink),
+                Plain::Target(target) => self.walker.target(extent, target, sink),
             }
-            Ok(Located { offset, length, value: Packet::Address(address) }) => {
-                if self.is_plain {
-                    let target = self.elements.complete(address);
-                    self.walker.target(Place { offset, length }, target, sink);
-                } else {
-                    self.address(offset, length, address, sink);
-                }
-            }
-            other => self.uncommon(other, sink),
+        } else {
+            self.uncommon(item, sink);
         }
     }
 
+    /// Passes a packet through all stages, one by one.
     #[inline(never)]
-    fn atoms(&mut self, offset: u64, length: u64, atoms: Atoms, sink: &mut impl FlowSink) {
-        self.uncommon(Ok(Located { offset, length, value: Packet::Atoms(atoms) }), sink);
+    fn uncommon(&mut self, item: PacketItem<D::Packet>, sink: &mut impl FlowSink) {
+        self.committed.push(item, &mut Walking { walker: &mut self.walker, sink });
+        self.is_plain = self.committed.is_plain() && self.walker.is_quick();
     }
 
-    #[inline(never)]
-    fn address(&mut self, offset: u64, length: u64, address: Address, sink: &mut impl FlowSink) {
-        self.uncommon(Ok(Located { offset, length, value: Packet::Address(address) }), sink);
-    }
-
-    /// Through all rooms, one by one.
-    #[inline(never)]
-    fn uncommon(&mut self, item: PacketItem, sink: &mut impl FlowSink) {
-        let Self { elements, speculation, walker, .. } = self;
-        elements.push(item, &mut Resolving { speculation, next: Walking { walker, sink } });
-        self.is_plain = self.elements.is_plain() && self.speculation.is_plain() && self.walker.is_quick();
-    }
-
-    /// Ends the stream at this place in the buffer. Returns how many P0 elements were still speculative.
+    /// Ends the stream at this offset in the buffer. Returns how many P0 elements were still speculative.
     pub fn finish(&mut self, offset: u64, sink: &mut impl FlowSink) -> u64 {
-        let Self { elements, speculation, walker, .. } = self;
-        elements.finish(&mut Resolving { speculation, next: Walking { walker, sink } });
-        let outstanding = speculation.finish(&mut Walking { walker, sink });
-        walker.finish(offset, sink);
+        let outstanding = self.committed.finish(&mut Walking { walker: &mut self.walker, sink });
+        self.walker.finish(offset, sink);
         outstanding
+    }
+
+    /// A sink of packets that decodes them for `sink`.
+    #[inline(always)]
+    pub fn decoding<'d, S>(&'d mut self, sink: &'d mut S) -> Decoding<'d, D, M, S> {
+        Decoding { decoder: self, sink }
     }
 }
 
-/// All that decoding carries across a place between two packets, without the code that it knows.
+/// A decoder and the sink that follows it.
+#[derive(Debug)]
+pub struct Decoding<'d, D, M, S> {
+    decoder: &'d mut FlowDecoder<D, M>,
+    sink: &'d mut S,
+}
+
+impl<D: DecodeElements, M: CodeMemory, S: FlowSink> Sink<PacketItem<D::Packet>> for Decoding<'_, D, M, S> {
+    #[inline(always)]
+    fn item(&mut self, item: PacketItem<D::Packet>) {
+        self.decoder.push(item, self.sink);
+    }
+}
+
+/// The state of decoding at a position between two packets, without the code that is known.
 #[derive(Debug, Clone)]
-pub struct Seam {
-    elements: ElementDecoder,
-    speculation: Speculation,
+pub struct Seam<D> {
+    committed: D,
     walk: walk::Seam,
 }
 
-/// What a stretch of trace relies on at its start. Two stretches with the same entry go on the same way.
+/// The state that a shard of trace relies on at its start. Two shards with the same entry continue the same way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    elements: ElementDecoder,
+pub struct Entry<D> {
+    committed: D,
     context: Context,
     address: u64,
     isa: SubIsa,
 }
 
-/// Can trace of this configuration be decoded in stretches? Not if what happened is found out only later.
-pub fn can_be_split(config: &Config, transactions: Transactions) -> bool {
-    config.max_speculation == 0 && transactions == Transactions::Show
-}
-
-/// Trace may be decoded in stretches, one beside the other: start each at a trace info with [`restart`](Self::restart),
-/// and check at the seam that it relies on nothing but what the stretch before led to.
-impl<M: CodeMemory> FlowDecoder<M> {
-    /// Forgets all but the code that it knows.
-    pub fn restart(&mut self, config: &Config) {
-        self.elements = ElementDecoder::new(config);
+/// Trace may be decoded in shards, in parallel: start each at a trace info with [`restart`](Self::restart), and check at
+/// the seam that it relies on nothing but what the shard before led to.
+impl<D: DecodeElements, M: CodeMemory> FlowDecoder<D, M> {
+    /// Forgets everything but the code that is known.
+    pub fn restart(&mut self) {
+        self.committed = self.fresh.clone();
         self.walker.restart();
         self.is_plain = false;
     }
 
-    /// Where decoding is.
-    pub fn seam(&self) -> Seam {
-        let (elements, speculation) = (self.elements.clone(), self.speculation.clone());
-        Seam { elements, speculation, walk: self.walker.seam() }
+    /// The state of decoding.
+    pub fn seam(&self) -> Seam<D> {
+        Seam { committed: self.committed.clone(), walk: self.walker.seam() }
     }
 
-    /// Goes on where another decoder of the same trace was.
-    pub fn resume(&mut self, seam: &Seam) {
-        (self.elements, self.speculation) = (seam.elements.clone(), seam.speculation.clone());
+    /// Continues where another decoder of the same trace was.
+    pub fn resume(&mut self, seam: &Seam<D>) {
+        self.committed = seam.committed.clone();
         self.walker.resume(&seam.walk);
         self.is_plain = false;
     }
 
-    /// What the trace from here on relies on, if it relies on no more than context, address and what packets are relative
-    /// to.
-    pub fn entry(&self) -> Option<Entry> {
+    /// The state that the trace from here on relies on, if that is no more than context, address and what packets are
+    /// relative to.
+    pub fn entry(&self) -> Option<Entry<D>> {
         let (context, address, isa) = self.walker.entry()?;
-        Some(Entry { elements: self.elements.clone(), context, address, isa })
+        Some(Entry { committed: self.committed.clone(), context, address, isa })
     }
 }
 
-struct Resolving<'r, N> {
-    speculation: &'r mut Speculation,
-    next: N,
-}
-
-impl<N: Take<ElementItem>> Take<ElementItem> for Resolving<'_, N> {
-    #[inline(always)]
-    fn take(&mut self, item: ElementItem) {
-        self.speculation.push(item, &mut self.next);
-    }
-}
-
+/// Passes committed elements to the walk.
 struct Walking<'r, M, S> {
     walker: &'r mut Walker<M>,
     sink: &'r mut S,
 }
 
-impl<M: CodeMemory, S: FlowSink> Take<ElementItem> for Walking<'_, M, S> {
+impl<M: CodeMemory, S: FlowSink> Sink<ElementItem> for Walking<'_, M, S> {
     #[inline(always)]
-    fn take(&mut self, item: ElementItem) {
+    fn item(&mut self, item: ElementItem) {
         self.walker.push(item, self.sink);
     }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 
+use unspool_coresight::FlowRules;
 use unspool_isa::{ControlFlow, Decoded, Isa, Target, decode};
 
 use crate::code::{Code, within};
@@ -37,16 +38,9 @@ const MOST_BYTES: usize = 64 << 20;
 /// Blocks with so many instructions are worth a look before others within them are made.
 const LONG: usize = 128;
 
-/// Which instructions trace has an element for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Rules {
-    pub(crate) wfx_is_p0: bool,
-}
-
-impl Rules {
-    fn is_p0(self, flow: ControlFlow) -> bool {
-        flow.is_p0() && (flow != ControlFlow::Wfx || self.wfx_is_p0)
-    }
+/// Whether trace has an element for instructions with this control flow.
+fn is_p0(rules: FlowRules, flow: ControlFlow) -> bool {
+    flow.is_p0() && (flow != ControlFlow::Wfx || rules.wfx_is_p0)
 }
 
 /// How a block ends.
@@ -120,7 +114,7 @@ impl Block {
     }
 
     /// The address behind the last instruction, where a function that it calls returns to.
-    pub(crate) fn behind(&self) -> Target {
+    pub(crate) fn return_target(&self) -> Target {
         Target { address: self.end, isa: self.isa }
     }
 }
@@ -141,7 +135,7 @@ struct World {
 
 /// An entry of the hash table of blocks.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct Slot {
     /// Zero: nothing is here.
     id: Id,
     /// A part of the hash.
@@ -151,11 +145,11 @@ struct Place {
 /// All blocks that were executed so far.
 #[derive(Debug)]
 pub(crate) struct Graph {
-    rules: Rules,
+    rules: FlowRules,
     worlds: Vec<World>,
     blocks: Vec<Block>,
     /// A hash table of blocks by world and start, at most half full.
-    places: Vec<Place>,
+    slots: Vec<Slot>,
     opcodes: Vec<u32>,
     /// Long blocks by world and start. What starts within one ends with it.
     long: BTreeMap<(u8, u64), Id>,
@@ -165,7 +159,7 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    pub(crate) fn new(rules: Rules) -> Self {
+    pub(crate) fn new(rules: FlowRules) -> Self {
         let nothing = Block {
             start: 0,
             end: 0,
@@ -188,7 +182,7 @@ impl Graph {
             rules,
             worlds: Vec::new(),
             blocks,
-            places: vec![Place::default(); 1 << 16],
+            slots: vec![Slot::default(); 1 << 16],
             opcodes,
             long: BTreeMap::new(),
             secret,
@@ -229,12 +223,12 @@ impl Graph {
 
     /// Is the last instruction of the block a P0 instruction?
     pub(crate) fn ends_in_p0(&self, id: Id) -> bool {
-        self.rules.is_p0(self.block(id).last.flow)
+        is_p0(self.rules, self.block(id).last.flow)
     }
 
     /// Is there a P0 instruction before the last one?
     pub(crate) fn branches_before_end(&self, id: Id) -> bool {
-        self.before_end(id).any(|facts| self.rules.is_p0(facts.flow))
+        self.before_end(id).any(|decoded| is_p0(self.rules, decoded.flow))
     }
 
     /// Is there a branch before the last instruction that is always taken? In T32 an IT block may make any conditional.
@@ -296,25 +290,25 @@ impl Graph {
     }
 
     /// Where a block stands among the places, or the free place where it belongs.
-    fn place(&self, mode: Mode, address: u64) -> usize {
-        let mask = self.places.len() - 1;
+    fn slot(&self, mode: Mode, address: u64) -> usize {
+        let mask = self.slots.len() - 1;
         let hash = self.hash(mode, address);
-        let mut place = (hash >> 32) as usize & mask;
+        let mut slot = (hash >> 32) as usize & mask;
         loop {
-            let Place { id, tag } = self.places[place];
+            let Slot { id, tag } = self.slots[slot];
             // The tag tells most others apart without a look at the block.
             let is_it = || self.block(id).start == address && self.block(id).mode == mode;
             if id == 0 || tag == hash as u32 && is_it() {
-                return place;
+                return slot;
             }
-            place = (place + 1) & mask;
+            slot = (slot + 1) & mask;
         }
     }
 
     fn add(&mut self, block: Block) -> Id {
         let id = self.blocks.len() as Id;
-        if self.blocks.len() * 2 > self.places.len() {
-            self.places = vec![Place::default(); self.places.len() * 4];
+        if self.blocks.len() * 2 > self.slots.len() {
+            self.slots = vec![Slot::default(); self.slots.len() * 4];
             (FIRST..id).for_each(|id| self.put(id, self.block(id).mode, self.block(id).start));
         }
         self.put(id, block.mode, block.start);
@@ -323,14 +317,14 @@ impl Graph {
     }
 
     fn put(&mut self, id: Id, mode: Mode, address: u64) {
-        let place = self.place(mode, address);
-        self.places[place] = Place { id, tag: self.hash(mode, address) as u32 };
+        let slot = self.slot(mode, address);
+        self.slots[slot] = Slot { id, tag: self.hash(mode, address) as u32 };
     }
 
     /// The block at an address. `NO_CODE`: nobody knows what is there.
     pub(crate) fn enter(&mut self, memory: &impl CodeMemory, mode: Mode, address: u64) -> Id {
         let address = within(self.worlds[usize::from(mode.0)].isa, address);
-        match self.places[self.place(mode, address)].id {
+        match self.slots[self.slot(mode, address)].id {
             0 => self.discover(memory, mode, address),
             known => known,
         }
@@ -373,14 +367,14 @@ impl Graph {
         code.take_ordinary(opcodes);
         let (last, known) = code.each(|_, opcode, flow| {
             opcodes.push(opcode);
-            !rules.is_p0(flow) && opcodes.len() - first < LONGEST
+            !is_p0(rules, flow) && opcodes.len() - first < LONGEST
         });
         if opcodes.len() == first {
             return NO_CODE;
         }
         let ending = match known {
             false => Ending::NoCode,
-            true if rules.is_p0(last.flow) => Ending::P0,
+            true if is_p0(rules, last.flow) => Ending::P0,
             true => Ending::TooLong,
         };
         let block = Block {
@@ -426,7 +420,7 @@ impl Graph {
 
     /// Makes the scratch block from the instructions at `start` as long as `goes_on` says so of the next address.
     /// How it ended, other than by running out of them: `None`.
-    pub(crate) fn stretch(
+    pub(crate) fn fill_scratch(
         &mut self,
         memory: &impl CodeMemory,
         mode: Mode,

@@ -4,8 +4,7 @@
 
 use core::fmt;
 
-use unspool_coresight::etm4::element::Context;
-use unspool_coresight::etm4::{ElementError, Located};
+use unspool_coresight::{Context, ElementError, Located};
 use unspool_isa::{Decoded, Isa};
 
 use crate::graph::{Block, Graph, Id, SCRATCH};

@@ -7,6 +7,8 @@
 
 mod code;
 mod decode;
+mod expand;
+mod fields;
 mod flat;
 mod graph;
 mod instruction;
@@ -17,8 +19,10 @@ mod stack;
 mod table;
 mod walk;
 
-pub use decode::{Entry, FlowDecoder, Seam, can_be_split};
-pub use instruction::{Around, Instruction, InstructionSink, Instructions, Outcome};
+pub use decode::{Decoding, Entry, FlowDecoder, Seam};
+pub use expand::Instructions;
+pub use fields::item_fields;
+pub use instruction::{Around, Instruction, InstructionSink, Outcome};
 pub use item::{Cause, Finding, FlowItem, FlowSink, Item, Range, Run, Step, Transaction};
 pub use memory::{Callback, CodeMemory, Space};
 pub use walk::Walker;

@@ -5,8 +5,7 @@
 
 use core::fmt;
 
-use unspool_coresight::etm4::element::Context;
-use unspool_coresight::etm4::packet::Security;
+use unspool_coresight::{Context, Security};
 
 /// Which memory the PE sees: the same address may hold other code in another Security state or Exception level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,7 +46,7 @@ pub trait CodeMemory {
 ///
 /// ```
 /// use unspool_flow::{CodeMemory, Callback, Space};
-/// # use unspool_coresight::etm4::packet::Security;
+/// # use unspool_coresight::Security;
 /// let ones = Callback(|_address: u64, _space: Space, buffer: &mut [u8]| { buffer.fill(1); buffer.len() });
 /// # let space = Space { security: Security::NonSecure, el: 0 };
 /// assert_eq!(ones.read(0x8000, space, &mut [0; 4]), [1; 4]);

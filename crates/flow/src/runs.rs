@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use unspool_coresight::etm4::Atoms;
+use unspool_coresight::Atoms;
 use unspool_isa::ControlFlow;
 
 use crate::graph::{FIRST, Graph, Id};

@@ -9,18 +9,18 @@
 
 mod atoms;
 mod held;
+mod partial_block;
 mod seam;
-mod stretch;
 
-use unspool_coresight::etm4::element::{Context, Element, ElementItem, Target as ElementTarget};
-use unspool_coresight::etm4::packet::{Security, SubIsa};
-use unspool_coresight::etm4::{Config, ElementError, Located, Version};
+use unspool_coresight::{
+    Context, Element, ElementError, ElementItem, Extent, FlowRules, Located, Security, SubIsa, Target as ElementTarget,
+};
 use unspool_isa::Isa;
 
 use self::held::Held;
+use self::partial_block::Q;
 pub(crate) use self::seam::Seam;
-use self::stretch::Q;
-use crate::graph::{Graph, Id, LOST, Mode, NEEDS_ADDRESS, NO_CODE, Rules};
+use crate::graph::{Graph, Id, LOST, Mode, NEEDS_ADDRESS, NO_CODE};
 use crate::item::{Cause, Finding, FlowSink, Item, Step, Transaction};
 use crate::memory::{CodeMemory, Space};
 use crate::runs::{NodeId, Runs};
@@ -33,11 +33,7 @@ const NOWHERE: Space = Space { security: Security::Secure, el: 0 };
 #[derive(Debug)]
 pub struct Walker<M> {
     memory: M,
-    /// Targets may be left out when a return stack knows them.
-    return_stack: bool,
-    is_ete: bool,
-    /// The outcome of the last P0 element may still change.
-    speculates: bool,
+    rules: FlowRules,
     graph: Graph,
     runs: Runs,
     stack: ReturnStack,
@@ -61,7 +57,7 @@ pub struct Walker<M> {
     /// The trace does not continue behind the last run.
     held_before_break: bool,
     /// What happened behind the last run.
-    behind: Vec<Located<Item>>,
+    held_items: Vec<Located<Item>>,
     /// A Q element that waits for the address behind it.
     q: Option<Q>,
     /// P0 elements that say nothing: how many, where the first was, and why.
@@ -70,33 +66,14 @@ pub struct Walker<M> {
     cause: Cause,
 }
 
-/// Which bytes of the trace say it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
-    pub(crate) offset: u64,
-    pub(crate) length: u64,
-}
-
-impl Place {
-    fn of<T>(located: &Located<T>) -> Self {
-        Self { offset: located.offset, length: located.length }
-    }
-
-    fn with(self, value: Item) -> Located<Item> {
-        Located { offset: self.offset, length: self.length, value }
-    }
-}
-
 impl<M: CodeMemory> Walker<M> {
     /// A walker that waits for its first address.
-    pub fn new(config: &Config, memory: M) -> Self {
-        let mut graph = Graph::new(Rules { wfx_is_p0: config.wfx_is_p0 });
+    pub fn new(rules: FlowRules, memory: M) -> Self {
+        let mut graph = Graph::new(rules);
         let modes = [graph.mode(NOWHERE, Isa::A32), graph.mode(NOWHERE, Isa::T32)];
         Self {
             memory,
-            return_stack: config.return_stack,
-            is_ete: matches!(config.version, Version::Ete(_)),
-            speculates: config.max_speculation > 0,
+            rules,
             graph,
             runs: Runs::new(),
             stack: ReturnStack::new(),
@@ -110,7 +87,7 @@ impl<M: CodeMemory> Walker<M> {
             held_offset: 0,
             hand: Vec::new(),
             held_before_break: false,
-            behind: Vec::new(),
+            held_items: Vec::new(),
             q: None,
             lost: 0,
             lost_offset: 0,
@@ -123,10 +100,10 @@ impl<M: CodeMemory> Walker<M> {
     pub fn push(&mut self, item: ElementItem, sink: &mut impl FlowSink) {
         match item {
             Ok(Located { offset, length, value: Element::Atoms(atoms) }) => {
-                self.atoms(Place { offset, length }, atoms, sink);
+                self.atoms(Extent { offset, length }, atoms, sink);
             }
             Ok(Located { offset, length, value: Element::TargetAddress(target) }) => {
-                self.target(Place { offset, length }, target, sink);
+                self.target(Extent { offset, length }, target, sink);
             }
             Ok(other) => self.element(&other, sink),
             Err(error) => self.error(error, sink),
@@ -135,35 +112,35 @@ impl<M: CodeMemory> Walker<M> {
 
     /// Ends the trace at this place in the buffer.
     pub fn finish(&mut self, offset: u64, sink: &mut impl FlowSink) {
-        let end = Place { offset, length: 0 };
+        let end = Extent { offset, length: 0 };
         self.forget_position(sink);
         self.look_up();
         self.emit(end, Item::End, sink);
         self.flush(sink);
     }
     #[inline(always)]
-    pub(crate) fn target(&mut self, place: Place, target: ElementTarget, sink: &mut impl FlowSink) {
+    pub(crate) fn target(&mut self, extent: Extent, target: ElementTarget, sink: &mut impl FlowSink) {
         if self.node == NEEDS_ADDRESS
             && let Some(node) = self.graph.noted(self.modes[target.isa as usize], target.address)
         {
             self.may_be_anywhere = false;
             self.node = node;
         } else {
-            self.new_target(place, target, sink);
+            self.new_target(extent, target, sink);
         }
     }
 
     #[inline(never)]
-    fn new_target(&mut self, place: Place, target: ElementTarget, sink: &mut impl FlowSink) {
+    fn new_target(&mut self, extent: Extent, target: ElementTarget, sink: &mut impl FlowSink) {
         self.look_closer();
         self.end_q(Some(target.address), sink);
-        self.tell_lost(sink);
+        self.report_lost(sink);
         self.make_room(sink);
         let may_be_anywhere = std::mem::take(&mut self.may_be_anywhere) || self.holds_impossible();
         let expected = self.position().filter(|_| !may_be_anywhere);
         if let Some(expected) = expected.filter(|&expected| expected != target.address) {
             let finding = Finding::Unreachable { expected, found: target.address };
-            self.disagree(place, finding, sink);
+            self.disagree(extent, finding, sink);
         }
         if self.context.is_some() {
             self.enter(target);
@@ -227,41 +204,41 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     fn look_at(&mut self, element: &Located<Element>, sink: &mut impl FlowSink) {
-        let place = Place::of(element);
+        let extent = Extent::of(element);
         match element.value {
-            Element::Context(context) => self.new_context(place, context, sink),
+            Element::Context(context) => self.new_context(extent, context, sink),
             // The trace unit has emptied its return stack. The P0 element before may still rely on it.
             Element::TraceInfo { .. } => self.stack.clear_later(),
             Element::TraceOn => {
                 self.forget_position(sink);
-                self.emit(place, Item::TraceOn, sink);
+                self.emit(extent, Item::TraceOn, sink);
             }
             Element::Discard => {
                 self.forget_position(sink);
-                self.emit(place, Item::Discard, sink);
+                self.emit(extent, Item::Discard, sink);
             }
             Element::Overflow => {
                 self.forget_position(sink);
-                self.emit(place, Item::Overflow, sink);
+                self.emit(extent, Item::Overflow, sink);
             }
-            Element::Mispredict => self.mispredict(place, sink),
-            Element::Q { count } => self.q(place, count, sink),
-            Element::Exception { number, address } => self.exception(place, number, address, sink),
-            Element::SourceAddress(source) => self.source_address(place, source, sink),
-            Element::ExceptionReturn => self.emit(place, Item::ExceptionReturn, sink),
-            Element::FunctionReturn => self.emit(place, Item::FunctionReturn, sink),
-            Element::TransactionStart => self.emit(place, Item::Transaction(Transaction::Start), sink),
-            Element::TransactionCommit => self.emit(place, Item::Transaction(Transaction::Commit), sink),
+            Element::Mispredict => self.mispredict(extent, sink),
+            Element::Q { count } => self.q(extent, count, sink),
+            Element::Exception { number, address } => self.exception(extent, number, address, sink),
+            Element::SourceAddress(source) => self.source_address(extent, source, sink),
+            Element::ExceptionReturn => self.emit(extent, Item::ExceptionReturn, sink),
+            Element::FunctionReturn => self.emit(extent, Item::FunctionReturn, sink),
+            Element::TransactionStart => self.emit(extent, Item::Transaction(Transaction::Start), sink),
+            Element::TransactionCommit => self.emit(extent, Item::Transaction(Transaction::Commit), sink),
             Element::TransactionFailure => {
                 self.flush(sink);
                 self.wait_for_address();
-                self.emit(place, Item::Transaction(Transaction::Failure), sink);
+                self.emit(extent, Item::Transaction(Transaction::Failure), sink);
             }
-            Element::Timestamp { value, cycles } => self.emit(place, Item::Timestamp { value, cycles }, sink),
-            Element::CycleCount(cycles) => self.emit(place, Item::CycleCount(cycles), sink),
-            Element::Event { mask } => self.emit(place, Item::Event { mask }, sink),
-            Element::TimestampMarker => self.emit(place, Item::Marker, sink),
-            Element::Instrumentation { el, value } => self.emit(place, Item::Instrumentation { el, value }, sink),
+            Element::Timestamp { value, cycles } => self.emit(extent, Item::Timestamp { value, cycles }, sink),
+            Element::CycleCount(cycles) => self.emit(extent, Item::CycleCount(cycles), sink),
+            Element::Event { mask } => self.emit(extent, Item::Event { mask }, sink),
+            Element::TimestampMarker => self.emit(extent, Item::Marker, sink),
+            Element::Instrumentation { el, value } => self.emit(extent, Item::Instrumentation { el, value }, sink),
             // Atoms and addresses do not get here, nor commits and cancels; what is left says nothing about the flow.
             _ => {}
         }
@@ -280,7 +257,7 @@ impl<M: CodeMemory> Walker<M> {
     /// What follows does not continue what went before.
     fn forget_position(&mut self, sink: &mut impl FlowSink) {
         self.end_q(None, sink);
-        self.tell_lost(sink);
+        self.report_lost(sink);
         self.held_before_break = !matches!(self.held, Held::Nothing);
         self.wait_for_address();
         self.may_be_anywhere = false;
@@ -288,12 +265,12 @@ impl<M: CodeMemory> Walker<M> {
         self.stack.clear_later();
     }
 
-    fn new_context(&mut self, place: Place, context: Context, sink: &mut impl FlowSink) {
+    fn new_context(&mut self, extent: Extent, context: Context, sink: &mut impl FlowSink) {
         if self.context == Some(context) {
             return;
         }
-        self.tell_lost(sink);
-        self.emit(place, Item::Context(context), sink);
+        self.report_lost(sink);
+        self.emit(extent, Item::Context(context), sink);
         let modes = self.modes_of(&context);
         let position = match self.at {
             NEEDS_ADDRESS => None,

@@ -8,9 +8,8 @@ use std::io::Read;
 use std::path::Path;
 
 use unspool_capture::{BareOptions, BufferFormat, Capture, Note, NoteKind, Registers, Source};
-use unspool_coresight::Protocol;
-use unspool_coresight::etm4::{Config, PacketDecoder, PacketItem, Profile};
-use unspool_coresight::frame::{Deformatter, Ids, Layout, Mark, Receive, Span};
+use unspool_coresight::frame::{Deformatter, FrameSink, Ids, Layout, Mark, Span};
+use unspool_coresight::{DecodePackets as _, Decoders as _, PacketItem, Profile, Protocol, TraceConfig, with_decoders};
 
 use crate::Error;
 use crate::window::layout;
@@ -92,16 +91,19 @@ fn likely_format(protocol: Protocol, start: &[u8]) -> BufferFormat {
 
 /// How many bytes are well-formed packets.
 fn readable(protocol: Protocol, bytes: &[u8]) -> u64 {
-    let (config, _) = Config::new(protocol, Profile::Unknown, &Default::default());
+    let Some((config, _)) = TraceConfig::new(protocol, Profile::Unknown, [], []) else { return 0 };
     let mut good = 0;
-    PacketDecoder::new(&config).decode(bytes, true, |item: PacketItem| good += item.map_or(0, |packet| packet.length));
+    with_decoders!(config, decoders => {
+        let mut count = |item: PacketItem<_>| good += item.map_or(0, |packet| packet.length);
+        decoders.packets().decode(bytes, true, &mut count);
+    });
     good
 }
 
 /// Bytes by trace id.
 struct Split(BTreeMap<u8, Vec<u8>>);
 
-impl Receive for Split {
+impl FrameSink for Split {
     fn span(&mut self, span: Span<'_>) {
         self.0.entry(span.id).or_default().extend_from_slice(span.bytes);
     }

@@ -16,7 +16,7 @@
 //! let capture = Capture::open(dir)?;
 //! for trace in Trace::all(&capture) {
 //!     let mut packets = 0;
-//!     trace.packets(&mut |_item| packets += 1)?;
+//!     trace.packets(&mut (|_item| packets += 1, ()))?;
 //!     println!("{}: {packets} packets", trace.source().name);
 //!     # assert!(packets > 10);
 //! }
@@ -36,6 +36,7 @@ mod program;
 mod sniff;
 mod steps;
 mod trace;
+mod watch;
 mod window;
 
 pub use bare::{Bare, open_bare};
@@ -46,7 +47,8 @@ pub use parallel::{Parts, Progress};
 pub use program::Program;
 pub use sniff::{Peeked, What};
 pub use steps::{CaptureSteps, OpenSteps, OpenedSteps, open_steps, open_steps_of};
-pub use trace::{FlowReceiver, Frames, InstructionReceiver, Sink, Trace, go_through_frames};
+pub use trace::{Trace, read_frames};
+pub use watch::Watch;
 
 pub use unspool_analyze as analyze;
 pub use unspool_astf as astf;

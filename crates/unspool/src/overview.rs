@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 
 use unspool_capture::Capture;
-use unspool_coresight::etm4::{
-    Assumption, Config, Element, ElementDecoder, ElementError, ElementItem, PacketError, PacketItem, PacketKind,
+use unspool_coresight::frame::{FRAME_DATA, FrameData, FrameError, FrameSink, Mark, Span};
+use unspool_coresight::{
+    Assumption, Context, Element, ElementError, ElementItem, Features, PacketError, PacketItem, PacketKind, Sink,
 };
-use unspool_coresight::frame::{FRAME_DATA, FrameData, FrameError, Mark, Receive, Span};
 
-use crate::Error;
-use crate::trace::{Frames, Sink, Trace, go_through_frames};
+use crate::trace::read_frames;
+use crate::{Error, Trace, Watch};
 
 /// How many errors are kept with their text.
 const ERRORS_KEPT: usize = 5;
@@ -50,8 +50,8 @@ pub struct BufferOverview {
 /// What the trace of one source says in total.
 #[derive(Debug, Clone)]
 pub struct TraceOverview {
-    /// How the trace unit was configured.
-    pub config: Config,
+    /// What the configuration of the trace unit says about the trace.
+    pub features: Features,
     /// What was assumed for that.
     pub assumed: Vec<Assumption>,
     /// The source's own bytes.
@@ -84,9 +84,9 @@ impl TraceOverview {
         self.kinds.values().sum()
     }
 
-    /// How many packets of one kind there are.
-    pub fn count(&self, kind: PacketKind) -> u64 {
-        self.kinds.get(&kind).copied().unwrap_or(0)
+    /// How many packets of the kind with this name there are.
+    pub fn count(&self, kind: &str) -> u64 {
+        self.kinds.iter().filter(|(known, _)| known.name() == kind).map(|(_, count)| count).sum()
     }
 }
 
@@ -112,7 +112,7 @@ pub fn overview<'c>(capture: &'c Capture, progress: &mut dyn FnMut(u64, u64)) ->
 fn buffer_overview(capture: &Capture, index: usize, progress: &mut dyn FnMut(u64)) -> Result<BufferOverview, Error> {
     let mut tally = FrameTally { overview: BufferOverview::default(), ids: [0; 128], progress };
     if capture.buffers[index].format.is_formatted() {
-        go_through_frames(capture, index, &mut tally)?;
+        read_frames(capture, index, &mut tally)?;
     } else {
         capture.reader(index)?;
     }
@@ -127,7 +127,7 @@ struct FrameTally<'p> {
     progress: &'p mut dyn FnMut(u64),
 }
 
-impl Receive for FrameTally<'_> {
+impl FrameSink for FrameTally<'_> {
     fn span(&mut self, span: Span<'_>) {
         self.ids[usize::from(span.id & 0x7f)] += span.bytes.len() as u64;
     }
@@ -155,16 +155,16 @@ impl Receive for FrameTally<'_> {
     }
 }
 
-impl Frames for FrameTally<'_> {
-    fn progress(&mut self, read: u64, _all: u64) {
+impl Watch for FrameTally<'_> {
+    fn progress(&mut self, read: u64, _total: u64) {
         (self.progress)(read);
     }
 }
 
 fn trace_overview(trace: &Trace<'_>, progress: &mut dyn FnMut(u64)) -> Result<TraceOverview, Error> {
-    let (config, assumed) = trace.config()?;
+    let (features, assumed) = trace.features()?;
     let overview = TraceOverview {
-        config,
+        features,
         assumed,
         bytes: 0,
         kinds: BTreeMap::new(),
@@ -178,26 +178,26 @@ fn trace_overview(trace: &Trace<'_>, progress: &mut dyn FnMut(u64)) -> Result<Tr
         unsynchronised_bytes: 0,
         errors: vec![],
     };
-    let kinds = vec![0; PacketKind::ALL.len()];
-    let mut tally = PacketTally { overview, kinds, decoder: ElementDecoder::new(&config), progress };
-    trace.packets(&mut tally)?;
-    Ok(tally.finish())
+    let mut tally = PacketTally { overview, kinds: Vec::new(), progress };
+    trace.packets_and_elements(&mut tally)?;
+    let PacketTally { mut overview, kinds, .. } = tally;
+    overview.kinds = kinds.into_iter().flatten().collect();
+    Ok(overview)
 }
 
 struct PacketTally<'p> {
     overview: TraceOverview,
-    kinds: Vec<u64>,
-    decoder: ElementDecoder,
+    /// Counts by the number of the kind.
+    kinds: Vec<Option<(PacketKind, u64)>>,
     progress: &'p mut dyn FnMut(u64),
 }
 
 impl PacketTally<'_> {
-    fn finish(mut self) -> TraceOverview {
-        let overview = &mut self.overview;
-        self.decoder.finish(&mut |item| overview.element(&item));
-        let counts = PacketKind::ALL.iter().copied().zip(self.kinds).filter(|&(_, count)| count > 0);
-        self.overview.kinds = counts.collect();
-        self.overview
+    fn count(&mut self, kind: PacketKind) {
+        if self.kinds.len() <= kind.index() {
+            self.kinds.resize(kind.index() + 1, None);
+        }
+        self.kinds[kind.index()].get_or_insert((kind, 0)).1 += 1;
     }
 }
 
@@ -205,16 +205,22 @@ impl Sink<PacketItem> for PacketTally<'_> {
     fn item(&mut self, item: PacketItem) {
         match &item {
             Ok(packet) => {
-                self.kinds[packet.value.kind() as usize] += 1;
+                self.count(packet.value.kind());
                 self.overview.bytes += packet.length;
             }
             Err(error) => self.overview.skipped(error),
         }
-        let overview = &mut self.overview;
-        self.decoder.push(item, &mut |item| overview.element(&item));
     }
+}
 
-    fn progress(&mut self, read: u64, _all: u64) {
+impl Sink<ElementItem> for PacketTally<'_> {
+    fn item(&mut self, item: ElementItem) {
+        self.overview.element(&item);
+    }
+}
+
+impl Watch for PacketTally<'_> {
+    fn progress(&mut self, read: u64, _total: u64) {
         (self.progress)(read);
     }
 }
@@ -249,7 +255,7 @@ impl TraceOverview {
             Element::Exception { number, .. } => *self.exceptions.entry(*number).or_default() += 1,
             Element::Context(context) => {
                 // Identifiers would make a line each.
-                let plain = unspool_coresight::etm4::element::Context { vmid: None, context_id: None, ..*context };
+                let plain = Context { vmid: None, context_id: None, ..*context };
                 *self.contexts.entry(plain.to_string()).or_default() += 1;
             }
             _ => {}

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use unspool_capture::{Capture, Code, Note, Piece};
-use unspool_coresight::etm4::packet::Security;
+use unspool_coresight::Security;
 use unspool_flow::{CodeMemory, Space};
 
 /// Code of a program, and its symbols.

@@ -1,19 +1,18 @@
 //! The bytes of one source, a window at a time, and the packets in it.
 //!
-//! Comes in: a buffer of a capture. Goes out: windows on the bytes of one source, and packets with their offsets in the
-//! buffer. No packet continues across a break.
+//! Takes a buffer of a capture. Produces windows on the bytes of one source, and packets of any protocol with their
+//! offsets in the buffer. No packet continues across a break.
 
 use std::io::Read;
 
 use unspool_capture::{Buffer, BufferFormat};
-use unspool_coresight::Take;
-use unspool_coresight::etm4::{Malformed, PacketDecoder, PacketError, PacketItem};
-use unspool_coresight::frame::{Deformatter, FrameData, FrameError, Layout, Mark, Places, Receive, Span, Stream};
+use unspool_coresight::frame::{Deformatter, FrameData, FrameError, FrameSink, Layout, Mark, Offsets, Span, Stream};
+use unspool_coresight::{DecodePackets, Malformed, PacketError, PacketItem, Sink};
 
 use crate::Error;
 
-/// How many bytes of a buffer are in hand at once.
-pub(crate) const PIECE: usize = 256 * 1024;
+/// How many bytes of a buffer are read at once.
+pub(crate) const CHUNK: usize = 256 * 1024;
 
 /// The id of a source whose bytes have no frames.
 const NO_ID: u8 = 0;
@@ -33,20 +32,20 @@ pub(crate) struct SourceBytes<'c> {
     /// None, if the buffer has no frames.
     deformatter: Option<Deformatter>,
     framed: Framed,
-    piece: Vec<u8>,
+    chunk: Vec<u8>,
     /// How much of the buffer was read.
     pub(crate) read: u64,
     /// How much there is.
     pub(crate) length: u64,
 }
 
-/// The stream of one source, and what belongs to no frame and so perhaps to it.
+/// The stream of one source, and the bytes that belong to no frame and so perhaps to it.
 struct Framed {
     stream: Stream,
     lost: Vec<FrameError>,
 }
 
-impl Receive for Framed {
+impl FrameSink for Framed {
     fn span(&mut self, span: Span<'_>) {
         self.stream.span(span);
     }
@@ -72,17 +71,17 @@ impl<'c> SourceBytes<'c> {
             reader,
             deformatter: id.map(|_| Deformatter::new(layout(buffer))),
             framed: Framed { stream: Stream::new(id.unwrap_or(NO_ID)), lost: vec![] },
-            piece: vec![0; PIECE],
+            chunk: vec![0; CHUNK],
             read: 0,
             length,
         }
     }
 
-    /// Adds the next piece of the buffer to the window. False: that was all.
-    pub(crate) fn read_piece(&mut self) -> Result<bool, Error> {
+    /// Adds the next chunk of the buffer to the window. False: that was all.
+    pub(crate) fn read_chunk(&mut self) -> Result<bool, Error> {
         let offset = self.read;
-        let count = self.fill_piece()?;
-        let bytes = &self.piece[..count];
+        let count = self.fill_chunk()?;
+        let bytes = &self.chunk[..count];
         match &mut self.deformatter {
             None if count > 0 => self.framed.stream.span(Span { id: NO_ID, offset, bytes }),
             None => {}
@@ -96,9 +95,9 @@ impl<'c> SourceBytes<'c> {
         Ok(count > 0)
     }
 
-    fn fill_piece(&mut self) -> Result<usize, Error> {
+    fn fill_chunk(&mut self) -> Result<usize, Error> {
         let error = |source| Error::Read { buffer: self.buffer.name.clone(), offset: self.read, source };
-        let count = read_some(&mut self.reader, &mut self.piece).map_err(error)?;
+        let count = read_some(&mut self.reader, &mut self.chunk).map_err(error)?;
         self.read += count as u64;
         Ok(count)
     }
@@ -108,17 +107,17 @@ impl<'c> SourceBytes<'c> {
         &mut self.framed.stream
     }
 
-    /// What was lost since this was last asked.
+    /// What was lost since the last call.
     pub(crate) fn lost(&mut self) -> impl Iterator<Item = FrameError> {
         self.framed.lost.drain(..)
     }
 }
 
-/// As much as fits, so that pieces do not depend on how a reader cuts.
-pub(crate) fn read_some(reader: &mut dyn Read, piece: &mut [u8]) -> std::io::Result<usize> {
+/// As much as fits, so that chunks do not depend on how a reader splits its data.
+pub(crate) fn read_some(reader: &mut dyn Read, chunk: &mut [u8]) -> std::io::Result<usize> {
     let mut filled = 0;
-    while filled < piece.len() {
-        match reader.read(&mut piece[filled..]) {
+    while filled < chunk.len() {
+        match reader.read(&mut chunk[filled..]) {
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -128,70 +127,76 @@ pub(crate) fn read_some(reader: &mut dyn Read, piece: &mut [u8]) -> std::io::Res
     Ok(filled)
 }
 
-/// Reads packets from windows and puts them at their place in the buffer.
+/// Reads packets from windows and gives them their offsets in the buffer.
 #[derive(Debug, Clone)]
-pub(crate) struct Reader {
-    pub(crate) decoder: PacketDecoder,
-    /// A stretch that is being passed over: where it starts in the stream and in the buffer.
+pub(crate) struct Reader<D> {
+    pub(crate) decoder: D,
+    /// Bytes that are being passed over: where they start in the stream and in the buffer.
     open: Option<(u64, u64)>,
 }
 
-impl Reader {
-    pub(crate) fn new(decoder: PacketDecoder) -> Self {
+impl<D: DecodePackets> Reader<D> {
+    pub(crate) fn new(decoder: D) -> Self {
         Self { decoder, open: None }
     }
 
-    /// Decodes the window, stretch by stretch. What is left of it starts a packet whose end has not come.
+    /// Decodes the window, break by break. What is left of it starts a packet whose end has not arrived.
     #[inline(always)]
-    pub(crate) fn decode(&mut self, stream: &mut Stream, last: bool, sink: &mut impl Take<PacketItem>) {
+    pub(crate) fn decode(&mut self, stream: &mut Stream, last: bool, sink: &mut impl Sink<PacketItem<D::Packet>>) {
         while let Some(here) = stream.next_break() {
             let length = (here - stream.start()) as usize;
-            self.stretch(stream, length, true, sink);
-            self.decoder.resync();
+            self.decode_up_to(stream, length, true, sink);
+            self.decoder.resync_at(self.decoder.offset());
             if here > 0 {
-                // The rooms behind must know, even if the next byte starts a synchronisation.
-                let offset = stream.place(here);
-                sink.take(Err(PacketError { offset, skipped: 0, kind: Malformed::Discontinuity }));
+                // The following stages must know, even if the next byte starts a synchronization.
+                let offset = stream.buffer_offset(here);
+                sink.item(Err(PacketError { offset, skipped: 0, kind: Malformed::Discontinuity }));
             }
             stream.pass_break();
         }
-        self.stretch(stream, stream.bytes().len(), last, sink);
+        self.decode_up_to(stream, stream.bytes().len(), last, sink);
     }
 
     #[inline(always)]
-    fn stretch(&mut self, stream: &mut Stream, length: usize, last: bool, sink: &mut impl Take<PacketItem>) {
-        // The window is lent to the decoder while places are looked up in the same stream.
-        let (bytes, mut places) = stream.split();
-        let placing = Placing { places: &mut places, open: &mut self.open, sink };
-        let read = self.decoder.decode(&bytes[..length], last, placing);
-        let untold = self.decoder.untold();
-        if untold < self.decoder.offset() {
-            let place = self.open.map_or_else(|| places.place(untold), |(_, place)| place);
-            self.open = Some((untold, place));
+    fn decode_up_to(
+        &mut self,
+        stream: &mut Stream,
+        length: usize,
+        last: bool,
+        sink: &mut impl Sink<PacketItem<D::Packet>>,
+    ) {
+        // The window is lent to the decoder while offsets are looked up in the same stream.
+        let (bytes, mut offsets) = stream.split();
+        let locating = Locating { offsets: &mut offsets, open: &mut self.open, sink };
+        let read = self.decoder.decode(&bytes[..length], last, locating);
+        let unreported = self.decoder.unreported_from();
+        if unreported < self.decoder.offset() {
+            let offset = self.open.map_or_else(|| offsets.buffer_offset(unreported), |(_, offset)| offset);
+            self.open = Some((unreported, offset));
         }
         stream.consume(read);
     }
 }
 
 /// Gives items their offset in the buffer.
-struct Placing<'p, 's, T> {
-    places: &'p mut Places<'s>,
+struct Locating<'p, 's, T> {
+    offsets: &'p mut Offsets<'s>,
     open: &'p mut Option<(u64, u64)>,
     sink: &'p mut T,
 }
 
-impl<T: Take<PacketItem>> Take<PacketItem> for Placing<'_, '_, T> {
+impl<P, T: Sink<PacketItem<P>>> Sink<PacketItem<P>> for Locating<'_, '_, T> {
     #[inline(always)]
-    fn take(&mut self, mut item: PacketItem) {
+    fn item(&mut self, mut item: PacketItem<P>) {
         let offset = match &mut item {
             Ok(packet) => &mut packet.offset,
             Err(error) => &mut error.offset,
         };
         // An item that earlier windows left open starts in one of those.
         *offset = match self.open.take() {
-            Some((stream, place)) if stream == *offset => place,
-            _ => self.places.place(*offset),
+            Some((stream, start)) if stream == *offset => start,
+            _ => self.offsets.buffer_offset(*offset),
         };
-        self.sink.take(item);
+        self.sink.item(item);
     }
 }

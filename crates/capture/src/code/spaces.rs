@@ -6,13 +6,13 @@
 use std::fmt;
 use std::ops::BitOr;
 
-use unspool_coresight::etm4::packet::Security;
+use unspool_coresight::Security;
 
 /// A set of pairs of Security state and Exception level.
 ///
 /// ```
 /// use unspool_capture::Spaces;
-/// use unspool_coresight::etm4::packet::Security;
+/// use unspool_coresight::Security;
 /// let kernel = Spaces::from_name("EL1N").unwrap();
 /// assert!(kernel.contains(Security::NonSecure, 0));
 /// assert!(!kernel.contains(Security::Secure, 1));

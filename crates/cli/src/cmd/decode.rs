@@ -16,10 +16,10 @@ use std::path::Path;
 use std::thread;
 
 use unspool::capture::{Capture, Code};
-use unspool::coresight::etm4::Transactions;
+use unspool::coresight::Transactions;
 use unspool::coresight::frame::FrameError;
-use unspool::flow::{Around, FlowItem, FlowSink, Instruction, InstructionSink, Range, Run, can_be_split};
-use unspool::{Error, FlowReceiver, InstructionReceiver, Parts, Program, Progress, Trace};
+use unspool::flow::{Around, FlowItem, FlowSink, Instruction, InstructionSink, Range, Run};
+use unspool::{Error, Parts, Program, Progress, Trace, Watch};
 
 use self::code::Known;
 use self::json::Json;
@@ -117,14 +117,14 @@ struct Session<'a> {
 
 impl Session<'_> {
     fn list(&mut self, capture: &Capture, trace: &Trace<'_>, output: &mut Output) -> Result<Verdict, Error> {
-        let (config, _) = trace.config()?;
+        let (features, _) = trace.features()?;
         let args = self.args;
         self.load(capture, trace.source().core);
         let Some((_, program)) = &self.program else { return Ok(Verdict::Clean) };
         let known = Known::new(program, args.output.json);
         let form = match args.output.json {
             true => Form::Json(Json::new(trace, known)),
-            false => Form::Text(Text::new(&config, known)),
+            false => Form::Text(Text::new(&features, known)),
         };
         let listing = Listing::new(trace, &args.output, &args.range, output);
         let findings = self.summary.findings();
@@ -135,7 +135,7 @@ impl Session<'_> {
             Emit::Instructions => trace.instructions(transactions, program, &mut printer)?,
             Emit::Ranges => match &printer.form {
                 Form::Json(json)
-                    if args.range.is_all() && args.threads() > 1 && can_be_split(&config, transactions) =>
+                    if args.range.is_all() && args.threads() > 1 && trace.can_be_sharded(transactions)? =>
                 {
                     let start = json.start().to_string();
                     let make = || Part::new(&start);
@@ -218,12 +218,12 @@ impl Printer<'_, '_, '_> {
             self.listing.lost(error);
         }
         part.bytes.iter().for_each(|&bytes| self.summary.bytes_read(bytes));
-        self.listing.progress.at(progress.read, progress.all);
+        self.listing.progress.at(progress.read, progress.total);
         self.listing.wants_more()
     }
 
     fn print_item(&mut self, item: &FlowItem) {
-        // What a piece holds beyond the last item that was asked for is nobody's concern.
+        // Items of a chunk after the last one requested are not printed.
         if !self.listing.window.is_open() {
             return;
         }
@@ -281,29 +281,21 @@ impl FlowSink for Printer<'_, '_, '_> {
     }
 }
 
-/// Both kinds of lines hear the same about reading.
-macro_rules! hears_of_reading {
-    ($receiver:ident) => {
-        impl $receiver for Printer<'_, '_, '_> {
-            fn lost(&mut self, error: FrameError) {
-                self.summary.lost(&error);
-                self.listing.lost(error);
-            }
+impl Watch for Printer<'_, '_, '_> {
+    fn lost(&mut self, error: FrameError) {
+        self.summary.lost(&error);
+        self.listing.lost(error);
+    }
 
-            fn wants_more(&mut self) -> bool {
-                self.listing.wants_more()
-            }
+    fn wants_more(&mut self) -> bool {
+        self.listing.wants_more()
+    }
 
-            fn progress(&mut self, read: u64, all: u64) {
-                self.listing.progress.at(read, all);
-            }
+    fn progress(&mut self, read: u64, total: u64) {
+        self.listing.progress.at(read, total);
+    }
 
-            fn bytes_read(&mut self, bytes: u64) {
-                self.summary.bytes_read(bytes);
-            }
-        }
-    };
+    fn bytes_read(&mut self, bytes: u64) {
+        self.summary.bytes_read(bytes);
+    }
 }
-
-hears_of_reading!(FlowReceiver);
-hears_of_reading!(InstructionReceiver);

@@ -1,16 +1,13 @@
 //! `elements`: print what the packets mean; with `--committed`, what of it really happened.
 
-use unspool::coresight::etm4::element::{Context, Target, exception_name};
-use unspool::coresight::etm4::packet::SubIsa;
-use unspool::coresight::etm4::{Element, ElementItem, Located, Transactions};
 use unspool::coresight::frame::FrameError;
-use unspool::{Error, Sink, Trace};
+use unspool::coresight::{ElementItem, Located, Sink, Transactions};
+use unspool::{Error, Trace, Watch};
 
-use super::packets::numbers;
+use super::packets::JsonFields;
 use super::{Listing, each_trace};
 use crate::Verdict;
 use crate::args::{CaptureArgs, OutputArgs, RangeArgs, SourceArgs, tell};
-use crate::json::Object;
 use crate::output::Output;
 
 /// Print the elements of each trace source, one a line, with the offset of the packet that brought them
@@ -51,7 +48,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 }
 
 fn list(trace: &Trace<'_>, args: &Args, output: &mut Output) -> Result<Verdict, Error> {
-    trace.config()?;
+    trace.features()?;
     let mut printer = Printer(Listing::new(trace, &args.output, &args.range, output));
     if args.committed {
         let transactions = if args.show_failed { Transactions::Show } else { Transactions::Resolve };
@@ -70,7 +67,7 @@ struct Printer<'o, 'c>(Listing<'o, 'c>);
 impl Sink<ElementItem> for Printer<'_, '_> {
     fn item(&mut self, item: ElementItem) {
         let listing = &mut self.0;
-        // What a piece holds beyond the last item that was asked for is nobody's concern.
+        // Items of a chunk after the last one requested are not printed.
         if !listing.window.is_open() {
             return;
         }
@@ -81,13 +78,15 @@ impl Sink<ElementItem> for Printer<'_, '_> {
         match item {
             Ok(Located { offset, value, .. }) if listing.json => listing.object(value.name(), |object| {
                 object.plain("offset", offset);
-                fields(object, &value);
+                value.fields(&mut JsonFields(object));
             }),
             Ok(element) => listing.output.write(|out| writeln!(out, "{:#010x}  {}", element.offset, element.value)),
             Err(error) => listing.error(&error),
         }
     }
+}
 
+impl Watch for Printer<'_, '_> {
     fn lost(&mut self, error: FrameError) {
         self.0.lost(error);
     }
@@ -96,70 +95,7 @@ impl Sink<ElementItem> for Printer<'_, '_> {
         self.0.wants_more()
     }
 
-    fn progress(&mut self, read: u64, all: u64) {
-        self.0.progress.at(read, all);
+    fn progress(&mut self, read: u64, total: u64) {
+        self.0.progress.at(read, total);
     }
-}
-
-/// What the element says, key by key; keys that `decode` has too are the same there.
-fn fields(object: &mut Object<'_>, element: &Element) {
-    match element {
-        Element::TraceInfo { cycle_counting, cycle_threshold, speculation, in_transaction } => {
-            object.plain("cycle_counting", cycle_counting).plain("cycle_threshold", cycle_threshold);
-            object.plain("speculation", speculation).plain("in_transaction", in_transaction);
-        }
-        Element::Commit(count) | Element::Cancel(count) => {
-            object.plain("count", count);
-        }
-        Element::Atoms(atoms) => {
-            object.string("atoms", atoms);
-        }
-        Element::Q { count } => {
-            object.nullable("instructions", *count);
-        }
-        Element::Exception { number, address } => {
-            object.plain("number", number).string("name", exception_name(*number).unwrap_or("unknown"));
-            object.nullable_hex("return", *address);
-        }
-        Element::SourceAddress(address) | Element::TargetAddress(address) => target(object, address),
-        Element::Context(new) => context(object, new),
-        Element::TransactionStart => state(object, "start"),
-        Element::TransactionCommit => state(object, "commit"),
-        Element::TransactionFailure => state(object, "failure"),
-        Element::Timestamp { value, cycles } => {
-            object.plain("value", value).optional("cycles", *cycles);
-        }
-        Element::CycleCount(cycles) => {
-            object.nullable("cycles", *cycles);
-        }
-        Element::Event { mask } => {
-            object.plain("numbers", numbers(*mask));
-        }
-        Element::Instrumentation { el, value } => {
-            object.plain("el", el).hex("value", *value);
-        }
-        Element::NumberedDataSync(value) | Element::UnnumberedDataSync(value) => {
-            object.plain("value", value);
-        }
-        Element::ConditionalInstruction(instruction) => {
-            object.string("what", instruction);
-        }
-        Element::ConditionalResult(result) => {
-            object.string("what", result);
-        }
-        _ => {}
-    }
-}
-
-fn state(object: &mut Object<'_>, state: &str) {
-    object.string("state", state);
-}
-
-fn target(object: &mut Object<'_>, target: &Target) {
-    object.hex("address", target.address).plain("is", u8::from(target.isa == SubIsa::Is1));
-}
-
-pub(super) fn context(object: &mut Object<'_>, context: &Context) {
-    object.plain("el", context.el).string("security", context.security.name()).plain("aarch64", context.aarch64);
-    object.optional("contextid", context.context_id).optional("vmid", context.vmid);
 }

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use anyhow::bail;
 use unspool::capture::{Buffer, Capture};
-use unspool::coresight::frame::{FrameError, Mark, Receive, Span};
-use unspool::{Frames, Sink, Trace, go_through_frames};
+use unspool::coresight::Sink;
+use unspool::coresight::frame::{FrameError, FrameSink, Mark, Span};
+use unspool::{Trace, Watch, read_frames};
 
 use super::{Window, many, tell_assumptions, worse};
 use crate::Verdict;
@@ -82,7 +83,9 @@ impl Sink<&[u8]> for Copy<'_> {
     fn item(&mut self, bytes: &[u8]) {
         self.output.write(|out| out.write_all(bytes));
     }
+}
 
+impl Watch for Copy<'_> {
     fn lost(&mut self, error: FrameError) {
         self.lost += error.skipped;
     }
@@ -152,7 +155,7 @@ fn list(
         lost: 0,
         lost_bytes: 0,
     };
-    go_through_frames(capture, index, &mut printer)?;
+    read_frames(capture, index, &mut printer)?;
     *printed += printer.spans;
     Ok(printer.verdict())
 }
@@ -167,7 +170,7 @@ struct Printer<'o, 'a> {
     progress: Progress,
     line: String,
     hex: String,
-    /// How many stretches of bytes were printed.
+    /// How many spans of bytes were printed.
     spans: u64,
     lost: u64,
     lost_bytes: u64,
@@ -205,7 +208,7 @@ impl Printer<'_, '_> {
     }
 }
 
-impl Receive for Printer<'_, '_> {
+impl FrameSink for Printer<'_, '_> {
     fn span(&mut self, span: Span<'_>) {
         if !self.ids.is_empty() && !self.ids.contains(&span.id) || !self.window.next() {
             return;
@@ -227,7 +230,7 @@ impl Receive for Printer<'_, '_> {
     }
 
     fn mark(&mut self, mark: Mark) {
-        // As for packets: what a piece holds beyond the last item that was asked for is nobody's concern.
+        // Items of a chunk after the last one requested are not printed.
         if !self.window.is_open() {
             return;
         }
@@ -248,7 +251,7 @@ impl Receive for Printer<'_, '_> {
     }
 }
 
-impl Frames for Printer<'_, '_> {
+impl Watch for Printer<'_, '_> {
     fn wants_more(&mut self) -> bool {
         self.output.is_open() && self.window.is_open()
     }

@@ -11,8 +11,8 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 use unspool::capture::{Buffer, Capture, Code, Format, Image, Loaded, Note, NoteKind, Spaces};
 use unspool::coresight::Protocol;
-use unspool::coresight::etm4::element::exception_name;
-use unspool::coresight::etm4::{PacketKind, explain};
+use unspool::coresight::etm4::explain;
+use unspool::coresight::exception::exception_name;
 use unspool::{BufferOverview, Error, Overview, Trace, TraceOverview, overview};
 
 use super::{grouped, many};
@@ -230,12 +230,12 @@ impl Page<'_> {
                 .iter()
                 .try_for_each(|it| writeln!(out, "        {} = {:#010x}", it.name, it.value));
         };
-        if let Ok((config, assumed)) = trace.config() {
-            let speculation = match config.max_speculation {
+        if let Ok((features, assumed)) = trace.features() {
+            let speculation = match features.max_speculation {
                 0 => "no speculation".to_string(),
                 depth => format!("speculation up to {depth} P0 elements"),
             };
-            writeln!(out, "        {}, {speculation}", config.version)?;
+            writeln!(out, "        {}, {speculation}", features.version)?;
             self.explained(trace, protocol, out)?;
             assumed.iter().try_for_each(|it| writeln!(out, "        assumed {it}"))?;
         }
@@ -326,7 +326,7 @@ fn files(buffer: &Buffer) -> String {
 /// What the trace says in total.
 fn contents(found: &TraceOverview, out: &mut dyn Write) -> io::Result<()> {
     let [taken, not_taken] = found.atoms;
-    let syncs = found.count(PacketKind::AlignmentSync);
+    let syncs = found.count("alignment_sync");
     write!(out, "        {} packets in {} bytes", grouped(found.packets()), grouped(found.bytes))?;
     writeln!(
         out,
@@ -346,9 +346,7 @@ fn contents(found: &TraceOverview, out: &mut dyn Write) -> io::Result<()> {
     line_of(out, "exceptions", &found.exceptions, |number| {
         exception_name(*number).map_or_else(|| number.to_string(), str::to_string)
     })?;
-    for (kind, name) in
-        [(PacketKind::Overflow, "overflow"), (PacketKind::Discard, "discard"), (PacketKind::TraceOn, "trace on")]
-    {
+    for (kind, name) in [("overflow", "overflow"), ("discard", "discard"), ("trace_on", "trace on")] {
         match found.count(kind) {
             0 => {}
             count => writeln!(out, "        {}", many(count, name))?,
@@ -495,7 +493,7 @@ fn trace_found_json(found: &TraceOverview, value: &mut Value) {
         .iter()
         .map(|it| json!({"offset": it.offset, "skipped": it.skipped, "what": it.kind.to_string()}))
         .collect();
-    value["version"] = json!(found.config.version.to_string());
+    value["version"] = json!(found.features.version);
     value["assumed"] = json!(assumed);
     value["bytes"] = json!(found.bytes);
     value["packets"] = json!(kinds);

@@ -4,7 +4,8 @@
 //! forms are rows of one table. The three that A64 trace is full of are spelled out apart from it: a processor can
 //! predict which comes next, but has to wait for a table.
 
-use super::packet::{Address, SubIsa};
+use super::packet::Address;
+use crate::SubIsa;
 
 /// How the bytes behind an address header make an address.
 #[derive(Clone, Copy)]

@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::Protocol;
+use crate::{Assumption, Profile, Protocol};
 
 /// Registers of an ETE or ETMv4 trace unit; `None` for those that nobody saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,23 +43,6 @@ impl Registers {
         let (head, number) = name.split_at_checked("TRCIDR".len())?;
         let number: usize = number.parse().ok()?;
         if head.eq_ignore_ascii_case("TRCIDR") { self.idr.get_mut(number) } else { None }
-    }
-}
-
-/// A register that was not there, and the value that was taken for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Assumption {
-    /// The register.
-    pub register: &'static str,
-    /// The value assumed.
-    pub value: u32,
-    /// What that value says about reading the trace.
-    pub meaning: &'static str,
-}
-
-impl fmt::Display for Assumption {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} = {:#010x} ({})", self.register, self.value, self.meaning)
     }
 }
 
@@ -120,18 +103,6 @@ pub struct Config {
     pub timestamps: bool,
 }
 
-/// Which kind of PE the trace unit belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Profile {
-    /// Not known: packets of every profile are read.
-    #[default]
-    Unknown,
-    /// A or R profile.
-    Application,
-    /// M profile.
-    Microcontroller,
-}
-
 const fn assume(register: &'static str, value: u32, meaning: &'static str) -> Assumption {
     Assumption { register, value, meaning }
 }
@@ -156,7 +127,7 @@ impl Config {
     /// The configuration that registers describe, and what had to be assumed.
     ///
     /// ```
-    /// use unspool_coresight::{Protocol, etm4::{Config, Profile, Registers}};
+    /// use unspool_coresight::{Profile, Protocol, etm4::{Config, Registers}};
     /// let mut registers = Registers::default();
     /// registers.set("TRCIDR2", 0x488);
     /// let (config, assumed) = Config::new(Protocol::Etm4, Profile::Unknown, &registers);
@@ -174,6 +145,39 @@ impl Config {
             }
         }
         (Self::decode(protocol, profile, registers, &filled), assumed)
+    }
+
+    /// The configuration that the registers and named options of a capture describe, and what had to be assumed.
+    pub fn described<'r>(
+        protocol: Protocol,
+        profile: Profile,
+        registers: impl IntoIterator<Item = (&'r str, u64)>,
+        options: impl IntoIterator<Item = (&'r str, &'r str)>,
+    ) -> (Self, Vec<Assumption>) {
+        let mut known = Registers::default();
+        for (name, value) in registers {
+            known.set(name, value as u32);
+        }
+        let (mut config, assumed) = Self::new(protocol, profile, &known);
+        options.into_iter().for_each(|(name, value)| config.apply_option(name, value));
+        (config, assumed)
+    }
+
+    /// A named option states one fact that a register would state among others. There are none for speculation.
+    fn apply_option(&mut self, name: &str, value: &str) {
+        let Some(number) = parse_number(value) else { return };
+        let is = |option: &str| name.eq_ignore_ascii_case(option);
+        if is("cyclecount") {
+            self.cycle_counting = number != 0;
+        } else if is("context_id") {
+            self.context_id_bytes = (number / 8).min(4) as u8;
+            self.context_ids = number != 0;
+        } else if is("vmid") {
+            self.vmid_bytes = (number / 8).min(4) as u8;
+            self.vmids = number != 0;
+        } else if is("timestamp_bits") {
+            self.timestamps = number != 0;
+        }
     }
 
     /// `given` tells what is known, `filled` has a value for everything that is read here.
@@ -221,6 +225,17 @@ impl Config {
             0xa0..=0xaf => self.q,
             _ => true,
         }
+    }
+}
+
+fn parse_number(text: &str) -> Option<u32> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" => Some(1),
+        "false" | "no" | "off" => Some(0),
+        text => match text.strip_prefix("0x") {
+            Some(hex) => u32::from_str_radix(hex, 16).ok(),
+            None => text.parse().ok(),
+        },
     }
 }
 

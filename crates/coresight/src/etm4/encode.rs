@@ -5,11 +5,12 @@
 
 use alloc::vec::Vec;
 
-use super::Config;
 use super::packet::{
-    Address, ConditionalInstruction, ConditionalResult, Context, CycleCount, ExceptionAddress, FewAtoms, KeyResult,
-    Packet, Security, SubIsa, TraceInfo,
+    Address, ConditionalInstruction, ConditionalResult, CycleCount, ExceptionAddress, FewAtoms, KeyResult, Packet,
+    TraceInfo,
 };
+use super::{Config, atoms};
+use crate::{Context, Security, SubIsa};
 
 /// No bytes say this in this configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -77,7 +78,7 @@ pub(super) fn encode(packet: &Packet, config: &Config, out: &mut Vec<u8>) -> Opt
         Packet::Address(address) => any_address([0x90, 0x95, 0x98], address, out)?,
         Packet::Q { count, address } => q(count, address, out)?,
         Packet::SourceAddress(address) => source_address(address, out)?,
-        Packet::Atoms(atoms) => out.push(atoms.header()?),
+        Packet::Atoms(outcomes) => out.push(atoms::header(outcomes)?),
     }
     Some(())
 }

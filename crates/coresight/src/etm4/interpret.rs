@@ -7,16 +7,20 @@
 //! packet room pass through, and nothing is believed after one until the next trace info.
 //! Specification: Arm DDI 0487, trace analyzer, stage 1.
 
-use super::element::{
-    Broken, Context, Element, ElementError, ElementItem, PE_RESET, TRANSACTION_FAILURE, Target, UNKNOWN_RETURN,
+use super::element::OwnElement;
+use super::p0::p0_count;
+use super::packet::{self, Address, CycleCount, ExceptionAddress, Packet};
+use super::{Config, PacketItem, Version};
+use crate::decode::{DecodeElements, Plain};
+use crate::exception::{PE_RESET, TRANSACTION_FAILURE};
+use crate::{
+    Atoms, Broken, Context, Element, ElementError, ElementItem, Extent, Located, PacketError, Security, Sink, Target,
 };
-use super::packet::{self, Address, CycleCount, ExceptionAddress, Packet, Security};
-use super::{Atoms, Config, Located, PacketError, PacketItem, Version};
-use crate::take::Take;
 
-/// Turns packets into elements. Feed it with [`push`](Self::push), end with [`finish`](Self::finish).
-///
-/// Two that are equal make the same of what follows.
+/// Another exception type whose preferred return address is not known (ETE).
+const UNKNOWN_RETURN: u16 = 0x19;
+
+/// Turns packets into elements. Feed it with [`push`](DecodeElements::push), end with [`finish`](DecodeElements::finish).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElementDecoder {
     config: Config,
@@ -57,147 +61,121 @@ impl ElementDecoder {
         }
     }
 
-    /// Takes the next packet, or the error in its place.
-    #[inline(always)]
-    pub fn push(&mut self, item: PacketItem, sink: &mut impl Take<ElementItem>) {
-        match item {
-            Ok(Located { offset, length, value: Packet::Atoms(atoms) }) if self.is_plain() => {
-                Place { offset, length }.emit(Element::Atoms(atoms), sink);
-            }
-            Ok(Located { offset, length, value: Packet::Address(address) }) if self.is_plain() => {
-                let target = self.complete(address);
-                Place { offset, length }.emit(Element::TargetAddress(target), sink);
-            }
-            other => self.uncommon(other, sink),
-        }
-    }
-
     #[inline(never)]
-    fn uncommon(&mut self, item: PacketItem, sink: &mut impl Take<ElementItem>) {
+    fn uncommon(&mut self, item: PacketItem, sink: &mut impl Sink<ElementItem>) {
         match item {
             Ok(packet) => self.packet(packet, sink),
             Err(error) => self.lose(error, sink),
         }
     }
 
-    /// Ends the stream.
-    pub fn finish(&mut self, sink: &mut impl Take<ElementItem>) {
+    fn lose(&mut self, error: PacketError, sink: &mut impl Sink<ElementItem>) {
         self.abandon_exception(sink);
-        self.tell_unknown(sink);
-    }
-
-    /// Nothing special is going on: no exception waits, a trace info was there, and nothing is speculative. An atom
-    /// packet then is just its atoms, and an address packet just its [completed](Self::complete) address: who needs
-    /// these two fast can take them without [`push`](Self::push).
-    #[inline(always)]
-    pub fn is_plain(&self) -> bool {
-        self.known && self.exception.is_none() && self.config.max_speculation == 0
-    }
-
-    fn lose(&mut self, error: PacketError, sink: &mut impl Take<ElementItem>) {
-        self.abandon_exception(sink);
-        self.tell_unknown(sink);
+        self.report_unknown(sink);
         self.known = false;
         self.in_transaction = false;
-        sink.take(Err(error.into()));
+        sink.item(Err(error.into()));
     }
 
-    fn packet(&mut self, packet: Located<Packet>, sink: &mut impl Take<ElementItem>) {
-        let place = Place { offset: packet.offset, length: packet.length };
+    fn packet(&mut self, packet: Located<Packet>, sink: &mut impl Sink<ElementItem>) {
+        let extent = Extent::of(&packet);
         if let Some(exception) = self.exception.take() {
-            if self.exception_address(exception, place, &packet.value, sink) {
+            if self.exception_address(exception, extent, &packet.value, sink) {
                 return;
             }
             self.known = false;
-            sink.take(Err(exception_without_address(exception.offset)));
+            sink.item(Err(exception_without_address(exception.offset)));
         }
         if !self.known && needs_trace_info(&packet.value) {
-            let (start, skipped) = self.unknown.unwrap_or((place.offset, 0));
-            self.unknown = Some((start, skipped + place.length));
+            let (start, skipped) = self.unknown.unwrap_or((extent.offset, 0));
+            self.unknown = Some((start, skipped + extent.length));
             return;
         }
-        self.tell_unknown(sink);
-        self.understood(place, packet.value, sink);
+        self.report_unknown(sink);
+        self.understood(extent, packet.value, sink);
     }
 
-    fn understood(&mut self, place: Place, packet: Packet, sink: &mut impl Take<ElementItem>) {
+    fn understood(&mut self, extent: Extent, packet: Packet, sink: &mut impl Sink<ElementItem>) {
         match packet {
             Packet::AlignmentSync | Packet::Ignore => {}
-            Packet::TraceInfo(info) => self.trace_info(place, info, sink),
-            Packet::Discard => self.discard(place, sink),
+            Packet::TraceInfo(info) => self.trace_info(extent, info, sink),
+            Packet::Discard => self.discard(extent, sink),
             Packet::Overflow => {
-                place.emit(Element::Discard, sink);
-                place.emit(Element::Overflow, sink);
-                self.end_discarded(place, sink);
+                emit(extent, Element::Discard, sink);
+                emit(extent, Element::Overflow, sink);
+                self.end_discarded(extent, sink);
             }
-            Packet::TraceOn => place.emit(Element::TraceOn, sink),
-            Packet::Timestamp { value, bits, cycles } => self.timestamp(place, value, bits, cycles, sink),
-            Packet::TimestampMarker => place.emit(Element::TimestampMarker, sink),
-            Packet::CycleCount(count) => self.cycle_count(place, count, sink),
-            Packet::Event { mask } => place.emit(Element::Event { mask }, sink),
-            Packet::Commit { count } => self.commit(place, count, sink),
-            Packet::CancelFormat1 { count, mispredict } => self.cancel(place, count, mispredict, sink),
+            Packet::TraceOn => emit(extent, Element::TraceOn, sink),
+            Packet::Timestamp { value, bits, cycles } => self.timestamp(extent, value, bits, cycles, sink),
+            Packet::TimestampMarker => emit(extent, Element::TimestampMarker, sink),
+            Packet::CycleCount(count) => self.cycle_count(extent, count, sink),
+            Packet::Event { mask } => emit(extent, Element::Event { mask }, sink),
+            Packet::Commit { count } => self.commit(extent, count, sink),
+            Packet::CancelFormat1 { count, mispredict } => self.cancel(extent, count, mispredict, sink),
             Packet::CancelFormat2(few) => {
-                self.atoms(place, few.atoms(), sink);
-                self.cancel(place, 1, true, sink);
+                self.atoms(extent, few.atoms(), sink);
+                self.cancel(extent, 1, true, sink);
             }
             Packet::CancelFormat3 { count, atom } => {
-                self.atoms(place, Atoms::new(1, u8::from(atom)), sink);
-                self.cancel(place, u32::from(count), true, sink);
+                self.atoms(extent, Atoms::new(1, u8::from(atom)), sink);
+                self.cancel(extent, u32::from(count), true, sink);
             }
             Packet::Mispredict(few) => {
-                self.atoms(place, few.atoms(), sink);
-                place.emit(Element::Mispredict, sink);
+                self.atoms(extent, few.atoms(), sink);
+                emit(extent, Element::Mispredict, sink);
             }
-            Packet::Atoms(atoms) => self.atoms(place, atoms, sink),
+            Packet::Atoms(atoms) => self.atoms(extent, atoms, sink),
             Packet::Q { count, address } => {
-                place.emit(Element::Q { count }, sink);
-                self.deepen(place, 1, sink);
+                emit(extent, Element::Q { count }, sink);
+                self.deepen(extent, 1, sink);
                 if let Some(address) = address {
-                    place.emit(Element::TargetAddress(self.complete(address)), sink);
+                    emit(extent, Element::TargetAddress(self.complete(address)), sink);
                 }
             }
             Packet::SourceAddress(address) => {
-                place.emit(Element::SourceAddress(self.complete(address)), sink);
-                self.deepen(place, 1, sink);
+                emit(extent, Element::SourceAddress(self.complete(address)), sink);
+                self.deepen(extent, 1, sink);
             }
-            Packet::Address(address) => place.emit(Element::TargetAddress(self.complete(address)), sink),
+            Packet::Address(address) => emit(extent, Element::TargetAddress(self.complete(address)), sink),
             Packet::Context(context) => {
                 self.update_context(context);
-                place.emit(Element::Context(self.context), sink);
+                emit(extent, Element::Context(self.context), sink);
             }
             Packet::AddressContext { address, context } => {
                 let target = self.complete(address);
                 self.update_context(Some(context));
-                place.emit(Element::Context(self.context), sink);
-                place.emit(Element::TargetAddress(target), sink);
+                emit(extent, Element::Context(self.context), sink);
+                emit(extent, Element::TargetAddress(target), sink);
             }
             Packet::Exception { number, address, .. } => {
-                let value = Exception { number, address };
-                self.exception = Some(Located { offset: place.offset, length: place.length, value });
+                self.exception = Some(extent.locate(Exception { number, address }));
             }
-            Packet::ExceptionReturn => place.emit(Element::ExceptionReturn, sink),
-            Packet::FunctionReturn => place.emit(Element::FunctionReturn, sink),
+            Packet::ExceptionReturn => emit(extent, Element::ExceptionReturn, sink),
+            Packet::FunctionReturn => emit(extent, Element::FunctionReturn, sink),
             Packet::TransactionStart => {
                 self.in_transaction = true;
-                place.emit(Element::TransactionStart, sink);
-                self.deepen(place, Element::TransactionStart.p0_count(&self.config), sink);
+                emit(extent, Element::TransactionStart, sink);
+                self.deepen(extent, p0_count(&Element::TransactionStart, &self.config), sink);
             }
             Packet::TransactionCommit => {
                 self.in_transaction = false;
-                place.emit(Element::TransactionCommit, sink);
+                emit(extent, Element::TransactionCommit, sink);
             }
-            Packet::Instrumentation { el, value } => place.emit(Element::Instrumentation { el, value }, sink),
-            Packet::NumberedDataSync(number) => place.emit(Element::NumberedDataSync(number), sink),
-            Packet::UnnumberedDataSync(value) => place.emit(Element::UnnumberedDataSync(value), sink),
-            Packet::ConditionalInstruction(it) => place.emit(Element::ConditionalInstruction(it), sink),
-            Packet::ConditionalFlush => place.emit(Element::ConditionalFlush, sink),
-            Packet::ConditionalResult(it) => place.emit(Element::ConditionalResult(it), sink),
+            Packet::Instrumentation { el, value } => emit(extent, Element::Instrumentation { el, value }, sink),
+            Packet::NumberedDataSync(number) => emit(extent, Element::Etm4(OwnElement::NumberedDataSync(number)), sink),
+            Packet::UnnumberedDataSync(value) => {
+                emit(extent, Element::Etm4(OwnElement::UnnumberedDataSync(value)), sink)
+            }
+            Packet::ConditionalInstruction(it) => {
+                emit(extent, Element::Etm4(OwnElement::ConditionalInstruction(it)), sink)
+            }
+            Packet::ConditionalFlush => emit(extent, Element::Etm4(OwnElement::ConditionalFlush), sink),
+            Packet::ConditionalResult(it) => emit(extent, Element::Etm4(OwnElement::ConditionalResult(it)), sink),
         }
     }
 
     /// Back to the state that the architecture defines for this point.
-    fn trace_info(&mut self, place: Place, info: packet::TraceInfo, sink: &mut impl Take<ElementItem>) {
+    fn trace_info(&mut self, extent: Extent, info: packet::TraceInfo, sink: &mut impl Sink<ElementItem>) {
         self.known = true;
         self.history = [Target::default(); 3];
         self.context = no_context(&self.config);
@@ -211,74 +189,74 @@ impl ElementDecoder {
             speculation: self.speculation,
             in_transaction: self.in_transaction,
         };
-        place.emit(element, sink);
+        emit(extent, element, sink);
     }
 
-    fn discard(&mut self, place: Place, sink: &mut impl Take<ElementItem>) {
-        place.emit(Element::Discard, sink);
-        self.end_discarded(place, sink);
+    fn discard(&mut self, extent: Extent, sink: &mut impl Sink<ElementItem>) {
+        emit(extent, Element::Discard, sink);
+        self.end_discarded(extent, sink);
     }
 
-    fn end_discarded(&mut self, place: Place, sink: &mut impl Take<ElementItem>) {
+    fn end_discarded(&mut self, extent: Extent, sink: &mut impl Sink<ElementItem>) {
         if self.in_transaction {
-            place.emit(Element::TransactionFailure, sink);
+            emit(extent, Element::TransactionFailure, sink);
         }
         self.in_transaction = false;
         self.speculation = 0;
     }
 
     #[inline(always)]
-    fn atoms(&mut self, place: Place, atoms: Atoms, sink: &mut impl Take<ElementItem>) {
+    fn atoms(&mut self, extent: Extent, atoms: Atoms, sink: &mut impl Sink<ElementItem>) {
         if !atoms.is_empty() {
-            place.emit(Element::Atoms(atoms), sink);
-            self.deepen(place, atoms.count(), sink);
+            emit(extent, Element::Atoms(atoms), sink);
+            self.deepen(extent, atoms.count(), sink);
         }
     }
 
     /// More P0 elements are speculative. Those above the maximum are committed by that.
     #[inline(always)]
-    fn deepen(&mut self, place: Place, count: u32, sink: &mut impl Take<ElementItem>) {
+    fn deepen(&mut self, extent: Extent, count: u32, sink: &mut impl Sink<ElementItem>) {
         let maximum = self.config.max_speculation;
         if maximum == 0 {
             return;
         }
         self.speculation = self.speculation.saturating_add(count);
         if self.speculation > maximum {
-            place.emit(Element::Commit(self.speculation - maximum), sink);
+            emit(extent, Element::Commit(self.speculation - maximum), sink);
             self.speculation = maximum;
         }
     }
 
-    fn commit(&mut self, place: Place, count: u32, sink: &mut impl Take<ElementItem>) {
+    fn commit(&mut self, extent: Extent, count: u32, sink: &mut impl Sink<ElementItem>) {
         if count > 0 {
-            place.emit(Element::Commit(count), sink);
+            emit(extent, Element::Commit(count), sink);
             self.speculation = self.speculation.saturating_sub(count);
         }
     }
 
-    fn cancel(&mut self, place: Place, count: u32, mispredict: bool, sink: &mut impl Take<ElementItem>) {
+    fn cancel(&mut self, extent: Extent, count: u32, mispredict: bool, sink: &mut impl Sink<ElementItem>) {
         if count > 0 {
-            place.emit(Element::Cancel(count), sink);
+            emit(extent, Element::Cancel(count), sink);
             self.speculation = self.speculation.saturating_sub(count);
         }
         if mispredict {
-            place.emit(Element::Mispredict, sink);
+            emit(extent, Element::Mispredict, sink);
         }
     }
 
     fn timestamp(
         &mut self,
-        place: Place,
+        extent: Extent,
         value: u64,
         bits: u8,
         cycles: Option<u32>,
-        sink: &mut impl Take<ElementItem>,
+        sink: &mut impl Sink<ElementItem>,
     ) {
         self.timestamp = replace_low(self.timestamp, bits, value);
-        place.emit(Element::Timestamp { value: self.timestamp, cycles }, sink);
+        emit(extent, Element::Timestamp { value: self.timestamp, cycles }, sink);
     }
 
-    fn cycle_count(&mut self, place: Place, count: CycleCount, sink: &mut impl Take<ElementItem>) {
+    fn cycle_count(&mut self, extent: Extent, count: CycleCount, sink: &mut impl Sink<ElementItem>) {
         let (commit, cycles) = match count {
             CycleCount::Format1 { commit, cycles } => (commit.unwrap_or(0), cycles),
             CycleCount::Format2 { near_maximum, commit, cycles } => {
@@ -289,9 +267,9 @@ impl ElementDecoder {
                 (commit, Some(u32::from(cycles)))
             }
         };
-        self.commit(place, commit, sink);
+        self.commit(extent, commit, sink);
         let cycles = cycles.map(|cycles| cycles.saturating_add(self.cycle_threshold));
-        place.emit(Element::CycleCount(cycles), sink);
+        emit(extent, Element::CycleCount(cycles), sink);
     }
 
     fn format_2_commit(&self, near_maximum: bool, field: u8) -> u32 {
@@ -306,7 +284,7 @@ impl ElementDecoder {
 
     /// The whole address, remembered as the youngest.
     #[inline(always)]
-    pub fn complete(&mut self, address: Address) -> Target {
+    fn complete(&mut self, address: Address) -> Target {
         let old = self.history[usize::from(address.entry.min(2))];
         let isa = if address.bits == 0 { old.isa } else { address.isa };
         let target = Target { address: replace_low(old.address, address.bits, address.value), isa };
@@ -314,8 +292,8 @@ impl ElementDecoder {
         target
     }
 
-    fn update_context(&mut self, context: Option<packet::Context>) {
-        let Some(packet::Context { el, aarch64, security, vmid, context_id }) = context else { return };
+    fn update_context(&mut self, context: Option<Context>) {
+        let Some(Context { el, aarch64, security, vmid, context_id }) = context else { return };
         let vmid = vmid.or(self.context.vmid);
         let context_id = context_id.or(self.context.context_id);
         self.context = Context { el, aarch64, security, vmid, context_id };
@@ -325,9 +303,9 @@ impl ElementDecoder {
     fn exception_address(
         &mut self,
         exception: Located<Exception>,
-        place: Place,
+        extent: Extent,
         packet: &Packet,
-        sink: &mut impl Take<ElementItem>,
+        sink: &mut impl Sink<ElementItem>,
     ) -> bool {
         let target = match *packet {
             Packet::Ignore => {
@@ -341,30 +319,36 @@ impl ElementDecoder {
             }
             _ => return false,
         };
-        let whole = Place { offset: exception.offset, length: exception.length + place.length };
+        let whole = Extent { offset: exception.offset, length: exception.length + extent.length };
         // The text emits no context for a mere return address, but the packet brought one, and nothing is lost.
         if matches!(packet, Packet::AddressContext { .. }) {
-            whole.emit(Element::Context(self.context), sink);
+            emit(whole, Element::Context(self.context), sink);
         }
         if let (ExceptionAddress::TargetAndReturn, Some(target)) = (exception.value.address, target) {
-            whole.emit(Element::TargetAddress(target), sink);
+            emit(whole, Element::TargetAddress(target), sink);
         }
         self.take_exception(whole, exception.value.number, target, sink);
         true
     }
 
-    fn take_exception(&mut self, place: Place, number: u16, target: Option<Target>, sink: &mut impl Take<ElementItem>) {
+    fn take_exception(
+        &mut self,
+        extent: Extent,
+        number: u16,
+        target: Option<Target>,
+        sink: &mut impl Sink<ElementItem>,
+    ) {
         let fails = number == TRANSACTION_FAILURE && self.is_ete();
         if fails || number == PE_RESET && self.in_transaction {
             self.in_transaction = false;
-            place.emit(Element::TransactionFailure, sink);
+            emit(extent, Element::TransactionFailure, sink);
         }
         if fails {
             return;
         }
         let address = target.filter(|_| !self.return_address_unknown(number)).map(|target| target.address);
-        place.emit(Element::Exception { number, address }, sink);
-        self.deepen(place, 1, sink);
+        emit(extent, Element::Exception { number, address }, sink);
+        self.deepen(extent, 1, sink);
     }
 
     fn is_ete(&self) -> bool {
@@ -375,31 +359,61 @@ impl ElementDecoder {
         self.is_ete() && matches!(number, PE_RESET | UNKNOWN_RETURN)
     }
 
-    fn abandon_exception(&mut self, sink: &mut impl Take<ElementItem>) {
+    fn abandon_exception(&mut self, sink: &mut impl Sink<ElementItem>) {
         if let Some(exception) = self.exception.take() {
-            sink.take(Err(exception_without_address(exception.offset)));
+            sink.item(Err(exception_without_address(exception.offset)));
         }
     }
 
-    fn tell_unknown(&mut self, sink: &mut impl Take<ElementItem>) {
+    fn report_unknown(&mut self, sink: &mut impl Sink<ElementItem>) {
         if let Some((offset, skipped)) = self.unknown.take() {
-            sink.take(Err(ElementError { offset, skipped, kind: Broken::NoTraceInfo }));
+            sink.item(Err(ElementError { offset, skipped, kind: Broken::NoTraceInfo }));
         }
     }
 }
 
-/// Which bytes an element comes from.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    offset: u64,
-    length: u64,
+impl DecodeElements for ElementDecoder {
+    type Packet = Packet;
+
+    #[inline(always)]
+    fn push(&mut self, item: PacketItem, sink: &mut impl Sink<ElementItem>) {
+        match item {
+            Ok(Located { offset, length, value: Packet::Atoms(atoms) }) if self.is_plain() => {
+                emit(Extent { offset, length }, Element::Atoms(atoms), sink);
+            }
+            Ok(Located { offset, length, value: Packet::Address(address) }) if self.is_plain() => {
+                let target = self.complete(address);
+                emit(Extent { offset, length }, Element::TargetAddress(target), sink);
+            }
+            other => self.uncommon(other, sink),
+        }
+    }
+
+    fn finish(&mut self, sink: &mut impl Sink<ElementItem>) -> u64 {
+        self.abandon_exception(sink);
+        self.report_unknown(sink);
+        0
+    }
+
+    /// No exception waits for its address, a trace info was there, and nothing is speculative.
+    #[inline(always)]
+    fn is_plain(&self) -> bool {
+        self.known && self.exception.is_none() && self.config.max_speculation == 0
+    }
+
+    #[inline(always)]
+    fn plain(&mut self, packet: &Packet) -> Option<Plain> {
+        match *packet {
+            Packet::Atoms(atoms) => Some(Plain::Atoms(atoms)),
+            Packet::Address(address) => Some(Plain::Target(self.complete(address))),
+            _ => None,
+        }
+    }
 }
 
-impl Place {
-    #[inline(always)]
-    fn emit(self, value: Element, sink: &mut impl Take<ElementItem>) {
-        sink.take(Ok(Located { offset: self.offset, length: self.length, value }));
-    }
+#[inline(always)]
+fn emit(extent: Extent, value: Element, sink: &mut impl Sink<ElementItem>) {
+    sink.item(Ok(extent.locate(value)));
 }
 
 fn exception_without_address(offset: u64) -> ElementError {

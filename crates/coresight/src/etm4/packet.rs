@@ -7,7 +7,8 @@
 //! The address of an exception is a packet of its own that follows the exception's.
 //! Specification: Arm IHI 0064 (ETMv4) and DDI 0487 (ETE).
 
-use super::Atoms;
+use super::atoms;
+use crate::{Atoms, Context, SubIsa};
 
 /// One packet, in the words of the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,26 +175,6 @@ pub enum ExceptionAddress {
     TargetAndReturn,
 }
 
-/// Which instruction set an address is in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum SubIsa {
-    /// A64 or A32: four-byte instructions.
-    #[default]
-    Is0,
-    /// T32: two-byte steps.
-    Is1,
-}
-
-impl SubIsa {
-    /// How many low bits of an address are always zero.
-    pub const fn shift(self) -> u8 {
-        match self {
-            SubIsa::Is0 => 2,
-            SubIsa::Is1 => 1,
-        }
-    }
-}
-
 /// An address as a packet gives it: one of the last three addresses with its low bits replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address {
@@ -222,46 +203,6 @@ impl Address {
     /// All 64 bits.
     pub const fn full(isa: SubIsa, value: u64) -> Self {
         Self::low(isa, 64, value)
-    }
-}
-
-/// Where the PE was, as far as the packet says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Context {
-    /// The Exception level, 0 to 3.
-    pub el: u8,
-    /// AArch64 rather than AArch32.
-    pub aarch64: bool,
-    /// The Security state.
-    pub security: Security,
-    /// The virtual context identifier, when the packet carries one.
-    pub vmid: Option<u32>,
-    /// The context identifier, when the packet carries one.
-    pub context_id: Option<u32>,
-}
-
-/// A Security state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Security {
-    /// Secure.
-    Secure,
-    /// Non-secure.
-    NonSecure,
-    /// Root (FEAT_RME).
-    Root,
-    /// Realm (FEAT_RME).
-    Realm,
-}
-
-impl Security {
-    /// The word that the command line and JSON use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Security::Secure => "secure",
-            Security::NonSecure => "nonsecure",
-            Security::Root => "root",
-            Security::Realm => "realm",
-        }
     }
 }
 
@@ -463,6 +404,17 @@ kinds! {
 }
 
 impl Packet {
+    /// Does the packet leave bits of its address to earlier packets?
+    pub fn has_partial_address(&self) -> bool {
+        match self {
+            Packet::Address(address)
+            | Packet::SourceAddress(address)
+            | Packet::AddressContext { address, .. }
+            | Packet::Q { address: Some(address), .. } => address.bits < 64,
+            _ => false,
+        }
+    }
+
     /// Which kind of packet this is.
     pub fn kind(&self) -> PacketKind {
         use PacketKind as K;
@@ -505,7 +457,7 @@ impl Packet {
             Packet::Address(address) => address.kind_of(&ADDRESS),
             Packet::Q { .. } => K::Q,
             Packet::SourceAddress(address) => address.kind_of(&SOURCE_ADDRESS),
-            Packet::Atoms(atoms) => match atoms.format() {
+            Packet::Atoms(atoms) => match atoms::format(*atoms) {
                 Some(1) => K::AtomFormat1,
                 Some(2) => K::AtomFormat2,
                 Some(3) => K::AtomFormat3,

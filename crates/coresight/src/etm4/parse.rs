@@ -5,12 +5,17 @@
 
 use super::address::AddressForm;
 use super::packet::{
-    Address, ConditionalInstruction, ConditionalResult, Context, CycleCount, ExceptionAddress, FewAtoms, KeyResult,
-    Packet, Security, TraceInfo,
+    Address, ConditionalInstruction, ConditionalResult, CycleCount, ExceptionAddress, FewAtoms, KeyResult, Packet,
+    TraceInfo,
 };
-use super::read::{Malformed, SYNC_END, SYNC_ZEROS};
-use super::{Atoms, Config};
+use super::{Config, atoms};
 use crate::cursor::{Cursor, Ended};
+use crate::{Context, Malformed, Security};
+
+/// Zero bytes that an alignment synchronisation starts with, at least.
+pub(super) const SYNC_ZEROS: u64 = 11;
+/// The byte that ends it.
+pub(super) const SYNC_END: u8 = 0x80;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fault {
@@ -81,7 +86,7 @@ pub(super) fn parse(input: &mut Cursor<'_>, header: u8, config: &Config) -> Resu
         0xb4..=0xb5 => Packet::SourceAddress(address(input, 0x95 + (header & 1))?),
         0xb6..=0xb7 => Packet::SourceAddress(address(input, 0x9a + (header & 1))?),
         0xb8..=0xb9 => Packet::SourceAddress(address(input, 0x9d + (header & 1))?),
-        0xc0.. => Packet::Atoms(Atoms::from_header(header)),
+        0xc0.. => Packet::Atoms(atoms::from_header(header)),
         _ => return Err(Malformed::ReservedHeader(header).into()),
     })
 }

@@ -2,100 +2,30 @@
 //!
 //! bytes ─▶ **packets** ─▶ elements
 //!
-//! [`PacketDecoder`] takes a stream in pieces of any size; [`Packets`] goes through bytes that are all there. Both
-//! start at an alignment synchronisation. Malformed bytes are an error at an offset, after which reading goes on at
-//! the next one; packets and skipped stretches tile the stream, and how it was cut makes no difference.
+//! [`PacketDecoder`] takes a stream in chunks of any size and starts at an alignment synchronization. Malformed bytes
+//! are an error at an offset, after which decoding resumes at the next synchronization; packets and skipped bytes tile
+//! the stream, and the chunk boundaries make no difference.
 
-use alloc::collections::VecDeque;
-
+use super::Config;
 use super::address::common_address;
+use super::atoms;
 use super::packet::Packet;
-use super::parse::{Fault, extension, parse};
-use super::{Atoms, Config};
+use super::parse::{Fault, SYNC_END, SYNC_ZEROS, extension, parse};
 use crate::cursor::Cursor;
-use crate::take::Take;
-
-/// Something, and which bytes of the stream say it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Located<T> {
-    /// The first byte, counted from the start of the stream.
-    pub offset: u64,
-    /// How many bytes.
-    pub length: u64,
-    /// What they say.
-    pub value: T,
-}
-
-/// Why the bytes at `offset` are not a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{offset:#x}: {kind} ({skipped} bytes skipped)")]
-pub struct PacketError {
-    /// The first byte passed over, counted from the start of the stream.
-    pub offset: u64,
-    /// How many bytes were passed over.
-    pub skipped: u64,
-    /// What was found.
-    pub kind: Malformed,
-}
-
-/// What is wrong with the bytes of a packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Malformed {
-    /// No alignment synchronisation has been seen yet. Ordinary at the start of a stream and after a break in it.
-    #[error("not synchronised yet")]
-    NotSynchronised,
-    /// What follows does not continue what went before: trace was lost or started afresh here. Told by whoever knows of
-    /// the break, with no byte skipped.
-    #[error("trace does not continue here")]
-    Discontinuity,
-    /// The architecture reserves this header byte.
-    #[error("reserved packet header {0:#04x}")]
-    ReservedHeader(u8),
-    /// The header exists, but a trace unit configured like this one cannot send it. Behind a packet of a single byte
-    /// reading goes on; a longer one is taken for damage.
-    #[error("packet header {0:#04x}, which this configuration of the trace unit cannot send")]
-    NotInConfiguration(u8),
-    /// The architecture reserves this byte behind an extension header.
-    #[error("reserved extension packet {0:#04x}")]
-    ReservedExtension(u8),
-    /// Zeros that do not end as an alignment synchronisation does.
-    #[error("broken alignment synchronisation")]
-    BrokenSync,
-    /// The architecture reserves this exception information byte.
-    #[error("reserved exception information {0:#04x}")]
-    ReservedException(u8),
-    /// A field goes on for more bytes than it can have.
-    #[error("field without an end")]
-    EndlessField,
-    /// The stream stopped inside the packet.
-    #[error("stream ends inside a packet")]
-    Truncated,
-}
-
-impl Malformed {
-    /// Does this belong to trace that is whole, as the wait for a first synchronisation does?
-    pub fn is_ordinary(self) -> bool {
-        matches!(self, Malformed::NotSynchronised | Malformed::Discontinuity)
-    }
-}
+use crate::decode::DecodePackets;
+use crate::{Located, Malformed, PacketError, Sink};
 
 /// A packet, or bytes that are none.
-pub type PacketItem = Result<Located<Packet>, PacketError>;
+pub type PacketItem = crate::PacketItem<Packet>;
 
-/// Zero bytes that an alignment synchronisation starts with, at least.
-pub(super) const SYNC_ZEROS: u64 = 11;
-/// The byte that ends it.
-pub(super) const SYNC_END: u8 = 0x80;
-
-/// The first place from `start` on where an alignment synchronisation is followed by a trace info: reading can start
+/// The first index from `start` on where an alignment synchronization is followed by a trace info: decoding can start
 /// there without anything that came before.
 pub fn next_start(bytes: &[u8], start: usize) -> Option<usize> {
     const PATTERN: [u8; SYNC_ZEROS as usize + 2] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, SYNC_END, 0x01];
     memchr::memmem::find(bytes.get(start..)?, &PATTERN).map(|found| start + found)
 }
 
-/// Finds the packets of a stream that comes in pieces.
+/// Finds the packets of a stream that arrives in chunks.
 #[derive(Debug, Clone)]
 pub struct PacketDecoder {
     config: Config,
@@ -131,58 +61,7 @@ impl PacketDecoder {
         Self { config: *config, accepted, state: unsynchronised(0), offset: 0 }
     }
 
-    /// A decoder that joins a stream at this position.
-    pub fn at(config: &Config, offset: u64) -> Self {
-        Self { state: unsynchronised(offset), offset, ..Self::new(config) }
-    }
-
-    /// The stream position of the next byte to be read.
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// The stream position from which on nothing has been told: before [`offset`](Self::offset) while bytes are being
-    /// passed over.
-    pub fn untold(&self) -> u64 {
-        match self.state {
-            State::Synchronised => self.offset,
-            State::Zeros { start } | State::Skipping { start, .. } => start,
-        }
-    }
-
-    /// Is this a place between two packets? The next packet then reads the same whatever came before.
-    pub fn is_between_packets(&self) -> bool {
-        self.state == State::Synchronised
-    }
-
-    /// The bytes that follow do not continue those before: waits for the next alignment synchronisation.
-    /// End the stretch before with `last`.
-    pub fn resync(&mut self) {
-        self.state = unsynchronised(self.offset);
-    }
-
-    /// Reads packets from `bytes`, which start at [`offset`](Self::offset). Returns how many bytes were read; the
-    /// others start a packet whose end has not come: give them again with what follows. With `last` nothing follows,
-    /// and all bytes are read.
-    #[inline(always)]
-    pub fn decode(&mut self, bytes: &[u8], last: bool, mut sink: impl Take<PacketItem>) -> usize {
-        let start = self.offset;
-        let mut at = 0;
-        loop {
-            if self.state == State::Synchronised {
-                at = common(bytes, at, start, &mut sink);
-                self.offset = start + at as u64;
-            }
-            // The sink is seen by the loop over common packets and by this one call only, so that what it counts can
-            // stay in registers.
-            let Some(item) = self.uncommon(&bytes[at..], last) else { break };
-            sink.take(item);
-            at = (self.offset - start) as usize;
-        }
-        (self.offset - start) as usize
-    }
-
-    /// Reads on until there is something to tell. `None`: there is not, before more bytes come.
+    /// Reads until there is an item. `None`: there is none before more bytes arrive.
     #[cold]
     #[inline(never)]
     fn uncommon(&mut self, mut bytes: &[u8], last: bool) -> Option<PacketItem> {
@@ -283,7 +162,7 @@ impl PacketDecoder {
         (bytes.len(), None)
     }
 
-    /// Nothing follows: tells what is still open.
+    /// Nothing follows: reports what is still open.
     fn end(&mut self) -> Option<PacketItem> {
         let open = match self.state {
             State::Synchronised => None,
@@ -295,19 +174,61 @@ impl PacketDecoder {
     }
 }
 
+impl DecodePackets for PacketDecoder {
+    type Packet = Packet;
+
+    fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    fn unreported_from(&self) -> u64 {
+        match self.state {
+            State::Synchronised => self.offset,
+            State::Zeros { start } | State::Skipping { start, .. } => start,
+        }
+    }
+
+    fn is_between_packets(&self) -> bool {
+        self.state == State::Synchronised
+    }
+
+    fn resync_at(&mut self, offset: u64) {
+        self.offset = offset;
+        self.state = unsynchronised(offset);
+    }
+
+    #[inline(always)]
+    fn decode(&mut self, bytes: &[u8], last: bool, mut sink: impl Sink<PacketItem>) -> usize {
+        let start = self.offset;
+        let mut at = 0;
+        loop {
+            if self.state == State::Synchronised {
+                at = common(bytes, at, start, &mut sink);
+                self.offset = start + at as u64;
+            }
+            // The sink is seen by the loop over common packets and by this one call only, so that what it counts can
+            // stay in registers.
+            let Some(item) = self.uncommon(&bytes[at..], last) else { break };
+            sink.item(item);
+            at = (self.offset - start) as usize;
+        }
+        (self.offset - start) as usize
+    }
+}
+
 /// Reads atoms and addresses, which are nearly all of a stream. Returns where something else starts.
 #[inline(always)]
-fn common(bytes: &[u8], mut at: usize, base: u64, sink: &mut impl Take<PacketItem>) -> usize {
+fn common(bytes: &[u8], mut at: usize, base: u64, sink: &mut impl Sink<PacketItem>) -> usize {
     while let Some(&header) = bytes.get(at) {
         let offset = base + at as u64;
         // Three of four packets are a single byte of atoms.
         if header >= 0xc0 {
-            sink.take(Ok(Located { offset, length: 1, value: Packet::Atoms(Atoms::from_header(header)) }));
+            sink.item(Ok(Located { offset, length: 1, value: Packet::Atoms(atoms::from_header(header)) }));
             at += 1;
             continue;
         }
         let Some((address, length)) = common_address(&bytes[at..], header) else { break };
-        sink.take(Ok(Located { offset, length: length as u64, value: Packet::Address(address) }));
+        sink.item(Ok(Located { offset, length: length as u64, value: Packet::Address(address) }));
         at += length;
     }
     at
@@ -317,7 +238,7 @@ fn unsynchronised(start: u64) -> State {
     State::Skipping { start, zeros: 0, kind: Malformed::NotSynchronised }
 }
 
-/// A stretch that is being passed over.
+/// Bytes that are being passed over.
 #[derive(Debug, Clone, Copy)]
 struct Skip {
     start: u64,
@@ -337,68 +258,4 @@ fn zeros_before(bytes: &[u8], end: usize, carried: u64) -> u64 {
     let wanted = SYNC_ZEROS as usize;
     let zeros = bytes[..end].iter().rev().take(wanted).take_while(|&&byte| byte == 0).count();
     if zeros == end { (zeros as u64 + carried).min(SYNC_ZEROS) } else { zeros as u64 }
-}
-
-/// The packets of bytes that are all there, one at a time.
-///
-/// ```
-/// use unspool_coresight::Protocol;
-/// use unspool_coresight::etm4::{Config, Packets, Profile, Registers};
-/// let (config, _) = Config::new(Protocol::Ete, Profile::Unknown, &Registers::default());
-/// let bytes = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x01, 0x00, 0x04, 0xf7];
-/// let packets: Vec<String> = Packets::new(&config, &bytes).flatten().map(|packet| packet.value.to_string()).collect();
-/// assert_eq!(packets, ["alignment sync", "trace info", "trace on", "atoms E"]);
-/// ```
-#[derive(Debug, Clone)]
-pub struct Packets<'a> {
-    decoder: PacketDecoder,
-    bytes: &'a [u8],
-    /// Found but not handed out yet.
-    found: VecDeque<PacketItem>,
-    /// Where the next item starts.
-    offset: u64,
-}
-
-/// How many bytes are read ahead.
-const AHEAD: usize = 256;
-
-impl<'a> Packets<'a> {
-    /// Starts at the first byte.
-    pub fn new(config: &Config, bytes: &'a [u8]) -> Self {
-        Self { decoder: PacketDecoder::new(config), bytes, found: VecDeque::new(), offset: 0 }
-    }
-
-    /// Where the next packet or skipped stretch starts.
-    pub fn offset(&self) -> u64 {
-        self.offset
-    }
-
-    /// Goes on at the next alignment synchronisation.
-    pub fn resync(&mut self) {
-        self.found.clear();
-        self.decoder.offset = self.offset;
-        self.decoder.resync();
-    }
-}
-
-impl Iterator for Packets<'_> {
-    type Item = PacketItem;
-
-    fn next(&mut self) -> Option<PacketItem> {
-        while self.found.is_empty() {
-            let rest = &self.bytes[self.decoder.offset() as usize..];
-            let ahead = rest.len().min(AHEAD);
-            let last = ahead == rest.len();
-            self.decoder.decode(&rest[..ahead], last, |item| self.found.push_back(item));
-            if last {
-                break;
-            }
-        }
-        let item = self.found.pop_front()?;
-        self.offset = match &item {
-            Ok(packet) => packet.offset + packet.length,
-            Err(error) => error.offset + error.skipped,
-        };
-        Some(item)
-    }
 }

@@ -16,25 +16,15 @@
 
 use alloc::vec::Vec;
 
-use super::element::{Broken, Element, ElementError, ElementItem};
+use super::Config;
+use super::p0::{p0_count, survives_cancel};
 use super::waiting::Waiting;
-use super::{Atoms, Config, Located};
-use crate::take::Take;
-
-/// What to do with the elements of a transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Transactions {
-    /// Hold them back, and drop them if the transaction fails.
-    #[default]
-    Resolve,
-    /// Hand them out as they come, between the start and the commit or failure.
-    Show,
-}
+use crate::{Atoms, Broken, Element, ElementError, ElementItem, Located, Sink, Transactions};
 
 /// Resolves speculation and transactions. Feed it with [`push`](Self::push), end with [`finish`](Self::finish).
 ///
 /// Elements that come out are never [`Element::Commit`] or [`Element::Cancel`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Speculation {
     config: Config,
     transactions: Transactions,
@@ -64,23 +54,23 @@ impl Speculation {
 
     /// How many P0 elements are held back now.
     pub fn outstanding(&self) -> u64 {
-        self.queue.iter().map(|entry| u64::from(entry.value.p0_count(&self.config))).sum()
+        self.queue.iter().map(|entry| u64::from(p0_count(&entry.value, &self.config))).sum()
     }
 
     /// Takes the next element, or the error in its place.
     #[inline(always)]
-    pub fn push(&mut self, item: ElementItem, sink: &mut impl Take<ElementItem>) {
+    pub fn push(&mut self, item: ElementItem, sink: &mut impl Sink<ElementItem>) {
         // Nearly all elements are of these two kinds, and most trace units show no speculation.
         let common = matches!(item, Ok(Located { value: Element::Atoms(_) | Element::TargetAddress(_), .. }));
         if common && self.is_plain() {
-            sink.take(item);
+            sink.item(item);
         } else {
             self.resolve(item, sink);
         }
     }
 
     #[inline(never)]
-    fn resolve(&mut self, item: ElementItem, sink: &mut impl Take<ElementItem>) {
+    fn resolve(&mut self, item: ElementItem, sink: &mut impl Sink<ElementItem>) {
         match item {
             Ok(element) if self.config.max_speculation == 0 => self.without_speculation(element, sink),
             Ok(element) => self.element(element, sink),
@@ -90,27 +80,27 @@ impl Speculation {
                     self.unseen = None;
                     self.fresh = true;
                 }
-                sink.take(Err(error));
+                sink.item(Err(error));
             }
         }
     }
 
     /// Ends the stream: what is still speculative is dropped. Returns how many P0 elements that were.
-    pub fn finish(&mut self, sink: &mut impl Take<ElementItem>) -> u64 {
+    pub fn finish(&mut self, sink: &mut impl Sink<ElementItem>) -> u64 {
         let outstanding = self.outstanding();
         self.forget(sink);
         outstanding
     }
 
-    fn without_speculation(&mut self, element: Located<Element>, sink: &mut impl Take<ElementItem>) {
+    fn without_speculation(&mut self, element: Located<Element>, sink: &mut impl Sink<ElementItem>) {
         match element.value {
             Element::Commit(_) => {}
-            Element::Cancel(count) => sink.take(Err(error_at(&element, Broken::CancelOfNothing(count)))),
+            Element::Cancel(count) => sink.item(Err(error_at(&element, Broken::CancelOfNothing(count)))),
             _ => self.release(element, sink),
         }
     }
 
-    fn element(&mut self, element: Located<Element>, sink: &mut impl Take<ElementItem>) {
+    fn element(&mut self, element: Located<Element>, sink: &mut impl Sink<ElementItem>) {
         match element.value {
             Element::Commit(count) => self.commit(&element, count, sink),
             Element::Cancel(count) => self.cancel(&element, count, sink),
@@ -126,10 +116,10 @@ impl Speculation {
         }
     }
 
-    fn hold(&mut self, element: Located<Element>, sink: &mut impl Take<ElementItem>) {
+    fn hold(&mut self, element: Located<Element>, sink: &mut impl Sink<ElementItem>) {
         self.queue.push_back(element);
         if self.queue.len() > MOST_WAITING {
-            sink.take(Err(error_at(&element, Broken::EndlessSpeculation)));
+            sink.item(Err(error_at(&element, Broken::EndlessSpeculation)));
             while let Some(oldest) = self.queue.pop_front() {
                 self.release(oldest, sink);
             }
@@ -138,12 +128,12 @@ impl Speculation {
     }
 
     /// Elements with no speculative P0 element before them cannot be cancelled any more.
-    fn release_certain(&mut self, sink: &mut impl Take<ElementItem>) {
+    fn release_certain(&mut self, sink: &mut impl Sink<ElementItem>) {
         if self.unseen.unwrap_or(0) > 0 {
             return;
         }
         while let Some(front) = self.queue.front().copied() {
-            if front.value.p0_count(&self.config) > 0 {
+            if p0_count(&front.value, &self.config) > 0 {
                 break;
             }
             self.queue.pop_front();
@@ -151,15 +141,15 @@ impl Speculation {
         }
     }
 
-    fn commit(&mut self, commit: &Located<Element>, count: u32, sink: &mut impl Take<ElementItem>) {
+    fn commit(&mut self, commit: &Located<Element>, count: u32, sink: &mut impl Sink<ElementItem>) {
         let mut left = self.resolve_unseen(count);
         while left > 0 {
             let Some(front) = self.queue.front().copied() else {
-                sink.take(Err(error_at(commit, Broken::CommitOfNothing(left))));
+                sink.item(Err(error_at(commit, Broken::CommitOfNothing(left))));
                 break;
             };
             let (committed, waiting) = split_oldest(front, left);
-            left -= committed.value.p0_count(&self.config);
+            left -= p0_count(&committed.value, &self.config);
             match waiting {
                 Some(waiting) => self.queue.replace_front(waiting),
                 None => drop(self.queue.pop_front()),
@@ -169,11 +159,11 @@ impl Speculation {
         self.release_certain(sink);
     }
 
-    fn cancel(&mut self, cancel: &Located<Element>, count: u32, sink: &mut impl Take<ElementItem>) {
+    fn cancel(&mut self, cancel: &Located<Element>, count: u32, sink: &mut impl Sink<ElementItem>) {
         let mut left = count;
         while left > 0 {
             let Some(youngest) = self.queue.youngest() else { break };
-            let p0 = youngest.value.p0_count(&self.config);
+            let p0 = p0_count(&youngest.value, &self.config);
             if p0 > left {
                 *youngest = split_oldest(*youngest, p0 - left).0;
             } else {
@@ -183,7 +173,7 @@ impl Speculation {
         }
         left = self.resolve_unseen(left);
         if left > 0 {
-            sink.take(Err(error_at(cancel, Broken::CancelOfNothing(left))));
+            sink.item(Err(error_at(cancel, Broken::CancelOfNothing(left))));
         }
         self.release_certain(sink);
     }
@@ -197,25 +187,25 @@ impl Speculation {
     }
 
     /// Everything speculative is gone; what survives a cancel is handed out.
-    fn cancel_all(&mut self, sink: &mut impl Take<ElementItem>) {
+    fn cancel_all(&mut self, sink: &mut impl Sink<ElementItem>) {
         self.unseen = self.unseen.map(|_| 0);
         while let Some(element) = self.queue.pop_front() {
-            if element.value.survives_cancel() {
+            if survives_cancel(&element.value) {
                 self.release(element, sink);
             }
         }
     }
 
     /// What came before does not lead to what follows.
-    fn forget(&mut self, sink: &mut impl Take<ElementItem>) {
+    fn forget(&mut self, sink: &mut impl Sink<ElementItem>) {
         self.cancel_all(sink);
         self.end_transaction(false, sink);
     }
 
     /// The element has happened, unless the transaction that it is in fails.
-    fn release(&mut self, element: Located<Element>, sink: &mut impl Take<ElementItem>) {
+    fn release(&mut self, element: Located<Element>, sink: &mut impl Sink<ElementItem>) {
         if self.transactions == Transactions::Show {
-            return sink.take(Ok(element));
+            return sink.item(Ok(element));
         }
         match element.value {
             Element::TransactionCommit => self.end_transaction(true, sink),
@@ -226,11 +216,11 @@ impl Speculation {
             Some(held) => {
                 held.push(element);
                 if held.len() > MOST_WAITING {
-                    sink.take(Err(error_at(&element, Broken::EndlessTransaction)));
+                    sink.item(Err(error_at(&element, Broken::EndlessTransaction)));
                     self.end_transaction(true, sink);
                 }
             }
-            None => sink.take(Ok(element)),
+            None => sink.item(Ok(element)),
         }
         self.start_transaction(&element.value);
     }
@@ -246,9 +236,9 @@ impl Speculation {
         }
     }
 
-    fn end_transaction(&mut self, succeeded: bool, sink: &mut impl Take<ElementItem>) {
+    fn end_transaction(&mut self, succeeded: bool, sink: &mut impl Sink<ElementItem>) {
         let Some(held) = self.transaction.take() else { return };
-        held.into_iter().filter(|element| succeeded || element.value.survives_cancel()).for_each(|e| sink.take(Ok(e)));
+        held.into_iter().filter(|element| succeeded || survives_cancel(&element.value)).for_each(|e| sink.item(Ok(e)));
     }
 }
 

@@ -5,9 +5,9 @@ mod elements;
 mod packets;
 mod speculation;
 
-use crate::Protocol;
+use crate::{Profile, Protocol};
 
-use super::{Config, Profile, Registers};
+use super::{Config, Registers};
 
 /// ETE with every feature, commit mode 0.
 pub(super) fn ete() -> Config {

@@ -1,15 +1,13 @@
-//! Packets and elements as text for people: one short line each, in the specification's words.
-//!
-//! Comes in: a packet or an element. Goes out: what `unspool packets` and `unspool elements` print behind the offset.
+//! Packets as text: one short line each, in the specification's words, as `unspool packets` prints it after the offset.
 
 use core::fmt;
 
-use super::Atoms;
-use super::element::{self, Element, Target, exception_name};
+use super::element::OwnElement;
 use super::packet::{
-    Address, ConditionalInstruction, ConditionalResult, Context, CycleCount, ExceptionAddress, Packet, SubIsa,
-    TraceInfo,
+    Address, ConditionalInstruction, ConditionalResult, CycleCount, ExceptionAddress, Packet, TraceInfo,
 };
+use crate::Atoms;
+use crate::element::Events;
 
 impl fmt::Display for Packet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -136,15 +134,6 @@ impl fmt::Display for ConditionalResult {
     }
 }
 
-impl fmt::Display for SubIsa {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            SubIsa::Is0 => "IS0",
-            SubIsa::Is1 => "IS1",
-        })
-    }
-}
-
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { value, bits, entry, isa } = self;
@@ -156,91 +145,14 @@ impl fmt::Display for Address {
     }
 }
 
-impl fmt::Display for Context {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Context { el, aarch64, security, vmid, context_id } = *self;
-        // Complete or not, a context reads the same.
-        element::Context { el, aarch64, security, vmid, context_id }.fmt(f)
-    }
-}
-
-impl fmt::Display for element::Context {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = if self.aarch64 { "AArch64" } else { "AArch32" };
-        write!(f, "EL{} {} {width}", self.el, self.security.name())?;
-        self.vmid.map_or(Ok(()), |vmid| write!(f, " vmid {vmid:#x}"))?;
-        self.context_id.map_or(Ok(()), |id| write!(f, " contextid {id:#x}"))
-    }
-}
-
-/// Events, one bit each.
-struct Events(u8);
-
-impl fmt::Display for Events {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("event")?;
-        (0..4).filter(|bit| self.0 >> bit & 1 == 1).try_for_each(|bit| write!(f, " {bit}"))
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#018x} {}", self.address, self.isa)
-    }
-}
-
-impl fmt::Display for Element {
+impl fmt::Display for OwnElement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Element::TraceInfo { cycle_counting, cycle_threshold, speculation, in_transaction } => {
-                f.write_str("trace info")?;
-                if *cycle_counting {
-                    write!(f, ", cycle threshold {cycle_threshold}")?;
-                }
-                if *speculation > 0 {
-                    write!(f, ", speculation depth {speculation}")?;
-                }
-                f.write_str(if *in_transaction { ", in a transaction" } else { "" })
-            }
-            Element::TraceOn => f.write_str("trace on"),
-            Element::Discard => f.write_str("discard"),
-            Element::Overflow => f.write_str("overflow"),
-            Element::Commit(count) => write!(f, "commit {count}"),
-            Element::Cancel(count) => write!(f, "cancel {count}"),
-            Element::Mispredict => f.write_str("mispredict"),
-            Element::Atoms(atoms) => write!(f, "atoms {atoms}"),
-            Element::Q { count: Some(count) } => write!(f, "q {count} instructions"),
-            Element::Q { count: None } => f.write_str("q"),
-            Element::Exception { number, address } => {
-                write!(f, "exception {number}")?;
-                exception_name(*number).map_or(Ok(()), |name| write!(f, " ({name})"))?;
-                match address {
-                    Some(address) => write!(f, ", return {address:#018x}"),
-                    None => f.write_str(", return unknown"),
-                }
-            }
-            Element::ExceptionReturn => f.write_str("exception return"),
-            Element::FunctionReturn => f.write_str("function return"),
-            Element::SourceAddress(target) => write!(f, "source address {target}"),
-            Element::TargetAddress(target) => write!(f, "target address {target}"),
-            Element::Context(context) => write!(f, "context {context}"),
-            Element::TransactionStart => f.write_str("transaction start"),
-            Element::TransactionCommit => f.write_str("transaction commit"),
-            Element::TransactionFailure => f.write_str("transaction failure"),
-            Element::Timestamp { value, cycles } => {
-                write!(f, "timestamp {value:#x}")?;
-                cycles.map_or(Ok(()), |cycles| write!(f, " after {cycles} cycles"))
-            }
-            Element::CycleCount(Some(cycles)) => write!(f, "cycle count {cycles}"),
-            Element::CycleCount(None) => f.write_str("cycle count unknown"),
-            Element::Event { mask } => Events(*mask).fmt(f),
-            Element::TimestampMarker => f.write_str("timestamp marker"),
-            Element::Instrumentation { el, value } => write!(f, "instrumentation EL{el} {value:#x}"),
-            Element::NumberedDataSync(number) => write!(f, "data sync marker {number}"),
-            Element::UnnumberedDataSync(value) => write!(f, "unnumbered data sync marker {value}"),
-            Element::ConditionalInstruction(instruction) => instruction.fmt(f),
-            Element::ConditionalFlush => f.write_str("conditional flush"),
-            Element::ConditionalResult(result) => result.fmt(f),
+            OwnElement::NumberedDataSync(number) => write!(f, "data sync marker {number}"),
+            OwnElement::UnnumberedDataSync(value) => write!(f, "unnumbered data sync marker {value}"),
+            OwnElement::ConditionalInstruction(instruction) => instruction.fmt(f),
+            OwnElement::ConditionalFlush => f.write_str("conditional flush"),
+            OwnElement::ConditionalResult(result) => result.fmt(f),
         }
     }
 }

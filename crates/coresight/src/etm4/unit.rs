@@ -8,9 +8,9 @@
 //! Specification: Arm IHI 0064 (ETMv4) and DDI 0487 (ETE).
 
 mod addresses;
-mod answers;
 mod block;
 mod comparators;
+mod decision_memo;
 mod elements;
 mod guess;
 mod limits;
@@ -22,12 +22,14 @@ mod settings;
 mod stack;
 #[cfg(test)]
 mod tests;
-mod view;
+mod view_inst;
 
+use crate::{Context, Security, SubIsa, Target};
 use alloc::vec::Vec;
 
 use self::addresses::Addresses;
 pub use self::block::Block;
+use self::decision_memo::Decision;
 use self::guess::Guesses;
 pub use self::overflow::Overflowed;
 use self::overflow::Overflows;
@@ -35,10 +37,9 @@ use self::pending::PendingAtoms;
 use self::q::Stretches;
 pub use self::settings::Settings;
 use self::stack::ReturnStack;
-use self::view::{Seen, View};
-use super::element::Target;
+use self::view_inst::ViewInst;
 use super::encode::encode;
-use super::packet::{Context, ExceptionAddress, Packet, Security, SubIsa, TraceInfo};
+use super::packet::{ExceptionAddress, Packet, TraceInfo};
 use super::{Config, Version};
 
 /// The exception type of a PE reset: of ETE, readers take no address from it.
@@ -99,7 +100,7 @@ pub struct Unit {
     atoms: PendingAtoms,
     addresses: Addresses,
     stack: ReturnStack,
-    view: View,
+    view: ViewInst,
     guesses: Guesses,
     stretches: Stretches,
     overflows: Overflows,
@@ -151,7 +152,7 @@ impl Unit {
             atoms: PendingAtoms::default(),
             addresses: Addresses::default(),
             stack: ReturnStack::default(),
-            view: View::new(settings),
+            view: ViewInst::new(settings),
             guesses: Guesses::new(settings.guess_seed, config.max_speculation),
             stretches: Stretches::new(settings),
             overflows: Overflows::new(settings.overflow_seed),
@@ -205,8 +206,8 @@ impl Unit {
     /// The PE executed an instruction.
     #[inline]
     pub fn instruction(&mut self, executed: &Executed) {
-        let is_calm = !self.attention && self.view.is_calm_at(executed.address);
-        if !is_calm && !self.attend(Target { address: executed.address, isa: executed.isa }, None) {
+        let is_cached = !self.attention && self.view.is_cached_as_traced(executed.address);
+        if !is_cached && !self.attend(Target { address: executed.address, isa: executed.isa }, None) {
             return;
         }
         self.in_block = true;
@@ -318,25 +319,25 @@ impl Unit {
     /// Before the next instruction something may have to be said. False: it is not traced.
     #[inline(never)]
     fn attend(&mut self, at: Target, window: Option<u16>) -> bool {
-        let seen = self.view.look(at, window, &self.whole_context);
-        !self.overflows.lose(seen.is_shown) && self.meet(at, seen)
+        let decision = self.view.evaluate(at, window, &self.whole_context);
+        !self.overflows.lose(decision.is_shown) && self.meet(at, decision)
     }
 
-    /// An instruction of which this was seen. False: it is not traced.
+    /// Applies a decision to an instruction. False: it is not traced.
     #[inline(always)]
-    fn meet(&mut self, at: Target, seen: Seen) -> bool {
+    fn meet(&mut self, at: Target, decision: Decision) -> bool {
         let goes_on = self.goes_on();
-        if !seen.is_shown && !goes_on {
+        if !decision.is_shown && !goes_on {
             self.turn_off_if_on();
-            self.event(seen.events);
+            self.event(decision.events);
             return false;
         }
-        self.time_due |= seen.asks_for_time && self.time.is_some_and(|time| time != self.told_time);
+        self.time_due |= decision.asks_for_time && self.time.is_some_and(|time| time != self.told_time);
         if !goes_on {
             self.start_block(at);
         }
-        if seen.events != 0 {
-            self.event(seen.events);
+        if decision.events != 0 {
+            self.event(decision.events);
         }
         if self.stretches.is_open() {
             self.go_on_untold(at);

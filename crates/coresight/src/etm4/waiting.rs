@@ -5,10 +5,11 @@
 
 use alloc::collections::VecDeque;
 
-use super::{Element, Located};
+use super::p0::survives_cancel;
+use crate::{Element, Located};
 
 /// Elements that wait, oldest first.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Waiting {
     /// `None` was dropped by a cancel; the first and the last are never that.
     elements: VecDeque<Option<Located<Element>>>,
@@ -33,7 +34,7 @@ impl Waiting {
     }
 
     pub(super) fn push_back(&mut self, element: Located<Element>) {
-        if !element.value.survives_cancel() {
+        if !survives_cancel(&element.value) {
             self.cancellable.push_back(self.first + self.elements.len() as u64);
         }
         self.elements.push_back(Some(element));

@@ -1,6 +1,6 @@
 //! Frames to bytes: finds frames, undoes them, and finds them again when alignment is lost.
 //!
-//! Comes in: the buffer in pieces of any size. Goes out: [`Span`]s and [`Mark`]s to a [`Receive`]; how the buffer was
+//! Comes in: the buffer in pieces of any size. Goes out: [`Span`]s and [`Mark`]s to a [`FrameSink`]; how the buffer was
 //! cut makes no difference to them. Frames without an id change, which are nearly all, take a short path.
 
 use alloc::vec::Vec;
@@ -10,8 +10,8 @@ use memchr::memmem;
 
 use super::realign;
 use super::{
-    BadFrame, FRAME_DATA, FRAME_LENGTH, FSYNC, FrameData, FrameError, HSYNC, ID_FLUSH, ID_LAST, ID_NULL, ID_TRIGGER,
-    Mark, Receive, Span,
+    BadFrame, FRAME_DATA, FRAME_LENGTH, FSYNC, FrameData, FrameError, FrameSink, HSYNC, ID_FLUSH, ID_LAST, ID_NULL,
+    ID_TRIGGER, Mark, Span,
 };
 
 /// Where frames start.
@@ -69,7 +69,7 @@ impl Deformatter {
     }
 
     /// A deformatter that takes frames where they are said to be, however unlikely.
-    pub(super) fn trusting() -> Self {
+    fn trusting() -> Self {
         Self { search_from: u64::MAX, ..Self::new(Layout::FromStart) }
     }
 
@@ -79,17 +79,17 @@ impl Deformatter {
     }
 
     /// Takes the next piece of the buffer.
-    pub fn push(&mut self, bytes: &[u8], out: &mut impl Receive) {
+    pub fn push(&mut self, bytes: &[u8], out: &mut impl FrameSink) {
         self.advance(bytes, false, out);
     }
 
     /// Ends the buffer: what is left is less than a frame.
-    pub fn finish(&mut self, out: &mut impl Receive) {
+    pub fn finish(&mut self, out: &mut impl FrameSink) {
         self.advance(&[], true, out);
-        self.tell_lost(out);
+        self.report_lost(out);
     }
 
-    fn advance(&mut self, bytes: &[u8], last: bool, out: &mut impl Receive) {
+    fn advance(&mut self, bytes: &[u8], last: bool, out: &mut impl FrameSink) {
         if self.carry.is_empty() {
             let taken = self.take(bytes, last, out);
             self.carry.extend_from_slice(&bytes[taken..]);
@@ -102,7 +102,7 @@ impl Deformatter {
         }
     }
 
-    fn take(&mut self, bytes: &[u8], last: bool, out: &mut impl Receive) -> usize {
+    fn take(&mut self, bytes: &[u8], last: bool, out: &mut impl FrameSink) -> usize {
         let mut at = 0;
         loop {
             at += self.take_plain(&bytes[at..], out);
@@ -118,7 +118,7 @@ impl Deformatter {
 
     /// The short path: whole frames with nothing but ids and data in them.
     #[inline]
-    fn take_plain(&mut self, bytes: &[u8], out: &mut impl Receive) -> usize {
+    fn take_plain(&mut self, bytes: &[u8], out: &mut impl FrameSink) -> usize {
         if !self.aligned || self.lost.is_some() {
             return 0;
         }
@@ -145,7 +145,7 @@ impl Deformatter {
 
     /// Frames that are all data of the current source. Returns how many there are.
     #[inline]
-    fn take_whole(&mut self, frames: &[[u8; FRAME_LENGTH]], out: &mut impl Receive) -> usize {
+    fn take_whole(&mut self, frames: &[[u8; FRAME_LENGTH]], out: &mut impl FrameSink) -> usize {
         let id = self.id;
         if !is_source(id) {
             return 0;
@@ -163,7 +163,7 @@ impl Deformatter {
         ((offset - start) / FRAME_LENGTH as u64) as usize
     }
 
-    fn step(&mut self, bytes: &[u8], last: bool, out: &mut impl Receive) -> Step {
+    fn step(&mut self, bytes: &[u8], last: bool, out: &mut impl FrameSink) -> Step {
         if bytes.is_empty() {
             return Step::NeedMore;
         }
@@ -194,8 +194,8 @@ impl Deformatter {
         }
     }
 
-    fn full_sync(&mut self, out: &mut impl Receive) -> Step {
-        self.tell_lost(out);
+    fn full_sync(&mut self, out: &mut impl FrameSink) -> Step {
+        self.report_lost(out);
         if self.syncs.1 == 0 {
             self.syncs.0 = self.offset;
         }
@@ -209,12 +209,12 @@ impl Deformatter {
         Step::Took(FSYNC.len())
     }
 
-    fn frame(&mut self, bytes: &[u8], frame: &Frame, last: bool, out: &mut impl Receive) -> Step {
+    fn frame(&mut self, bytes: &[u8], frame: &Frame, last: bool, out: &mut impl FrameSink) -> Step {
         let ids = id_pairs(&frame.bytes);
         if let Some(id) = ids_of(&frame.bytes, ids).find(|&id| !is_known(id)) {
             return self.damaged(bytes, frame.length, BadFrame::ReservedId(id), last);
         }
-        self.tell_lost(out);
+        self.report_lost(out);
         self.syncs.1 = 0;
         self.misfits = self.misfits.saturating_sub(1);
         for &place in frame.half_syncs() {
@@ -245,7 +245,12 @@ impl Deformatter {
         if bytes.len() < realign::WINDOW && !last {
             return Step::NeedMore;
         }
-        match realign::shift(&bytes[..bytes.len().min(realign::WINDOW)]) {
+        let deformat = |bytes: &[u8], witness: &mut realign::Witness| {
+            let mut deformatter = Self::trusting();
+            deformatter.push(bytes, witness);
+            deformatter.finish(witness);
+        };
+        match realign::shift(&bytes[..bytes.len().min(realign::WINDOW)], deformat) {
             Some(shift) => {
                 self.misfits = 0;
                 self.id = ID_NULL;
@@ -266,7 +271,7 @@ impl Deformatter {
         Step::Took(length)
     }
 
-    fn tell_lost(&mut self, out: &mut impl Receive) {
+    fn report_lost(&mut self, out: &mut impl FrameSink) {
         if let Some(error) = self.lost.take() {
             out.mark(Mark::Lost(error));
         }
@@ -279,7 +284,7 @@ impl Deformatter {
         mut ids: u8,
         data: &[u8; FRAME_LENGTH],
         places: Option<&Places>,
-        out: &mut impl Receive,
+        out: &mut impl FrameSink,
     ) {
         let mut start = 0;
         while ids != 0 {
@@ -297,24 +302,24 @@ impl Deformatter {
         self.emit(data, start..FRAME_DATA, places, out);
     }
 
-    fn emit(&self, data: &[u8; FRAME_LENGTH], range: Range<usize>, places: Option<&Places>, out: &mut impl Receive) {
+    fn emit(&self, data: &[u8; FRAME_LENGTH], range: Range<usize>, places: Option<&Places>, out: &mut impl FrameSink) {
         if range.is_empty() || self.id == ID_NULL {
             return;
         }
         let Some(places) = places else {
-            return tell(self.id, self.offset + range.start as u64, &data[range], out);
+            return emit(self.id, self.offset + range.start as u64, &data[range], out);
         };
         // Half synchronisations may stand between these bytes.
         let apart = |byte: &usize| places[byte - 1] + 1 != places[*byte];
         let mut start = range.start;
         for end in (range.start + 1..range.end).filter(apart).chain([range.end]) {
-            tell(self.id, self.offset + u64::from(places[start]), &data[start..end], out);
+            emit(self.id, self.offset + u64::from(places[start]), &data[start..end], out);
             start = end;
         }
     }
 }
 
-fn tell(id: u8, offset: u64, bytes: &[u8], out: &mut impl Receive) {
+fn emit(id: u8, offset: u64, bytes: &[u8], out: &mut impl FrameSink) {
     match id {
         ID_TRIGGER => (offset..).zip(bytes).for_each(|(offset, _)| out.mark(Mark::Trigger { offset })),
         ID_FLUSH => (offset..).zip(bytes).for_each(|(offset, _)| out.mark(Mark::Flush { offset })),

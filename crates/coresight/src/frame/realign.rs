@@ -1,40 +1,37 @@
-//! Frames that start elsewhere: bytes went missing from a buffer that has no synchronisation patterns.
+//! Frames that start at another offset: bytes are missing from a buffer that has no synchronization patterns.
 //!
 //! Comes in: bytes where frame after frame names ids that cannot be. Goes out: how many bytes further frames seem to
 //! start, with evidence. Ids alone cannot tell one even shift from another, but a source's own alignment
 //! synchronisation can: it is a run of zeros of a known length only if no byte of flags was taken for data.
 
-use super::read::Deformatter;
-use super::{FRAME_LENGTH, Mark, Receive, Span};
+use super::{FRAME_LENGTH, FrameSink, Mark, Span};
 
 /// How many bytes are looked at. Trace units synchronise every few kilobytes.
 pub(super) const WINDOW: usize = 8 * 1024;
 
-/// How far ahead frames start, if any of the other fifteen possibilities has evidence for it.
-pub(super) fn shift(bytes: &[u8]) -> Option<usize> {
+/// How far ahead frames start, if any of the other fifteen possibilities has evidence for it. `deformat` takes bytes
+/// apart as frames that start with them.
+pub(super) fn shift(bytes: &[u8], deformat: impl Fn(&[u8], &mut Witness)) -> Option<usize> {
+    let evidence = |bytes: &[u8]| {
+        let whole = bytes.len() / FRAME_LENGTH * FRAME_LENGTH;
+        let mut witness = Witness { zeros: [0; 128], found: 0, damaged: false };
+        deformat(&bytes[..whole], &mut witness);
+        (!witness.damaged).then_some(witness.found)
+    };
     let candidates = (1..FRAME_LENGTH).filter_map(|shift| Some((evidence(bytes.get(shift..)?)?, shift)));
     let (found, shift) = candidates.max_by_key(|&(found, shift)| (found, core::cmp::Reverse(shift)))?;
     (found > 0).then_some(shift)
 }
 
-/// How many alignment synchronisations the sources send if frames start here; `None` if they cannot.
-fn evidence(bytes: &[u8]) -> Option<u32> {
-    let whole = bytes.len() / FRAME_LENGTH * FRAME_LENGTH;
-    let mut witness = Witness { zeros: [0; 128], found: 0, damaged: false };
-    let mut deformatter = Deformatter::trusting();
-    deformatter.push(&bytes[..whole], &mut witness);
-    deformatter.finish(&mut witness);
-    (!witness.damaged).then_some(witness.found)
-}
-
-struct Witness {
+/// Counts the alignment synchronizations that sources send, if frames start at a guessed offset.
+pub(super) struct Witness {
     /// How many zeros each id sent last.
     zeros: [u32; 128],
     found: u32,
     damaged: bool,
 }
 
-impl Receive for Witness {
+impl FrameSink for Witness {
     fn span(&mut self, span: Span<'_>) {
         let zeros = &mut self.zeros[usize::from(span.id & 0x7f)];
         for &byte in span.bytes {

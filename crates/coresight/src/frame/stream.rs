@@ -6,7 +6,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{FRAME_DATA, FRAME_LENGTH, FrameData, Mark, Receive, Span};
+use super::{FRAME_DATA, FRAME_LENGTH, FrameData, FrameSink, Mark, Span};
 
 /// A window on the bytes of one trace id.
 #[derive(Debug, Clone)]
@@ -15,27 +15,27 @@ pub struct Stream {
     bytes: Vec<u8>,
     /// Which byte of the stream `bytes` starts with.
     start: u64,
-    pieces: VecDeque<Piece>,
-    /// Where a whole frame would continue the last piece.
+    segments: VecDeque<Segment>,
+    /// Where a whole frame would continue the last segment.
     follows: u64,
     breaks: VecDeque<u64>,
 }
 
 /// Stream bytes that stand side by side in the buffer, or that fill whole frames which do.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
-    /// The first stream byte of the piece.
+struct Segment {
+    /// The first stream byte of the segment.
     stream: u64,
     /// Where that byte stands in the buffer.
     offset: u64,
-    /// The piece fills whole frames, each with a byte of flags at its end.
+    /// The segment fills whole frames, each with a byte of flags at its end.
     whole: bool,
 }
 
 impl Stream {
     /// An empty window on the bytes of `id`.
     pub fn new(id: u8) -> Self {
-        Self { id, bytes: Vec::new(), start: 0, pieces: VecDeque::new(), follows: u64::MAX, breaks: VecDeque::new() }
+        Self { id, bytes: Vec::new(), start: 0, segments: VecDeque::new(), follows: u64::MAX, breaks: VecDeque::new() }
     }
 
     /// The trace id.
@@ -78,17 +78,17 @@ impl Stream {
     pub fn split_off(&mut self, position: u64) -> Self {
         let index = (position.saturating_sub(self.start) as usize).min(self.bytes.len());
         let start = self.start + index as u64;
-        let pieces_here = self.pieces.partition_point(|piece| piece.stream < start);
+        let segments_here = self.segments.partition_point(|segment| segment.stream < start);
         let breaks_here = self.breaks.partition_point(|&here| here < start);
-        let mut pieces = self.pieces.split_off(pieces_here);
-        if let Some(&cut) = self.pieces.back()
-            && pieces.front().is_none_or(|first| first.stream > start)
+        let mut segments = self.segments.split_off(segments_here);
+        if let Some(&cut) = self.segments.back()
+            && segments.front().is_none_or(|first| first.stream > start)
         {
-            // The piece that goes on behind the cut belongs to both.
-            pieces.push_front(cut);
+            // The segment that goes on behind the cut belongs to both.
+            segments.push_front(cut);
         }
         let (bytes, breaks) = (self.bytes.split_off(index), self.breaks.split_off(breaks_here));
-        Self { id: self.id, bytes, start, pieces, follows: self.follows, breaks }
+        Self { id: self.id, bytes, start, segments, follows: self.follows, breaks }
     }
 
     /// A copy of what comes before a position within the window.
@@ -100,7 +100,7 @@ impl Stream {
             id: self.id,
             bytes: self.bytes[..index].to_vec(),
             start: self.start,
-            pieces: self.pieces.iter().take_while(|piece| piece.stream < end).copied().collect(),
+            segments: self.segments.iter().take_while(|segment| segment.stream < end).copied().collect(),
             follows: self.follows,
             breaks: self.breaks.iter().take_while(|&&here| here < end).copied().collect(),
         }
@@ -109,65 +109,65 @@ impl Stream {
     /// Adds a window that starts where this one ends.
     pub fn append(&mut self, next: &Self) {
         self.bytes.extend_from_slice(&next.bytes);
-        self.pieces.extend(&next.pieces);
+        self.segments.extend(&next.segments);
         self.breaks.extend(&next.breaks);
         self.follows = next.follows;
     }
 
     /// Where byte `position` of the stream stands in the buffer. Ask in rising order: what lies before is forgotten.
-    pub fn place(&mut self, position: u64) -> u64 {
-        self.split().1.place(position)
+    pub fn buffer_offset(&mut self, position: u64) -> u64 {
+        self.split().1.buffer_offset(position)
     }
 
     /// The window and, apart from it, the places of its bytes.
-    pub fn split(&mut self) -> (&[u8], Places<'_>) {
-        // Nothing is known of the first piece until somebody asks.
-        (&self.bytes, Places { pieces: &mut self.pieces, current: NOWHERE, until: 0 })
+    pub fn split(&mut self) -> (&[u8], Offsets<'_>) {
+        // Nothing is known of the first segment until somebody asks.
+        (&self.bytes, Offsets { segments: &mut self.segments, current: NOWHERE, until: 0 })
     }
 }
 
 /// Where the bytes of a stream stand in the buffer.
 #[derive(Debug)]
-pub struct Places<'s> {
-    pieces: &'s mut VecDeque<Piece>,
-    /// The piece that was asked about last, and where the next one starts.
-    current: Piece,
+pub struct Offsets<'s> {
+    segments: &'s mut VecDeque<Segment>,
+    /// The segment that was asked about last, and where the next one starts.
+    current: Segment,
     until: u64,
 }
 
-/// Where no piece is, a byte stands where it stands in the stream.
-const NOWHERE: Piece = Piece { stream: 0, offset: 0, whole: false };
+/// Where no segment is, a byte stands where it stands in the stream.
+const NOWHERE: Segment = Segment { stream: 0, offset: 0, whole: false };
 
-impl Places<'_> {
-    /// As [`Stream::place`].
+impl Offsets<'_> {
+    /// As [`Stream::buffer_offset`].
     #[inline]
-    pub fn place(&mut self, position: u64) -> u64 {
+    pub fn buffer_offset(&mut self, position: u64) -> u64 {
         if position >= self.until {
             self.advance(position);
         }
-        self.current.place(position)
+        self.current.buffer_offset(position)
     }
 
     #[inline(never)]
     fn advance(&mut self, position: u64) {
         self.forget_before(position);
-        self.current = self.pieces.front().copied().unwrap_or(NOWHERE);
-        self.until = self.pieces.get(1).map_or(u64::MAX, |next| next.stream);
+        self.current = self.segments.front().copied().unwrap_or(NOWHERE);
+        self.until = self.segments.get(1).map_or(u64::MAX, |next| next.stream);
     }
 
     fn forget_before(&mut self, position: u64) {
-        while self.pieces.get(1).is_some_and(|next| next.stream <= position) {
-            self.pieces.pop_front();
+        while self.segments.get(1).is_some_and(|next| next.stream <= position) {
+            self.segments.pop_front();
         }
     }
 }
 
-impl Receive for Stream {
+impl FrameSink for Stream {
     fn span(&mut self, span: Span<'_>) {
         if span.id == self.id {
             let stream = self.start + self.bytes.len() as u64;
             self.bytes.extend_from_slice(span.bytes);
-            self.pieces.push_back(Piece { stream, offset: span.offset, whole: false });
+            self.segments.push_back(Segment { stream, offset: span.offset, whole: false });
             self.follows = u64::MAX;
         }
     }
@@ -179,7 +179,7 @@ impl Receive for Stream {
         }
         if offset != self.follows {
             let stream = self.start + self.bytes.len() as u64;
-            self.pieces.push_back(Piece { stream, offset, whole: true });
+            self.segments.push_back(Segment { stream, offset, whole: true });
         }
         self.follows = offset + FRAME_LENGTH as u64;
         data.append_to(&mut self.bytes);
@@ -195,9 +195,9 @@ impl Receive for Stream {
     }
 }
 
-impl Piece {
+impl Segment {
     #[inline]
-    fn place(&self, position: u64) -> u64 {
+    fn buffer_offset(&self, position: u64) -> u64 {
         let index = position.saturating_sub(self.stream);
         // Every whole frame before the byte has one byte of flags.
         let flags = if self.whole { index / FRAME_DATA as u64 } else { 0 };

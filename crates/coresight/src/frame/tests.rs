@@ -16,7 +16,7 @@ struct Record {
     marks: Vec<Mark>,
 }
 
-impl Receive for Record {
+impl FrameSink for Record {
     fn span(&mut self, span: Span<'_>) {
         self.bytes.extend((span.offset..).zip(span.bytes).map(|(offset, &byte)| (span.id, offset, byte)));
     }
@@ -217,7 +217,7 @@ fn a_stream_maps_its_bytes_back_to_the_buffer() {
     deformatter.push(&frames, &mut stream);
     deformatter.finish(&mut stream);
     assert_eq!(stream.bytes(), (0..120).collect::<Vec<u8>>());
-    let places: Vec<u64> = (0..120).map(|position| stream.place(position)).collect();
+    let places: Vec<u64> = (0..120).map(|position| stream.buffer_offset(position)).collect();
     let expected: Vec<u64> = record.bytes.iter().filter(|byte| byte.0 == 0x10).map(|byte| byte.1).collect();
     assert_eq!(places, expected);
 }

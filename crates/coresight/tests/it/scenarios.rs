@@ -8,10 +8,8 @@
 use std::fs;
 use std::path::Path;
 
-use unspool_coresight::Protocol;
-use unspool_coresight::etm4::{
-    Config, ElementDecoder, ElementItem, PacketItem, Packets, Profile, Registers, Speculation, Transactions,
-};
+use unspool_coresight::etm4::{Config, ElementDecoder, PacketItem, Registers, Speculation};
+use unspool_coresight::{DecodeElements as _, ElementItem, Packets, Profile, Protocol, Transactions};
 
 #[derive(Default)]
 struct Scenario {

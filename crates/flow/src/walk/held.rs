@@ -1,10 +1,9 @@
 //! What is held back: the last run, since a mispredict may still change how it ends, and what happened behind it.
 
-use unspool_coresight::etm4::Located;
-use unspool_coresight::etm4::element::Target as ElementTarget;
+use unspool_coresight::{Extent, Located, Target as ElementTarget};
 use unspool_isa::Target;
 
-use super::{Place, Walker, sub_isa};
+use super::{Walker, sub_isa};
 use crate::graph::{LOST, NEEDS_ADDRESS, SCRATCH};
 use crate::item::{Cause, Finding, FlowSink, Item, Run, Step};
 use crate::memory::CodeMemory;
@@ -24,19 +23,19 @@ pub(super) enum Held {
 }
 impl<M: CodeMemory> Walker<M> {
     /// The last atom went the other way.
-    pub(super) fn mispredict(&mut self, place: Place, sink: &mut impl FlowSink) {
+    pub(super) fn mispredict(&mut self, extent: Extent, sink: &mut impl FlowSink) {
         let Some((&last, before)) = self.held_steps().split_last() else {
             if self.lost > 0 {
                 // It is about an atom that says nothing.
                 return;
             }
-            self.emit(place, Item::Finding(Finding::Mispredict), sink);
+            self.emit(extent, Item::Finding(Finding::Mispredict), sink);
             return;
         };
         let before: Vec<Step> = before.to_vec();
         let flipped = Step::new(last.block(), !last.taken());
         if !before.is_empty() {
-            self.tell_run(&before, self.held_offset, sink);
+            self.emit_run(&before, self.held_offset, sink);
         }
         self.hand.clear();
         self.hand.push(flipped);
@@ -51,14 +50,14 @@ impl<M: CodeMemory> Walker<M> {
         }
     }
     /// Tells an item, behind what is still open.
-    pub(super) fn emit(&mut self, place: Place, item: Item, sink: &mut impl FlowSink) {
+    pub(super) fn emit(&mut self, extent: Extent, item: Item, sink: &mut impl FlowSink) {
         let holds = !matches!(self.held, Held::Nothing);
-        let waits = self.speculates && holds && self.behind.len() < MOST_BEHIND;
+        let waits = self.rules.may_mispredict && holds && self.held_items.len() < MOST_BEHIND;
         if waits {
-            self.behind.push(place.with(item));
+            self.held_items.push(extent.locate(item));
         } else {
             self.flush(sink);
-            sink.item(Ok(place.with(item)));
+            sink.item(Ok(extent.locate(item)));
         }
     }
 
@@ -81,9 +80,9 @@ impl<M: CodeMemory> Walker<M> {
         if matches!(self.held, Held::Nothing) {
             return;
         }
-        if let (Held::Kept(run), false) = (self.held, self.speculates) {
+        if let (Held::Kept(run), false) = (self.held, self.rules.may_mispredict) {
             self.held = Held::Nothing;
-            return self.tell_kept(run, self.held_offset, sink);
+            return self.emit_kept(run, self.held_offset, sink);
         }
         let steps = self.held_steps();
         match steps.split_last() {
@@ -91,26 +90,26 @@ impl<M: CodeMemory> Walker<M> {
                 if !self.graph.block(last.block()).can_be(last.taken()) && last.block() != SCRATCH =>
             {
                 if !before.is_empty() {
-                    self.tell_run(before, self.held_offset, sink);
+                    self.emit_run(before, self.held_offset, sink);
                 }
-                self.tell_impossible(last, sink);
+                self.report_impossible(last, sink);
             }
-            Some(_) => self.tell_run(steps, self.held_offset, sink),
+            Some(_) => self.emit_run(steps, self.held_offset, sink),
             None => {}
         }
         self.hand.clear();
         self.held = Held::Nothing;
         self.held_before_break = false;
-        self.behind.drain(..).for_each(|item| sink.item(Ok(item)));
+        self.held_items.drain(..).for_each(|item| sink.item(Ok(item)));
     }
 
     /// No mispredict has mended the outcome of the last atom: it cannot be right. If execution went on from there, it is
     /// lost.
-    pub(super) fn tell_impossible(&mut self, last: Step, sink: &mut impl FlowSink) {
+    pub(super) fn report_impossible(&mut self, last: Step, sink: &mut impl FlowSink) {
         let at = self.graph.block(last.block()).last_address();
         let value = Item::Finding(Finding::NotTaken { at });
         sink.item(Ok(Located { offset: self.held_offset, length: 0, value }));
-        self.lose(Place { offset: self.held_offset, length: 0 });
+        self.lose(Extent { offset: self.held_offset, length: 0 });
         let next = self.graph.block(last.block()).leads_to(last.taken()).map(|target| target.address);
         self.look_closer();
         if self.position() == next {
@@ -125,18 +124,18 @@ impl<M: CodeMemory> Walker<M> {
         self.cause = Cause::Disagreement;
     }
 
-    pub(super) fn tell_run(&self, steps: &[Step], offset: u64, sink: &mut impl FlowSink) {
+    pub(super) fn emit_run(&self, steps: &[Step], offset: u64, sink: &mut impl FlowSink) {
         let length = steps.len() as u32;
         let (instructions, traits) = sum_up(&self.graph, steps);
         sink.run(Run { graph: &self.graph, among: steps, start: 0, length, instructions, offset, generation: 0 });
         if traits.eret() {
-            self.tell_return(offset, sink);
+            self.emit_exception_return(offset, sink);
         }
     }
 
     /// The return addresses that a kept run leaves.
     pub(super) fn push_links(&mut self, run: &runs::Run) {
-        if !self.return_stack {
+        if !self.rules.return_stack {
             return;
         }
         self.stack.clear_if_pending();
@@ -144,7 +143,7 @@ impl<M: CodeMemory> Walker<M> {
             for &step in self.runs.steps(run) {
                 let block = self.graph.block(step.block());
                 if step.taken() && block.last.link {
-                    self.stack.push(block.behind());
+                    self.stack.push(block.return_target());
                 }
             }
         }

@@ -1,10 +1,9 @@
 //! The seam between two walks over the same trace: where one ends, another can go on.
 
-use unspool_coresight::etm4::element::{Context, Target as ElementTarget};
-use unspool_coresight::etm4::packet::SubIsa;
+use unspool_coresight::{Context, SubIsa, Target as ElementTarget};
 
 use super::held::Held;
-use super::stretch::Q;
+use super::partial_block::Q;
 use super::{Walker, sub_isa};
 use crate::graph::{LOST, NEEDS_ADDRESS, NO_CODE};
 use crate::item::Cause;
@@ -97,7 +96,7 @@ impl<M: CodeMemory> Walker<M> {
         self.may_be_anywhere = false;
         self.held = Held::Nothing;
         self.hand.clear();
-        self.behind.clear();
+        self.held_items.clear();
         self.q = None;
         (self.lost, self.cause) = (0, Cause::NoAddress);
     }

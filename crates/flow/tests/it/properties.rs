@@ -29,12 +29,12 @@ use std::fmt;
 use machine::Machine;
 use plain::{Plain, Program, Told, of_instructions, told};
 use proptest::prelude::*;
-use unspool_coresight::etm4::packet::{Address, Context, ExceptionAddress, FewAtoms, Security, SubIsa, TraceInfo};
-use unspool_coresight::etm4::{
-    Atoms, Config, ElementDecoder, ElementItem, Located, Malformed, Packet, PacketError, PacketItem, Profile,
-    Registers, Speculation, Transactions,
+use unspool_coresight::etm4::packet::{Address, ExceptionAddress, FewAtoms, TraceInfo};
+use unspool_coresight::etm4::{Config, Packet, PacketItem, Registers};
+use unspool_coresight::{
+    Atoms, Context, DecodeElements as _, Decoders as _, ElementItem, Located, Malformed, PacketError, Profile,
+    Protocol, Security, SubIsa, Transactions,
 };
-use unspool_coresight::{Protocol, Take};
 
 /// Where the program of EL0 is; that of EL1 starts half a program later.
 const BASE: u64 = 0x8000;
@@ -79,19 +79,12 @@ fn located(packets: impl IntoIterator<Item = Option<Packet>>) -> Stream {
 }
 
 fn committed(config: &Config, packets: &[PacketItem]) -> Vec<ElementItem> {
-    struct Room<'r>(&'r mut Speculation, &'r mut Vec<ElementItem>);
-    impl Take<ElementItem> for Room<'_> {
-        fn take(&mut self, item: ElementItem) {
-            self.0.push(item, &mut |item| self.1.push(item));
-        }
-    }
-    let (mut decoder, mut speculation) = (ElementDecoder::new(config), Speculation::new(config, Transactions::Show));
+    let mut decoder = config.committed(Transactions::Show);
     let mut elements = vec![];
     for packet in packets {
-        decoder.push(*packet, &mut Room(&mut speculation, &mut elements));
+        decoder.push(*packet, &mut |item| elements.push(item));
     }
-    decoder.finish(&mut Room(&mut speculation, &mut elements));
-    speculation.finish(&mut |item| elements.push(item));
+    decoder.finish(&mut |item| elements.push(item));
     elements
 }
 

@@ -16,13 +16,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use unspool_coresight::Protocol;
-use unspool_coresight::etm4::packet::{
-    Address, Context, ExceptionAddress, FewAtoms, Packet, Security, SubIsa, TraceInfo,
-};
-use unspool_coresight::etm4::{
-    Atoms, Config, ElementDecoder, Malformed, PacketError, PacketItem, Packets, Profile, Registers, Speculation,
-    Transactions,
+use unspool_coresight::etm4::packet::{Address, ExceptionAddress, FewAtoms, Packet, TraceInfo};
+use unspool_coresight::etm4::{Config, ElementDecoder, PacketItem, Registers, Speculation};
+use unspool_coresight::{
+    Atoms, Context, DecodeElements as _, Decoders as _, Malformed, PacketError, Packets, Profile, Protocol, Security,
+    SubIsa, Transactions,
 };
 use unspool_flow::{
     Callback, Cause, CodeMemory, FlowDecoder, FlowItem, FlowSink, Item, Run, Space, Transaction, Walker,
@@ -50,7 +48,7 @@ fn room_by_room_it_is_the_same_story() {
         let mut speculation = Speculation::new(&scenario.config, transactions);
         elements.iter().for_each(|element| speculation.push(*element, &mut |item| committed.push(item)));
         let outstanding = speculation.finish(&mut |item| committed.push(item));
-        let mut walker = Walker::new(&scenario.config, scenario.memory());
+        let mut walker = Walker::new(scenario.config.flow_rules(), scenario.memory());
         committed.iter().for_each(|element| walker.push(*element, &mut told));
         walker.finish(scenario.length(), &mut told);
         (told.ended(outstanding), scenario.expected(transactions).to_vec())

@@ -4,9 +4,8 @@
 
 mod blocks;
 
-use unspool_coresight::etm4::element::Target;
-use unspool_coresight::etm4::packet::{Context as PacketContext, Security as PacketSecurity, SubIsa};
 use unspool_coresight::etm4::unit::{Class, Executed, Settings, Unit};
+use unspool_coresight::{Context as PacketContext, Security as PacketSecurity, SubIsa, Target};
 use unspool_isa::{ControlFlow, decode};
 use unspool_model::{
     Context, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Security, SinkError, Step, TimeUnit,

@@ -1,8 +1,7 @@
 //! Decoded instructions, kept so that each is decoded once, and the outcome of a branch from the next address.
 
-use unspool_coresight::etm4::element::Target;
-use unspool_coresight::etm4::packet::SubIsa;
 use unspool_coresight::etm4::unit::Executed;
+use unspool_coresight::{SubIsa, Target};
 use unspool_isa::{ControlFlow, decode};
 use unspool_model::{Instruction, Isa};
 

@@ -12,8 +12,8 @@ use std::fmt::Write as _;
 use std::ops::ControlFlow;
 
 use unspool_capture::{Capture, Code};
-use unspool_coresight::etm4::{Profile, Transactions, element, packet};
 use unspool_coresight::frame::FrameError;
+use unspool_coresight::{self as coresight, Profile, Transactions, exception};
 use unspool_flow::{self as flow, Around, Cause, FlowItem, InstructionSink, Item, Transaction};
 use unspool_isa::decode;
 use unspool_model::hold::Hold;
@@ -22,7 +22,7 @@ use unspool_model::{
     SourceError, Step, StepSource, TimeUnit,
 };
 
-use crate::{Error, InstructionReceiver, Program, Trace};
+use crate::{Error, Program, Trace, Watch};
 
 /// Hands out the steps of one source of a capture, buffer by buffer.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl CaptureSteps {
     pub fn new(capture: Capture, source: Option<&str>, added: &[Code]) -> Result<Self, Error> {
         let all = Trace::all(&capture);
         let chosen = choose(&all, source)?;
-        let (config, _) = all[chosen].config()?;
+        let (features, _) = all[chosen].features()?;
         let name = &all[chosen].source().name;
         let traces = (0..all.len()).filter(|at| all[*at].source().name == *name).collect();
         let (program, _) = Program::of(&capture, all[chosen].source().core, added);
@@ -53,12 +53,12 @@ impl CaptureSteps {
             Facet::Levels,
             Facet::Security,
         ]);
-        let has_times = config.timestamps || config.cycle_counting;
-        let more = [(config.context_ids || config.vmids, Facet::Processes), (has_times, Facet::Times)];
+        let has_times = features.timestamps || features.cycle_counting;
+        let more = [(features.context_ids || features.vmids, Facet::Processes), (has_times, Facet::Times)];
         let more = more.iter().filter(|(has, _)| *has);
         let coverage = more.fold(always, |coverage, (_, facet)| coverage.with(*facet));
         // How fast timestamps count nobody says.
-        let counts_cycles = config.cycle_counting && !config.timestamps;
+        let counts_cycles = features.cycle_counting && !features.timestamps;
         let time_unit = if counts_cycles { TimeUnit::Cycles } else { TimeUnit::Unknown };
         Ok(Self { capture, traces, program, coverage, time_unit, losses: Losses::default() })
     }
@@ -207,7 +207,7 @@ impl InstructionSink for Teller<'_> {
     }
 }
 
-impl InstructionReceiver for Teller<'_> {
+impl Watch for Teller<'_> {
     fn lost(&mut self, error: FrameError) {
         self.gap(error.offset, Gap::Damaged);
     }
@@ -265,14 +265,14 @@ impl Teller<'_> {
     }
 
     /// Contexts are repeated at every synchronisation; a step is only told if something is new.
-    fn context(&mut self, place: u64, found: &element::Context) {
+    fn context(&mut self, place: u64, found: &coresight::Context) {
         let context = Context {
             level: Some(found.el),
             security: Some(match found.security {
-                packet::Security::Secure => Security::Secure,
-                packet::Security::NonSecure => Security::NonSecure,
-                packet::Security::Root => Security::Root,
-                packet::Security::Realm => Security::Realm,
+                coresight::Security::Secure => Security::Secure,
+                coresight::Security::NonSecure => Security::NonSecure,
+                coresight::Security::Root => Security::Root,
+                coresight::Security::Realm => Security::Realm,
             }),
             is_aarch64: Some(found.aarch64),
             is_handler: None,
@@ -356,7 +356,7 @@ fn branch(instruction: &flow::Instruction) -> Option<Branch> {
 /// What an exception type of A-profile is.
 fn kind(number: u16) -> ExceptionKind {
     match number {
-        element::PE_RESET => ExceptionKind::Reset,
+        exception::PE_RESET => ExceptionKind::Reset,
         1 => ExceptionKind::Debug,
         2 | 3 | 6 | 7 | 10 | 11 | 12 => ExceptionKind::Synchronous,
         4 => ExceptionKind::SError,

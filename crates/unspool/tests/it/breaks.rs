@@ -5,9 +5,8 @@
 use std::fs;
 
 use unspool::capture::{BufferFormat, Registers};
-use unspool::coresight::Protocol;
-use unspool::coresight::etm4::{ElementItem, PacketItem, Transactions};
 use unspool::coresight::frame::Formatter;
+use unspool::coresight::{ElementItem, PacketItem, Protocol, Transactions};
 use unspool::{Bare, Trace, open_bare};
 
 const START: [u8; 14] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x01, 0x00];
@@ -33,14 +32,23 @@ fn items(between: impl FnOnce(&mut Formatter), damage: impl FnOnce(&mut Vec<u8>)
     let trace = Trace::all(&capture)[0];
     let (mut packets, mut elements) = (vec![], vec![]);
     trace
-        .packets(&mut |item: PacketItem| {
-            packets.push(item.map_or_else(|error| error.kind.to_string(), |packet| packet.value.to_string()));
-        })
+        .packets(&mut (
+            |item: PacketItem| {
+                packets.push(item.map_or_else(|error| error.kind.to_string(), |packet| packet.value.to_string()));
+            },
+            (),
+        ))
         .unwrap();
     trace
-        .committed(Transactions::Resolve, &mut |item: ElementItem| {
-            elements.push(item.map_or_else(|error| error.kind.to_string(), |element| element.value.to_string()));
-        })
+        .committed(
+            Transactions::Resolve,
+            &mut (
+                |item: ElementItem| {
+                    elements.push(item.map_or_else(|error| error.kind.to_string(), |e| e.value.to_string()));
+                },
+                (),
+            ),
+        )
         .unwrap();
     packets.dedup();
     elements.dedup();

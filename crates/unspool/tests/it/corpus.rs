@@ -11,11 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use unspool::capture::{BufferFormat, Capture};
-use unspool::coresight::Protocol;
-use unspool::coresight::etm4::element::Broken;
-use unspool::coresight::etm4::packet::Packet;
-use unspool::coresight::etm4::{Element, ElementDecoder, ElementItem, Malformed, PacketItem, Transactions};
-use unspool::{Trace, overview};
+use unspool::coresight::etm4::Packet as Etm4Packet;
+use unspool::coresight::{Broken, Element, ElementItem, Malformed, Packet, PacketItem, Protocol, Sink, Transactions};
+use unspool::{Trace, Watch, overview};
 
 /// Counts by kind of packet.
 type Counts = BTreeMap<String, u64>;
@@ -51,18 +49,22 @@ fn our_counts(trace: &Trace<'_>) -> Counts {
     let mut counts = Counts::new();
     let mut behind_exception = false;
     trace
-        .packets(&mut |item: PacketItem| {
-            let kind = match &item {
-                // The reference counts an unknown address as part of the exception.
-                Ok(packet) if packet.value == Packet::Ignore && behind_exception => return,
-                Ok(packet) => packet.value.kind().name(),
-                Err(error) if error.kind == Malformed::Discontinuity => return,
-                Err(error) if error.kind == Malformed::NotSynchronised => "not synchronised",
-                Err(_) => "malformed",
-            };
-            behind_exception = item.is_ok_and(|packet| matches!(packet.value, Packet::Exception { .. }));
-            *counts.entry(kind.to_string()).or_default() += 1;
-        })
+        .packets(&mut (
+            |item: PacketItem| {
+                let kind = match &item {
+                    // The reference counts an unknown address as part of the exception.
+                    Ok(packet) if packet.value == Packet::Etm4(Etm4Packet::Ignore) && behind_exception => return,
+                    Ok(packet) => packet.value.kind().name(),
+                    Err(error) if error.kind == Malformed::Discontinuity => return,
+                    Err(error) if error.kind == Malformed::NotSynchronised => "not synchronised",
+                    Err(_) => "malformed",
+                };
+                behind_exception =
+                    item.is_ok_and(|packet| matches!(packet.value, Packet::Etm4(Etm4Packet::Exception { .. })));
+                *counts.entry(kind.to_string()).or_default() += 1;
+            },
+            (),
+        ))
         .unwrap();
     counts
 }
@@ -109,25 +111,35 @@ fn reference_values(lines: &[String]) -> Vec<String> {
     lines.iter().filter_map(value).collect()
 }
 
+/// The complete addresses and the atoms of packets.
+#[derive(Default)]
+struct Values {
+    address: Option<u64>,
+    values: Vec<String>,
+}
+
+impl Sink<ElementItem> for Values {
+    fn item(&mut self, item: ElementItem) {
+        self.address = item.ok().and_then(|element| element.value.address()).or(self.address);
+    }
+}
+
+impl Sink<PacketItem> for Values {
+    fn item(&mut self, item: PacketItem) {
+        let address = self.address.take();
+        match item.map(|packet| packet.value) {
+            Ok(Packet::Etm4(Etm4Packet::Atoms(atoms))) => self.values.push(atoms.to_string()),
+            _ => self.values.extend(address.map(|address| format!("{address:#018x}"))),
+        }
+    }
+}
+
+impl Watch for Values {}
+
 fn our_values(trace: &Trace<'_>) -> Vec<String> {
-    let (config, _) = trace.config().unwrap();
-    let mut decoder = ElementDecoder::new(&config);
-    let mut values = vec![];
-    trace
-        .packets(&mut |item: PacketItem| {
-            let mut address = None;
-            decoder.push(item, &mut |element: ElementItem| match element.map(|element| element.value) {
-                Ok(Element::TargetAddress(target) | Element::SourceAddress(target)) => address = Some(target.address),
-                Ok(Element::Exception { address: at, .. }) => address = at,
-                _ => {}
-            });
-            match item.map(|packet| packet.value) {
-                Ok(Packet::Atoms(atoms)) => values.push(atoms.to_string()),
-                _ => values.extend(address.map(|address| format!("{address:#018x}"))),
-            }
-        })
-        .unwrap();
-    values
+    let mut values = Values::default();
+    trace.packets_and_elements(&mut values).unwrap();
+    values.values
 }
 
 /// `I_ATOM_F3 : ...`
@@ -239,12 +251,12 @@ fn elements_commit_without_contradiction() {
         for trace in traces(&capture) {
             let mut wrong = vec![];
             let mut uncertain = 0;
-            let mut sink = |item: ElementItem| match item {
+            let sink = |item: ElementItem| match item {
                 Ok(element) => uncertain += u64::from(matches!(element.value, Element::Commit(_) | Element::Cancel(_))),
                 Err(error) if matches!(error.kind, Broken::Packet(_) | Broken::NoTraceInfo) => {}
                 Err(error) => wrong.push(error),
             };
-            trace.committed(Transactions::Resolve, &mut sink).unwrap();
+            trace.committed(Transactions::Resolve, &mut (sink, ())).unwrap();
             assert_eq!((wrong, uncertain), (vec![], 0), "{} {}", name(path), trace.source().name);
         }
     }

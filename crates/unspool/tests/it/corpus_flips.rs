@@ -17,11 +17,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use unspool::capture::Capture;
-use unspool::coresight::Protocol;
-use unspool::coresight::etm4::{ElementError, Packet, PacketItem, Transactions};
+use unspool::coresight::etm4::Packet as Etm4Packet;
 use unspool::coresight::frame::FrameError;
+use unspool::coresight::{ElementError, Packet, PacketItem, Protocol, Sink, Transactions};
 use unspool::flow::{FlowItem, FlowSink, Item, Run};
-use unspool::{FlowReceiver, Program, Sink, Trace};
+use unspool::{Program, Trace, Watch};
 
 /// Flips in all of the corpus, unless `UNSPOOL_FLIPS` says another number.
 const FLIPS: usize = 2000;
@@ -78,7 +78,7 @@ impl FlowSink for Account {
     }
 }
 
-impl FlowReceiver for Account {
+impl Watch for Account {
     fn lost(&mut self, error: FrameError) {
         self.lost_frames.push(error);
     }
@@ -96,6 +96,8 @@ impl Sink<PacketItem> for Packets {
     }
 }
 
+impl Watch for Packets {}
+
 impl Packets {
     fn of(trace: &Trace<'_>) -> Self {
         let mut packets = Self::default();
@@ -107,7 +109,7 @@ impl Packets {
     /// Packets and skipped stretches tile the source. In frames there are bytes of others in between.
     fn check_tiles(&self, trace: &Trace<'_>) {
         let mut bytes = 0;
-        trace.bytes(&mut |piece: &[u8]| bytes += piece.len() as u64).unwrap();
+        trace.bytes(&mut (|chunk: &[u8]| bytes += chunk.len() as u64, ())).unwrap();
         let (mut end, mut told) = (0, 0);
         for item in &self.items {
             let (offset, length) = match item {
@@ -125,10 +127,12 @@ impl Packets {
     /// trace info and an address with its context.
     fn recovered(&self, from: u64) -> Option<u64> {
         let packets = || self.items.iter().flatten();
-        let syncs = packets().filter(|packet| packet.offset > from && packet.value == Packet::AlignmentSync);
+        let syncs =
+            packets().filter(|packet| packet.offset > from && packet.value == Packet::Etm4(Etm4Packet::AlignmentSync));
         let sync = syncs.map(|packet| packet.offset).nth(1)?;
-        let info = packets().find(|packet| packet.offset > sync && matches!(packet.value, Packet::TraceInfo(_)))?;
-        let is_address = |packet: &Packet| matches!(packet, Packet::AddressContext { .. });
+        let info = packets()
+            .find(|packet| packet.offset > sync && matches!(packet.value, Packet::Etm4(Etm4Packet::TraceInfo(_))))?;
+        let is_address = |packet: &Packet| matches!(packet, Packet::Etm4(Etm4Packet::AddressContext { .. }));
         packets().find(|packet| packet.offset > info.offset && is_address(&packet.value)).map(|packet| packet.offset)
     }
 }
@@ -189,7 +193,12 @@ impl Copy {
     /// Are there several synchronisations in the buffer?
     fn is_long(&self, buffer: usize) -> bool {
         let syncs = |packets: &Packets| {
-            packets.items.iter().flatten().filter(|packet| packet.value == Packet::AlignmentSync).count()
+            packets
+                .items
+                .iter()
+                .flatten()
+                .filter(|packet| packet.value == Packet::Etm4(Etm4Packet::AlignmentSync))
+                .count()
         };
         self.decode(buffer).iter().any(|(packets, _)| syncs(packets) > 4)
     }

@@ -15,10 +15,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use unspool::capture::Capture;
-use unspool::coresight::Protocol;
-use unspool::coresight::etm4::Transactions;
+use unspool::coresight::{Protocol, Transactions};
 use unspool::flow::{FlowItem, FlowSink, Item, Run};
-use unspool::{FlowReceiver, Parts, Program, Trace};
+use unspool::{Parts, Program, Trace, Watch};
 
 /// Captures whose image is not the program that ran, on purpose. There the reference goes on behind an N atom at a
 /// branch that is always taken, and behind other contradictions; we stop and wait for the next address.
@@ -63,7 +62,7 @@ impl FlowSink for Lines {
     }
 }
 
-impl FlowReceiver for Lines {}
+impl Watch for Lines {}
 
 fn ours(trace: &Trace<'_>, capture: &Capture) -> Lines {
     let (program, _) = Program::of(capture, trace.source().core, &[]);
@@ -138,7 +137,7 @@ impl FlowSink for Everything {
     }
 }
 
-impl FlowReceiver for Everything {}
+impl Watch for Everything {}
 
 #[test]
 fn the_number_of_cores_makes_no_difference() {

@@ -8,13 +8,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use unspool::capture::Capture;
-use unspool::coresight::Protocol;
-use unspool::coresight::etm4::packet::{
-    Address, Context, ExceptionAddress, FewAtoms, Packet, Security, SubIsa, TraceInfo,
-};
-use unspool::coresight::etm4::{Atoms, Config, ElementItem, Profile, Registers, Transactions};
+use unspool::coresight::etm4::packet::{Address, ExceptionAddress, FewAtoms, Packet, TraceInfo};
+use unspool::coresight::etm4::{Config, Registers};
 use unspool::coresight::frame::Formatter;
-use unspool::{Sink, Trace};
+use unspool::coresight::{Atoms, Context, ElementItem, Profile, Protocol, Security, Sink, SubIsa, Transactions};
+use unspool::{Trace, Watch};
 
 /// Sums squares, makes a system call, then waits.
 const PROGRAM: [u32; 12] = [
@@ -255,6 +253,8 @@ impl Sink<ElementItem> for Texts {
         self.0.push(item.map_or_else(|error| error.to_string(), |element| element.value.to_string()));
     }
 }
+
+impl Watch for Texts {}
 
 fn committed(id: u8) -> Vec<String> {
     let capture = Capture::open(directory()).unwrap();

@@ -8,11 +8,10 @@ use std::fs;
 
 use proptest::prelude::*;
 use unspool::capture::{BufferFormat, Register, Registers};
-use unspool::coresight::Protocol;
-use unspool::coresight::etm4::Transactions;
 use unspool::coresight::frame::Formatter;
+use unspool::coresight::{Protocol, Transactions};
 use unspool::flow::{Callback, CodeMemory, FlowItem, FlowSink, Run, Space};
-use unspool::{Bare, FlowReceiver, Parts, Trace, open_bare};
+use unspool::{Bare, Parts, Trace, Watch, open_bare};
 
 /// Everything that decoding says, a line each.
 #[derive(Default)]
@@ -29,7 +28,7 @@ impl FlowSink for Lines {
     }
 }
 
-impl FlowReceiver for Lines {}
+impl Watch for Lines {}
 
 const SYNC: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80];
 const TRACE_INFO: [u8; 2] = [0x01, 0x00];

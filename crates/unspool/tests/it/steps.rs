@@ -7,15 +7,15 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use unspool::coresight::Transactions;
 
 use unspool::capture::Capture;
-use unspool::coresight::etm4::Transactions;
 use unspool::flow::{FlowItem, FlowSink, Run};
 use unspool::model::{Event, Facet, Gap, Instruction, Pull, Step};
 use unspool::stf;
 use unspool::stf::lift::Follower;
 use unspool::tarmac;
-use unspool::{Error, FlowReceiver, OpenSteps, Program, Trace, What, open_steps};
+use unspool::{Error, OpenSteps, Program, Trace, Watch, What, open_steps};
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
@@ -224,7 +224,7 @@ impl FlowSink for Count {
     fn item(&mut self, _item: FlowItem) {}
 }
 
-impl FlowReceiver for Count {}
+impl Watch for Count {}
 
 #[test]
 fn corpus_captures_have_as_many_instructions_as_their_flow() {

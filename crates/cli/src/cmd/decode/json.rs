@@ -5,16 +5,13 @@
 use std::fmt::Write as _;
 
 use unspool::Trace;
-use unspool::coresight::etm4::Located;
-use unspool::coresight::etm4::element::exception_name;
-use unspool::flow::{Cause, Finding, Instruction, Item, Range, Transaction};
+use unspool::coresight::Located;
+use unspool::flow::{Instruction, Item, Range, item_fields};
 use unspool::isa::ControlFlow;
 
 use super::super::Listing;
-use super::super::elements::context;
-use super::super::packets::numbers;
+use super::super::packets::JsonFields;
 use super::code::{Known, flow_name, push_hex};
-use crate::json::Object;
 
 /// Writes lines.
 pub(super) struct Json<'p> {
@@ -93,111 +90,5 @@ pub(super) fn push_range(line: &mut String, start: &str, range: &Range<'_>) {
 
 /// Writes the line of anything else.
 pub(super) fn item(listing: &mut Listing<'_, '_>, item: &Located<Item>) {
-    listing.object(name(&item.value), |object| fields(object, item));
-}
-
-fn name(item: &Item) -> &'static str {
-    match item {
-        Item::Context(_) => "context",
-        Item::Q { .. } => "q",
-        Item::Exception { .. } => "exception",
-        Item::ExceptionReturn => "exception_return",
-        Item::FunctionReturn => "function_return",
-        Item::TraceOn => "trace_on",
-        Item::Overflow => "overflow",
-        Item::Discard => "discard",
-        Item::NoCode { .. } => "no_code",
-        Item::Lost { .. } => "lost",
-        Item::Finding(_) => "finding",
-        Item::Timestamp { .. } => "timestamp",
-        Item::CycleCount(_) => "cycle_count",
-        Item::Event { .. } => "event",
-        Item::Marker => "marker",
-        Item::Instrumentation { .. } => "instrumentation",
-        Item::Transaction(_) => "transaction",
-        Item::End => "end",
-        _ => "unknown",
-    }
-}
-
-/// What the item says, key by key; keys that `elements` has too are the same there.
-fn fields(object: &mut Object<'_>, item: &Located<Item>) {
-    match &item.value {
-        Item::Context(new) => context(object, new),
-        Item::Q { start, next, instructions } => {
-            object.nullable_hex("start", *start).nullable_hex("next", *next).nullable("instructions", *instructions);
-        }
-        Item::Exception { number, return_address } => {
-            object.plain("number", number).string("name", exception_name(*number).unwrap_or("unknown"));
-            object.nullable_hex("return", *return_address);
-        }
-        Item::NoCode { address, space } => {
-            object.hex("address", *address).string("space", space);
-        }
-        Item::Lost { elements, cause } => {
-            object.plain("elements", elements).string("why", cause_name(cause));
-            if let Cause::NoCode { address, space } = cause {
-                object.hex("address", *address).string("space", space);
-            }
-        }
-        Item::Finding(found) => finding(object, item.offset, found),
-        Item::Timestamp { value, cycles } => {
-            object.plain("value", value).optional("cycles", *cycles);
-        }
-        Item::CycleCount(cycles) => {
-            object.nullable("cycles", *cycles);
-        }
-        Item::Event { mask } => {
-            object.plain("numbers", numbers(*mask));
-        }
-        Item::Instrumentation { el, value } => {
-            object.plain("el", el).hex("value", *value);
-        }
-        Item::Transaction(state) => {
-            object.string("state", transaction_name(*state));
-        }
-        _ => {}
-    }
-}
-
-fn finding(object: &mut Object<'_>, offset: u64, found: &Finding) {
-    object.plain("offset", offset).string("name", finding_name(found)).string("what", found);
-    match *found {
-        Finding::NotTaken { at } => object.hex("at", at),
-        Finding::Unreachable { expected, found } => object.hex("expected", expected).hex("found", found),
-        Finding::Runaway { start } => object.hex("start", start),
-        Finding::ReturnAddress { at, return_address } => object.hex("at", at).hex("return", return_address),
-        Finding::SourceAddress { at, source_address } => object.hex("at", at).hex("source_address", source_address),
-        _ => object,
-    };
-}
-
-/// What a finding is called, here and in the summary.
-pub(super) fn finding_name(found: &Finding) -> &'static str {
-    match found {
-        Finding::NotTaken { .. } => "not_taken",
-        Finding::Unreachable { .. } => "unreachable",
-        Finding::Runaway { .. } => "runaway",
-        Finding::ReturnAddress { .. } => "return_address",
-        Finding::SourceAddress { .. } => "source_address",
-        Finding::Mispredict => "mispredict",
-        _ => "other",
-    }
-}
-
-fn cause_name(cause: &Cause) -> &'static str {
-    match cause {
-        Cause::NoCode { .. } => "no_code",
-        Cause::NoAddress => "no_address",
-        Cause::Disagreement => "disagreement",
-    }
-}
-
-/// What became of a transaction.
-pub(super) fn transaction_name(state: Transaction) -> &'static str {
-    match state {
-        Transaction::Start => "start",
-        Transaction::Commit => "commit",
-        Transaction::Failure => "failure",
-    }
+    listing.object(item.value.name(), |object| item_fields(item, &mut JsonFields(object)));
 }

@@ -3,7 +3,7 @@
 //! Comes in: a part of what was executed. Goes out: the lines of its ranges, and the other items with their places
 //! between them: those are told in order by the printer, which keeps the summary.
 
-use unspool::FlowReceiver;
+use unspool::Watch;
 use unspool::coresight::frame::FrameError;
 use unspool::flow::{FlowItem, FlowSink, Run};
 
@@ -49,7 +49,7 @@ impl FlowSink for Part {
     }
 }
 
-impl FlowReceiver for Part {
+impl Watch for Part {
     fn lost(&mut self, error: FrameError) {
         self.lost.push(error);
     }

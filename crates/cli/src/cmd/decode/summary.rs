@@ -10,7 +10,6 @@ use unspool::coresight::frame::FrameError;
 use unspool::flow::{Cause, FlowItem, Item, Space};
 
 use super::super::{grouped, many};
-use super::json::finding_name;
 use crate::args::tell;
 
 /// Code is missing by the page.
@@ -87,7 +86,7 @@ impl Summary {
             }
             Ok(Item::Lost { elements, cause: Cause::NoAddress }) => self.without_address += elements,
             Ok(Item::Lost { elements, cause: Cause::Disagreement }) => self.disagreeing += elements,
-            Ok(Item::Finding(finding)) => *self.findings.entry(finding_name(&finding)).or_default() += 1,
+            Ok(Item::Finding(finding)) => *self.findings.entry(finding.name()).or_default() += 1,
             Ok(_) => {}
             Err(error) => self.skipped += error.skipped,
         }
@@ -240,7 +239,7 @@ impl Region {
 
 #[cfg(test)]
 mod tests {
-    use unspool::coresight::etm4::packet::Security;
+    use unspool::coresight::Security;
 
     use super::*;
 

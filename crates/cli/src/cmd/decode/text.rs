@@ -6,14 +6,12 @@
 
 use std::fmt::Write as _;
 
-use unspool::coresight::etm4::element::{Element, ElementError};
-use unspool::coresight::etm4::{Config, Located};
+use unspool::coresight::{Element, ElementError, Features, Located};
 use unspool::flow::{Around, Cause, FlowItem, Instruction, Item, Outcome, Range, Space};
 use unspool::isa::{ControlFlow, Isa};
 
 use super::super::many;
 use super::code::{Known, flow_name, push_hex};
-use super::json::transaction_name;
 
 /// How wide address, opcode and text of an A64 instruction are before its outcome follows.
 const WIDTH: usize = 64;
@@ -42,10 +40,10 @@ struct Columns {
 
 impl<'p> Text<'p> {
     /// Lines of a source that was configured like this.
-    pub(super) fn new(config: &Config, known: Known<'p>) -> Self {
+    pub(super) fn new(features: &Features, known: Known<'p>) -> Self {
         Self {
             known,
-            columns: Columns { time: config.timestamps, cycles: config.cycle_counting },
+            columns: Columns { time: features.timestamps, cycles: features.cycle_counting },
             head: String::new(),
             head_is_stale: true,
             time: None,
@@ -203,7 +201,7 @@ fn words(item: &Located<Item>) -> String {
         Item::Event { mask } => Element::Event { mask }.to_string(),
         Item::Marker => Element::TimestampMarker.to_string(),
         Item::Instrumentation { el, value } => Element::Instrumentation { el, value }.to_string(),
-        Item::Transaction(state) => format!("transaction {}", transaction_name(state)),
+        Item::Transaction(state) => format!("transaction {}", state.name()),
         Item::End => "end".into(),
         _ => "something that this version has no words for".into(),
     }

@@ -36,17 +36,17 @@ pub enum Verdict {
 /// Says what a trace unit with these registers traces. Registers that are not given are only missed where it matters.
 pub fn outlook<'r>(protocol: Protocol, registers: impl IntoIterator<Item = (&'r str, u64)>) -> Vec<Remark> {
     let registers = registers.into_iter().map(|(name, value)| (name.to_ascii_uppercase(), value)).collect();
-    let mut look = Look { protocol, registers, remarks: Vec::new() };
-    look.switch();
-    look.levels();
-    look.start_and_stop();
-    look.ranges();
-    look.elements();
-    look.stream();
-    look.remarks
+    let mut audit = Audit { protocol, registers, remarks: Vec::new() };
+    audit.switch();
+    audit.levels();
+    audit.start_and_stop();
+    audit.ranges();
+    audit.elements();
+    audit.stream();
+    audit.remarks
 }
 
-struct Look {
+struct Audit {
     protocol: Protocol,
     registers: Vec<(String, u64)>,
     remarks: Vec<Remark>,
@@ -64,29 +64,29 @@ const ELEMENTS: [(u32, &str, &str, u32, u32); 5] = [
     (11, "timestamps", "TRCIDR0", 24, 5),
 ];
 
-impl Look {
+impl Audit {
     fn get(&self, register: &str) -> Option<u64> {
         self.registers.iter().find(|(name, _)| name == register).map(|(_, value)| *value)
     }
 
-    fn say(&mut self, verdict: Verdict, register: impl Into<String>, text: impl Into<String>) {
+    fn note(&mut self, verdict: Verdict, register: impl Into<String>, text: impl Into<String>) {
         self.remarks.push(Remark { verdict, register: register.into(), text: text.into() });
     }
 
     fn switch(&mut self) {
         if self.get("TRCPRGCTLR").is_some_and(|value| value & 1 == 0) {
-            self.say(Verdict::NotTraced, "TRCPRGCTLR", "anything: the trace unit is off");
+            self.note(Verdict::NotTraced, "TRCPRGCTLR", "anything: the trace unit is off");
         }
         if let Some(permitted) = self.get("TRFCR_EL1") {
             for level in (0..2).filter(|level| permitted >> level & 1 == 0) {
-                self.say(Verdict::NotTraced, "TRFCR_EL1", format!("EL{level}: the PE prohibits it"));
+                self.note(Verdict::NotTraced, "TRFCR_EL1", format!("EL{level}: the PE prohibits it"));
             }
         }
     }
 
     fn levels(&mut self) {
         let Some(view) = self.get("TRCVICTLR") else {
-            return self.say(Verdict::Unknown, "TRCVICTLR", "which instructions are traced");
+            return self.note(Verdict::Unknown, "TRCVICTLR", "which instructions are traced");
         };
         let (mut traced, mut left_out) = (Vec::new(), Vec::new());
         for (low, identified, state, count) in STATES {
@@ -107,20 +107,20 @@ impl Look {
             }
         }
         match view & 0xff {
-            0 => self.say(Verdict::NotTraced, "TRCVICTLR", "anything: its event never happens"),
+            0 => self.note(Verdict::NotTraced, "TRCVICTLR", "anything: its event never happens"),
             1 => {}
             event => {
                 let words = self.event(event, "TRCVICTLR");
-                self.say(Verdict::Traced, "TRCVICTLR", format!("only while its event holds: {words}"));
+                self.note(Verdict::Traced, "TRCVICTLR", format!("only while its event holds: {words}"));
             }
         }
         if traced.is_empty() {
-            self.say(Verdict::Problem, "TRCVICTLR", "every Exception level is left out");
+            self.note(Verdict::Problem, "TRCVICTLR", "every Exception level is left out");
         } else {
-            self.say(Verdict::Traced, "TRCVICTLR", format!("instructions at {}", traced.join(", ")));
+            self.note(Verdict::Traced, "TRCVICTLR", format!("instructions at {}", traced.join(", ")));
         }
         if !left_out.is_empty() {
-            self.say(Verdict::NotTraced, "TRCVICTLR", format!("instructions at {}", left_out.join(", ")));
+            self.note(Verdict::NotTraced, "TRCVICTLR", format!("instructions at {}", left_out.join(", ")));
         }
     }
 
@@ -132,18 +132,18 @@ impl Look {
         let stops = self.addresses(points >> 16 & 0xffff, "TRCVISSCTLR");
         match (is_started, starts.is_empty()) {
             (false, true) => {
-                self.say(Verdict::Problem, "TRCVICTLR", "start/stop logic is stopped, and nothing starts it");
+                self.note(Verdict::Problem, "TRCVICTLR", "start/stop logic is stopped, and nothing starts it");
             }
             (false, false) => {
-                self.say(Verdict::NotTraced, "TRCVISSCTLR", format!("anything before {}", starts.join(" or ")));
+                self.note(Verdict::NotTraced, "TRCVISSCTLR", format!("anything before {}", starts.join(" or ")));
             }
             (true, _) => {}
         }
         if !starts.is_empty() {
-            self.say(Verdict::Traced, "TRCVISSCTLR", format!("from {} on", starts.join(" or ")));
+            self.note(Verdict::Traced, "TRCVISSCTLR", format!("from {} on", starts.join(" or ")));
         }
         if !stops.is_empty() {
-            self.say(Verdict::NotTraced, "TRCVISSCTLR", format!("what comes behind {}", stops.join(" or ")));
+            self.note(Verdict::NotTraced, "TRCVISSCTLR", format!("what comes behind {}", stops.join(" or ")));
         }
     }
 
@@ -151,10 +151,10 @@ impl Look {
         let control = self.get("TRCVIIECTLR").unwrap_or(0);
         let (include, exclude) = (self.pairs(control & 0xff), self.pairs(control >> 16 & 0xff));
         if !include.is_empty() {
-            self.say(Verdict::Traced, "TRCVIIECTLR", format!("only instructions in {}", include.join(", ")));
+            self.note(Verdict::Traced, "TRCVIIECTLR", format!("only instructions in {}", include.join(", ")));
         }
         if !exclude.is_empty() {
-            self.say(Verdict::NotTraced, "TRCVIIECTLR", format!("instructions in {}", exclude.join(", ")));
+            self.note(Verdict::NotTraced, "TRCVIIECTLR", format!("instructions in {}", exclude.join(", ")));
         }
     }
 
@@ -168,14 +168,14 @@ impl Look {
                 let [first, last] = [low, high].map(|end| end.map_or("?".to_string(), |end| format!("{end:#x}")));
                 if low.zip(high).is_some_and(|(low, high)| low > high) {
                     let text = format!("the range {first}..{last} ends before it starts");
-                    self.say(Verdict::Problem, format!("TRCACVR{}", 2 * pair), text);
+                    self.note(Verdict::Problem, format!("TRCACVR{}", 2 * pair), text);
                 }
                 format!("{first} to {last}{}", self.attributes(2 * pair))
             })
             .collect()
     }
 
-    /// What single comparators look for.
+    /// The addresses that single comparators compare with.
     fn addresses(&mut self, comparators: u64, user: &str) -> Vec<String> {
         (0..16_u32)
             .filter(|number| comparators >> number & 1 == 1)
@@ -193,9 +193,9 @@ impl Look {
         let pairs = self.get("TRCIDR4").map(|value| value & 0xf);
         if let Some(pairs) = pairs.filter(|pairs| u64::from(number / 2) >= *pairs) {
             let text = format!("address comparator {number} is used, and there are {}", 2 * pairs);
-            self.say(Verdict::Problem, user, text);
+            self.note(Verdict::Problem, user, text);
         } else if self.get(&format!("TRCACVR{number}")).is_none() {
-            self.say(Verdict::Unknown, format!("TRCACVR{number}"), "an address that is compared with");
+            self.note(Verdict::Unknown, format!("TRCACVR{number}"), "an address that is compared with");
         }
     }
 
@@ -211,25 +211,25 @@ impl Look {
 
     fn elements(&mut self) {
         let Some(configuration) = self.get("TRCCONFIGR") else {
-            return self.say(Verdict::Unknown, "TRCCONFIGR", "which elements there are");
+            return self.note(Verdict::Unknown, "TRCCONFIGR", "which elements there are");
         };
         if configuration & 1 == 0 {
-            self.say(Verdict::Problem, "TRCCONFIGR", "bit 0 is reserved and has to be one");
+            self.note(Verdict::Problem, "TRCCONFIGR", "bit 0 is reserved and has to be one");
         }
         for (bit, what, identified, low, width) in ELEMENTS {
             let can = self.get(identified).is_none_or(|value| value >> low & ((1 << width) - 1) != 0);
             match configuration >> bit & 1 == 1 {
-                true if can => self.say(Verdict::Traced, "TRCCONFIGR", what),
+                true if can => self.note(Verdict::Traced, "TRCCONFIGR", what),
                 true => {
-                    self.say(Verdict::Problem, "TRCCONFIGR", format!("{what}: {identified} says that there are none"));
+                    self.note(Verdict::Problem, "TRCCONFIGR", format!("{what}: {identified} says that there are none"));
                 }
-                false => self.say(Verdict::NotTraced, "TRCCONFIGR", what),
+                false => self.note(Verdict::NotTraced, "TRCCONFIGR", what),
             }
         }
         let has_stack = self.get("TRCIDR0").is_none_or(|value| value >> 9 & 1 == 1);
         match configuration >> 12 & 1 == 1 {
-            true if has_stack => self.say(Verdict::NotTraced, "TRCCONFIGR", "targets that the return stack knows"),
-            true => self.say(Verdict::Problem, "TRCCONFIGR", "return stack: TRCIDR0 says that there is none"),
+            true if has_stack => self.note(Verdict::NotTraced, "TRCCONFIGR", "targets that the return stack knows"),
+            true => self.note(Verdict::Problem, "TRCCONFIGR", "return stack: TRCIDR0 says that there is none"),
             false => {}
         }
         self.thresholds(configuration);
@@ -244,19 +244,19 @@ impl Look {
         if let Some(threshold) = self.get("TRCCCCTLR").map(|value| value & 0xfff).filter(|_| counts) {
             if threshold < least {
                 let text = format!("a threshold of {threshold} cycles, and the least is {least}");
-                self.say(Verdict::Problem, "TRCCCCTLR", text);
+                self.note(Verdict::Problem, "TRCCCCTLR", text);
             } else {
-                self.say(Verdict::NotTraced, "TRCCCCTLR", format!("counts of fewer than {threshold} cycles"));
+                self.note(Verdict::NotTraced, "TRCCCCTLR", format!("counts of fewer than {threshold} cycles"));
             }
         }
         let broadcasts = configuration >> 3 & 1 == 1;
         let ranges = self.get("TRCBBCTLR").filter(|_| broadcasts).unwrap_or(0);
         if ranges & 0x1ff == 0x100 {
-            self.say(Verdict::Problem, "TRCBBCTLR", "branches are broadcast in ranges only, and no range is chosen");
+            self.note(Verdict::Problem, "TRCBBCTLR", "branches are broadcast in ranges only, and no range is chosen");
         } else if ranges & 0xff != 0 {
             let where_to = if ranges & 0x100 == 0 { "outside of" } else { "in" };
             let pairs = self.pairs(ranges & 0xff).join(", ");
-            self.say(Verdict::Traced, "TRCBBCTLR", format!("targets of all taken branches only {where_to} {pairs}"));
+            self.note(Verdict::Traced, "TRCBBCTLR", format!("targets of all taken branches only {where_to} {pairs}"));
         }
     }
 
@@ -264,15 +264,15 @@ impl Look {
         match self.get("TRCSYNCPR").map(|value| value & 0x1f) {
             Some(0) => {
                 let text = "no periodic synchronisation: of a buffer that wrapped, nothing can be read";
-                self.say(Verdict::Problem, "TRCSYNCPR", text);
+                self.note(Verdict::Problem, "TRCSYNCPR", text);
             }
             Some(period @ (1..8 | 21..)) => {
-                self.say(Verdict::Problem, "TRCSYNCPR", format!("period {period} is reserved: 8 to 20 are not"));
+                self.note(Verdict::Problem, "TRCSYNCPR", format!("period {period} is reserved: 8 to 20 are not"));
             }
             _ => {}
         }
         if let Some(id) = self.get("TRCTRACEIDR").map(|value| value & 0x7f).filter(|id| matches!(id, 0 | 0x70..)) {
-            self.say(Verdict::Problem, "TRCTRACEIDR", format!("trace id {id:#x} is reserved"));
+            self.note(Verdict::Problem, "TRCTRACEIDR", format!("trace id {id:#x} is reserved"));
         }
     }
 }

@@ -4,11 +4,12 @@ use alloc::vec;
 
 use proptest::prelude::*;
 
+use crate::etm4::Config;
 use crate::etm4::packet::{
-    Address, ConditionalInstruction, ConditionalResult, Context, CycleCount, ExceptionAddress, FewAtoms, KeyResult,
-    Packet, Security, SubIsa, TraceInfo,
+    Address, ConditionalInstruction, ConditionalResult, CycleCount, ExceptionAddress, FewAtoms, KeyResult, Packet,
+    TraceInfo,
 };
-use crate::etm4::{Atoms, Config};
+use crate::{Context, Security, SubIsa};
 
 fn sub_isa() -> impl Strategy<Value = SubIsa> {
     prop_oneof![Just(SubIsa::Is0), Just(SubIsa::Is1)]
@@ -113,7 +114,7 @@ fn trace_info() -> impl Strategy<Value = Packet> {
 /// Packets that both architectures have.
 fn common(config: &Config) -> impl Strategy<Value = Packet> + use<> {
     prop_oneof![
-        8 => (0xc0..=0xff_u8).prop_map(|header| Packet::Atoms(Atoms::from_header(header))),
+        8 => (0xc0..=0xff_u8).prop_map(|header| Packet::Atoms(crate::etm4::atoms::from_header(header))),
         4 => address().prop_map(Packet::Address),
         2 => (long_address(), context()).prop_map(|(address, context)| Packet::AddressContext { address, context }),
         1 => prop::option::of(context()).prop_map(Packet::Context),

@@ -8,10 +8,9 @@ use proptest::prelude::*;
 
 use super::any_packet::ete_packet;
 use super::{ete, etm4};
-use crate::etm4::packet::{
-    Address, Context, CycleCount, ExceptionAddress, FewAtoms, Packet, Security, SubIsa, TraceInfo,
-};
-use crate::etm4::{Config, Element, ElementDecoder, ElementItem, Located, Malformed, PacketError, PacketItem};
+use crate::etm4::packet::{Address, CycleCount, ExceptionAddress, FewAtoms, Packet, TraceInfo};
+use crate::etm4::{Config, ElementDecoder, PacketItem};
+use crate::{Context, DecodeElements as _, Element, ElementItem, Located, Malformed, PacketError, Security, SubIsa};
 
 /// What comes out of packets that are one byte long each.
 fn items(config: &Config, packets: &[PacketItem]) -> Vec<ElementItem> {
@@ -174,7 +173,7 @@ fn in_commit_mode_1_only_format_2_commits() {
 fn an_element_beyond_the_maximum_depth_commits_the_oldest() {
     let atoms = |text: &str| {
         let bits = text.bytes().rev().fold(0, |bits, atom| bits << 1 | u32::from(atom == b'E'));
-        Packet::Atoms(crate::etm4::Atoms::new(bits, text.len() as u8))
+        Packet::Atoms(crate::Atoms::new(bits, text.len() as u8))
     };
     let config = Config { max_speculation: 4, ..ete() };
     let packets = [

@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use super::any_packet::{ete_packet, etm4_packet};
 use super::{ete, etm4};
 use crate::etm4::packet::{Packet, PacketKind};
-use crate::etm4::{Config, Malformed, PacketDecoder, PacketError, PacketItem, Packets};
+use crate::etm4::{Config, PacketDecoder, PacketItem};
+use crate::{Atoms, DecodePackets as _, Malformed, PacketError, Packets, SubIsa};
 
 const SYNC: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80];
 
@@ -262,7 +263,7 @@ fn every_packet_both_ways() {
     for (config, tables) in tables {
         for (name, bytes, kind, text) in tables.iter().copied().flatten() {
             let stream = [&SYNC, *bytes].concat();
-            let packets: Vec<Packet> = Packets::new(config, &stream)
+            let packets: Vec<Packet> = Packets::new(*config, &stream)
                 .map(|item| item.unwrap_or_else(|e| panic!("{name}: {e}")).value)
                 .collect();
             let [Packet::AlignmentSync, packet] = packets[..] else { panic!("{name}: {packets:?}") };
@@ -380,8 +381,7 @@ fn resync_goes_to_the_next_sync() {
 
 #[test]
 fn packets_that_no_bytes_say_are_refused() {
-    use crate::etm4::Atoms;
-    use crate::etm4::packet::{Address, SubIsa};
+    use crate::etm4::packet::Address;
     let odd = Packet::Address(Address::full(SubIsa::Is0, 2));
     let wide = Packet::Q { count: Some(1), address: Some(Address::full(SubIsa::Is0, 0)) };
     let wild = Packet::Address(Address::low(SubIsa::Is0, 100, 4));

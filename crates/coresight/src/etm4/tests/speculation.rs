@@ -7,9 +7,8 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use super::ete;
-use crate::etm4::element::{Broken, Element, ElementError, Target};
-use crate::etm4::packet::SubIsa;
-use crate::etm4::{Atoms, Config, ElementItem, Located, Malformed, Speculation, Transactions};
+use crate::etm4::{Config, Speculation};
+use crate::{Atoms, Broken, Element, ElementError, ElementItem, Located, Malformed, SubIsa, Target, Transactions};
 
 /// An element from a short word: `EEN`, `commit:2`, `addr:10`, `ts:5` ...
 fn element(word: &str) -> Element {

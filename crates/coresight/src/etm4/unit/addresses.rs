@@ -1,7 +1,7 @@
 //! Addresses in as few bytes as the last three allow.
 
-use crate::etm4::element::Target;
-use crate::etm4::packet::{Address, SubIsa};
+use crate::etm4::packet::Address;
+use crate::{SubIsa, Target};
 
 /// The last three addresses that were told, youngest first.
 #[derive(Debug, Clone, Default)]

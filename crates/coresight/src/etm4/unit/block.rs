@@ -1,9 +1,8 @@
 //! Many instructions at once, where nothing has to be said of each.
 
-use super::answers::Settled;
-use super::view::Seen;
+use super::decision_memo::{Decision, Steady};
 use super::{Class, Executed, Unit};
-use crate::etm4::element::Target;
+use crate::Target;
 
 /// Instructions of four bytes that follow each other in memory, and to which comparators give the same answers. None but
 /// the last has an element in the trace. Made by [`Unit::blocks`].
@@ -53,7 +52,7 @@ impl Unit {
     /// The PE executed a block, each instruction of it in so many cycles. Its branch was taken or not.
     #[inline]
     pub fn block(&mut self, block: &Block, taken: bool, cycles: u64) {
-        if self.attention || self.view.settled(block.window) != Settled::Shown {
+        if self.attention || self.view.steady(block.window) != Steady::Shown {
             self.attentive_block(block, taken, cycles);
         } else if block.is_atom {
             self.in_block = false;
@@ -78,7 +77,7 @@ impl Unit {
     fn attentive_block(&mut self, block: &Block, taken: bool, cycles: u64) {
         let mut left = u64::from(block.count);
         loop {
-            if let Some(is_shown) = self.settled(block) {
+            if let Some(is_shown) = self.steady(block) {
                 return self.rest_of_block(block, is_shown, left, taken, cycles);
             }
             left -= 1;
@@ -103,7 +102,7 @@ impl Unit {
         }
         self.cycles(cycles);
         if self.attention {
-            self.meet(block.before(count - 1), Seen::SHOWN);
+            self.meet(block.before(count - 1), Decision::SHOWN);
         }
         // What a Q element stands for is the same for all of them.
         self.stretches.instructions(count as u32 - 1);
@@ -112,12 +111,12 @@ impl Unit {
 
     /// Is every instruction of a block shown or none, and nothing else happens?
     #[inline(always)]
-    fn settled(&self, block: &Block) -> Option<bool> {
-        let is_shown = match self.view.settled(block.window) {
-            Settled::Not => return None,
-            Settled::Timed if self.time.is_some_and(|time| time != self.told_time) => return None,
-            Settled::Shown | Settled::Timed => true,
-            Settled::Hidden => false,
+    fn steady(&self, block: &Block) -> Option<bool> {
+        let is_shown = match self.view.steady(block.window) {
+            Steady::Not => return None,
+            Steady::Timed if self.time.is_some_and(|time| time != self.told_time) => return None,
+            Steady::Shown | Steady::Timed => true,
+            Steady::Hidden => false,
         };
         (!self.overflows.is_losing()).then_some(is_shown)
     }
@@ -128,14 +127,14 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::etm4::packet::{Context, Security, SubIsa};
     use crate::etm4::unit::guess::random;
     use crate::etm4::unit::settings::Settings;
-    use crate::etm4::unit::view;
+    use crate::etm4::unit::view_inst;
+    use crate::{Context, Security, SubIsa};
 
     /// Filters and events of all kinds, and what else a trace unit may be asked for.
     fn settings(state: &mut u64) -> Settings {
-        let mut settings = view::tests::settings(state);
+        let mut settings = view_inst::tests::settings(state);
         let random = random(state);
         // Branch broadcast, cycle counts, contexts, timestamps, return stack, Q elements.
         let config = 1 | random & 0x38d8 | (random >> 20 & 1) << 11;

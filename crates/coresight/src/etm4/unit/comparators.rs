@@ -5,9 +5,7 @@
 use alloc::vec::Vec;
 
 use super::settings::Settings;
-use crate::Protocol;
-use crate::etm4::element::Target;
-use crate::etm4::packet::{Context, Security};
+use crate::{Context, Protocol, Security, Target};
 
 /// How many address comparators there can be, and how many of contexts.
 const ADDRESSES: usize = 16;

@@ -1,7 +1,7 @@
 //! Elements that take some thought: guesses and what becomes of them, cycle counts, the time.
 
 use super::{Executed, Unit};
-use crate::etm4::element::Target;
+use crate::Target;
 use crate::etm4::packet::{CycleCount, FewAtoms, Packet};
 
 /// Cycles that a packet can count.

@@ -83,7 +83,7 @@ impl PendingAtoms {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::etm4::Atoms;
+    use crate::etm4::atoms;
 
     #[test]
     fn every_sequence_comes_back() {
@@ -96,7 +96,7 @@ mod tests {
                     pending.push(taken, &mut out);
                 }
                 pending.flush(&mut out);
-                let found: Vec<bool> = out.iter().flat_map(|header| Atoms::from_header(*header).iter()).collect();
+                let found: Vec<bool> = out.iter().flat_map(|header| atoms::from_header(*header).iter()).collect();
                 assert_eq!(found, told, "{bits:#b}");
             }
         }

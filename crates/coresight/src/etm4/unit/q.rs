@@ -6,7 +6,7 @@
 use super::guess::random;
 use super::settings::Settings;
 use super::{Class, Executed, Unit};
-use crate::etm4::element::Target;
+use crate::Target;
 use crate::etm4::packet::Packet;
 
 /// Chooses stretches, and counts what is in the open one.

@@ -7,8 +7,7 @@
 use super::comparators::{Comparators, any};
 use super::settings::Settings;
 use crate::etm4::config::field;
-use crate::etm4::element::Target;
-use crate::etm4::packet::Context;
+use crate::{Context, Target};
 
 const SELECTORS: usize = 32;
 const SHOTS: usize = 8;

@@ -4,9 +4,9 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::Protocol;
 use crate::etm4::config::field;
-use crate::etm4::{Config, Profile, Registers};
+use crate::etm4::{Config, Registers};
+use crate::{Profile, Protocol};
 
 /// The registers of a trace unit, and how it behaves where the architecture leaves that open.
 #[derive(Debug, Clone, PartialEq, Eq)]

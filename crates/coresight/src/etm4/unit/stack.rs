@@ -1,6 +1,6 @@
 //! The return stack of the trace unit: targets that it need not tell.
 
-use crate::etm4::element::Target;
+use crate::Target;
 
 /// How many entries there are. A reader keeps at least as many.
 const DEPTH: usize = 15;

@@ -4,8 +4,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::*;
-use crate::Protocol;
-use crate::etm4::Packets;
+use crate::{Packets, Protocol};
 
 fn texts(unit: &Unit) -> Vec<String> {
     let packets = Packets::new(&unit.config, unit.bytes());

@@ -5,8 +5,9 @@
 //! The tape says which way branches go, where indirect ones lead and when exceptions come. The trace unit leaves out
 //! what its return stack knows, synchronises now and then, and, with speculation, guesses wrong and takes it back.
 
-use unspool_coresight::etm4::packet::{Address, Context, ExceptionAddress, FewAtoms, Security, SubIsa, TraceInfo};
-use unspool_coresight::etm4::{Atoms, Config, Packet};
+use unspool_coresight::etm4::packet::{Address, ExceptionAddress, FewAtoms, TraceInfo};
+use unspool_coresight::etm4::{Config, Packet};
+use unspool_coresight::{Atoms, Context, Security, SubIsa};
 use unspool_isa::{ControlFlow, Decoded};
 
 use super::plain::{Program, Told};

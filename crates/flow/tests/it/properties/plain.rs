@@ -5,10 +5,9 @@
 //! Slow, short and without memory of what it walked before. A64 only.
 
 use std::fmt;
+use unspool_coresight::{Context, Element, ElementItem, Security, Transactions};
 
-use unspool_coresight::etm4::element::{Context, ElementItem};
-use unspool_coresight::etm4::packet::Security;
-use unspool_coresight::etm4::{Config, Element, PacketItem, Transactions};
+use unspool_coresight::etm4::{Config, PacketItem};
 use unspool_flow::{
     Around, CodeMemory, Finding, FlowDecoder, FlowItem, FlowSink, Instruction, InstructionSink, Instructions, Item,
     Run, Space,

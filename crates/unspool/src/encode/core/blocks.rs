@@ -2,9 +2,8 @@
 //!
 //! block trace ─▶ **executions of prepared blocks** ─▶ the trace unit; the first execution of each block ─▶ steps
 
-use unspool_coresight::etm4::element::Target;
-use unspool_coresight::etm4::packet::SubIsa;
 use unspool_coresight::etm4::unit::{Block, Class};
+use unspool_coresight::{SubIsa, Target};
 use unspool_model::{self as model, BlockTrace, Isa, SinkError};
 
 use super::Core;

@@ -1,12 +1,11 @@
 //! What our decoder hears in a capture, one thing after the other.
 
 use std::path::Path;
+use unspool::coresight::{Security, Transactions};
 
 use unspool::capture::Capture;
-use unspool::coresight::etm4::Transactions;
-use unspool::coresight::etm4::packet::Security;
 use unspool::flow::{Around, FlowItem, Instruction, InstructionSink, Item};
-use unspool::{InstructionReceiver, Program, Trace};
+use unspool::{Program, Trace, Watch};
 
 /// One thing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +60,7 @@ impl InstructionSink for Ear {
     }
 }
 
-impl InstructionReceiver for Ear {}
+impl Watch for Ear {}
 
 /// All that is heard in the only trace of a capture.
 pub(crate) fn listen(directory: &Path) -> Vec<Heard> {

@@ -4,10 +4,10 @@ use alloc::format;
 use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
 
-use super::{Look, Verdict};
+use super::{Audit, Verdict};
 use crate::etm4::explain;
 
-impl Look {
+impl Audit {
     /// Events that are traced, and Q elements.
     pub(super) fn events(&mut self) {
         let enabled = self.get("TRCEVENTCTL1R").unwrap_or(0) & 0xf;
@@ -19,7 +19,7 @@ impl Look {
                 0 => (Verdict::NotTraced, ", which never happens".to_string()),
                 _ => (Verdict::Traced, format!(", when this starts to hold: {words}")),
             };
-            self.say(verdict, "TRCEVENTCTL1R", format!("event {event}{words}"));
+            self.note(verdict, "TRCEVENTCTL1R", format!("event {event}{words}"));
         }
     }
 
@@ -27,11 +27,11 @@ impl Look {
         let offered = self.get("TRCIDR0").map_or(3, |value| value >> 15 & 3);
         match configuration >> 13 & 3 {
             0 => {}
-            2 => self.say(Verdict::Problem, "TRCCONFIGR", "Q elements: 2 is reserved: 1 is with counts, 3 is both"),
+            2 => self.note(Verdict::Problem, "TRCCONFIGR", "Q elements: 2 is reserved: 1 is with counts, 3 is both"),
             _ if offered == 0 => {
-                self.say(Verdict::Problem, "TRCCONFIGR", "Q elements: TRCIDR0 says that there are none");
+                self.note(Verdict::Problem, "TRCCONFIGR", "Q elements: TRCIDR0 says that there are none");
             }
-            _ => self.say(Verdict::NotTraced, "TRCCONFIGR", "branches that the trace unit has Q elements for"),
+            _ => self.note(Verdict::NotTraced, "TRCCONFIGR", "branches that the trace unit has Q elements for"),
         }
     }
 
@@ -55,11 +55,11 @@ impl Look {
         }
         let pairs = self.get("TRCIDR4").map(|value| (value >> 16 & 0xf) + 1);
         if let Some(pairs) = pairs.filter(|pairs| number >= 2 * pairs) {
-            self.say(Verdict::Problem, user, format!("selector {number} is used, and there are {}", 2 * pairs));
+            self.note(Verdict::Problem, user, format!("selector {number} is used, and there are {}", 2 * pairs));
         }
         let name = format!("TRCRSCTLR{number}");
         let Some(value) = self.get(&name) else {
-            self.say(Verdict::Unknown, name, format!("what selector {number} selects"));
+            self.note(Verdict::Unknown, name, format!("what selector {number} selects"));
             return format!("selector {number}");
         };
         self.selected(number, value)

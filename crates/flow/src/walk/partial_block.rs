@@ -1,11 +1,10 @@
 //! Stretches of code that no atom ends: up to an exception, to a source address, or for as many instructions as a Q
 //! element counts.
 
-use unspool_coresight::etm4::element::Target as ElementTarget;
-use unspool_coresight::etm4::packet::SubIsa;
+use unspool_coresight::{Extent, SubIsa, Target as ElementTarget};
 use unspool_isa::{Isa, Target};
 
-use super::{Place, Walker, sub_isa};
+use super::{Walker, sub_isa};
 use crate::code::within;
 use crate::graph::{Ending, LONGEST, NEEDS_ADDRESS, NO_CODE, SCRATCH};
 use crate::item::{Finding, FlowSink, Item, Step};
@@ -14,7 +13,7 @@ use crate::memory::CodeMemory;
 /// A Q element whose end is not known yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Q {
-    pub(super) place: Place,
+    pub(super) extent: Extent,
     pub(super) start: Option<u64>,
     pub(super) count: Option<u32>,
     /// The sub-ISA at its start.
@@ -23,17 +22,17 @@ pub(super) struct Q {
     pub(super) in_a_row: bool,
 }
 impl<M: CodeMemory> Walker<M> {
-    pub(super) fn exception(&mut self, place: Place, number: u16, address: Option<u64>, sink: &mut impl FlowSink) {
+    pub(super) fn exception(&mut self, extent: Extent, number: u16, address: Option<u64>, sink: &mut impl FlowSink) {
         self.flush(sink);
         self.end_q(None, sink);
         self.ask_return_stack();
         let isa = self.sub_isa();
         if let Some(return_address) = address {
-            self.walk_to(place, return_address, sink);
+            self.walk_to(extent, return_address, sink);
         }
-        self.tell_lost(sink);
+        self.report_lost(sink);
         self.stack.clear_if_pending();
-        sink.item(Ok(place.with(Item::Exception { number, return_address: address })));
+        sink.item(Ok(extent.locate(Item::Exception { number, return_address: address })));
         self.wait_for_address();
         // Where execution goes on is told next. If it is not, the specification has it go on at the return address.
         if let (Some(address), Some(isa)) = (address, isa) {
@@ -44,7 +43,7 @@ impl<M: CodeMemory> Walker<M> {
 
     /// No address tells where an indirect branch went: the return stack may know.
     pub(super) fn ask_return_stack(&mut self) {
-        if self.return_stack
+        if self.rules.return_stack
             && self.at == NEEDS_ADDRESS
             && let Some(target) = self.stack.pop()
         {
@@ -53,8 +52,8 @@ impl<M: CodeMemory> Walker<M> {
     }
 
     /// Execution went on to an address, without a taken branch.
-    pub(super) fn walk_to(&mut self, place: Place, end: u64, sink: &mut impl FlowSink) {
-        if !self.locate_quietly(place, end, sink) {
+    pub(super) fn walk_to(&mut self, extent: Extent, end: u64, sink: &mut impl FlowSink) {
+        if !self.locate_quietly(extent, end, sink) {
             return;
         }
         let block = self.graph.block(self.at);
@@ -66,79 +65,79 @@ impl<M: CodeMemory> Walker<M> {
         let reach = distance(isa, start, end);
         if reach > LONGEST as u64 * 4 {
             if !self.may_be_anywhere {
-                self.disagree(place, Finding::ReturnAddress { at: start, return_address: end }, sink);
+                self.disagree(extent, Finding::ReturnAddress { at: start, return_address: end }, sink);
             }
             return;
         }
-        let ending = self.graph.stretch(&self.memory, mode, start, |at| distance(isa, start, at) < reach);
+        let ending = self.graph.fill_scratch(&self.memory, mode, start, |at| distance(isa, start, at) < reach);
         if self.graph.passes_sure_branch(SCRATCH) || self.graph.ends_in_sure_branch(SCRATCH) {
-            return self.disagree(place, Finding::ReturnAddress { at: start, return_address: end }, sink);
+            return self.disagree(extent, Finding::ReturnAddress { at: start, return_address: end }, sink);
         }
-        self.tell_stretch(place, !self.graph.ends_in_p0(SCRATCH), sink);
+        self.emit_scratch(extent, !self.graph.ends_in_p0(SCRATCH), sink);
         match ending {
             None => {}
             Some(Ending::NoCode) => {
                 let missing = self.graph.block(SCRATCH).end;
-                self.no_code(place, missing, sink);
+                self.no_code(extent, missing, sink);
             }
-            Some(_) => self.disagree(place, Finding::Runaway { start }, sink),
+            Some(_) => self.disagree(extent, Finding::Runaway { start }, sink),
         }
     }
 
     /// As for any P0 element, but an exception right at an address without code says nothing that would be missing.
-    pub(super) fn locate_quietly(&mut self, place: Place, end: u64, sink: &mut impl FlowSink) -> bool {
+    pub(super) fn locate_quietly(&mut self, extent: Extent, end: u64, sink: &mut impl FlowSink) -> bool {
         if self.at == NO_CODE && self.target.is_some_and(|target| target.address == end) {
             self.end_q(None, sink);
             return false;
         }
-        self.locate(place, sink)
+        self.locate(extent, sink)
     }
 
-    pub(super) fn tell_stretch(&mut self, place: Place, taken: bool, sink: &mut impl FlowSink) {
+    pub(super) fn emit_scratch(&mut self, extent: Extent, taken: bool, sink: &mut impl FlowSink) {
         if self.graph.block(SCRATCH).instructions > 0 {
-            self.tell_run(&[Step::new(SCRATCH, taken)], place.offset, sink);
+            self.emit_run(&[Step::new(SCRATCH, taken)], extent.offset, sink);
         }
     }
 
     /// All instructions up to the one at the source address were executed, and that one branched.
-    pub(super) fn source_address(&mut self, place: Place, source: ElementTarget, sink: &mut impl FlowSink) {
+    pub(super) fn source_address(&mut self, extent: Extent, source: ElementTarget, sink: &mut impl FlowSink) {
         self.flush(sink);
-        if !self.locate(place, sink) {
-            return self.lose(place);
+        if !self.locate(extent, sink) {
+            return self.lose(extent);
         }
         let block = self.graph.block(self.at);
         let (start, isa, mode) = (block.start, block.isa, block.mode);
         let reach = distance(isa, start, source.address);
         let found = Finding::SourceAddress { at: start, source_address: source.address };
         if reach > LONGEST as u64 * 4 {
-            self.disagree(place, found, sink);
-            return self.lose(place);
+            self.disagree(extent, found, sink);
+            return self.lose(extent);
         }
-        let ending = self.graph.stretch(&self.memory, mode, start, |at| distance(isa, start, at) <= reach);
+        let ending = self.graph.fill_scratch(&self.memory, mode, start, |at| distance(isa, start, at) <= reach);
         match ending {
             None if self.graph.ends_at(SCRATCH, source.address) && !self.graph.passes_sure_branch(SCRATCH) => {
-                self.branch_from_stretch(place, sink);
+                self.branch_from_scratch(extent, sink);
             }
             Some(Ending::NoCode)
                 if !self.graph.passes_sure_branch(SCRATCH) && !self.graph.ends_in_sure_branch(SCRATCH) =>
             {
-                self.tell_stretch(place, !self.graph.ends_in_p0(SCRATCH), sink);
+                self.emit_scratch(extent, !self.graph.ends_in_p0(SCRATCH), sink);
                 let missing = self.graph.block(SCRATCH).end;
-                self.no_code(place, missing, sink);
-                self.lose(place);
+                self.no_code(extent, missing, sink);
+                self.lose(extent);
             }
             _ => {
-                self.disagree(place, found, sink);
-                self.lose(place);
+                self.disagree(extent, found, sink);
+                self.lose(extent);
             }
         }
     }
 
-    pub(super) fn branch_from_stretch(&mut self, place: Place, sink: &mut impl FlowSink) {
+    pub(super) fn branch_from_scratch(&mut self, extent: Extent, sink: &mut impl FlowSink) {
         let block = self.graph.block(SCRATCH);
-        let (link, behind) = (block.last.link, block.behind());
-        self.tell_stretch(place, true, sink);
-        if self.return_stack {
+        let (link, behind) = (block.last.link, block.return_target());
+        self.emit_scratch(extent, true, sink);
+        if self.rules.return_stack {
             self.stack.clear_if_pending();
             if link {
                 self.stack.push(behind);
@@ -149,18 +148,18 @@ impl<M: CodeMemory> Walker<M> {
 
     /// So many instructions were executed, and nobody says which way their branches went. Up to the first branch the
     /// code tells all the same.
-    pub(super) fn q(&mut self, place: Place, count: Option<u32>, sink: &mut impl FlowSink) {
+    pub(super) fn q(&mut self, extent: Extent, count: Option<u32>, sink: &mut impl FlowSink) {
         self.flush(sink);
-        let known = self.locate(place, sink);
+        let known = self.locate(extent, sink);
         let start = self.position().filter(|_| known);
         if start.is_none() {
-            self.lose(place);
+            self.lose(extent);
         }
-        self.tell_lost(sink);
+        self.report_lost(sink);
         self.stack.clear_if_pending();
         let isa = self.sub_isa().unwrap_or_default();
         let in_a_row = start.is_some_and(|start| self.is_in_a_row(start, count));
-        self.q = Some(Q { place, start, count, isa, in_a_row });
+        self.q = Some(Q { extent, start, count, isa, in_a_row });
         self.wait_for_address();
     }
 
@@ -170,7 +169,7 @@ impl<M: CodeMemory> Walker<M> {
         let mode = self.graph.block(self.at).mode;
         let Some(count) = count.filter(|&count| (1..=LONGEST as u32).contains(&count)) else { return false };
         let mut left = count;
-        let ending = self.graph.stretch(&self.memory, mode, start, |_| {
+        let ending = self.graph.fill_scratch(&self.memory, mode, start, |_| {
             left = left.wrapping_sub(1);
             left < count
         });
@@ -179,15 +178,15 @@ impl<M: CodeMemory> Walker<M> {
 
     /// The address behind a Q element is known, or will not be.
     pub(super) fn end_q(&mut self, next: Option<u64>, sink: &mut impl FlowSink) {
-        let Some(Q { place, start, count, in_a_row, .. }) = self.q.take() else { return };
+        let Some(Q { extent, start, count, in_a_row, .. }) = self.q.take() else { return };
         let block = self.graph.block(SCRATCH);
         // Without a branch, execution goes on right behind.
         let behind = Target { address: block.end, isa: block.isa };
         let goes_on = next.is_none() && in_a_row && !self.graph.ends_in_p0(SCRATCH);
         let known_next = if goes_on { Some(behind.address) } else { next };
         match known_next.filter(|_| in_a_row).and_then(|next| block.outcome(next)) {
-            Some(taken) => self.tell_stretch(place, taken, sink),
-            None => sink.item(Ok(place.with(Item::Q { start, next, instructions: count }))),
+            Some(taken) => self.emit_scratch(extent, taken, sink),
+            None => sink.item(Ok(extent.locate(Item::Q { start, next, instructions: count }))),
         }
         if goes_on && self.context.is_some() {
             self.enter(ElementTarget { address: behind.address, isa: sub_isa(behind.isa) });

@@ -1,17 +1,40 @@
-//! ViewInst: which instructions are traced; where branches are broadcast and Q elements may be; when events happen.
+//! ViewInst: which instructions are traced, where branches are broadcast, where Q elements may be, when events occur.
 //!
-//! Between two addresses that comparators look for, all instructions have the same answers: they are kept.
+//! Takes the registers and, in order of execution, addresses with their context. Produces one [`Decision`] per
+//! instruction. Does not know packets.
+//!
+//! # A memoized state machine
+//!
+//! ViewInst is a state machine: its state is the start/stop bit, the events that hold and the single-shot comparators
+//! that have fired; its input is an address. Comparators divide the address space into windows in which they all answer
+//! alike, so the input is really the number of a window, and both state and input are small numbers:
+//!
+//! ```text
+//!               TRCACVR0      TRCACVR1
+//!                  │             │
+//!  addresses ──────┼──────┼──────┼──────▶         memo     window 0      window 1      window 2
+//!     window 0     │ window 1    │ window 2      state 0 │ traced, →0 │ event 2, →1 │ not evaluated
+//!                                                state 1 │ traced, →1 │ not eval.   │ hidden, →0
+//! ```
+//!
+//! Each instruction is answered by the first of three levels that knows the answer:
+//!
+//! 1. [`CachedWindow`]: the last window, if its decision led back to the same state. One subtraction and one comparison;
+//!    a loop inside one window never leaves this level.
+//! 2. [`DecisionMemo`]: the table above, state × window → decision and next state.
+//! 3. The registers themselves, once for each cell of the table.
+//!
+//! A change of context changes what comparators answer, so it clears the first two levels.
 
-use super::answers::{Answer, Answers, Settled, State};
+use super::decision_memo::{Decision, DecisionMemo, State, Steady, Transition};
 use super::resources::Resources;
 use super::settings::Settings;
 use crate::etm4::config::field;
-use crate::etm4::element::Target;
-use crate::etm4::packet::{Context, Security};
+use crate::{Context, Security, Target};
 
-/// Says of each instruction whether it is traced, and what happens with it.
+/// The ViewInst function of a trace unit, and the memo of its decisions.
 #[derive(Debug, Clone)]
-pub(super) struct View {
+pub(super) struct ViewInst {
     resources: Resources,
     control: u32,
     include_exclude: u32,
@@ -29,45 +52,29 @@ pub(super) struct View {
     /// Some instructions may be left out.
     filters: bool,
     watches: bool,
-    calm: Calm,
-    answers: Answers,
+    cached: CachedWindow,
+    memo: DecisionMemo,
 }
 
-/// Addresses where every instruction sees the same, until something changes.
+/// The last window of addresses, if the decision there left the state as it was.
 #[derive(Debug, Clone, Copy, Default)]
-struct Calm {
+struct CachedWindow {
     start: u64,
     /// Bytes; none if nothing is known.
     length: u64,
-    /// What there is to an instruction here.
-    seen: Seen,
-    /// Bytes where nothing has to be done: it is shown, and that is all.
+    /// The decision for each of its instructions.
+    decision: Decision,
+    /// Bytes whose instructions are traced, with no other effect.
     shown: u64,
 }
 
-impl Calm {
-    fn new((start, length): (u64, u64), seen: Seen) -> Self {
-        Self { start, length, seen, shown: if seen == Seen::SHOWN { length } else { 0 } }
+impl CachedWindow {
+    fn new((start, length): (u64, u64), decision: Decision) -> Self {
+        Self { start, length, decision, shown: if decision == Decision::SHOWN { length } else { 0 } }
     }
 }
 
-/// What there is to an instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Seen {
-    /// It is traced.
-    pub(super) is_shown: bool,
-    /// Events that start to hold with it, one bit each.
-    pub(super) events: u8,
-    /// A timestamp is asked for.
-    pub(super) asks_for_time: bool,
-}
-
-impl Seen {
-    /// It is traced, and that is all.
-    pub(super) const SHOWN: Self = Self { is_shown: true, events: 0, asks_for_time: false };
-}
-
-impl View {
+impl ViewInst {
     pub(super) fn new(settings: &Settings) -> Self {
         let [control, include_exclude, start_stop, broadcast, q, sources, enabled] =
             ["TRCVICTLR", "TRCVIIECTLR", "TRCVISSCTLR", "TRCBBCTLR", "TRCQCTLR", "TRCEVENTCTL0R", "TRCEVENTCTL1R"]
@@ -78,15 +85,15 @@ impl View {
             let n = n as u32;
             if field(enabled, n, 1) == 1 { field(sources, 8 * n, 8) } else { 0 }
         });
-        // Who always wants to know the time needs no look at each instruction.
+        // Timestamps that are always requested need no decision per instruction.
         let time = if settings.times_all() { 0 } else { settings.low("TRCTSCTLR") & 0xff };
         let watches = filters || events != [0; 4] || time != 0;
-        let all = Calm::new((0, u64::MAX), Seen::SHOWN);
+        let all = CachedWindow::new((0, u64::MAX), Decision::SHOWN);
         let resources = Resources::new(settings);
         let is_started = control & 1 << 9 != 0;
         let state = State { is_started, holding: 0, fired: resources.fired() };
         Self {
-            answers: Answers::new(resources.comparators.windows(), state),
+            memo: DecisionMemo::new(resources.comparators.windows(), state),
             resources,
             control,
             include_exclude,
@@ -99,95 +106,95 @@ impl View {
             is_started,
             filters,
             watches,
-            calm: if watches { Calm::default() } else { all },
+            cached: if watches { CachedWindow::default() } else { all },
         }
     }
 
-    /// Is an instruction here shown, and nothing else happens?
+    /// Is the decision for this address cached, and is it to trace with no other effect?
     #[inline(always)]
-    pub(super) fn is_calm_at(&self, address: u64) -> bool {
-        address.wrapping_sub(self.calm.start) < self.calm.shown
+    pub(super) fn is_cached_as_traced(&self, address: u64) -> bool {
+        address.wrapping_sub(self.cached.start) < self.cached.shown
     }
 
-    /// Another context has other answers.
+    /// Clears what is cached: comparators may answer differently in another context.
     pub(super) fn forget(&mut self) {
         if self.watches {
-            self.calm = Calm::default();
-            self.answers.clear(self.state());
+            self.cached = CachedWindow::default();
+            self.memo.clear(self.state());
         }
     }
 
-    /// The window that an address is in, and where that ends: all instructions of a window have the same answers.
+    /// The window that an address is in, and the end of that window.
     pub(super) fn window(&self, address: u64) -> (u16, u64) {
         let window = self.resources.comparators.window(address);
         let (start, length) = self.resources.comparators.extent(window);
         (window, start + length)
     }
 
-    /// What happens with every instruction of a window.
+    /// The decision that every instruction of a window gets for as long as the state stays.
     #[inline(always)]
-    pub(super) fn settled(&self, window: u16) -> Settled {
-        if self.watches { self.answers.settled(window) } else { Settled::Shown }
+    pub(super) fn steady(&self, window: u16) -> Steady {
+        if self.watches { self.memo.steady(window) } else { Steady::Shown }
     }
 
-    /// The PE gets to an instruction: what is there to it? To be asked of each in order, but for those that are calm. The
-    /// window may be known.
+    /// The decision for an instruction. Call it for each instruction in order of execution; those that
+    /// [`is_cached_as_traced`](Self::is_cached_as_traced) accepts may be left out.
     #[inline(always)]
-    pub(super) fn look(&mut self, at: Target, window: Option<u16>, context: &Context) -> Seen {
-        let is_known = at.address.wrapping_sub(self.calm.start) < self.calm.length;
+    pub(super) fn evaluate(&mut self, at: Target, window: Option<u16>, context: &Context) -> Decision {
+        let is_known = at.address.wrapping_sub(self.cached.start) < self.cached.length;
         if is_known {
-            return self.calm.seen;
+            return self.cached.decision;
         }
         let window = window.unwrap_or_else(|| self.resources.comparators.window(at.address));
-        self.look_and_keep(at, window, context)
+        self.evaluate_and_cache(at, window, context)
     }
 
     #[inline(never)]
-    fn look_and_keep(&mut self, at: Target, window: u16, context: &Context) -> Seen {
-        let before = self.answers.state;
-        let seen = match self.answers.find(window) {
-            Some(Answer { seen, next }) => {
+    fn evaluate_and_cache(&mut self, at: Target, window: u16, context: &Context) -> Decision {
+        let before = self.memo.state;
+        let decision = match self.memo.find(window) {
+            Some(Transition { decision, next }) => {
                 self.enter(next);
-                seen
+                decision
             }
-            None => self.look_and_learn(window, at, context),
+            None => self.evaluate_and_memoize(window, at, context),
         };
-        // What changed nothing changes nothing if it happens again.
-        let stays = before == self.answers.state;
+        // A transition to the same state has the same result when it is repeated.
+        let stays = before == self.memo.state;
         let extent = if stays { self.resources.comparators.extent(window) } else { (0, 0) };
-        self.calm = Calm::new(extent, seen);
-        seen
+        self.cached = CachedWindow::new(extent, decision);
+        decision
     }
 
     #[inline(never)]
-    fn look_and_learn(&mut self, window: u16, at: Target, context: &Context) -> Seen {
-        let seen = self.look_closely(at, context);
-        self.answers.learn(window, seen, self.state());
-        seen
+    fn evaluate_and_memoize(&mut self, window: u16, at: Target, context: &Context) -> Decision {
+        let decision = self.evaluate_registers(at, context);
+        self.memo.learn(window, decision, self.state());
+        decision
     }
 
-    /// What an answer depends on, but for comparators.
+    /// The state of the machine.
     fn state(&self) -> State {
         State { is_started: self.is_started, holding: self.holding, fired: self.resources.fired() }
     }
 
     fn enter(&mut self, next: u16) {
-        if next != self.answers.state {
-            self.answers.state = next;
-            let State { is_started, holding, fired } = self.answers.states[usize::from(next)];
+        if next != self.memo.state {
+            self.memo.state = next;
+            let State { is_started, holding, fired } = self.memo.states[usize::from(next)];
             (self.is_started, self.holding) = (is_started, holding);
             self.resources.set_fired(fired);
         }
     }
 
-    fn look_closely(&mut self, at: Target, context: &Context) -> Seen {
+    fn evaluate_registers(&mut self, at: Target, context: &Context) -> Decision {
         let is_shown = !self.filters || self.passes(at, context);
         let holding = self.holding(at, context);
         let events = holding & !self.holding;
         self.holding = holding;
         let asks_for_time = self.time != 0 && self.resources.holds(self.time, at, context);
         self.resources.pass(at, context);
-        Seen { is_shown, events, asks_for_time }
+        Decision { is_shown, events, asks_for_time }
     }
 
     /// Is it traced? Start and stop points take effect.
@@ -250,9 +257,8 @@ impl View {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::Protocol;
-    use crate::etm4::packet::SubIsa;
     use crate::etm4::unit::guess::random;
+    use crate::{Protocol, SubIsa};
 
     /// Registers that look at addresses in many ways: filters, start and stop, events of all kinds, single shots.
     pub(in super::super) fn settings(state: &mut u64) -> Settings {
@@ -279,12 +285,12 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_what_a_closer_look_would_find() {
+    fn cached_and_memoized_decisions_equal_evaluated_ones() {
         let state = &mut 1;
-        let mut calm = 0;
+        let mut cached = 0;
         for row in 0..300 {
             let settings = settings(state);
-            let (mut view, mut fresh) = (View::new(&settings), View::new(&settings));
+            let (mut view, mut fresh) = (ViewInst::new(&settings), ViewInst::new(&settings));
             let (el, aarch64, security) = (0, true, Security::NonSecure);
             let mut context = Context { el, aarch64, security, vmid: None, context_id: Some(0) };
             let mut address = 0x1000;
@@ -297,23 +303,23 @@ pub(super) mod tests {
                 }
                 let at = Target { address, isa: SubIsa::Is0 };
                 fresh.forget();
-                let expected = fresh.look(at, None, &context);
-                let is_calm = view.is_calm_at(address);
-                calm += u32::from(is_calm);
+                let expected = fresh.evaluate(at, None, &context);
+                let is_cached = view.is_cached_as_traced(address);
+                cached += u32::from(is_cached);
                 let (window, _) = view.window(address);
                 let window = (random >> 32 & 1 == 0).then_some(window);
-                let settled = view.settled(view.window(address).0);
-                let found = if is_calm { Seen::SHOWN } else { view.look(at, window, &context) };
-                let is_settled_so = match settled {
-                    Settled::Not => true,
-                    Settled::Shown => expected == Seen::SHOWN,
-                    Settled::Timed => expected == Seen { asks_for_time: true, ..Seen::SHOWN },
-                    Settled::Hidden => expected == Seen { is_shown: false, ..Seen::SHOWN },
+                let steady = view.steady(view.window(address).0);
+                let found = if is_cached { Decision::SHOWN } else { view.evaluate(at, window, &context) };
+                let matches_steady = match steady {
+                    Steady::Not => true,
+                    Steady::Shown => expected == Decision::SHOWN,
+                    Steady::Timed => expected == Decision { asks_for_time: true, ..Decision::SHOWN },
+                    Steady::Hidden => expected == Decision { is_shown: false, ..Decision::SHOWN },
                 };
-                assert!(is_settled_so, "row {row}, step {step}");
+                assert!(matches_steady, "row {row}, step {step}");
                 assert_eq!(found, expected, "row {row}, step {step}, {address:#x}: {settings:?}");
             }
         }
-        assert!(calm > 5000, "{calm}");
+        assert!(cached > 5000, "{cached}");
     }
 }

@@ -1,0 +1,52 @@
+//! The configuration of a trace source of any protocol: the table of protocols that can be decoded.
+//!
+//! Takes a protocol, the registers and options that a capture has for the source, and the profile of its PE. Produces a
+//! [`TraceConfig`], which [`with_decoders!`](crate::with_decoders) turns into decoders. A new protocol is a variant here,
+//! a variant of [`Packet`](crate::Packet), a name in [`Protocol`] and a folder.
+
+use alloc::vec::Vec;
+
+use crate::decode::Decoders as _;
+use crate::{Assumption, Features, Profile, Protocol, etm4};
+
+/// The configuration of a trace source, by protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TraceConfig {
+    /// ETE or ETMv4.
+    Etm4(etm4::Config),
+}
+
+/// Runs an expression with the decoders of whatever protocol a [`TraceConfig`](crate::TraceConfig) is for. The name is
+/// bound to a value that implements [`Decoders`](crate::Decoders).
+#[macro_export]
+macro_rules! with_decoders {
+    ($config:expr, $decoders:ident => $body:expr) => {
+        match $config {
+            $crate::TraceConfig::Etm4($decoders) => $body,
+        }
+    };
+}
+
+impl TraceConfig {
+    /// The configuration that registers and named options describe, and the registers that had to be assumed. `None`:
+    /// the protocol cannot be decoded.
+    pub fn new<'r>(
+        protocol: Protocol,
+        profile: Profile,
+        registers: impl IntoIterator<Item = (&'r str, u64)>,
+        options: impl IntoIterator<Item = (&'r str, &'r str)>,
+    ) -> Option<(Self, Vec<Assumption>)> {
+        match protocol {
+            Protocol::Ete | Protocol::Etm4 => {
+                let (config, assumed) = etm4::Config::described(protocol, profile, registers, options);
+                Some((Self::Etm4(config), assumed))
+            }
+            Protocol::Etm3 | Protocol::Ptm | Protocol::Itm | Protocol::Stm => None,
+        }
+    }
+
+    /// What the trace contains.
+    pub fn features(&self) -> Features {
+        with_decoders!(self, decoders => decoders.features())
+    }
+}

@@ -1,0 +1,109 @@
+//! The context of execution and the targets of branches, in the words that all protocols share.
+
+use core::fmt;
+
+use crate::fields::{Fields, Value};
+
+/// The context that the PE executes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Context {
+    /// The Exception level, 0 to 3.
+    pub el: u8,
+    /// AArch64 rather than AArch32.
+    pub aarch64: bool,
+    /// The Security state.
+    pub security: Security,
+    /// The virtual context identifier: when traced or, in a packet, when the packet carries one.
+    pub vmid: Option<u32>,
+    /// The context identifier, likewise.
+    pub context_id: Option<u32>,
+}
+
+impl Context {
+    /// Lists the fields.
+    pub fn fields(&self, out: &mut impl Fields) {
+        out.field("el", Value::Number(self.el.into()));
+        out.field("security", Value::Text(&self.security.name()));
+        out.field("aarch64", Value::Flag(self.aarch64));
+        out.optional("contextid", self.context_id);
+        out.optional("vmid", self.vmid);
+    }
+}
+
+impl fmt::Display for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let width = if self.aarch64 { "AArch64" } else { "AArch32" };
+        write!(f, "EL{} {} {width}", self.el, self.security.name())?;
+        self.vmid.map_or(Ok(()), |vmid| write!(f, " vmid {vmid:#x}"))?;
+        self.context_id.map_or(Ok(()), |id| write!(f, " contextid {id:#x}"))
+    }
+}
+
+/// A Security state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Security {
+    /// Secure.
+    Secure,
+    /// Non-secure.
+    NonSecure,
+    /// Root (FEAT_RME).
+    Root,
+    /// Realm (FEAT_RME).
+    Realm,
+}
+
+impl Security {
+    /// The word that the command line and JSON use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Security::Secure => "secure",
+            Security::NonSecure => "nonsecure",
+            Security::Root => "root",
+            Security::Realm => "realm",
+        }
+    }
+}
+
+/// The instruction set of an address, as far as a trace tells instruction sets apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum SubIsa {
+    /// A64 or A32: four-byte instructions.
+    #[default]
+    Is0,
+    /// T32: two-byte steps.
+    Is1,
+}
+
+impl SubIsa {
+    /// How many low bits of an address are always zero.
+    pub const fn shift(self) -> u8 {
+        match self {
+            SubIsa::Is0 => 2,
+            SubIsa::Is1 => 1,
+        }
+    }
+}
+
+impl fmt::Display for SubIsa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SubIsa::Is0 => "IS0",
+            SubIsa::Is1 => "IS1",
+        })
+    }
+}
+
+/// A complete address and its instruction set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Target {
+    /// The address.
+    pub address: u64,
+    /// The instruction set.
+    pub isa: SubIsa,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#018x} {}", self.address, self.isa)
+    }
+}

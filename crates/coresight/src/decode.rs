@@ -1,0 +1,177 @@
+//! The decoders of a protocol, as the pipeline uses them.
+//!
+//! bytes ─▶ [`DecodePackets`] ─▶ packets ─▶ [`DecodeElements`] ─▶ elements or committed elements
+//!
+//! A protocol implements [`Decoders`] for its configuration. Everything here is dispatched statically, so that a
+//! pipeline is compiled for each protocol and inlined as a whole; [`TraceConfig`](crate::TraceConfig) chooses the
+//! protocol once per stream.
+
+use alloc::collections::VecDeque;
+use core::fmt;
+
+use crate::{Atoms, ElementItem, Features, Packet, PacketItem, Sink, Target, Transactions};
+
+/// The decoders of one protocol, made from the configuration of a trace unit.
+pub trait Decoders: Copy + fmt::Debug {
+    /// The packets of the protocol.
+    type Packet: Copy + Into<Packet>;
+    /// Finds packets in bytes.
+    type Packets: DecodePackets<Packet = Self::Packet>;
+    /// Makes elements from packets, speculative ones too.
+    type Elements: DecodeElements<Packet = Self::Packet>;
+    /// Makes the elements that happened.
+    type Committed: DecodeElements<Packet = Self::Packet>;
+
+    /// A packet decoder at the start of a stream.
+    fn packets(&self) -> Self::Packets;
+
+    /// An element decoder at the start of a stream.
+    fn elements(&self) -> Self::Elements;
+
+    /// A decoder of committed elements at the start of a stream.
+    fn committed(&self, transactions: Transactions) -> Self::Committed;
+
+    /// The first index from `start` on where decoding can start without anything that came before.
+    fn next_start(bytes: &[u8], start: usize) -> Option<usize>;
+
+    /// What the trace contains.
+    fn features(&self) -> Features;
+
+    /// How the trace leads through a program.
+    fn flow_rules(&self) -> FlowRules;
+}
+
+/// Finds the packets of a stream that arrives in chunks.
+pub trait DecodePackets: Clone + fmt::Debug {
+    /// The packets of the protocol.
+    type Packet;
+
+    /// The stream position of the next byte to be read.
+    fn offset(&self) -> u64;
+
+    /// The stream position from which on nothing has been reported: before [`offset`](Self::offset) while bytes are
+    /// being passed over.
+    fn unreported_from(&self) -> u64;
+
+    /// Is this a position between two packets? The next packet then reads the same whatever came before.
+    fn is_between_packets(&self) -> bool;
+
+    /// Continues at a stream position with bytes that do not continue those before: waits for the next alignment
+    /// synchronization. End the bytes before with `last`.
+    fn resync_at(&mut self, offset: u64);
+
+    /// Reads packets from `bytes`, which start at [`offset`](Self::offset). Returns how many bytes were read; the others
+    /// start a packet whose end has not arrived: pass them again together with what follows. With `last` nothing
+    /// follows, and all bytes are read.
+    fn decode(&mut self, bytes: &[u8], last: bool, sink: impl Sink<PacketItem<Self::Packet>>) -> usize;
+}
+
+/// Makes elements from packets. Two decoders that are equal make the same of what follows.
+pub trait DecodeElements: Clone + PartialEq + fmt::Debug {
+    /// The packets of the protocol.
+    type Packet;
+
+    /// Takes the next packet, or the error in its place.
+    fn push(&mut self, item: PacketItem<Self::Packet>, sink: &mut impl Sink<ElementItem>);
+
+    /// Ends the stream. Returns how many P0 elements were still speculative.
+    fn finish(&mut self, sink: &mut impl Sink<ElementItem>) -> u64;
+
+    /// Do packets of atoms and addresses have no effect besides the one that [`plain`](Self::plain) returns?
+    #[inline(always)]
+    fn is_plain(&self) -> bool {
+        false
+    }
+
+    /// The meaning of a packet of atoms or an address, while the decoder [is plain](Self::is_plain). `None`: the packet
+    /// is another one and has to be pushed.
+    #[inline(always)]
+    fn plain(&mut self, _packet: &Self::Packet) -> Option<Plain> {
+        None
+    }
+}
+
+/// The whole meaning of nearly all packets.
+#[derive(Debug, Clone, Copy)]
+pub enum Plain {
+    /// Outcomes of P0 instructions.
+    Atoms(Atoms),
+    /// The address where execution continues.
+    Target(Target),
+}
+
+/// How a trace leads through a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FlowRules {
+    /// WFI and WFE have an atom.
+    pub wfx_is_p0: bool,
+    /// Targets may be left out when a return stack predicts them.
+    pub return_stack: bool,
+    /// Exception returns have no element of their own: the instruction is the only evidence.
+    pub silent_exception_returns: bool,
+    /// The outcome of the last P0 element may still change.
+    pub may_mispredict: bool,
+}
+
+/// The packets of bytes that are all present, one at a time.
+///
+/// ```
+/// use unspool_coresight::{Packets, Profile, Protocol};
+/// use unspool_coresight::etm4::{Config, Registers};
+/// let (config, _) = Config::new(Protocol::Ete, Profile::Unknown, &Registers::default());
+/// let bytes = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80, 0x01, 0x00, 0x04, 0xf7];
+/// let packets: Vec<String> = Packets::new(&config, &bytes).flatten().map(|packet| packet.value.to_string()).collect();
+/// assert_eq!(packets, ["alignment sync", "trace info", "trace on", "atoms E"]);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Packets<'a, D: DecodePackets> {
+    decoder: D,
+    bytes: &'a [u8],
+    /// Found but not returned yet.
+    found: VecDeque<PacketItem<D::Packet>>,
+    /// Where the next item starts.
+    offset: u64,
+}
+
+/// How many bytes are read ahead.
+const AHEAD: usize = 256;
+
+impl<'a, D: DecodePackets> Packets<'a, D> {
+    /// Starts at the first byte.
+    pub fn new(config: &impl Decoders<Packets = D>, bytes: &'a [u8]) -> Self {
+        Self { decoder: config.packets(), bytes, found: VecDeque::new(), offset: 0 }
+    }
+
+    /// Where the next packet or the next skipped bytes start.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Continues at the next alignment synchronization.
+    pub fn resync(&mut self) {
+        self.found.clear();
+        self.decoder.resync_at(self.offset);
+    }
+}
+
+impl<D: DecodePackets> Iterator for Packets<'_, D> {
+    type Item = PacketItem<D::Packet>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.found.is_empty() {
+            let rest = &self.bytes[self.decoder.offset() as usize..];
+            let ahead = rest.len().min(AHEAD);
+            let last = ahead == rest.len();
+            self.decoder.decode(&rest[..ahead], last, |item| self.found.push_back(item));
+            if last {
+                break;
+            }
+        }
+        let item = self.found.pop_front()?;
+        self.offset = match &item {
+            Ok(packet) => packet.offset + packet.length,
+            Err(error) => error.offset + error.skipped,
+        };
+        Some(item)
+    }
+}

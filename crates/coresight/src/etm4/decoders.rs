@@ -1,0 +1,96 @@
+//! The decoders of ETE and ETMv4, and the one that joins elements with speculation.
+//!
+//! packets ─▶ [`ElementDecoder`] ─▶ [`Speculation`] ─▶ committed elements
+
+use alloc::string::ToString as _;
+
+use super::{Config, ElementDecoder, Packet, PacketDecoder, Speculation, Version, next_start};
+use crate::decode::{DecodeElements, Decoders, FlowRules, Plain};
+use crate::{ElementItem, Features, PacketItem, Sink, Transactions};
+
+impl Decoders for Config {
+    type Packet = Packet;
+    type Packets = PacketDecoder;
+    type Elements = ElementDecoder;
+    type Committed = CommittedDecoder;
+
+    fn packets(&self) -> PacketDecoder {
+        PacketDecoder::new(self)
+    }
+
+    fn elements(&self) -> ElementDecoder {
+        ElementDecoder::new(self)
+    }
+
+    fn committed(&self, transactions: Transactions) -> CommittedDecoder {
+        CommittedDecoder { elements: ElementDecoder::new(self), speculation: Speculation::new(self, transactions) }
+    }
+
+    fn next_start(bytes: &[u8], start: usize) -> Option<usize> {
+        next_start(bytes, start)
+    }
+
+    fn features(&self) -> Features {
+        Features {
+            version: self.version.to_string(),
+            max_speculation: self.max_speculation,
+            timestamps: self.timestamps,
+            cycle_counting: self.cycle_counting,
+            context_ids: self.context_ids,
+            vmids: self.vmids,
+        }
+    }
+
+    fn flow_rules(&self) -> FlowRules {
+        FlowRules {
+            wfx_is_p0: self.wfx_is_p0,
+            return_stack: self.return_stack,
+            silent_exception_returns: matches!(self.version, Version::Ete(_)),
+            may_mispredict: self.max_speculation > 0,
+        }
+    }
+}
+
+/// Makes committed elements from packets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommittedDecoder {
+    elements: ElementDecoder,
+    speculation: Speculation,
+}
+
+impl DecodeElements for CommittedDecoder {
+    type Packet = Packet;
+
+    #[inline(always)]
+    fn push(&mut self, item: PacketItem<Packet>, sink: &mut impl Sink<ElementItem>) {
+        self.elements.push(item, &mut Resolving { speculation: &mut self.speculation, sink });
+    }
+
+    fn finish(&mut self, sink: &mut impl Sink<ElementItem>) -> u64 {
+        self.elements.finish(&mut Resolving { speculation: &mut self.speculation, sink });
+        self.speculation.finish(sink)
+    }
+
+    #[inline(always)]
+    fn is_plain(&self) -> bool {
+        self.elements.is_plain() && self.speculation.is_plain()
+    }
+
+    #[inline(always)]
+    fn plain(&mut self, packet: &Packet) -> Option<Plain> {
+        self.elements.plain(packet)
+    }
+}
+
+/// Passes elements through the speculation stage.
+struct Resolving<'r, S> {
+    speculation: &'r mut Speculation,
+    sink: &'r mut S,
+}
+
+impl<S: Sink<ElementItem>> Sink<ElementItem> for Resolving<'_, S> {
+    #[inline(always)]
+    fn item(&mut self, item: ElementItem) {
+        self.speculation.push(item, self.sink);
+    }
+}

@@ -1,0 +1,76 @@
+//! A packet of any protocol, for listings. Pipelines work on the packets of one protocol.
+
+use core::fmt;
+
+use crate::etm4;
+use crate::fields::Fields;
+
+/// A packet, by protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Packet {
+    /// ETE or ETMv4.
+    Etm4(etm4::Packet),
+}
+
+/// The kind of a packet, by protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum PacketKind {
+    /// ETE or ETMv4.
+    Etm4(etm4::PacketKind),
+}
+
+impl Packet {
+    /// The kind of the packet.
+    pub fn kind(&self) -> PacketKind {
+        match self {
+            Packet::Etm4(packet) => PacketKind::Etm4(packet.kind()),
+        }
+    }
+
+    /// Lists the fields.
+    pub fn fields(&self, out: &mut impl Fields) {
+        match self {
+            Packet::Etm4(packet) => packet.fields(out),
+        }
+    }
+
+    /// Does the packet leave bits of its address to earlier packets?
+    pub fn has_partial_address(&self) -> bool {
+        match self {
+            Packet::Etm4(packet) => packet.has_partial_address(),
+        }
+    }
+}
+
+impl PacketKind {
+    /// The name that the command line and JSON use.
+    pub fn name(self) -> &'static str {
+        match self {
+            PacketKind::Etm4(kind) => kind.name(),
+        }
+    }
+
+    /// The number of the kind among those of its protocol. For counting.
+    pub fn index(self) -> usize {
+        match self {
+            PacketKind::Etm4(kind) => kind as usize,
+        }
+    }
+}
+
+impl fmt::Display for Packet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Packet::Etm4(packet) => packet.fmt(f),
+        }
+    }
+}
+
+impl From<etm4::Packet> for Packet {
+    #[inline(always)]
+    fn from(packet: etm4::Packet) -> Self {
+        Packet::Etm4(packet)
+    }
+}
