@@ -21,6 +21,7 @@ mod coverage;
 pub mod digits;
 mod flow;
 pub mod hold;
+pub mod json;
 mod loss;
 pub mod note;
 mod pull;

@@ -26,10 +26,11 @@ use self::json::Json;
 use self::parts::Part;
 use self::summary::Summary;
 use self::text::Text;
-use super::{Listing, each_trace, worse};
-use crate::Verdict;
-use crate::args::{CaptureArgs, ImageArgs, OutputArgs, RangeArgs, SourceArgs, tell};
+use crate::args::{CaptureArgs, ImageArgs, OutputArgs, RangeArgs, SourceArgs};
+use crate::diagnostic::diagnostic as tell;
+use crate::listing::{Listing, each_trace};
 use crate::output::Output;
+use crate::verdict::{Verdict, worse};
 
 /// Print what each trace source executed, with disassembly and symbols; a summary ends it on the error stream
 #[derive(Debug, clap::Args)]

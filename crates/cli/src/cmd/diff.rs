@@ -12,20 +12,21 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use unspool::analyze::diff::{Differ, Ending, Finding, Options, Site, Summary, Why, comparable};
 use unspool::capture::{self, Capture};
+use unspool::convert::report::position;
+use unspool::file::{AstfFile, FileOptions, TarmacFile, is_pipe, is_standard, peek};
 use unspool::model::{Coverage, Facet, Loss, Losses, Pull, SourceError, Step, StepSource, TimeUnit};
 use unspool::tarmac::dialect::Dialect;
 use unspool::tarmac::parse::ParseOptions;
 use unspool::tarmac::read::ReadOptions;
-use unspool::{Error, OpenSteps, OpenedSteps, Trace, What, open_steps, open_steps_of};
+use unspool::{Error, FileKind, Meter, OpenSteps, OpenedSteps, Trace, open_steps, open_steps_of};
 
-use crate::Verdict;
-use crate::args::{ImageArgs, OutputArgs, tell};
-use crate::astf::{Astf, is_standard};
-use crate::file::{is_pipe, pipe};
-use crate::json::Object;
+use crate::args::{ImageArgs, OutputArgs};
+use crate::diagnostic::diagnostic;
+use crate::file::{dialect, with_hint};
 use crate::output::{Output, is_same};
-use crate::progress::{Meter, Progress};
-use crate::tarmac::{Tarmac, TarmacArgs, dialect};
+use crate::progress::Progress;
+use crate::verdict::Verdict;
+use unspool::model::json::Object;
 
 /// Compare two traces of one run, on what both can tell; their formats may differ
 #[derive(Debug, clap::Args)]
@@ -203,24 +204,24 @@ impl Args {
 
     fn open_log(&self, side: &Side<'_>) -> anyhow::Result<(Named, OpenedSteps, Meter)> {
         let implicit_thumb = self.sides.implicit_thumb;
-        let log = Tarmac::open(side.path, &TarmacArgs { dialect: side.dialect, implicit_thumb, hint: side.hint })?;
-        let named = Named { name: log.name().to_string(), what: What::Tarmac };
+        let options = FileOptions { dialect: side.dialect, implicit_thumb, threads: None };
+        let log = TarmacFile::open(side.path, &options)?;
+        let named = Named { name: log.name().to_string(), kind: FileKind::Tarmac };
         let (steps, meter) = log.into_steps(self.sides.big_endian);
         Ok((named, steps, meter))
     }
 
     fn open_pipe(&self, side: &Side<'_>) -> anyhow::Result<(Named, OpenedSteps, Meter)> {
-        let (name, input) = pipe(side.path).with_context(|| side.path.display().to_string())?;
-        let (what, input) = What::peek(input).with_context(|| name.clone())?;
-        if what == What::Capture {
-            // That it is nothing to compare is for one of them to say.
-            Astf::of(&name, Box::new(input), None, None, Some(side.hint))?;
+        let (name, kind, input) = peek(side.path)?;
+        if kind == FileKind::Capture {
+            // One of the readers reports why it cannot be compared.
+            AstfFile::of(&name, input, None, &FileOptions::default()).map_err(|error| with_hint(error, side.hint))?;
             bail!("{name}: nothing that can be compared; a capture is a directory or an archive, and no pipe");
         }
-        let options = OpenSteps { what: Some(what), ..self.open_steps(side)? };
+        let options = OpenSteps { kind: Some(kind), ..self.open_steps(side)? };
         let meter = Meter { read: Arc::clone(&options.bytes_read), size: None };
         let steps = open_steps_of(&name, input, &options)?;
-        Ok((Named { name, what }, steps, meter))
+        Ok((Named { name, kind }, steps, meter))
     }
 
     fn open_path(&self, side: &Side<'_>) -> anyhow::Result<(Named, OpenedSteps, Meter)> {
@@ -233,8 +234,9 @@ impl Args {
                 open_steps(side.path, &OpenSteps { source: first_source(side.path)?, ..options })
             }
             Err(Error::Capture(capture::Error::NotACapture { .. })) if side.path.is_file() => {
-                Astf::open(side.path, None, Some(side.hint))?;
-                open_steps(side.path, &options)
+                let options = FileOptions::default();
+                AstfFile::open(side.path, &options).map_err(|error| with_hint(error, side.hint))?;
+                open_steps(side.path, &self.open_steps(side)?)
             }
             opened => opened,
         };
@@ -276,7 +278,10 @@ fn first_source(path: &Path) -> anyhow::Result<Option<String>> {
     let capture = Capture::open(path)?;
     let first = Trace::all(&capture).first().map(|trace| trace.source().name.clone());
     if let Some(name) = &first {
-        tell(format_args!("{}: of several sources, {name} is compared; see --source-a and --source-b", path.display()));
+        diagnostic(format_args!(
+            "{}: of several sources, {name} is compared; see --source-a and --source-b",
+            path.display()
+        ));
     }
     Ok(first)
 }
@@ -307,7 +312,7 @@ impl StepSource for Opened {
         steps.each(&mut |step| {
             count += 1;
             if count % STRIDE == 0 {
-                meter.show(&mut progress);
+                meter.report(&mut progress.callback());
             }
             take(step)
         })
@@ -321,30 +326,23 @@ impl StepSource for Opened {
 /// A trace by its name, and what its places are.
 struct Named {
     name: String,
-    what: What,
+    kind: FileKind,
 }
 
 impl Named {
     fn new(path: &Path) -> anyhow::Result<Self> {
         let name = path.display().to_string();
-        let what = What::at(path).with_context(|| name.clone())?;
-        Ok(Self { name, what })
+        let kind = FileKind::at(path).with_context(|| name.clone())?;
+        Ok(Self { name, kind })
     }
 
-    /// What places are: the key in JSON, and the word.
+    /// What positions are: the key in JSON, and the word.
     fn unit(&self) -> &'static str {
-        match self.what {
-            What::Astf | What::Stf => "record",
-            What::Tarmac => "line",
-            _ => "offset",
-        }
+        self.kind.unit()
     }
 
     fn place(&self, place: u64) -> String {
-        match self.unit() {
-            "offset" => format!("offset {place:#x}"),
-            unit => format!("{unit} {place}"),
-        }
+        position(self.unit(), place)
     }
 }
 

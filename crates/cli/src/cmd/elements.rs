@@ -7,11 +7,12 @@ use unspool::coresight::frame::FrameError;
 use unspool::{Error, Sink, Trace};
 
 use super::packets::numbers;
-use super::{Listing, each_trace};
-use crate::Verdict;
-use crate::args::{CaptureArgs, OutputArgs, RangeArgs, SourceArgs, tell};
-use crate::json::Object;
+use crate::args::{CaptureArgs, OutputArgs, RangeArgs, SourceArgs};
+use crate::diagnostic::diagnostic as tell;
+use crate::listing::{Listing, each_trace};
 use crate::output::Output;
+use crate::verdict::Verdict;
+use unspool::model::json::Object;
 
 /// Print the elements of each trace source, one a line, with the offset of the packet that brought them
 #[derive(Debug, clap::Args)]

@@ -7,12 +7,14 @@ use unspool::capture::{Buffer, Capture};
 use unspool::coresight::frame::{FrameError, Mark, Receive, Span};
 use unspool::{Frames, Sink, Trace, go_through_frames};
 
-use super::{Window, many, tell_assumptions, worse};
-use crate::Verdict;
-use crate::args::{CaptureArgs, OutputArgs, RangeArgs, number_u8, tell};
-use crate::json::Object;
+use crate::args::{CaptureArgs, OutputArgs, RangeArgs, number_u8};
+use crate::diagnostic::diagnostic as tell;
+use crate::listing::{Window, report_assumptions as tell_assumptions};
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::verdict::{Verdict, worse};
+use unspool::model::json::Object;
+use unspool::number::many;
 
 /// Print which bytes of each formatted buffer belong to which trace id
 #[derive(Debug, clap::Args)]

@@ -11,13 +11,13 @@ use unspool::tarmac::index::{IndexOptions, Totals};
 use unspool::tarmac::parse::ParseOptions;
 use unspool::tarmac::read::Container;
 
-use super::{grouped, many};
-use crate::Verdict;
-use crate::args::tell;
-use crate::json::Object;
+use crate::diagnostic::diagnostic;
+use crate::file::TarmacArgs;
 use crate::output::is_same;
 use crate::progress::Progress;
-use crate::tarmac::TarmacArgs;
+use crate::verdict::Verdict;
+use unspool::model::json::Object;
+use unspool::number::{grouped, many};
 
 /// Make the index of a Tarmac log, for 'unspool state'
 #[derive(Debug, clap::Args)]
@@ -169,7 +169,7 @@ pub(super) fn open_or_make(
 ) -> Result<unspool::indexed_log::IndexedLog, LogError> {
     match open_indexed(log, path, options) {
         Err(error) if error.is_stale() => {
-            tell(format_args!("{error}; it is made anew"));
+            diagnostic(format_args!("{error}; it is made anew"));
             make(log, path, options)?;
         }
         Err(error) if error.is_absent() => {

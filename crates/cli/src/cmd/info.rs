@@ -13,14 +13,13 @@ use unspool::capture::{Buffer, Capture, Code, Format, Image, Loaded, Note, NoteK
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::element::exception_name;
 use unspool::coresight::etm4::{PacketKind, explain};
-use unspool::{BufferOverview, Error, Overview, Trace, TraceOverview, overview};
+use unspool::{BufferOverview, Error, Overview, Trace, TraceFile, TraceOverview, overview};
 
-use super::{grouped, many};
-use crate::Verdict;
 use crate::args::{CaptureArgs, OutputArgs};
-use crate::file::{Opened, open_if_trace};
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::verdict::Verdict;
+use unspool::number::{grouped, many};
 
 /// Say what a capture holds, what each source was configured for, and what is missing; or what is in an ASTF or STF file
 /// or a Tarmac log
@@ -54,14 +53,13 @@ Examples:
 /// Prints the page.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if let Some(path) = args.capture.path()
-        && let Some(file) = open_if_trace(path)
+        && let Some(file) = TraceFile::open_if_trace(path)
     {
         let open_output = || Output::open_for(&args.output, path);
         return match file? {
-            None => Ok(Verdict::Problems),
-            Some(Opened::Astf(file)) => astf::run(file, args.quick, &args.output, open_output()?),
-            Some(Opened::Stf(file)) => stf::run(file, args.quick, &args.output, open_output()?),
-            Some(Opened::Tarmac(file)) => tarmac::run(file, args.quick, &args.output, open_output()?),
+            TraceFile::Astf(file) => astf::run(file, args.quick, &args.output, open_output()?),
+            TraceFile::Stf(file) => stf::run(file, args.quick, &args.output, open_output()?),
+            TraceFile::Tarmac(file) => tarmac::run(file, args.quick, &args.output, open_output()?),
         };
     }
     let capture = args.capture.open()?;

@@ -8,11 +8,11 @@ use unspool::coresight::etm4::{Element, ElementDecoder, ElementError, ElementIte
 use unspool::coresight::frame::FrameError;
 use unspool::{Error, Sink, Trace};
 
-use super::{Listing, each_trace};
-use crate::Verdict;
 use crate::args::{CaptureArgs, OutputArgs, RangeArgs, SourceArgs};
-use crate::json::Object;
+use crate::listing::{Listing, each_trace};
 use crate::output::Output;
+use crate::verdict::Verdict;
+use unspool::model::json::Object;
 
 /// Print the packets of each trace source, one a line, with their offsets in the buffer
 #[derive(Debug, clap::Args)]

@@ -21,10 +21,10 @@ use unspool::record::{Machine, Options, Recording};
 
 use self::signals::Signals;
 use self::sinks::Sinks;
-use super::convert::{AstfLevel, assumed, format_by_name};
-use super::{grouped, many};
-use crate::Verdict;
-use crate::args::{number_u64, tell};
+use crate::args::{AstfLevel, assumed, number_u64};
+use crate::diagnostic::diagnostic as tell;
+use crate::verdict::Verdict;
+use unspool::number::{grouped, many};
 
 /// Run a program, or a whole system, under QEMU, and write a trace of what it does
 #[derive(Debug, clap::Args)]
@@ -126,7 +126,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         return system::run(args, &signals);
     }
     let (program, arguments) = args.program.split_first().context("say which program to record")?;
-    let format = match args.output.as_deref().and_then(format_by_name) {
+    let format = match args.output.as_deref().and_then(Format::from_path) {
         Some(format) => format,
         None => usual_format(Machine::of_program(Path::new(program))?),
     };

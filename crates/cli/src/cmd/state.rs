@@ -16,13 +16,14 @@ use unspool::tarmac::read::Container;
 use self::parse::{Place, Wanted};
 use self::print::Shown;
 use super::index::{LogArgs, open_or_make};
-use super::many;
-use crate::Verdict;
-use crate::args::{OutputArgs, tell};
-use crate::astf::is_standard;
+use crate::args::OutputArgs;
+use crate::diagnostic::diagnostic;
+use crate::file::tarmac_verdict;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::tarmac::Tarmac;
+use crate::verdict::Verdict;
+use unspool::file::{TarmacFile, is_standard};
+use unspool::number::many;
 
 /// Print what registers and memory hold at a place of a Tarmac log
 #[derive(Debug, clap::Args)]
@@ -145,7 +146,7 @@ fn ask<T: Read + Seek, S: Read + Seek>(args: &Args, log: &mut Indexed<T, S>) -> 
     if totals.problems == 0 {
         return Ok((Some(state), Verdict::Clean));
     }
-    tell(format_args!("{}: {} in all cannot be understood", name(), many(totals.problems, "line")));
+    diagnostic(format_args!("{}: {} in all cannot be understood", name(), many(totals.problems, "line")));
     Ok((Some(state), Verdict::Problems))
 }
 
@@ -170,19 +171,19 @@ fn ranges(args: &Args) -> Vec<RangeInclusive<u64>> {
 
 /// Reads everything.
 fn scan(args: &Args, options: Option<IndexOptions>) -> anyhow::Result<Answer> {
-    let mut log = Tarmac::open(&args.log.log, &args.log.tarmac)?;
+    let mut log = TarmacFile::open(&args.log.log, &args.log.tarmac.options(None))?;
     let options =
         options.unwrap_or_else(|| IndexOptions { big_endian: args.log.big_endian, ..IndexOptions::of(log.dialect()) });
     let core = args.core.as_ref().map(String::as_bytes);
     let mut scanner = Scanner::new(options, args.at, core, LIMIT);
     let mut last = 0;
-    let end = log.each(&mut Progress::new(false), |place, line| {
+    let end = log.each(&mut Progress::new(false).callback(), |place, line| {
         scanner.line(place.line, line);
         last = place.line;
         true
     })?;
     // Damage is told; what came before it is known.
-    let verdict = log.verdict(&end);
+    let verdict = tarmac_verdict(&mut log, &end);
     let state = scanner.finish().filter(|_| !matches!(args.at, Position::Line(line) if line > last));
     Ok((state, verdict))
 }

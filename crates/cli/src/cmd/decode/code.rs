@@ -9,7 +9,7 @@ use unspool::Program;
 use unspool::flow::Instruction;
 use unspool::isa::{Disassembler, Isa, Kind, facts};
 
-use crate::json::quoted;
+use unspool::model::json::quoted;
 
 /// Instructions that are remembered. With four bytes each, 256 KiB of code have room without conflict.
 const INSTRUCTIONS: usize = 1 << 16;

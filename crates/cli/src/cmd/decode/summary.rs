@@ -9,9 +9,9 @@ use unspool::Trace;
 use unspool::coresight::frame::FrameError;
 use unspool::flow::{Cause, FlowItem, Item, Space};
 
-use super::super::{grouped, many};
 use super::json::finding_name;
-use crate::args::tell;
+use crate::diagnostic::diagnostic as tell;
+use unspool::number::{grouped, many};
 
 /// Code is missing by the page.
 const PAGE_BITS: u32 = 12;

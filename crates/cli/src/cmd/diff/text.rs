@@ -7,7 +7,7 @@ use unspool::isa::{self, Disassembler, Xlen};
 use unspool::model::{Facet, Instruction, Isa, Loss, Losses, Lost};
 
 use super::{Named, Report};
-use crate::cmd::many;
+use unspool::number::many;
 
 /// How instructions read.
 #[derive(Default)]

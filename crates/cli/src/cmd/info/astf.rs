@@ -1,4 +1,4 @@
-//! The page of an ASTF file: what its header says, and what its records come to.
+//! The page of an ASTF file: fields of its header, and totals of its records.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -7,33 +7,31 @@ use serde_json::{Value, json};
 use unspool::astf::read::Warning;
 use unspool::astf::record::{Header, Level, RECORD_BYTES, Storage};
 
-use self::count::{Counts, TRAPS, TYPES};
-use super::super::{grouped, many};
-use crate::Verdict;
 use crate::args::OutputArgs;
-use crate::astf::{Astf, End};
 use crate::output::Output;
 use crate::progress::Progress;
-
-mod count;
+use crate::verdict::Verdict;
+use unspool::astf::stats::{Counts, TRAPS, TYPES, Threads};
+use unspool::file::{AstfFile, End};
+use unspool::number::{grouped, many};
 
 /// Prints the page. `quick`: only what the header says.
-pub(super) fn run(mut file: Astf, quick: bool, args: &OutputArgs, mut output: Output) -> anyhow::Result<Verdict> {
+pub(super) fn run(mut file: AstfFile, quick: bool, args: &OutputArgs, mut output: Output) -> anyhow::Result<Verdict> {
     let mut page = Page {
         name: file.name().to_string(),
         header: *file.header(),
-        size: file.size(),
+        size: file.meter().size,
         warnings: file.warnings().to_vec(),
         counts: None,
-        end: End::Left,
+        end: End::Stopped,
     };
     if !quick {
         let mut counts = Counts::default();
-        page.end = file.each(&mut Progress::new(false), |_, records| {
+        page.end = file.each(&mut Progress::new(false).callback(), |_, records| {
             records.iter().for_each(|record| counts.add(record));
-            Ok(true)
+            true
         })?;
-        page.size = Some(file.bytes_read());
+        page.size = Some(file.meter().bytes_read());
         page.counts = Some(counts);
     }
     output.write(|out| if args.json { writeln!(out, "{}", page.json()) } else { page.text(out) });
@@ -210,7 +208,7 @@ fn around(counts: &Counts, out: &mut dyn Write) -> io::Result<()> {
 /// Processes, as many as fit a line, with their threads.
 fn processes_text(counts: &Counts) -> String {
     const LISTED: usize = 8;
-    let said = |(pid, threads): (&u64, &count::Threads)| match threads.count() {
+    let said = |(pid, threads): (&u64, &Threads)| match threads.count() {
         0 => format!("PID {pid}"),
         count => format!("PID {pid} ({})", many(count, "thread")),
     };

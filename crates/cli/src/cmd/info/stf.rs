@@ -1,52 +1,44 @@
-//! The page of an STF file: what its header says, and what its records come to.
+//! The page of an STF file: fields of its header, and totals of its records.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use unspool::stf::lift::Instruction;
+use unspool::stf::header::{Header, Maker};
 use unspool::stf::names;
-use unspool::stf::read::{ChunkSizes, Container, Gather, Warning};
-use unspool::stf::record::{Event, Record};
-use unspool::stf::stats::Counts;
+use unspool::stf::read::{ChunkSizes, Container, Warning};
+use unspool::stf::stats::Contents;
 
-use super::super::stats::each_count;
-use super::super::{grouped, many};
-use crate::Verdict;
 use crate::args::OutputArgs;
-use crate::astf::End;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::stf::{Header, Maker, Stf, is_damage};
-
-/// Names of events that are told.
-const EVENTS: usize = 64;
-
-/// Names of events that are counted.
-const COUNTED_EVENTS: usize = 1 << 16;
+use crate::verdict::Verdict;
+use unspool::file::{End, StfFile, is_damage};
+use unspool::number::{grouped, many};
 
 /// Prints the page. `quick`: only what the header says.
-pub(super) fn run(mut file: Stf, quick: bool, args: &OutputArgs, mut output: Output) -> anyhow::Result<Verdict> {
+pub(super) fn run(mut file: StfFile, quick: bool, args: &OutputArgs, mut output: Output) -> anyhow::Result<Verdict> {
     let (header, mut end) = match file.header()? {
-        Ok(header) => (header, End::Left),
+        Ok(header) => (header, End::Stopped),
         Err(end) => (Header::default(), end),
     };
     let mut page = Page {
         name: file.name().to_string(),
         container: file.container(),
         chunks: None,
-        size: file.size(),
+        size: file.meter().size,
         header,
         contents: None,
         warnings: Vec::new(),
-        end: End::Left,
+        end: End::Stopped,
     };
-    if !quick && end == End::Left {
+    if !quick && end == End::Stopped {
+        let mut progress = Progress::new(false);
         let mut contents;
-        (contents, end) = Contents::read(&mut file, &page.header)?;
+        (contents, end) =
+            file.gather(&page.header, &mut progress.callback(), Contents::default(), Contents::add_trailing)?;
         contents.bytes = file.reader().place().offset;
         // Of a file with an index, not all is read in order; what there is was read.
-        page.size = page.size.or(Some(file.bytes_read()));
+        page.size = page.size.or(Some(file.meter().bytes_read()));
         page.contents = Some(contents);
     }
     page.end = end;
@@ -61,91 +53,6 @@ pub(super) fn run(mut file: Stf, quick: bool, args: &OutputArgs, mut output: Out
         _ => Verdict::Clean,
     })
 }
-
-/// What the records come to.
-#[derive(Default)]
-struct Contents {
-    counts: Counts,
-    transactions: u64,
-    events: Events,
-    /// Bytes of the records.
-    bytes: u64,
-}
-
-impl Contents {
-    fn read(file: &mut Stf, header: &Header) -> anyhow::Result<(Self, End)> {
-        let (mut contents, mut progress) = (Self::default(), Progress::new(false));
-        if !header.has_transactions() {
-            let end;
-            (contents, end) = file.gather(&mut header.follower(), &mut progress, contents)?;
-            if end != End::Whole {
-                return Ok((contents, end));
-            }
-        }
-        let Self { counts, transactions, events, .. } = &mut contents;
-        let end = file.each(&mut progress, |_, record| {
-            counts.add_trailing(record);
-            *transactions += u64::from(matches!(record, Record::Transaction(_)));
-            if let Record::Event(event) = record {
-                events.add(event);
-            }
-            true
-        })?;
-        Ok((contents, end))
-    }
-}
-
-impl Gather for Contents {
-    fn take(&mut self, instruction: &Instruction<'_>) {
-        let before = self.counts.events;
-        self.counts.add(instruction);
-        if self.counts.events > before {
-            instruction.events().for_each(|event| self.events.add(&event));
-        }
-    }
-
-    fn part(&self) -> Self {
-        Self::default()
-    }
-
-    fn append(&mut self, part: Self) {
-        self.counts.append(part.counts);
-        self.events.append(part.events);
-    }
-}
-
-/// Events by name: when the first was met, and how many there are.
-#[derive(Default)]
-struct Events(BTreeMap<String, (usize, u64)>);
-
-impl Events {
-    fn add(&mut self, event: &Event<'_>) {
-        self.add_some(names::event(event).to_string(), 1);
-    }
-
-    fn add_some(&mut self, name: String, count: u64) {
-        let is_counted = self.0.len() < COUNTED_EVENTS || self.0.contains_key(&name);
-        let order = self.0.len();
-        self.0.entry(if is_counted { name } else { OTHERS.into() }).or_insert((order, 0)).1 += count;
-    }
-
-    fn append(&mut self, part: Self) {
-        let mut names: Vec<_> = part.0.into_iter().collect();
-        names.sort_by_key(|(_, (order, _))| *order);
-        names.into_iter().for_each(|(name, (_, count))| self.add_some(name, count));
-    }
-
-    /// The first names that were met, and all others as one.
-    fn told(&self) -> BTreeMap<&str, u64> {
-        let mut told = BTreeMap::new();
-        for (name, (order, count)) in &self.0 {
-            *told.entry(if *order < EVENTS { name } else { OTHERS }).or_default() += count;
-        }
-        told
-    }
-}
-
-const OTHERS: &str = "others";
 
 struct Page {
     name: String,
@@ -195,7 +102,7 @@ impl Page {
         }
         self.size(out)?;
         if let Some(contents) = &self.contents {
-            contents.text(out)?;
+            contents_text(contents, out)?;
         }
         for warning in &self.warnings {
             writeln!(out, "  warning      {warning}")?;
@@ -283,51 +190,51 @@ impl Page {
         if let Some(contents) = &self.contents {
             page["unpacked_bytes"] = json!(contents.bytes);
             page["transactions"] = json!(contents.transactions);
-            page["event_names"] = json!(contents.events.told());
-            each_count(&contents.counts, |name, count| page[name] = json!(count));
+            page["event_names"] = json!(contents.events.rows());
+            for (name, count) in contents.counts.fields() {
+                page[name] = json!(count);
+            }
         }
         page
     }
 }
 
-impl Contents {
-    fn text(&self, out: &mut dyn Write) -> io::Result<()> {
-        let counts = &self.counts;
-        writeln!(out, "  records      {} behind the header", grouped(counts.records))?;
-        if self.transactions > 0 {
-            return writeln!(out, "  transactions {}", grouped(self.transactions));
-        }
-        let named = counts.modes.iter().zip(0..).filter(|(count, _)| **count > 0);
-        let modes: Vec<String> = named
-            .map(|(count, mode)| format!("{} in {} mode", grouped(*count), names::mode(mode).unwrap_or("no")))
-            .collect();
-        let modes = if modes.is_empty() { String::new() } else { format!(": {}", modes.join(", ")) };
-        writeln!(out, "  instructions {}{modes}", grouped(counts.opcodes))?;
-        if counts.faults > 0 {
-            writeln!(out, "  faulted      {}", many(counts.faults, "instruction"))?;
-        }
-        let [targets, forced] = [counts.targets, counts.forced].map(grouped);
-        writeln!(out, "  flow         {targets} with a target, {forced} with a forced address")?;
-        let [reads, writes] = [many(counts.reads, "read"), many(counts.writes, "write")];
-        writeln!(out, "  accesses     {}: {reads}, {writes}", grouped(counts.accesses))?;
-        for (name, count) in [
-            ("registers", counts.registers),
-            ("walks", counts.walks),
-            ("bus accesses", counts.bus_accesses),
-            ("micro-ops", counts.microops),
-            ("comments", counts.comments),
-        ] {
-            if count > 0 {
-                writeln!(out, "  {name:<12} {}", grouped(count))?;
-            }
-        }
-        if counts.events > 0 {
-            let told = self.events.told();
-            let list: Vec<String> = told.iter().map(|(name, count)| format!("{} {name}", grouped(*count))).collect();
-            writeln!(out, "  events       {}", list.join(", "))?;
-        }
-        Ok(())
+fn contents_text(contents: &Contents, out: &mut dyn Write) -> io::Result<()> {
+    let counts = &contents.counts;
+    writeln!(out, "  records      {} behind the header", grouped(counts.records))?;
+    if contents.transactions > 0 {
+        return writeln!(out, "  transactions {}", grouped(contents.transactions));
     }
+    let named = counts.modes.iter().zip(0..).filter(|(count, _)| **count > 0);
+    let modes: Vec<String> = named
+        .map(|(count, mode)| format!("{} in {} mode", grouped(*count), names::mode(mode).unwrap_or("no")))
+        .collect();
+    let modes = if modes.is_empty() { String::new() } else { format!(": {}", modes.join(", ")) };
+    writeln!(out, "  instructions {}{modes}", grouped(counts.opcodes))?;
+    if counts.faults > 0 {
+        writeln!(out, "  faulted      {}", many(counts.faults, "instruction"))?;
+    }
+    let [targets, forced] = [counts.targets, counts.forced].map(grouped);
+    writeln!(out, "  flow         {targets} with a target, {forced} with a forced address")?;
+    let [reads, writes] = [many(counts.reads, "read"), many(counts.writes, "write")];
+    writeln!(out, "  accesses     {}: {reads}, {writes}", grouped(counts.accesses))?;
+    for (name, count) in [
+        ("registers", counts.registers),
+        ("walks", counts.walks),
+        ("bus accesses", counts.bus_accesses),
+        ("micro-ops", counts.microops),
+        ("comments", counts.comments),
+    ] {
+        if count > 0 {
+            writeln!(out, "  {name:<12} {}", grouped(count))?;
+        }
+    }
+    if counts.events > 0 {
+        let rows = contents.events.rows();
+        let list: Vec<String> = rows.iter().map(|(name, count)| format!("{} {name}", grouped(*count))).collect();
+        writeln!(out, "  events       {}", list.join(", "))?;
+    }
+    Ok(())
 }
 
 fn container_text(container: Container) -> &'static str {

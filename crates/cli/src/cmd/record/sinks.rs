@@ -14,8 +14,9 @@ use unspool::record::Listener;
 use unspool::tarmac::convert::Style;
 use unspool::{stf, tarmac};
 
-use super::super::convert::{Lines, by_name, container_by_name, open_writer};
-use crate::target::Target;
+use unspool::target::{
+    LineWriter as Lines, Target, astf_storage as by_name, open_writer, stf_container as container_by_name,
+};
 
 /// Sinks of threads, made when a thread tells its first step.
 pub(super) struct Sinks {

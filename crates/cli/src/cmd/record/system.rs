@@ -13,13 +13,12 @@ use unspool::convert::Format;
 use unspool::model::{Context, Coverage, Event, Losses, SinkError, Step, StepSource};
 use unspool::record::{SystemOptions, SystemRecording, Told};
 
-use super::super::convert::format_by_name;
-use super::super::grouped;
 use super::signals::Signals;
 use super::sinks::{Sink, numbered, storage, told};
 use super::{Args, has_values, refuse_registers, tell_left_out};
-use crate::Verdict;
-use crate::args::tell;
+use crate::diagnostic::diagnostic as tell;
+use crate::verdict::Verdict;
+use unspool::number::grouped;
 
 /// More files are not written of one CPU.
 const MOST_PIECES: u64 = 1000;
@@ -28,7 +27,7 @@ const MOST_PIECES: u64 = 1000;
 pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
     let assumed = args.assume.unwrap_or_default();
     let path = args.output.clone().unwrap_or_else(|| "system.astf".into());
-    let format = format_by_name(&path).unwrap_or(Format::Astf);
+    let format = Format::from_path(&path).unwrap_or(Format::Astf);
     refuse_registers(args, format)?;
     let options = SystemOptions {
         arguments: args.program.clone(),

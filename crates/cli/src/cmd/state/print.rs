@@ -9,8 +9,8 @@ use unspool::tarmac::record::Time;
 use unspool::tarmac::state::LastWrite;
 
 use super::parse::{Place, Wanted};
-use crate::cmd::{grouped, many};
-use crate::json::Object;
+use unspool::model::json::Object;
+use unspool::number::{grouped, many};
 
 /// What is to be shown of a state.
 pub(super) struct Shown<'a> {

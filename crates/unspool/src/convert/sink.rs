@@ -1,0 +1,127 @@
+//! Sinks that write steps to a file of any format.
+//!
+//! steps ─▶ **sink** ─▶ ASTF, STF or Tarmac records ─▶ file
+
+use std::io;
+use std::path::Path;
+
+use unspool_astf as astf;
+use unspool_model::{Coverage, Losses, SinkError, Step, StepSink, TimeUnit};
+use unspool_stf as stf;
+use unspool_stf::read::Container;
+use unspool_tarmac as tarmac;
+
+use crate::target::{LineWriter, Target, WriteError, open_astf_writer, open_writer};
+
+/// Format to write, and how.
+#[derive(Debug, Clone)]
+pub enum SinkOptions {
+    /// ASTF.
+    Astf {
+        /// How steps become records.
+        lower: astf::lower::LowerOptions,
+        /// How records are compressed.
+        write: astf::write::WriteOptions,
+    },
+    /// STF.
+    Stf {
+        /// How steps become records.
+        lower: stf::lower::LowerOptions,
+        /// What they are stored in.
+        container: Container,
+        /// How they are compressed.
+        write: stf::write::WriteOptions,
+    },
+    /// Tarmac.
+    Tarmac {
+        /// How steps become lines.
+        lower: tarmac::lower::LowerOptions,
+        /// What they are stored in.
+        container: Container,
+        /// How they are compressed.
+        write: stf::write::WriteOptions,
+    },
+}
+
+/// Trace file that takes steps.
+pub enum FileSink {
+    /// ASTF.
+    Astf(Box<astf::lower::Lowerer<astf::write::Writer<Target>>>),
+    /// STF.
+    Stf(Box<stf::lower::Lowerer<stf::write::Writer<Target>>>),
+    /// Tarmac.
+    Tarmac(Box<tarmac::lower::Lowerer<LineWriter>>),
+}
+
+/// Why no file was opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenSinkError {
+    /// It cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The format cannot take steps of such a source.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+}
+
+impl FileSink {
+    /// Opens a file for the steps of a source.
+    pub fn open(path: &Path, coverage: Coverage, unit: TimeUnit, options: SinkOptions) -> Result<Self, OpenSinkError> {
+        Ok(match options {
+            SinkOptions::Astf { lower, write } => {
+                let header = astf::lower::header(coverage, unit, &lower)?;
+                let writer = open_astf_writer(path, &header, write)?;
+                Self::Astf(Box::new(astf::lower::Lowerer::new(writer, &header, coverage, unit, &lower)?))
+            }
+            SinkOptions::Stf { lower, container, write } => {
+                let writer = open_writer(path, container, write)?;
+                Self::Stf(Box::new(stf::lower::Lowerer::new(writer, coverage, unit, &lower)?))
+            }
+            SinkOptions::Tarmac { lower, container, write } => {
+                let writer = LineWriter(open_writer(path, container, write)?);
+                Self::Tarmac(Box::new(tarmac::lower::Lowerer::new(writer, coverage, unit, &lower)?))
+            }
+        })
+    }
+
+    /// Keeps the file, which is complete.
+    pub fn keep(self) -> io::Result<()> {
+        let target = match self {
+            Self::Astf(sink) => sink.into_sink().finish(),
+            Self::Stf(sink) => sink.into_sink().finish(),
+            Self::Tarmac(sink) => sink.into_inner().0.finish(),
+        };
+        target?.keep()
+    }
+
+    fn inner(&mut self) -> &mut dyn StepSink {
+        match self {
+            Self::Astf(sink) => &mut **sink,
+            Self::Stf(sink) => &mut **sink,
+            Self::Tarmac(sink) => &mut **sink,
+        }
+    }
+}
+
+impl StepSink for FileSink {
+    #[inline]
+    fn take(&mut self, step: &Step) -> Result<(), SinkError> {
+        match self {
+            Self::Astf(sink) => sink.take(step),
+            Self::Stf(sink) => sink.take(step),
+            Self::Tarmac(sink) => sink.take(step),
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
+        self.inner().finish()
+    }
+
+    fn losses(&self) -> &Losses {
+        match self {
+            Self::Astf(sink) => sink.losses(),
+            Self::Stf(sink) => sink.losses(),
+            Self::Tarmac(sink) => sink.losses(),
+        }
+    }
+}
