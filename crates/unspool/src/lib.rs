@@ -32,6 +32,7 @@ pub mod encode;
 mod error;
 pub mod file;
 pub mod indexed_log;
+pub mod info;
 mod meter;
 pub mod number;
 mod overview;

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use anyhow::{Context, bail};
 use unspool::analyze::calls::{Began, Call, Ended};
 use unspool::analyze::tree::Tree;
+use unspool::file::TarmacFile;
 use unspool::{CallForest, Clock, Program, TarmacCalls, TraceFile};
 
 use crate::args::{ImageArgs, OutputArgs};
@@ -17,8 +18,6 @@ use crate::file::{FileArgs, tarmac_verdict};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
-use unspool::file::TarmacFile;
-use unspool::model::json::Object;
 
 /// Print the call tree of a Tarmac log, each call with its lines, times and instructions
 #[derive(Debug, clap::Args)]
@@ -197,23 +196,9 @@ impl Listing<'_> {
     }
 
     fn json(&mut self, core: &str, depth: usize, call: &Call, out: &mut dyn Write) -> io::Result<()> {
-        let mut object = Object::new(&mut self.line);
-        object.string("kind", "call").string("core", core).plain("depth", depth).hex("function", call.function);
-        object.string("name", function(self.program, call.function));
-        object.string("began", began(call.began)).string("ended", ended(call.ended));
-        object.plain("line", call.entry.line).plain("last_line", call.exit.line);
-        let [from, to, own] = [call.entry.time, call.exit.time, call.own.time].map(|at| time(self.clock, at));
-        object.plain("time", from).plain("last_time", to).plain("own_time", own).string("unit", unit(self.clock));
-        object.plain("instructions", call.whole().instructions).plain("own_instructions", call.own.instructions);
-        object.optional("call_line", call.site.map(|site| site.line));
-        if let Some(site) = call.site {
-            object.hex("call_pc", site.pc);
-        }
-        object.hex("last_pc", call.exit.pc).optional("return_line", call.back.map(|back| back.line));
-        if let Some(back) = call.back {
-            object.hex("return_pc", back.pc);
-        }
-        object.finish(out)
+        let (clock, name) = (self.clock, function(self.program, call.function));
+        call.write_json((core, depth, &name), (&|at| time(clock, at), unit(clock)), &mut self.line);
+        out.write_all(self.line.as_bytes())
     }
 }
 
@@ -246,22 +231,5 @@ fn note(call: &Call) -> &'static str {
         (Began::Exception, _) => " (exception)",
         (Began::Called, Ended::AtEnd) => " (unfinished)",
         (Began::Called, Ended::Left) => " (left without a return)",
-    }
-}
-
-fn began(began: Began) -> &'static str {
-    match began {
-        Began::Start => "start",
-        Began::Before => "before",
-        Began::Called => "called",
-        Began::Exception => "exception",
-    }
-}
-
-fn ended(ended: Ended) -> &'static str {
-    match ended {
-        Ended::Returned => "returned",
-        Ended::Left => "left",
-        Ended::AtEnd => "at_end",
     }
 }

@@ -119,7 +119,7 @@ fn check_capture(args: &Args) -> anyhow::Result<Verdict> {
     let output = Output::open_beside(&args.output, &capture, &others)?;
     drop(capture);
     let mut report = Report::new(args, output);
-    let checked = names.into_iter().try_for_each(|name| report.check_source(name, &codes));
+    let checked = names.iter().try_for_each(|name| report.check_source(name, &codes));
     if checked.is_ok() && report.sources == 0 {
         bail!("{}: no trace source could be read; 'unspool info' tells what is there", report.name);
     }
@@ -220,8 +220,8 @@ impl<'a> Report<'a> {
     }
 
     /// Checks the steps of a source of a capture.
-    fn check_source(&mut self, name: String, codes: &[Code]) -> anyhow::Result<()> {
-        let options = OpenSteps { source: Some(name.clone()), codes: codes.to_vec(), ..OpenSteps::default() };
+    fn check_source(&mut self, name: &str, codes: &[Code]) -> anyhow::Result<()> {
+        let options = OpenSteps { source: Some(name.to_string()), codes: codes.to_vec(), ..OpenSteps::default() };
         let mut source = match open_steps(&self.args.file, &options) {
             Ok(source) => source,
             // Many captures have other kinds of trace, too.
@@ -232,7 +232,7 @@ impl<'a> Report<'a> {
             Err(error) => return Err(error.into()),
         };
         self.sources += 1;
-        let checked = self.go_through(&mut source, &Meter::default(), &mut Progress::new(true), Some(&name));
+        let checked = self.go_through(&mut source, &Meter::default(), &mut Progress::new(true), Some(name));
         checked.map_err(|error| anyhow!("{}: {error}", self.name))
     }
 

@@ -445,7 +445,7 @@ impl Source {
             bail!("{}: {why}{unless}", self.name);
         }
         let options = sink_options(args, to)?;
-        let sink = FileSink::open(&args.output, steps.coverage(), steps.time_unit(), options);
+        let sink = FileSink::open(&args.output, steps.coverage(), steps.time_unit(), &options);
         let sink = sink.map_err(|error| match error {
             OpenSinkError::Write(error) => error.into(),
             OpenSinkError::Sink(error) => self.refusal(error),

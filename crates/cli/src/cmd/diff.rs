@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use unspool::analyze::diff::{Differ, Ending, Finding, Options, Site, Summary, Why, comparable};
+use unspool::analyze::diff::json::{write_finding, write_summary};
+use unspool::analyze::diff::{Differ, Finding, Options, Summary, comparable};
 use unspool::capture::{self, Capture};
 use unspool::convert::report::position;
 use unspool::file::{AstfFile, FileOptions, TarmacFile, is_pipe, is_standard, peek};
@@ -26,7 +27,6 @@ use crate::file::{dialect, with_hint};
 use crate::output::{Output, is_same};
 use crate::progress::Progress;
 use crate::verdict::Verdict;
-use unspool::model::json::Object;
 
 /// Compare two traces of one run, on what both can tell; their formats may differ
 #[derive(Debug, clap::Args)]
@@ -346,7 +346,7 @@ impl Named {
     }
 }
 
-/// Tells what is found.
+/// Prints what is found.
 struct Report {
     sides: [Named; 2],
     code: text::Code,
@@ -359,102 +359,20 @@ impl Report {
         if !self.json {
             return output.write(|out| self.finding_text(finding, out));
         }
-        let Self { sides, line, .. } = self;
-        let mut object = Object::new(line);
-        match finding {
-            Finding::Passed { why, passed, at } => {
-                object.string("kind", "passed").string("why", why_name(*why));
-                object.plain("a_instructions", passed[0]).plain("b_instructions", passed[1]);
-                put_sites(&mut object, sides, [at[0].as_ref(), at[1].as_ref()]);
-            }
-            Finding::Diverged { around, apart } => {
-                object.string("kind", "diverged").flag("together_again", apart.is_some());
-                object.optional("a_instructions", apart.map(|apart| apart[0]));
-                object.optional("b_instructions", apart.map(|apart| apart[1]));
-                put_sites(&mut object, sides, [around.here[0].first(), around.here[1].first()]);
-            }
-            Finding::Differs { facet, what, values, around } => {
-                object.string("kind", "differs").string("facet", facet.name()).string("what", what);
-                object.string("a_value", &values[0]).string("b_value", &values[1]);
-                put_sites(&mut object, sides, [around.here[0].first(), around.here[1].first()]);
-            }
-        }
-        output.write(|out| object.finish(out));
+        write_finding(finding, self.units(), &mut self.line);
+        output.write(|out| out.write_all(self.line.as_bytes()));
     }
 
     fn summary(&mut self, summary: &Summary, output: &mut Output) {
         if !self.json {
             return output.write(|out| self.summary_text(summary, out));
         }
-        let mut object = Object::new(&mut self.line);
-        object.string("kind", "summary").string("a", &self.sides[0].name).string("b", &self.sides[1].name);
-        object.flag("equal", summary.is_clean()).plain("differences", summary.differences);
-        object
-            .string("ending", ending_name(summary.ending))
-            .plain("common", summary.common)
-            .plain("loose", summary.loose);
-        let counts = [
-            ("instructions", summary.instructions),
-            ("before", summary.before),
-            ("after", summary.after),
-            ("gaps", summary.gaps),
-            ("in_gaps", summary.in_gaps),
-            ("islands", summary.islands),
-            ("tried", summary.tried),
-        ];
-        for (name, [a, b]) in counts {
-            object.plain(&format!("a_{name}"), a).plain(&format!("b_{name}"), b);
-        }
-        for (side, (key, untold)) in self.sides.iter().zip(["a_untold", "b_untold"].iter().zip(&summary.untold)) {
-            object.list(key, untold.iter(), |text, (loss, lost)| {
-                let mut object = Object::within(text);
-                object.string("what", loss.name()).plain("count", lost.count).plain(side.unit(), lost.first);
-                object.close();
-            });
-        }
-        for (key, damage) in ["a_damage", "b_damage"].iter().zip(&summary.damage) {
-            if let Some(damage) = damage {
-                object.string(key, damage);
-            }
-        }
-        object.list("facets", summary.facets.iter(), |text, facet| {
-            let tally = summary.tally(facet);
-            let mut object = Object::within(text);
-            object.string("facet", facet.name()).plain("compared", tally.compared).plain("equal", tally.equal());
-            object.plain("different", tally.different).plain("only_a", tally.only[0]).plain("only_b", tally.only[1]);
-            object.close();
-        });
-        output.write(|out| object.finish(out));
+        let names = [&*self.sides[0].name, &*self.sides[1].name];
+        write_summary(summary, names, self.units(), &mut self.line);
+        output.write(|out| out.write_all(self.line.as_bytes()));
     }
-}
 
-/// Where it is in both.
-fn put_sites(object: &mut Object<'_>, sides: &[Named; 2], sites: [Option<&Site>; 2]) {
-    for ((letter, side), site) in ["a", "b"].iter().zip(sides).zip(sites) {
-        let Some(site) = site else { continue };
-        object.plain(&format!("{letter}_{}", side.unit()), site.place);
-        object.plain(&format!("{letter}_number"), site.number);
-        object.hex(&format!("{letter}_pc"), site.instruction.address);
-        if let Some(opcode) = site.instruction.opcode {
-            object.hex(&format!("{letter}_opcode"), u64::from(opcode));
-        }
-    }
-}
-
-fn why_name(why: Why) -> &'static str {
-    match why {
-        Why::Start => "start",
-        Why::End => "end",
-        Why::Gap(_) => "gap",
-        Why::Island => "island",
-        Why::Tried => "tried",
-    }
-}
-
-fn ending_name(ending: Ending) -> &'static str {
-    match ending {
-        Ending::Complete => "complete",
-        Ending::Stopped => "stopped",
-        Ending::Apart => "apart",
+    fn units(&self) -> [&'static str; 2] {
+        [self.sides[0].unit(), self.sides[1].unit()]
     }
 }

@@ -4,6 +4,7 @@ use unspool::coresight::etm4::element::{Context, Target, exception_name};
 use unspool::coresight::etm4::packet::SubIsa;
 use unspool::coresight::etm4::{Element, ElementItem, Located, Transactions};
 use unspool::coresight::frame::FrameError;
+use unspool::model::json::Object;
 use unspool::{Error, Sink, Trace};
 
 use super::packets::numbers;
@@ -12,7 +13,6 @@ use crate::diagnostic::diagnostic as tell;
 use crate::listing::{Listing, each_trace};
 use crate::output::Output;
 use crate::verdict::Verdict;
-use unspool::model::json::Object;
 
 /// Print the elements of each trace source, one a line, with the offset of the packet that brought them
 #[derive(Debug, clap::Args)]

@@ -12,13 +12,13 @@ use unspool::coresight::etm4::unit::{Overflowed, Settings};
 use unspool::coresight::trace_buffer::{BufferSettings, FillMode, TriggerMode};
 use unspool::encode::{EncodeError, EncodeOptions, encode};
 use unspool::model::{SinkError, StepSource, TimeUnit};
+use unspool::number::many;
 use unspool::{OpenSteps, OpenedSteps, open_steps};
 
 use crate::args::{ImageArgs, number_u64};
 use crate::diagnostic::diagnostic;
 use crate::file::losses_verdict;
 use crate::verdict::Verdict;
-use unspool::number::many;
 
 /// Make the capture that a trace unit would have made of a run: trace, registers, program image
 #[derive(Debug, clap::Args)]

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use anyhow::bail;
 use unspool::capture::{Buffer, Capture};
 use unspool::coresight::frame::{FrameError, Mark, Receive, Span};
+use unspool::model::json::Object;
+use unspool::number::many;
 use unspool::{Frames, Sink, Trace, go_through_frames};
 
 use crate::args::{CaptureArgs, OutputArgs, RangeArgs, number_u8};
@@ -13,8 +15,6 @@ use crate::listing::{Window, report_assumptions as tell_assumptions};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::verdict::{Verdict, worse};
-use unspool::model::json::Object;
-use unspool::number::many;
 
 /// Print which bytes of each formatted buffer belong to which trace id
 #[derive(Debug, clap::Args)]

@@ -6,13 +6,13 @@ use unspool::coresight::etm4::packet::{
 };
 use unspool::coresight::etm4::{Element, ElementDecoder, ElementError, ElementItem, Located, PacketItem};
 use unspool::coresight::frame::FrameError;
+use unspool::model::json::Object;
 use unspool::{Error, Sink, Trace};
 
 use crate::args::{CaptureArgs, OutputArgs, RangeArgs, SourceArgs};
 use crate::listing::{Listing, each_trace};
 use crate::output::Output;
 use crate::verdict::Verdict;
-use unspool::model::json::Object;
 
 /// Print the packets of each trace source, one a line, with their offsets in the buffer
 #[derive(Debug, clap::Args)]

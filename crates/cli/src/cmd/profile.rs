@@ -6,6 +6,7 @@ use anyhow::Context;
 use unspool::analyze::calls::{Call, Sums};
 use unspool::analyze::folded::Folded;
 use unspool::analyze::profile::{Profile, Row};
+use unspool::model::json::Object;
 use unspool::{CallForest, Clock, Program, TarmacCalls};
 
 use super::calls::{WhichArgs, function, open, time, unit};
@@ -14,7 +15,6 @@ use crate::file::{FileArgs, tarmac_verdict};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
-use unspool::model::json::Object;
 
 /// Count calls, time and instructions of the functions in a Tarmac log
 #[derive(Debug, clap::Args)]

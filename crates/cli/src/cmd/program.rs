@@ -17,13 +17,13 @@ use unspool::coresight::etm4::explain;
 use unspool::coresight::etm4::program::{
     Buffer, Levels, Listing, Plan, Remark, Value, Verdict as Traced, listing, outlook,
 };
+use unspool::file::is_standard;
+use unspool::model::json::Object;
 use unspool::{FileKind, Program};
 
 use crate::args::{ImageArgs, OutputArgs, number_u8, number_u64};
 use crate::output::Output;
 use crate::verdict::Verdict;
-use unspool::file::is_standard;
-use unspool::model::json::Object;
 
 /// Work out register values for a trace unit, say what they trace, explain and check those of others
 #[derive(Debug, clap::Args)]

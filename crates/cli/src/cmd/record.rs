@@ -17,6 +17,7 @@ use anyhow::{Context, anyhow};
 use unspool::astf::lower::LeftOut;
 use unspool::convert::Format;
 use unspool::model::StepSource;
+use unspool::number::{grouped, many};
 use unspool::record::{Machine, Options, Recording};
 
 use self::signals::Signals;
@@ -24,7 +25,6 @@ use self::sinks::Sinks;
 use crate::args::{AstfLevel, assumed, number_u64};
 use crate::diagnostic::diagnostic as tell;
 use crate::verdict::Verdict;
-use unspool::number::{grouped, many};
 
 /// Run a program, or a whole system, under QEMU, and write a trace of what it does
 #[derive(Debug, clap::Args)]

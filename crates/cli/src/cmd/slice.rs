@@ -160,7 +160,7 @@ fn run_astf(args: &Args, mut file: AstfFile) -> anyhow::Result<Verdict> {
     report_astf(&file);
     let mut selection = args.selection(0, true)?;
     let sliced = slice_astf(&mut file, &mut selection, storage, args.slice_output());
-    finish(args, &name, sliced, selection.is_cut_short(), |end| end_verdict(end))
+    finish(args, &name, sliced, selection.is_cut_short(), end_verdict)
 }
 
 fn run_stf(args: &Args, mut file: StfFile) -> anyhow::Result<Verdict> {

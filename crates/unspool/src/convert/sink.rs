@@ -66,20 +66,20 @@ pub enum OpenSinkError {
 
 impl FileSink {
     /// Opens a file for the steps of a source.
-    pub fn open(path: &Path, coverage: Coverage, unit: TimeUnit, options: SinkOptions) -> Result<Self, OpenSinkError> {
-        Ok(match options {
-            SinkOptions::Astf { lower, write } => {
-                let header = astf::lower::header(coverage, unit, &lower)?;
+    pub fn open(path: &Path, coverage: Coverage, unit: TimeUnit, options: &SinkOptions) -> Result<Self, OpenSinkError> {
+        Ok(match *options {
+            SinkOptions::Astf { ref lower, write } => {
+                let header = astf::lower::header(coverage, unit, lower)?;
                 let writer = open_astf_writer(path, &header, write)?;
-                Self::Astf(Box::new(astf::lower::Lowerer::new(writer, &header, coverage, unit, &lower)?))
+                Self::Astf(Box::new(astf::lower::Lowerer::new(writer, &header, coverage, unit, lower)?))
             }
-            SinkOptions::Stf { lower, container, write } => {
+            SinkOptions::Stf { ref lower, container, write } => {
                 let writer = open_writer(path, container, write)?;
-                Self::Stf(Box::new(stf::lower::Lowerer::new(writer, coverage, unit, &lower)?))
+                Self::Stf(Box::new(stf::lower::Lowerer::new(writer, coverage, unit, lower)?))
             }
-            SinkOptions::Tarmac { lower, container, write } => {
+            SinkOptions::Tarmac { ref lower, container, write } => {
                 let writer = LineWriter(open_writer(path, container, write)?);
-                Self::Tarmac(Box::new(tarmac::lower::Lowerer::new(writer, coverage, unit, &lower)?))
+                Self::Tarmac(Box::new(tarmac::lower::Lowerer::new(writer, coverage, unit, lower)?))
             }
         })
     }
@@ -92,14 +92,6 @@ impl FileSink {
             Self::Tarmac(sink) => sink.into_inner().0.finish(),
         };
         target?.keep()
-    }
-
-    fn inner(&mut self) -> &mut dyn StepSink {
-        match self {
-            Self::Astf(sink) => &mut **sink,
-            Self::Stf(sink) => &mut **sink,
-            Self::Tarmac(sink) => &mut **sink,
-        }
     }
 }
 
@@ -114,7 +106,11 @@ impl StepSink for FileSink {
     }
 
     fn finish(&mut self) -> Result<(), SinkError> {
-        self.inner().finish()
+        match self {
+            Self::Astf(sink) => sink.finish(),
+            Self::Stf(sink) => sink.finish(),
+            Self::Tarmac(sink) => sink.finish(),
+        }
     }
 
     fn losses(&self) -> &Losses {

@@ -8,7 +8,6 @@ use std::fmt::Write as _;
 use unspool::Program;
 use unspool::flow::Instruction;
 use unspool::isa::{Disassembler, Isa, Kind, facts};
-
 use unspool::model::json::quoted;
 
 /// Instructions that are remembered. With four bytes each, 256 KiB of code have room without conflict.

@@ -8,12 +8,12 @@ use unspool::Trace;
 use unspool::coresight::etm4::Located;
 use unspool::coresight::etm4::element::exception_name;
 use unspool::flow::{Cause, Finding, Instruction, Item, Range, Transaction};
+use unspool::model::json::Object;
 
 use super::super::elements::context;
 use super::super::packets::numbers;
 use super::code::{Known, isa_name, kind_name, push_hex};
 use crate::listing::Listing;
-use unspool::model::json::Object;
 
 /// Writes lines.
 pub(super) struct Json<'p> {

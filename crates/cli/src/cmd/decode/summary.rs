@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use unspool::Trace;
 use unspool::coresight::frame::FrameError;
 use unspool::flow::{Cause, FlowItem, Item, Space};
+use unspool::number::{grouped, many};
 
 use super::json::finding_name;
 use crate::diagnostic::diagnostic as tell;
-use unspool::number::{grouped, many};
 
 /// Code is missing by the page.
 const PAGE_BITS: u32 = 12;

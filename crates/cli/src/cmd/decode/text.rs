@@ -10,10 +10,10 @@ use unspool::coresight::etm4::element::{Element, ElementError};
 use unspool::coresight::etm4::{Config, Located};
 use unspool::flow::{Around, Cause, FlowItem, Instruction, Item, Outcome, Range, Space};
 use unspool::isa::{Isa, Kind};
+use unspool::number::many;
 
 use super::code::{Known, isa_name, kind_name, push_hex};
 use super::json::transaction_name;
-use unspool::number::many;
 
 /// How wide address, opcode and text of an A64 instruction are before its outcome follows.
 const WIDTH: usize = 64;

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use unspool::analyze::diff::{Around, Ending, Finding, Site, Summary, Why};
 use unspool::isa::{self, Disassembler, Xlen};
 use unspool::model::{Facet, Instruction, Isa, Loss, Losses, Lost};
+use unspool::number::many;
 
 use super::{Named, Report};
-use unspool::number::many;
 
 /// How instructions read.
 #[derive(Default)]

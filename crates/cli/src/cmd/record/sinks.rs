@@ -11,12 +11,11 @@ use unspool::astf::{self, record::Level, record::Storage};
 use unspool::convert::Format;
 use unspool::model::{Coverage, Losses, Refused, Run, SinkError, Step, StepSink, TimeUnit};
 use unspool::record::Listener;
-use unspool::tarmac::convert::Style;
-use unspool::{stf, tarmac};
-
 use unspool::target::{
     LineWriter as Lines, Target, astf_storage as by_name, open_writer, stf_container as container_by_name,
 };
+use unspool::tarmac::convert::Style;
+use unspool::{stf, tarmac};
 
 /// Sinks of threads, made when a thread tells its first step.
 pub(super) struct Sinks {

@@ -11,6 +11,7 @@ use unspool::astf::lower::LowerOptions;
 use unspool::astf::record::Level;
 use unspool::convert::Format;
 use unspool::model::{Context, Coverage, Event, Losses, SinkError, Step, StepSource};
+use unspool::number::grouped;
 use unspool::record::{SystemOptions, SystemRecording, Told};
 
 use super::signals::Signals;
@@ -18,7 +19,6 @@ use super::sinks::{Sink, numbered, storage, told};
 use super::{Args, has_values, refuse_registers, tell_left_out};
 use crate::diagnostic::diagnostic as tell;
 use crate::verdict::Verdict;
-use unspool::number::grouped;
 
 /// More files are not written of one CPU.
 const MOST_PIECES: u64 = 1000;
