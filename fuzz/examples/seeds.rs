@@ -8,7 +8,7 @@ use std::io::Cursor;
 use std::path::Path;
 use std::{fs, io};
 
-use unspool::{OpenSteps, What, open_steps, open_steps_of};
+use unspool::{OpenSteps, FileKind, open_steps, open_steps_of};
 use unspool_coresight::etm4::packet::{Address, ConditionalInstruction, ConditionalResult, CycleCount, ExceptionAddress, FewAtoms, KeyResult, TraceInfo};
 use unspool_coresight::etm4::{Config, Packet};
 use unspool_coresight::frame::{Formatter, HSYNC};
@@ -513,7 +513,7 @@ fn tarmacs() -> Vec<Seed> {
 fn steps() -> Vec<Seed> {
     let with = |choice: u8, bytes: &[u8]| [&[choice][..], bytes].concat();
     let open = |what, file: Vec<u8>| {
-        let options = OpenSteps { what: Some(what), threads: Some(1), ..OpenSteps::default() };
+        let options = OpenSteps { kind: Some(what), threads: Some(1), ..OpenSteps::default() };
         Told::of(open_steps_of("seed", Cursor::new(file), &options).expect("a file of ours")).0
     };
     let package = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/hello-ete");
@@ -535,10 +535,10 @@ fn steps() -> Vec<Seed> {
         ("rtl", with(0x8a, rtl)),
     ];
     let sources = [
-        (["astf_as_stf", "astf_as_rev3", "astf_as_fast_models"], open(What::Astf, example.to_vec())),
+        (["astf_as_stf", "astf_as_rev3", "astf_as_fast_models"], open(FileKind::Astf, example.to_vec())),
         (["capture_as_stf", "capture_as_rev3", "capture_as_fast_models"], capture),
-        (["log_as_stf", "log_as_rev3", "log_as_fast_models"], open(What::Tarmac, fast_models.to_vec())),
-        (["rev3_as_stf", "rev3_as_rev3", "rev3_as_fast_models"], open(What::Tarmac, rev3.to_vec())),
+        (["log_as_stf", "log_as_rev3", "log_as_fast_models"], open(FileKind::Tarmac, fast_models.to_vec())),
+        (["rev3_as_stf", "rev3_as_rev3", "rev3_as_fast_models"], open(FileKind::Tarmac, rev3.to_vec())),
     ];
     for (names, told) in sources {
         let told = told.start(60);

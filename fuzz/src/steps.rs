@@ -12,7 +12,7 @@
 use std::io::Cursor;
 use std::ops::ControlFlow;
 
-use unspool::{OpenSteps, What, open_steps_of};
+use unspool::{OpenSteps, FileKind, open_steps_of};
 use unspool_analyze::check::Checker;
 use unspool_analyze::stats::Stats;
 use unspool_astf::record::{Level, Storage};
@@ -38,8 +38,8 @@ impl Choice {
         self.0 >> bit & 1 != 0
     }
 
-    fn what(self) -> Option<What> {
-        [Some(What::Astf), Some(What::Stf), Some(What::Tarmac), None][usize::from(self.0 & 3)]
+    fn kind(self) -> Option<FileKind> {
+        [Some(FileKind::Astf), Some(FileKind::Stf), Some(FileKind::Tarmac), None][usize::from(self.0 & 3)]
     }
 
     /// Bit 2: ASTF is a Basic trace.
@@ -73,7 +73,7 @@ impl Choice {
     fn options(self) -> OpenSteps {
         let parse = ParseOptions { implicit_thumb: self.has(7) };
         OpenSteps {
-            what: self.what(),
+            kind: self.kind(),
             tarmac: tarmac::read::ReadOptions { parse },
             big_endian: self.has(6),
             threads: Some(1),
@@ -208,13 +208,13 @@ pub fn check(data: &[u8]) {
     let one = told.of_one_core();
     if let Some((records, _)) = one.astf(Some(choice.level()), choice.assumed(), false) {
         assert_eq!(errors(&records), [""; 0]);
-        assert!(Told::of(open(What::Astf, records.as_flattened().to_vec())).1);
+        assert!(Told::of(open(FileKind::Astf, records.as_flattened().to_vec())).1);
     }
-    if choice.what() == Some(What::Astf) {
+    if choice.kind() == Some(FileKind::Astf) {
         returned(file, &told);
     }
     if let Some(bytes) = one.stf(choice.version()) {
-        let (again, ends_well) = Told::of(open(What::Stf, bytes));
+        let (again, ends_well) = Told::of(open(FileKind::Stf, bytes));
         assert!(ends_well);
         let numberless = |step: &Step| (0, plain(step, false));
         same(&one, &again, numberless, |_| true);
@@ -222,15 +222,15 @@ pub fn check(data: &[u8]) {
     if let Some((log, losses)) = told.tarmac(choice.style())
         && losses.is_empty()
     {
-        let (again, ends_well) = Told::of(open(What::Tarmac, log));
+        let (again, ends_well) = Told::of(open(FileKind::Tarmac, log));
         assert!(ends_well);
         let numbered = |step: &Step| (step.core, plain(step, true));
         same(&told, &again, numbered, says_something);
     }
 }
 
-fn open(what: What, file: Vec<u8>) -> impl StepSource {
-    let options = OpenSteps { what: Some(what), threads: Some(1), ..OpenSteps::default() };
+fn open(what: FileKind, file: Vec<u8>) -> impl StepSource {
+    let options = OpenSteps { kind: Some(what), threads: Some(1), ..OpenSteps::default() };
     open_steps_of("written", Cursor::new(file), &options).expect("it was written")
 }
 
@@ -258,7 +258,7 @@ fn returned(file: &[u8], told: &Told) {
     }
     let (again, losses) = told.astf(None, Context::default(), true).expect("it was ASTF");
     assert!(losses.is_empty(), "{losses}");
-    let (again, ends_well) = Told::of(open(What::Astf, again.as_flattened().to_vec()));
+    let (again, ends_well) = Told::of(open(FileKind::Astf, again.as_flattened().to_vec()));
     assert!(ends_well);
     same(told, &again, |step| (0, plain(step, false)), |_| true);
 }

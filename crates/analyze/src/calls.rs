@@ -13,6 +13,7 @@
 mod flow;
 mod follow;
 mod frame;
+mod json;
 
 use unspool_isa::Isa;
 

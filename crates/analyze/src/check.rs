@@ -32,7 +32,6 @@ mod rules;
 mod vector;
 
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
 
 use unspool_model::{Coverage, Facet, Step};
 
@@ -40,37 +39,7 @@ use self::core::Core;
 use self::rules::RuleId;
 
 pub use self::rules::RULES;
-
-/// How bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Severity {
-    /// No processor does it.
-    Error,
-    /// It is not what is expected, and the source may have its reasons.
-    Warning,
-}
-
-impl fmt::Display for Severity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-        })
-    }
-}
-
-/// Something that steps are held to.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Rule {
-    /// Its name, which stays.
-    pub name: &'static str,
-    /// How bad it is to break it.
-    pub severity: Severity,
-    /// What it is about.
-    pub section: &'static str,
-    /// What it says, in one sentence.
-    pub says: &'static str,
-}
+pub use unspool_model::rule::{Rule, Severity};
 
 /// A step that breaks a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,7 +173,7 @@ struct Out<'o> {
 impl Out<'_> {
     /// Something is wrong at this place; the address and one more number say what is the same cause.
     #[cold]
-    fn add(&mut self, rule: RuleId, place: u64, cause: (u64, u64), detail: fmt::Arguments<'_>) {
+    fn add(&mut self, rule: RuleId, place: u64, cause: (u64, u64), detail: std::fmt::Arguments<'_>) {
         if self.told.is_new(rule, key(rule, self.core, cause)) {
             let rule = rule.rule();
             (self.tell)(Finding { rule, severity: rule.severity, core: self.core, place, detail: detail.to_string() });

@@ -43,6 +43,7 @@
 
 mod align;
 mod compare;
+pub mod json;
 mod run;
 mod side;
 

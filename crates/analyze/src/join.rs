@@ -44,6 +44,35 @@ impl Join {
     }
 }
 
+/// What two sources have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Common {
+    /// Instructions.
+    Instructions,
+    /// Nothing: the second source has no instruction of the chosen core.
+    NoSuchCore,
+    /// Nothing.
+    Nothing,
+}
+
+/// Compares two sources up to the first instruction that both have; `None`: they cannot be read.
+pub fn common(sources: [Source; 2], options: Options) -> Option<Common> {
+    let [Ok(one), Ok(other)] = sources.map(Pull::new) else { return None };
+    let core = options.cores[1];
+    let mut is_paired = false;
+    let summary = Differ::new(options).pairs([one, other], &mut |_| {
+        is_paired = true;
+        ControlFlow::Break(())
+    });
+    let summary = summary.ok()?;
+    let has_core = summary.instructions[1] > 0 || core == 0 && summary.other_cores[1] == 0;
+    Some(match (is_paired, has_core) {
+        (true, _) => Common::Instructions,
+        (false, false) => Common::NoSuchCore,
+        (false, true) => Common::Nothing,
+    })
+}
+
 impl StepSource for Join {
     fn coverage(&self) -> Coverage {
         self.added.iter().fold(self.source.coverage(), Coverage::with)

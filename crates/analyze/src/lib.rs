@@ -34,5 +34,6 @@ pub mod diff;
 pub mod folded;
 pub mod join;
 pub mod profile;
+pub mod selection;
 pub mod stats;
 pub mod tree;

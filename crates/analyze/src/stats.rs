@@ -24,6 +24,7 @@
 
 mod branches;
 mod footprint;
+pub mod json;
 mod mix;
 mod tally;
 

@@ -11,6 +11,8 @@ pub mod builder;
 pub mod check;
 mod deflate;
 pub mod example;
+#[cfg(feature = "text")]
+pub mod json;
 mod layout;
 pub mod lift;
 pub mod lower;
@@ -18,6 +20,7 @@ pub mod read;
 pub mod record;
 pub mod sanitize;
 pub mod slice;
+pub mod stats;
 pub mod steps;
 #[cfg(feature = "text")]
 pub mod text;

@@ -11,6 +11,11 @@ use super::layout::{Bytes, Field, Value, record};
 /// Every record has this size.
 pub const RECORD_BYTES: usize = 32;
 
+/// Offset of a record in an uncompressed file; the header is record 1.
+pub fn offset_of(record: u64) -> u64 {
+    (record - 1) * RECORD_BYTES as u64
+}
+
 record! {
     /// The first record: what the file is and how the others are stored.
     Header, HeaderView: 0x41 {

@@ -1,16 +1,21 @@
-//! What every verb is told the same way: which capture, which sources, where the output goes.
+//! Arguments that several verbs share: which capture, which sources, where the output goes.
 //!
-//! Comes in: words. Goes out: an open capture and the traces that were asked for.
+//! Takes words of the command line; produces an open capture and the traces that were asked for. Knows no verb.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use unspool::astf::record::{Level, Storage};
 use unspool::capture::{BufferFormat, Capture, Code, ImageArgument, Register, Registers};
+use unspool::container::Container;
+use unspool::convert::Format;
 use unspool::coresight::Protocol;
-use unspool::{Bare, Trace, What, open_bare};
+use unspool::file::is_standard;
+use unspool::model::{Context as State, Modes, Security};
+use unspool::stf::Storage as StfStorage;
+use unspool::{Bare, FileKind, Trace, open_bare};
 
-use crate::astf::is_standard;
+use crate::diagnostic::diagnostic;
 
 /// Which capture.
 #[derive(Debug, clap::Args)]
@@ -95,10 +100,10 @@ fn open_package(path: &Path) -> anyhow::Result<Capture> {
     if is_standard(path) {
         bail!("the standard input is a bare buffer: say --protocol ete or --protocol etm4");
     }
-    match What::at(path) {
-        Ok(What::Astf) => bail!("{}: an ASTF file is no capture; see 'unspool dump'", path.display()),
-        Ok(What::Stf) => bail!("{}: an STF file is no capture; see 'unspool dump'", path.display()),
-        Ok(What::Tarmac) => bail!("{}: a Tarmac log is no capture; see 'unspool dump'", path.display()),
+    match FileKind::at(path) {
+        Ok(FileKind::Astf) => bail!("{}: an ASTF file is no capture; see 'unspool dump'", path.display()),
+        Ok(FileKind::Stf) => bail!("{}: an STF file is no capture; see 'unspool dump'", path.display()),
+        Ok(FileKind::Tarmac) => bail!("{}: a Tarmac log is no capture; see 'unspool dump'", path.display()),
         _ => {}
     }
     Capture::open(path).map_err(|error| match error {
@@ -155,14 +160,14 @@ impl ImageArgs {
     pub(crate) fn load(&self) -> anyhow::Result<Vec<Code>> {
         let load = |image: &ImageArgument| {
             let (code, notes) = Code::from_file(&image.path, image.address)?;
-            notes.iter().for_each(tell);
+            notes.iter().for_each(diagnostic);
             Ok(code)
         };
         self.images.iter().map(load).collect()
     }
 
     /// Was any given?
-    pub(crate) fn is_said(&self) -> bool {
+    pub(crate) fn is_given(&self) -> bool {
         !self.images.is_empty()
     }
 
@@ -203,12 +208,6 @@ impl RangeArgs {
     }
 }
 
-/// Says something to the person at the terminal.
-pub(crate) fn tell(text: impl std::fmt::Display) {
-    // A closed error stream leaves nobody to tell.
-    let _ = writeln!(io::stderr(), "unspool: {text}");
-}
-
 pub(crate) fn number_u64(text: &str) -> Result<u64, String> {
     let parsed = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(hex) => u64::from_str_radix(hex, 16),
@@ -228,4 +227,154 @@ pub(crate) fn number_u8(text: &str) -> Result<u8, String> {
 fn register(text: &str) -> Result<Register, String> {
     let (name, value) = text.split_once('=').ok_or_else(|| format!("'{text}' is not NAME=VALUE"))?;
     Register::parse(name.trim(), value.trim())
+}
+
+/// Format and container of an output file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum To {
+    /// ASTF records as they are
+    #[value(alias = "astf")]
+    Raw,
+    /// ASTF records compressed with LZMA, in an .xz container behind the header
+    #[value(alias = "astf.xz")]
+    Lzma,
+    /// ASTF records compressed with zlib behind the header
+    #[value(alias = "astf.gz")]
+    Zlib,
+    /// STF records as they are
+    Stf,
+    /// STF records in chunks that can be gone to, each compressed with zstd
+    Zstf,
+    /// STF in a gzip file
+    #[value(name = "stf.gz")]
+    StfGz,
+    /// STF in an .xz file
+    #[value(name = "stf.xz")]
+    StfXz,
+    /// STF in a zstd file
+    #[value(name = "stf.zst")]
+    StfZst,
+    /// Tarmac as it is
+    Tarmac,
+    /// Tarmac in a gzip file
+    #[value(name = "tarmac.gz")]
+    TarmacGz,
+    /// Tarmac in an .xz file
+    #[value(name = "tarmac.xz")]
+    TarmacXz,
+    /// Tarmac in a zstd file
+    #[value(name = "tarmac.zst")]
+    TarmacZst,
+}
+
+impl To {
+    /// The format.
+    pub(crate) fn format(self) -> Format {
+        match self {
+            Self::Raw | Self::Lzma | Self::Zlib => Format::Astf,
+            Self::Stf | Self::Zstf | Self::StfGz | Self::StfXz | Self::StfZst => Format::Stf,
+            Self::Tarmac | Self::TarmacGz | Self::TarmacXz | Self::TarmacZst => Format::Tarmac,
+        }
+    }
+
+    /// Storage of ASTF records.
+    pub(crate) fn astf(self) -> Option<Storage> {
+        match self {
+            Self::Raw => Some(Storage::Raw),
+            Self::Lzma => Some(Storage::Lzma),
+            Self::Zlib => Some(Storage::Zlib),
+            _ => None,
+        }
+    }
+
+    /// Storage of STF records.
+    pub(crate) fn stf(self) -> Option<StfStorage> {
+        match self {
+            Self::Stf => Some(StfStorage::PLAIN),
+            Self::Zstf => Some(StfStorage::Zstf),
+            Self::StfGz => Some(StfStorage::GZIP),
+            Self::StfXz => Some(StfStorage::XZ),
+            Self::StfZst => Some(StfStorage::ZSTD),
+            _ => None,
+        }
+    }
+
+    /// Container of a Tarmac log.
+    pub(crate) fn tarmac(self) -> Option<Container> {
+        match self {
+            Self::Tarmac => Some(Container::Plain),
+            Self::TarmacGz => Some(Container::Gzip),
+            Self::TarmacXz => Some(Container::Xz),
+            Self::TarmacZst => Some(Container::Zstd),
+            _ => None,
+        }
+    }
+}
+
+/// Level of an ASTF trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum AstfLevel {
+    /// One Exception level, and no traps
+    Basic,
+    /// All Exception levels, with traps
+    Basicplus,
+}
+
+impl From<AstfLevel> for Level {
+    fn from(level: AstfLevel) -> Self {
+        match level {
+            AstfLevel::Basic => Self::Basic,
+            AstfLevel::Basicplus => Self::BasicPlus,
+        }
+    }
+}
+
+/// State of execution that the user vouches for: `el=1,security=nonsecure,sp=x,vl=128`.
+pub(crate) fn assumed(text: &str) -> Result<State, String> {
+    text.split(',').try_fold(State::default(), |context, word| {
+        let (key, value) = word.split_once('=').ok_or_else(|| format!("'{word}' is not KEY=VALUE"))?;
+        match (key.trim(), value.trim()) {
+            ("el", level) => {
+                let level = level.parse().ok().filter(|level| *level <= 3);
+                let level = level.ok_or_else(|| format!("'{value}' is no Exception level: 0, 1, 2 or 3"))?;
+                Ok(State { level: Some(level), ..context })
+            }
+            ("security", name) => {
+                let security = match name {
+                    "secure" | "s" => Security::Secure,
+                    "nonsecure" | "ns" => Security::NonSecure,
+                    _ => return Err(format!("'{name}' is no security state: secure or nonsecure")),
+                };
+                Ok(State { security: Some(security), ..context })
+            }
+            ("sp", "0") => Ok(State { is_handler: Some(false), ..context }),
+            ("sp", "x") => Ok(State { is_handler: Some(true), ..context }),
+            ("sp", other) => Err(format!("'{other}' is no stack pointer: 0 for SP_EL0, x for SP_ELx")),
+            ("vl", bits) => {
+                let is_length = |bits: &u16| bits.is_multiple_of(128) && (128..=2048).contains(bits);
+                let bits: Option<u16> = bits.parse().ok().filter(is_length);
+                let bits =
+                    bits.ok_or_else(|| format!("'{value}' is no vector length: 128 to 2048 bits in steps of 128"))?;
+                let vector_length = (bits / 128 - 1) as u8;
+                Ok(State { modes: Some(Modes { vector_length, ..Modes::default() }), ..context })
+            }
+            (key, _) => Err(format!("'{key}' is none of el, security, sp and vl")),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said() {
+        let context = assumed("el=1, security=ns,sp=x").unwrap_or_default();
+        assert_eq!((context.level, context.security), (Some(1), Some(Security::NonSecure)));
+        assert_eq!(context.is_handler, Some(true));
+        assert_eq!(assumed("vl=512").unwrap_or_default().modes.map(|modes| modes.vector_length), Some(3));
+        for wrong in ["el", "el=4", "vl=100", "vl=4096", "security=root", "sp=1", "pid=3", ""] {
+            assert!(assumed(wrong).is_err(), "{wrong}");
+        }
+    }
 }

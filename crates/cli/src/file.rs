@@ -1,17 +1,16 @@
-//! Trace files as the verbs meet them: what is in a file is told by its first bytes, never by its name.
+//! Trace files as the verbs use them: which one, and what is reported about it.
 //!
-//! Comes in: a path. Goes out: a file that is open, of one of the formats.
+//! Takes arguments; produces a file of the library, and diagnostics about damage, oddities and unreadable lines.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-use unspool::What;
+use unspool::file::{AstfFile, End, FileError, FileOptions, StfFile, TarmacFile, TraceFile, is_damage};
+use unspool::model::{Loss, Losses};
+use unspool::number::many;
+use unspool::tarmac::dialect::Dialect;
 
-use crate::astf::{Astf, is_standard};
-use crate::stf::Stf;
-use crate::tarmac::{Tarmac, TarmacArgs};
+use crate::diagnostic::diagnostic;
+use crate::verdict::Verdict;
 
 /// Which file.
 #[derive(Debug, clap::Args)]
@@ -26,94 +25,117 @@ pub(crate) struct FileArgs {
 
 impl FileArgs {
     /// Opens it.
-    pub(crate) fn open(&self, threads: Option<usize>) -> anyhow::Result<Option<Opened>> {
-        open(&self.file, threads, &self.tarmac)
+    pub(crate) fn open(&self) -> anyhow::Result<TraceFile> {
+        open(&self.file, None, &self.tarmac)
     }
 }
 
-/// A trace file.
-pub(crate) enum Opened {
-    Astf(Astf),
-    Stf(Stf),
-    Tarmac(Tarmac),
+/// What lines of a log do not contain.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct TarmacArgs {
+    /// Who wrote the log (found out, if not said): rev3, fast-models, gem5, cortex-m0, cortex-m3, cortex-r5 or other
+    #[arg(long, value_name = "NAME", value_parser = dialect, help_heading = "Tarmac")]
+    pub(crate) dialect: Option<Dialect>,
+
+    /// Instructions whose line does not name an instruction set are Thumb
+    #[arg(long, help_heading = "Tarmac")]
+    pub(crate) implicit_thumb: bool,
+
+    /// The option of the verb that makes a log of any file.
+    #[arg(skip = "--dialect")]
+    pub(crate) hint: &'static str,
 }
 
-/// Opens a file or the standard input. `None`: it is a trace file, but damaged before the first record; that was told.
-/// What a user says of a log makes a log of it.
-pub(crate) fn open(path: &Path, threads: Option<usize>, tarmac: &TarmacArgs) -> anyhow::Result<Option<Opened>> {
-    if tarmac.is_said() {
-        return Ok(Some(Opened::Tarmac(Tarmac::open(path, tarmac)?)));
+/// A dialect by its name.
+pub(crate) fn dialect(name: &str) -> Result<Dialect, String> {
+    Dialect::from_name(name).ok_or_else(|| {
+        format!("'{name}' is none of rev3, fast-models, gem5, cortex-m0, cortex-m3, cortex-r5 and other")
+    })
+}
+
+impl TarmacArgs {
+    /// Was anything given about a log?
+    pub(crate) fn is_given(&self) -> bool {
+        self.dialect.is_some() || self.implicit_thumb
     }
-    match look(path, threads, tarmac.hint) {
-        Some(opened) => opened,
-        // That it is none of them is for one of them to say.
-        None => Ok(Astf::open(path, threads, Some(tarmac.hint))?.map(Opened::Astf)),
+
+    /// The options of the library.
+    pub(crate) fn options(&self, threads: Option<usize>) -> FileOptions {
+        FileOptions { threads, dialect: self.dialect, implicit_thumb: self.implicit_thumb }
     }
 }
 
-/// Opens a file or the standard input as what the user says that it is. A capture is none of them.
-pub(crate) fn open_as(
-    what: What,
-    path: &Path,
-    threads: Option<usize>,
-    tarmac: &TarmacArgs,
-) -> anyhow::Result<Option<Opened>> {
-    match what {
-        What::Astf => Ok(Astf::open(path, threads, None)?.map(Opened::Astf)),
-        What::Stf if is_pipe(path) => {
-            let (name, pipe) = pipe(path).with_context(|| path.display().to_string())?;
-            Ok(Stf::of(&name, pipe, threads)?.map(Opened::Stf))
+/// Opens a file or the standard input.
+pub(crate) fn open(path: &Path, threads: Option<usize>, tarmac: &TarmacArgs) -> anyhow::Result<TraceFile> {
+    TraceFile::open(path, &tarmac.options(threads)).map_err(|error| with_hint(error, tarmac.hint))
+}
+
+/// Adds to the refusal of a file that is no trace the option that makes a log of it.
+pub(crate) fn with_hint(error: FileError, option: &str) -> anyhow::Error {
+    match error {
+        FileError::NotAstf { name, reason, looks_like } => {
+            let none = format!("no ASTF or STF file and no Tarmac log ({option} makes it one)");
+            let reason = reason.replace("not an ASTF file", &none);
+            FileError::NotAstf { name, reason, looks_like }.into()
         }
-        What::Stf => Ok(Stf::open(path, threads)?.map(Opened::Stf)),
-        _ => Ok(Some(Opened::Tarmac(Tarmac::open(path, tarmac)?))),
+        error => error.into(),
     }
 }
 
-/// As [`open`]; `None`: it is something else, or nothing.
-pub(crate) fn open_if_trace(path: &Path) -> Option<anyhow::Result<Option<Opened>>> {
-    if is_pipe(path) { peek(path, None, None) } else { look(path, None, "") }
-}
-
-fn look(path: &Path, threads: Option<usize>, hint: &str) -> Option<anyhow::Result<Option<Opened>>> {
-    if is_pipe(path) {
-        return peek(path, threads, Some(hint));
-    }
-    match What::at(path).ok()? {
-        What::Astf => Some(Astf::open(path, threads, None).map(|file| file.map(Opened::Astf))),
-        What::Stf => Some(Stf::open(path, threads).map(|file| file.map(Opened::Stf))),
-        What::Tarmac => Some(Tarmac::open(path, &TarmacArgs::default()).map(|file| Some(Opened::Tarmac(file)))),
-        _ => None,
-    }
-}
-
-/// Looks into a pipe. What was read of it is lost to others, so that if only a trace file will do, which is what a hint
-/// is for, ASTF says what is wrong with anything else.
-fn peek(path: &Path, threads: Option<usize>, hint: Option<&str>) -> Option<anyhow::Result<Option<Opened>>> {
-    let (name, pipe) = pipe(path).ok()?;
-    let (what, pipe) = What::peek(pipe).ok()?;
-    match what {
-        What::Stf => Some(Stf::of(&name, Box::new(pipe), threads).map(|file| file.map(Opened::Stf))),
-        What::Astf => Some(Astf::of(&name, Box::new(pipe), None, threads, None).map(|file| file.map(Opened::Astf))),
-        What::Tarmac => {
-            let file = Tarmac::of(&name, Box::new(pipe), &TarmacArgs::default());
-            Some(file.map(|file| Some(Opened::Tarmac(file))))
+/// Reports damage, which is a problem.
+pub(crate) fn end_verdict(end: &End) -> Verdict {
+    match end {
+        End::Whole | End::Stopped => Verdict::Clean,
+        End::Damaged(text) => {
+            diagnostic(text);
+            Verdict::Problems
         }
-        _ if hint.is_some() => {
-            Some(Astf::of(&name, Box::new(pipe), None, threads, hint).map(|file| file.map(Opened::Astf)))
-        }
-        _ => None,
     }
 }
 
-/// The standard input or another pipe, and what it is called.
-pub(crate) fn pipe(path: &Path) -> io::Result<(String, Box<dyn Read + Send>)> {
-    if is_standard(path) {
-        return Ok(("standard input".to_string(), Box::new(io::stdin())));
-    }
-    Ok((path.display().to_string(), Box::new(File::open(path)?)))
+/// Reports what is odd about the header.
+pub(crate) fn report_astf(file: &AstfFile) {
+    file.warnings().iter().for_each(|warning| diagnostic(format_args!("{}: {warning}", file.name())));
 }
 
-/// Can it be read only once?
-pub(crate) fn is_pipe(path: &Path) -> bool {
-    is_standard(path) || path.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir())
+/// Reports what is odd about the file and was not reported before.
+pub(crate) fn report_stf(file: &mut StfFile) {
+    let warnings = file.new_warnings();
+    warnings.iter().for_each(|warning| diagnostic(format_args!("{}: {warning}", file.name())));
+}
+
+/// Reports damage and oddities. A container that contradicts itself is a problem, even if all of it could be read.
+pub(crate) fn stf_verdict(file: &mut StfFile, end: &End) -> Verdict {
+    report_stf(file);
+    end_verdict(end).or(Verdict::of(file.warnings().iter().any(is_damage)))
+}
+
+/// Reports the first lines that cannot be parsed, if that was not done before.
+pub(crate) fn report_lines(file: &mut TarmacFile) {
+    let lines = std::mem::take(&mut file.unreadable().first);
+    lines.iter().for_each(|line| diagnostic(format_args!("{}: {line}", file.name())));
+}
+
+/// Reports damage and lines that cannot be parsed, which are problems.
+pub(crate) fn tarmac_verdict(file: &mut TarmacFile, end: &End) -> Verdict {
+    report_lines(file);
+    let verdict = end_verdict(end);
+    let (count, has_more) = (file.unreadable().count, file.unreadable().has_more());
+    if has_more {
+        diagnostic(format_args!("{}: {} in all cannot be understood", file.name(), many(count, "line")));
+    }
+    verdict.or(Verdict::of(count > 0))
+}
+
+/// Reports lines of a trace that steps could not be made of, which are a problem.
+pub(crate) fn losses_verdict(name: &str, losses: &Losses) -> Verdict {
+    let lost = losses.of(Loss::Unreadable);
+    if lost.count > 0 {
+        diagnostic(format_args!(
+            "{name}: {} cannot be read, the first is line {}",
+            many(lost.count, "line"),
+            lost.first
+        ));
+    }
+    Verdict::of(lost.count > 0)
 }

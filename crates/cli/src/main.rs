@@ -4,29 +4,22 @@
 //! has problems, 2 unspool could not do it. Every verb is a file in `cmd`; everything it knows comes from the library.
 
 mod args;
-mod astf;
 mod cmd;
+mod diagnostic;
 mod file;
-mod json;
+mod listing;
 mod output;
 mod progress;
-mod stf;
-mod target;
-mod tarmac;
+mod verdict;
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use unspool::FileError;
 
-/// What a verb found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    /// All is well.
-    Clean,
-    /// The trace has problems.
-    Problems,
-}
+use self::diagnostic::diagnostic;
+use self::verdict::Verdict;
 
 /// Reads the traces that processors leave behind.
 #[derive(Debug, Parser)]
@@ -106,9 +99,9 @@ fn main() -> ExitCode {
         Ok(Verdict::Problems) => ExitCode::from(1),
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // A closed error stream leaves nobody to tell.
-            let _ = writeln!(io::stderr(), "unspool: {}", text_of(&error));
-            ExitCode::from(2)
+            diagnostic(text_of(&error));
+            let is_damaged = matches!(error.downcast_ref(), Some(FileError::Damaged(_)));
+            ExitCode::from(if is_damaged { 1 } else { 2 })
         }
     }
 }

@@ -3,29 +3,9 @@
 //! Comes in: how far the work is. Goes out: a bar on the error stream, unless the output itself is on the terminal.
 
 use std::io::{self, IsTerminal};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-
-/// How far a file was read.
-#[derive(Debug, Default)]
-pub(crate) struct Meter {
-    /// Bytes that were read.
-    pub(crate) read: Arc<AtomicU64>,
-    /// Bytes that there are; of a pipe nobody knows.
-    pub(crate) size: Option<u64>,
-}
-
-impl Meter {
-    /// Shows it.
-    pub(crate) fn show(&self, progress: &mut Progress) {
-        if let Some(size) = self.size {
-            progress.at(self.read.load(Ordering::Relaxed), size);
-        }
-    }
-}
 
 /// Work shorter than this shows no bar.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -41,6 +21,11 @@ impl Progress {
     /// `quiet`: never show a bar.
     pub(crate) fn new(quiet: bool) -> Self {
         Self { start: Instant::now(), bar: None, allowed: !quiet && io::stderr().is_terminal() }
+    }
+
+    /// The bar as the library calls it.
+    pub(crate) fn callback(&mut self) -> impl FnMut(u64, u64) + Send {
+        |done, all| self.at(done, all)
     }
 
     /// The work has come this far.

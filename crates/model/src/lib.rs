@@ -20,6 +20,7 @@ mod block;
 mod coverage;
 pub mod digits;
 pub mod hold;
+pub mod json;
 mod loss;
 pub mod note;
 mod pull;

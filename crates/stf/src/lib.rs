@@ -5,6 +5,9 @@
 pub mod builder;
 mod bytes;
 pub mod check;
+pub mod header;
+#[cfg(feature = "text")]
+pub mod json;
 pub mod layout;
 pub mod lift;
 pub mod lower;

@@ -7,6 +7,8 @@
 //! entered. Memory does not grow with the trace: opcodes are counted in a table of fixed size, and what has to leave it
 //! is added to its class and its mnemonic.
 
+mod contents;
+
 #[cfg(feature = "text")]
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -16,6 +18,7 @@ use std::collections::BTreeMap;
 use unspool_isa::Disassembler;
 use unspool_isa::{Class, Classes, ControlFlow, Isa, OpcodeCache, RiscvExtensions, access, decode};
 
+pub use self::contents::{Contents, Events};
 use super::lift::Instruction;
 use super::names::EventKind;
 use super::read::Gather;

@@ -25,6 +25,7 @@ mod store;
 mod table;
 mod time;
 mod tree;
+mod view;
 
 use std::io;
 
@@ -38,6 +39,7 @@ pub use fingerprint::Fingerprint;
 pub use query::{Answer, CoreState, Found, Indexed, State};
 pub use scan::Scanner;
 pub use time::compare;
+pub use view::{MemoryQuery, RegisterValue, StateView, WriteQuery, WrittenRange, register, time_text};
 
 /// How lines are understood, and how an index is made of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,10 +12,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use unspool::container::{CompressOptions, CompressedWriter, Container};
-use unspool::convert::{Format, Origin, Way, transfer, way};
+use unspool::convert::{ConversionPlan, Format, Origin, plan, transfer};
 use unspool::model::{Coverage, Step, StepSink, StepSource, TimeUnit};
 use unspool::tarmac::write::Style;
-use unspool::{OpenSteps, OpenedSteps, What, open_steps};
+use unspool::{FileKind, OpenSteps, OpenedSteps, open_steps};
 use unspool::{astf, stf, tarmac};
 
 /// Steps that are kept.
@@ -27,13 +27,13 @@ const RUNS: usize = 5;
 fn main() -> Result<(), Box<dyn Error>> {
     for path in std::env::args().skip(1) {
         let path = Path::new(&path);
-        let from = match What::at(path)? {
-            What::Astf => Origin::Astf,
-            What::Stf => Origin::StfArm,
-            What::Tarmac => Origin::Tarmac,
+        let from = match FileKind::at(path)? {
+            FileKind::Astf => Origin::Astf,
+            FileKind::Stf => Origin::StfArm,
+            FileKind::Tarmac => Origin::Tarmac,
             _ => Origin::Capture,
         };
-        for to in Format::ALL.into_iter().filter(|to| matches!(way(from, *to), Way::Steps { .. })) {
+        for to in Format::ALL.into_iter().filter(|to| matches!(plan(from, *to), ConversionPlan::Steps { .. })) {
             measure(path, from, to)?;
         }
     }

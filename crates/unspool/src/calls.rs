@@ -17,13 +17,66 @@ use unspool_tarmac::registers::Mode;
 use unspool_tarmac::state::Registers;
 
 use crate::Clock;
+use crate::file::{End, FileError, TarmacFile};
+use crate::meter::OnProgress;
 
 /// More cores than this no log has; lines of further ones are passed over.
 const CORES: usize = 256;
 
-/// An empty call tree, of one core, that keeps what has no place in memory in a temporary file without name.
+/// An empty call tree of one core, which keeps what does not fit into memory in a temporary file without name.
 pub fn call_tree() -> io::Result<Tree<File>> {
     Ok(Tree::new(tempfile::tempfile()?))
+}
+
+/// Call trees of all cores.
+#[derive(Debug, Default)]
+pub struct CallForest {
+    trees: Vec<Option<Tree<File>>>,
+    failed: Option<io::Error>,
+}
+
+impl CallForest {
+    /// Adds a call that has ended.
+    pub fn add(&mut self, core: usize, call: &Call) {
+        if self.trees.len() <= core {
+            self.trees.resize_with(core + 1, || None);
+        }
+        let place = &mut self.trees[core];
+        if place.is_none() && self.failed.is_none() {
+            match call_tree() {
+                Ok(tree) => *place = Some(tree),
+                Err(error) => self.failed = Some(error),
+            }
+        }
+        if let Some(tree) = place {
+            tree.add(call);
+        }
+    }
+
+    /// The tree of a core; `None`: it executed nothing.
+    pub fn tree(&mut self, core: usize) -> io::Result<Option<&mut Tree<File>>> {
+        match self.failed.take() {
+            Some(error) => Err(error),
+            None => Ok(self.trees.get_mut(core).and_then(Option::as_mut)),
+        }
+    }
+}
+
+impl TarmacFile {
+    /// Hands out the calls of a log, each when it ends, with the index of its core.
+    pub fn calls(
+        &mut self,
+        progress: &mut OnProgress<'_>,
+        take: &mut impl FnMut(usize, &Call),
+    ) -> Result<(TarmacCalls, End), FileError> {
+        let mut calls = TarmacCalls::new(self.dialect());
+        let end = self.each(progress, |place, line| {
+            calls.line(place, line, take);
+            true
+        })?;
+        calls.finish(take);
+        Ok((calls, end))
+    }
 }
 
 /// Follows the calls of all cores of a log.

@@ -1,10 +1,14 @@
-//! From format to format: which ways there are, and what each comes to.
+//! Conversion between formats: the plan for every pair, and the transfer of steps.
 //!
 //! steps of anything ─▶ **transfer** ─▶ a sink of a format
 //!
 //! Within a format, records stay as they are and never become steps. Between formats, steps carry what both can say; what
-//! the target has no word for is counted, and what it could only say untruly is refused. [`way`] says so beforehand, and
+//! the target has no word for is counted, and what it could only say untruly is refused. [`plan`] says so beforehand, and
 //! the table in the documents is made from it.
+
+pub mod native;
+pub mod report;
+mod sink;
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -14,6 +18,7 @@ use unspool_model::{Coverage, Facet, Loss, Losses, Pull, SinkError, SourceError,
 use unspool_stf as stf;
 use unspool_tarmac as tarmac;
 
+pub use self::sink::{FileSink, OpenSinkError, SinkOptions};
 use crate::OpenedSteps;
 
 /// What steps come from.
@@ -42,9 +47,9 @@ pub enum Format {
     Tarmac,
 }
 
-/// What becomes of a trace on the way into another format.
+/// How a trace is converted into a format.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Way {
+pub enum ConversionPlan {
     /// Its records stay as they are.
     Native,
     /// As steps.
@@ -166,22 +171,24 @@ impl Format {
     }
 }
 
-/// What becomes of a trace on the way into another format.
-pub fn way(from: Origin, to: Format) -> Way {
+/// Plans the conversion of a trace into a format.
+pub fn plan(from: Origin, to: Format) -> ConversionPlan {
     match (from, to) {
         (Origin::Astf, Format::Astf)
         | (Origin::StfArm | Origin::StfRiscv, Format::Stf)
-        | (Origin::Tarmac, Format::Tarmac) => Way::Native,
-        (Origin::Capture, Format::Astf) => Way::Refused {
+        | (Origin::Tarmac, Format::Tarmac) => ConversionPlan::Native,
+        (Origin::Capture, Format::Astf) => ConversionPlan::Refused {
             why: "a trace unit does not tell the addresses of accesses, and ASTF has to",
             unless: Some("another trace of the same run supplies them: --accesses TRACE"),
         },
-        (Origin::StfRiscv, Format::Astf) => {
-            Way::Refused { why: "ASTF has instructions of AArch64 only, and these are of RISC-V", unless: None }
-        }
-        (Origin::StfRiscv, Format::Tarmac) => {
-            Way::Refused { why: "Tarmac has instructions of Arm only, and these are of RISC-V", unless: None }
-        }
+        (Origin::StfRiscv, Format::Astf) => ConversionPlan::Refused {
+            why: "ASTF has instructions of AArch64 only, and these are of RISC-V",
+            unless: None,
+        },
+        (Origin::StfRiscv, Format::Tarmac) => ConversionPlan::Refused {
+            why: "Tarmac has instructions of Arm only, and these are of RISC-V",
+            unless: None,
+        },
         (from, to) => {
             let tells = from.coverage();
             let is_told = |loss: &Loss| loss.facet().is_none_or(|facet| tells.has(facet));
@@ -189,23 +196,23 @@ pub fn way(from: Origin, to: Format) -> Way {
                 to.losses().iter().copied().filter(is_told).chain(from.untold().iter().copied()).collect();
             losses.sort_unstable();
             losses.dedup();
-            Way::Steps { carried: tells.and(to.coverage()), losses, needs: to.needs() }
+            ConversionPlan::Steps { carried: tells.and(to.coverage()), losses, needs: to.needs() }
         }
     }
 }
 
-/// All ways as a table for people.
+/// All conversions as a table in Markdown.
 pub fn table() -> String {
     let mut text = String::from("| from | to | carried over | counted as lost | refused |\n|---|---|---|---|---|\n");
     for (from, to) in Origin::ALL.into_iter().flat_map(|from| Format::ALL.map(|to| (from, to))) {
-        let (carried, lost, refused) = match way(from, to) {
-            Way::Native => ("every record, as it is".to_string(), String::new(), String::new()),
-            Way::Steps { carried, losses, needs } => {
+        let (carried, lost, refused) = match plan(from, to) {
+            ConversionPlan::Native => ("every record, as it is".to_string(), String::new(), String::new()),
+            ConversionPlan::Steps { carried, losses, needs } => {
                 let names: Vec<&str> = losses.iter().map(|loss| loss.name()).collect();
                 let needs = if needs.is_empty() { String::new() } else { format!("without: {}", needs.join("; ")) };
                 (carried.to_string(), names.join(", "), needs)
             }
-            Way::Refused { why, unless } => {
+            ConversionPlan::Refused { why, unless } => {
                 let unless = unless.map_or(String::new(), |unless| format!(", unless {unless}"));
                 (String::new(), String::new(), format!("always: {why}{unless}"))
             }

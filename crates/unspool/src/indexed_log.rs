@@ -6,14 +6,17 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use unspool_container::Container;
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::index::{Fingerprint, Index, IndexError, IndexOptions, Indexed, Totals, build};
+use unspool_tarmac::parse::ParseOptions;
 use unspool_tarmac::read::{ReadError, ReadOptions, Reader};
+
+use crate::file::FileOptions;
 
 /// A log and its index.
 pub type IndexedLog = Indexed<File, File>;
@@ -87,6 +90,55 @@ pub fn look(log: &Path) -> Result<(Container, Dialect), LogError> {
     let reader = Reader::new(file, ReadOptions::default())
         .map_err(|source| LogError::Log { path: log.display().to_string(), source })?;
     Ok((reader.container(), reader.dialect()))
+}
+
+/// Container of a log, and how its index is made. A dialect may be given; `threads`: `None` is one per processor.
+pub fn index_options(
+    log: &Path,
+    options: &FileOptions,
+    big_endian: bool,
+) -> Result<(Container, IndexOptions), LogError> {
+    let (container, detected) = look(log)?;
+    let dialect = options.dialect.unwrap_or(detected);
+    let implicit_thumb = options.implicit_thumb || dialect.has_implicit_thumb() || detected.has_implicit_thumb();
+    let threads = || std::thread::available_parallelism().map_or(1, usize::from);
+    let index = IndexOptions {
+        parse: ParseOptions { implicit_thumb },
+        dialect,
+        big_endian,
+        threads: options.threads.unwrap_or_else(threads),
+        ..IndexOptions::of(Dialect::Other)
+    };
+    Ok((container, index))
+}
+
+/// Opens a log with its index, and makes the index if there is none of this log. `stale` is called before an index that
+/// does not fit is replaced.
+pub fn open_or_make(
+    log: &Path,
+    index: &Path,
+    options: &IndexOptions,
+    progress: impl FnMut(u64),
+    stale: impl FnOnce(&LogError),
+) -> Result<IndexedLog, LogError> {
+    match open_indexed(log, index, options) {
+        Err(error) if error.is_stale() => stale(&error),
+        Err(error) if error.is_absent() => {}
+        opened => return opened,
+    }
+    make_index(log, index, options, progress)?;
+    open_indexed(log, index, options)
+}
+
+/// Opens a small log with an index in memory.
+pub fn index_in_memory(log: &Path, options: &IndexOptions) -> Result<Indexed<File, Cursor<Vec<u8>>>, LogError> {
+    let of_file = |error| LogError::of_file(log, error);
+    let of_index = |error| LogError::of_index(log, error);
+    let mut text = File::open(log).map_err(of_file)?;
+    let fingerprint = Fingerprint::of(&mut text, 0).map_err(of_file)?;
+    let mut index = Cursor::new(Vec::new());
+    build(&mut text, &mut index, fingerprint, options, |_| {}).map_err(of_index)?;
+    Ok(Indexed::new(text, Index::open(index).map_err(of_index)?))
 }
 
 /// Opens a log with its index.

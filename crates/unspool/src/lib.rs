@@ -4,7 +4,7 @@
 //!
 //! This is what a program adds to read traces: [`Trace`] joins the rooms of [`capture`], [`coresight`] and [`flow`] into
 //! a pipeline over one source of a capture, in constant memory; [`Program`] is the code that ran; [`overview`] looks once
-//! at everything. [`astf`], [`stf`] and [`tarmac`] have the files that people keep traces in, and [`What`] tells them from captures;
+//! at everything. [`astf`], [`stf`] and [`tarmac`] have the files that people keep traces in, and [`FileKind`] distinguishes them from captures;
 //! [`open_steps`] gives the steps of any of them. It knows
 //! nothing of terminals. With the feature `text`, [`isa`] also has a `Disassembler`, and records have lines of text.
 //!
@@ -26,26 +26,40 @@
 
 mod bare;
 mod calls;
+pub mod check;
 pub mod convert;
 pub mod encode;
 mod error;
+pub mod file;
 pub mod indexed_log;
+pub mod info;
+mod meter;
+pub mod number;
 mod overview;
 mod parallel;
 mod program;
+pub mod slice;
 mod sniff;
+#[cfg(feature = "text")]
+mod stats;
 mod steps;
+pub mod target;
+mod tee;
 mod trace;
 mod watch;
 mod window;
 
 pub use bare::{Bare, open_bare};
-pub use calls::{TarmacCalls, call_tree};
+pub use calls::{CallForest, TarmacCalls, call_tree};
 pub use error::Error;
+pub use file::{FileError, FileOptions, TraceFile};
+pub use meter::{Meter, OnProgress};
 pub use overview::{BufferOverview, Overview, TraceOverview, overview};
 pub use parallel::{Parts, Progress};
 pub use program::Program;
-pub use sniff::{Peeked, What};
+pub use sniff::{FileKind, Peeked};
+#[cfg(feature = "text")]
+pub use stats::{Counted, count_steps};
 pub use steps::{CaptureSteps, OpenSteps, OpenedSteps, open_steps, open_steps_of};
 pub use trace::{Trace, read_frames};
 pub use watch::Watch;

@@ -1,7 +1,7 @@
-//! What is at a path, or comes through a pipe: its first bytes tell.
+//! Detects the format of a file or a pipe by its first bytes.
 //!
-//! Comes in: a path or a stream. Goes out: which of our readers is meant. Opens nothing for longer than a look, and of a
-//! stream gives back what it took.
+//! Takes a path or a stream; produces a [`FileKind`]. Keeps no file open, and returns a stream with the bytes that it read
+//! still in front.
 
 use std::fs::File;
 use std::io::{self, Chain, Cursor, Read};
@@ -13,10 +13,10 @@ use unspool_stf::read::{ReadErrorKind, ReadOptions, Reader, Storage};
 use unspool_tarmac as tarmac;
 use unspool_tarmac::parse::ParseOptions;
 
-/// What something is.
+/// Format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum What {
+pub enum FileKind {
     /// A capture, or what may be one: a directory, an archive, bytes that say nothing.
     Capture,
     /// An ASTF file.
@@ -27,14 +27,23 @@ pub enum What {
     Tarmac,
 }
 
-/// Bytes that are looked at: of what is compressed, so many that something comes out of it.
+/// Bytes that are examined: enough for compressed data to yield some output.
 const LOOK: u64 = 64 << 10;
 
-/// Lines that tell whether text is a log.
+/// Lines that decide whether text is a log.
 const LINES: usize = 256;
 
-impl What {
-    /// What is at a path. Only files are looked into: the beginning of a pipe would be lost; see [`peek`](Self::peek).
+impl FileKind {
+    /// What positions in such a trace are: `record`, `line` or `offset`.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::Astf | Self::Stf => "record",
+            Self::Tarmac => "line",
+            Self::Capture => "offset",
+        }
+    }
+
+    /// Kind of the file at a path. Only files are read: the beginning of a pipe would be lost; see [`peek`](Self::peek).
     pub fn at(path: &Path) -> io::Result<Self> {
         if !path.metadata()?.is_file() {
             return Ok(Self::Capture);
@@ -42,7 +51,7 @@ impl What {
         Ok(Self::of(&beginning(&mut File::open(path)?)?))
     }
 
-    /// What starts with these bytes.
+    /// Kind of a file that starts with these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         match storage(bytes) {
             _ if bytes.starts_with(b"ASTF") => Self::Astf,
@@ -53,14 +62,14 @@ impl What {
         }
     }
 
-    /// What comes out of a stream, and the stream as it was.
+    /// Kind of a stream, and the stream with all of its bytes.
     pub fn peek<R: Read>(mut input: R) -> io::Result<(Self, Peeked<R>)> {
         let start = beginning(&mut input)?;
         Ok((Self::of(&start), Cursor::new(start).chain(input)))
     }
 }
 
-/// A stream whose beginning was looked at.
+/// Stream whose first bytes were read and put back.
 pub type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
 
 fn beginning(input: &mut impl Read) -> io::Result<Vec<u8>> {
@@ -122,30 +131,30 @@ mod tests {
 
     #[test]
     fn first_bytes() {
-        let rows: &[(&[u8], What)] = &[
-            (b"ASTF", What::Astf),
-            (b"ASTF\0\x0b and more", What::Astf),
-            (b"AST", What::Capture),
-            (b"", What::Capture),
-            (b"PK\x03\x04", What::Capture),
-            (b"\x01STF\x02", What::Stf),
-            (b"\x01ST", What::Stf),
-            (b"\x01", What::Capture),
-            (b"ZST", What::Stf),
-            (b"ZS", What::Capture),
-            (b"ZSTF and so on", What::Stf),
-            (b"Tarmac Text Rev 3t\n", What::Tarmac),
-            (b"# notes\n\n1 clk IT (1) 00008000 d503201f O EL1h_n : NOP\n", What::Tarmac),
-            (b"# unspool covers times=cycles opcodes\n# unspool note text=and no more\n", What::Tarmac),
-            (b"# unspool sliced this\n", What::Capture),
-            (b"[snapshot]\nversion=1.0\n", What::Capture),
-            (b"Read me first.\nThis is a text.\n", What::Capture),
-            (b"\x1f\x8b", What::Capture),
-            (b"\x1f\x8b\x08\0\0\0\0\0\0\x03 and no more", What::Capture),
+        let rows: &[(&[u8], FileKind)] = &[
+            (b"ASTF", FileKind::Astf),
+            (b"ASTF\0\x0b and more", FileKind::Astf),
+            (b"AST", FileKind::Capture),
+            (b"", FileKind::Capture),
+            (b"PK\x03\x04", FileKind::Capture),
+            (b"\x01STF\x02", FileKind::Stf),
+            (b"\x01ST", FileKind::Stf),
+            (b"\x01", FileKind::Capture),
+            (b"ZST", FileKind::Stf),
+            (b"ZS", FileKind::Capture),
+            (b"ZSTF and so on", FileKind::Stf),
+            (b"Tarmac Text Rev 3t\n", FileKind::Tarmac),
+            (b"# notes\n\n1 clk IT (1) 00008000 d503201f O EL1h_n : NOP\n", FileKind::Tarmac),
+            (b"# unspool covers times=cycles opcodes\n# unspool note text=and no more\n", FileKind::Tarmac),
+            (b"# unspool sliced this\n", FileKind::Capture),
+            (b"[snapshot]\nversion=1.0\n", FileKind::Capture),
+            (b"Read me first.\nThis is a text.\n", FileKind::Capture),
+            (b"\x1f\x8b", FileKind::Capture),
+            (b"\x1f\x8b\x08\0\0\0\0\0\0\x03 and no more", FileKind::Capture),
         ];
         for (bytes, expected) in rows {
-            assert_eq!(What::of(bytes), *expected);
-            let (what, mut input) = What::peek(*bytes).unwrap();
+            assert_eq!(FileKind::of(bytes), *expected);
+            let (what, mut input) = FileKind::peek(*bytes).unwrap();
             let mut all = Vec::new();
             input.read_to_end(&mut all).unwrap();
             assert_eq!((what, &all[..]), (*expected, *bytes));
@@ -171,14 +180,14 @@ mod tests {
             .take(1 << 20),
         );
         let rows = [
-            (trace.clone(), What::Stf),
-            (trace[..13].to_vec(), What::Stf),
-            (b"notes".to_vec(), What::Capture),
-            (b"2 clk R X0 00000000_00000000\n".to_vec(), What::Tarmac),
+            (trace.clone(), FileKind::Stf),
+            (trace[..13].to_vec(), FileKind::Stf),
+            (b"notes".to_vec(), FileKind::Capture),
+            (b"2 clk R X0 00000000_00000000\n".to_vec(), FileKind::Tarmac),
         ];
         for (bytes, expected) in rows {
             let bytes = packed(&bytes);
-            let (what, mut input) = What::peek(&bytes[..]).unwrap();
+            let (what, mut input) = FileKind::peek(&bytes[..]).unwrap();
             let mut all = Vec::new();
             input.read_to_end(&mut all).unwrap();
             assert_eq!(what, expected);
@@ -191,8 +200,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.bin");
         std::fs::write(&file, b"ASTF\0\0").unwrap();
-        assert_eq!(What::at(dir.path()).unwrap(), What::Capture);
-        assert_eq!(What::at(&file).unwrap(), What::Astf);
-        assert!(What::at(&dir.path().join("absent")).is_err());
+        assert_eq!(FileKind::at(dir.path()).unwrap(), FileKind::Capture);
+        assert_eq!(FileKind::at(&file).unwrap(), FileKind::Astf);
+        assert!(FileKind::at(&dir.path().join("absent")).is_err());
     }
 }

@@ -8,10 +8,10 @@
 mod capture;
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use unspool_astf as astf;
 use unspool_capture::{Capture, Code};
@@ -20,13 +20,14 @@ use unspool_stf as stf;
 use unspool_tarmac as tarmac;
 
 pub use self::capture::CaptureSteps;
-use crate::{Error, What};
+use crate::meter::Counted;
+use crate::{Error, FileKind};
 
 /// How steps are opened.
 #[derive(Debug, Clone, Default)]
 pub struct OpenSteps {
-    /// What it is, if its first bytes are not asked.
-    pub what: Option<What>,
+    /// Format of the file; `None`: auto-detected.
+    pub kind: Option<FileKind>,
     /// Which source of a capture: its name, or its trace id. It has to be said if there are several.
     pub source: Option<String>,
     /// Program code beside that of a capture.
@@ -69,58 +70,58 @@ pub type OpenedSteps = Box<dyn StepSource + Send>;
 pub fn open_steps(path: &Path, options: &OpenSteps) -> Result<OpenedSteps, Error> {
     let name = path.display().to_string();
     let of_file = |source| Error::File { path: name.clone(), source };
-    let what = match options.what {
-        Some(what) => what,
-        None => What::at(path).map_err(of_file)?,
+    let kind = match options.kind {
+        Some(kind) => kind,
+        None => FileKind::at(path).map_err(of_file)?,
     };
-    if what == What::Capture {
+    if kind == FileKind::Capture {
         let capture = Capture::open(path)?;
         return Ok(Box::new(CaptureSteps::new(capture, options.source.as_deref(), &options.codes)?));
     }
     let input = counted(File::open(path).map_err(of_file)?, options);
-    match what {
-        What::Stf => {
+    match kind {
+        FileKind::Stf => {
             let reader = stf::read::Reader::seekable(input, stf_options(options));
             Ok(Box::new(stf::steps::Steps::new(reader.map_err(|source| Error::Stf { path: name, source })?)))
         }
-        what => of_input(what, &name, input, options),
+        kind => of_input(kind, &name, input, options),
     }
 }
 
 /// Opens what comes through a pipe. A capture is no stream.
 pub fn open_steps_of(name: &str, input: impl Read + Send + 'static, options: &OpenSteps) -> Result<OpenedSteps, Error> {
     let of_file = |source| Error::File { path: name.to_string(), source };
-    match options.what {
-        Some(what) => of_input(what, name, counted(input, options), options),
+    match options.kind {
+        Some(kind) => of_input(kind, name, counted(input, options), options),
         None => {
-            let (what, input) = What::peek(input).map_err(of_file)?;
-            of_input(what, name, counted(input, options), options)
+            let (kind, input) = FileKind::peek(input).map_err(of_file)?;
+            of_input(kind, name, counted(input, options), options)
         }
     }
 }
 
 fn of_input(
-    what: What,
+    kind: FileKind,
     name: &str,
     input: impl Read + Send + 'static,
     options: &OpenSteps,
 ) -> Result<OpenedSteps, Error> {
     let path = || name.to_string();
-    Ok(match what {
-        What::Astf => {
+    Ok(match kind {
+        FileKind::Astf => {
             let reader = astf::read::Reader::new(input, astf_options(options));
             Box::new(astf::steps::Steps::new(reader.map_err(|source| Error::Astf { path: path(), source })?))
         }
-        What::Stf => {
+        FileKind::Stf => {
             let reader = stf::read::Reader::new(input, stf_options(options));
             Box::new(stf::steps::Steps::new(reader.map_err(|source| Error::Stf { path: path(), source })?))
         }
-        What::Tarmac => {
+        FileKind::Tarmac => {
             let reader = tarmac::read::Reader::new(input, options.tarmac);
             let reader = reader.map_err(|source| Error::Tarmac { path: path(), source })?;
             Box::new(tarmac::steps::Steps::new(reader, options.big_endian))
         }
-        What::Capture => return Err(Error::NotATrace { path: path() }),
+        FileKind::Capture => return Err(Error::NotATrace { path: path() }),
     })
 }
 
@@ -139,24 +140,4 @@ fn stf_options(options: &OpenSteps) -> stf::read::ReadOptions {
 
 fn counted<R>(input: R, options: &OpenSteps) -> Counted<R> {
     Counted { input, read: Arc::clone(&options.bytes_read) }
-}
-
-/// Counts what is read.
-struct Counted<R> {
-    input: R,
-    read: Arc<AtomicU64>,
-}
-
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.input.read(buffer)?;
-        self.read.fetch_add(read as u64, Ordering::Relaxed);
-        Ok(read)
-    }
-}
-
-impl<R: Seek> Seek for Counted<R> {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.input.seek(to)
-    }
 }

@@ -1,29 +1,6 @@
 //! The rules, as a table.
 
-use super::{Rule, Severity};
-
-/// Spells the table: the rules as values, and a name for each to point at it.
-macro_rules! rules {
-    ($($id:ident $name:literal $severity:ident $section:literal $says:literal;)*) => {
-        /// Points at a rule of the table.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(super) enum RuleId {
-            $($id,)*
-        }
-
-        impl RuleId {
-            /// The rule.
-            pub(super) fn rule(self) -> &'static Rule {
-                &RULES[self as usize]
-            }
-        }
-
-        /// All rules.
-        pub static RULES: &[Rule] = &[
-            $(Rule { name: $name, severity: Severity::$severity, section: $section, says: $says },)*
-        ];
-    };
-}
+use unspool_model::rules;
 
 rules! {
     PcContinuity "step-pc-continuity" Error "flow"

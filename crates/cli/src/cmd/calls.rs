@@ -10,16 +10,14 @@ use std::io::{self, Write};
 use anyhow::{Context, bail};
 use unspool::analyze::calls::{Began, Call, Ended};
 use unspool::analyze::tree::Tree;
-use unspool::{Clock, Program, TarmacCalls, call_tree};
+use unspool::file::TarmacFile;
+use unspool::{CallForest, Clock, Program, TarmacCalls, TraceFile};
 
-use crate::Verdict;
 use crate::args::{ImageArgs, OutputArgs};
-use crate::astf::End;
-use crate::file::{FileArgs, Opened};
-use crate::json::Object;
+use crate::file::{FileArgs, tarmac_verdict};
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::tarmac::Tarmac;
+use crate::verdict::Verdict;
 
 /// Print the call tree of a Tarmac log, each call with its lines, times and instructions
 #[derive(Debug, clap::Args)]
@@ -66,17 +64,18 @@ branches with link, return addresses and the stack pointer; exception handlers a
 
 /// Prints.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let Some(mut file) = open(&args.file, "calls")? else { return Ok(Verdict::Problems) };
+    let mut file = open(&args.file, "calls")?;
     let program = Program::new(args.images.load()?);
     let mut output = Output::open_for(&args.output, &args.file.file)?;
-    let mut forest = Forest::default();
+    let mut forest = CallForest::default();
     let mut progress = Progress::new(output.on_terminal);
-    let (calls, end) = follow(&mut file, &mut progress, &mut |core, call| forest.add(core, call))?;
+    let (calls, end) = file.calls(&mut progress.callback(), &mut |core, call| forest.add(core, call))?;
     let names = args.which.cores(&calls)?;
     let (clock, line) = (calls.clock(), String::new());
     let mut listing = Listing { args, program: &program, clock, names: HashMap::new(), line };
     for (core, name) in names {
-        let Some(tree) = forest.tree(core)? else { continue };
+        let tree = forest.tree(core).context("the call tree needs a temporary file")?;
+        let Some(tree) = tree else { continue };
         let mut written = Ok(());
         output.write(|out| {
             written = listing.core(&name, tree, out);
@@ -85,31 +84,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         written.context("the temporary file of the call tree, or the output")?;
     }
     output.finish()?;
-    Ok(file.verdict(&end))
+    Ok(tarmac_verdict(&mut file, &end))
 }
 
 /// Opens a log; other formats have no calls yet.
-pub(super) fn open(args: &FileArgs, verb: &str) -> anyhow::Result<Option<Tarmac>> {
-    match args.open(None)? {
-        None => Ok(None),
-        Some(Opened::Tarmac(file)) => Ok(Some(file)),
-        Some(_) => bail!("{}: '{verb}' reads Tarmac logs only, so far", args.file.display()),
+pub(super) fn open(args: &FileArgs, verb: &str) -> anyhow::Result<TarmacFile> {
+    match args.open()? {
+        TraceFile::Tarmac(file) => Ok(file),
+        _ => bail!("{}: '{verb}' reads Tarmac logs only, so far", args.file.display()),
     }
-}
-
-/// Hands out the calls of a log, each when it ends.
-pub(super) fn follow(
-    file: &mut Tarmac,
-    progress: &mut Progress,
-    take: &mut impl FnMut(usize, &Call),
-) -> anyhow::Result<(TarmacCalls, End)> {
-    let mut calls = TarmacCalls::new(file.dialect());
-    let end = file.each(progress, |place, line| {
-        calls.line(place, line, take);
-        true
-    })?;
-    calls.finish(take);
-    Ok((calls, end))
 }
 
 impl WhichArgs {
@@ -125,39 +108,6 @@ impl WhichArgs {
             bail!("no core '{wanted}' in the log; there is {}", names.join(", "));
         }
         Ok(found)
-    }
-}
-
-/// The trees of all cores.
-#[derive(Default)]
-pub(super) struct Forest {
-    trees: Vec<Option<Tree<File>>>,
-    failed: Option<io::Error>,
-}
-
-impl Forest {
-    pub(super) fn add(&mut self, core: usize, call: &Call) {
-        if self.trees.len() <= core {
-            self.trees.resize_with(core + 1, || None);
-        }
-        let place = &mut self.trees[core];
-        if place.is_none() && self.failed.is_none() {
-            match call_tree() {
-                Ok(tree) => *place = Some(tree),
-                Err(error) => self.failed = Some(error),
-            }
-        }
-        if let Some(tree) = place {
-            tree.add(call);
-        }
-    }
-
-    /// The tree of a core; `None`: it executed nothing.
-    pub(super) fn tree(&mut self, core: usize) -> anyhow::Result<Option<&mut Tree<File>>> {
-        if let Some(error) = self.failed.take() {
-            return Err(error).context("the call tree needs a temporary file");
-        }
-        Ok(self.trees.get_mut(core).and_then(Option::as_mut))
     }
 }
 
@@ -246,23 +196,9 @@ impl Listing<'_> {
     }
 
     fn json(&mut self, core: &str, depth: usize, call: &Call, out: &mut dyn Write) -> io::Result<()> {
-        let mut object = Object::new(&mut self.line);
-        object.string("kind", "call").string("core", core).plain("depth", depth).hex("function", call.function);
-        object.string("name", function(self.program, call.function));
-        object.string("began", began(call.began)).string("ended", ended(call.ended));
-        object.plain("line", call.entry.line).plain("last_line", call.exit.line);
-        let [from, to, own] = [call.entry.time, call.exit.time, call.own.time].map(|at| time(self.clock, at));
-        object.plain("time", from).plain("last_time", to).plain("own_time", own).string("unit", unit(self.clock));
-        object.plain("instructions", call.whole().instructions).plain("own_instructions", call.own.instructions);
-        object.optional("call_line", call.site.map(|site| site.line));
-        if let Some(site) = call.site {
-            object.hex("call_pc", site.pc);
-        }
-        object.hex("last_pc", call.exit.pc).optional("return_line", call.back.map(|back| back.line));
-        if let Some(back) = call.back {
-            object.hex("return_pc", back.pc);
-        }
-        object.finish(out)
+        let (clock, name) = (self.clock, function(self.program, call.function));
+        call.write_json((core, depth, &name), (&|at| time(clock, at), unit(clock)), &mut self.line);
+        out.write_all(self.line.as_bytes())
     }
 }
 
@@ -295,22 +231,5 @@ fn note(call: &Call) -> &'static str {
         (Began::Exception, _) => " (exception)",
         (Began::Called, Ended::AtEnd) => " (unfinished)",
         (Began::Called, Ended::Left) => " (left without a return)",
-    }
-}
-
-fn began(began: Began) -> &'static str {
-    match began {
-        Began::Start => "start",
-        Began::Before => "before",
-        Began::Called => "called",
-        Began::Exception => "exception",
-    }
-}
-
-fn ended(ended: Ended) -> &'static str {
-    match ended {
-        Ended::Returned => "returned",
-        Ended::Left => "left",
-        Ended::AtEnd => "at_end",
     }
 }

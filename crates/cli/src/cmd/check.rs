@@ -1,25 +1,28 @@
-//! `check`: does a trace keep to the rules of its format, and could a processor have done what it tells?
+//! `check`: does a trace keep to the rules of its format, and could a processor have done what it records?
 //!
-//! Comes in: a trace file or a capture. Goes out: findings as they are found, and how often each rule was broken. The
-//! rules of the format come first, then those of steps, which are the same for all formats. Exit 1 if there is an error.
+//! Findings are printed as they are found, and then how often each rule was broken. The rules of the format come first,
+//! then those of steps, which are the same for all formats. Exit 1 if there is an error.
 
-mod native;
-mod report;
-mod steps;
-
+use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use anyhow::bail;
-use unspool::What;
-use unspool::capture::Capture;
+use anyhow::{Context, anyhow, bail};
+use unspool::capture::{Capture, Code};
+use unspool::check::{Check, CheckedSteps, Found};
+use unspool::file::{TarmacFile, TraceFile, is_capture, is_pipe, peek};
+use unspool::model::json::Object;
+use unspool::model::rule::Severity;
+use unspool::number::{grouped, many};
+use unspool::{FileKind, Meter, OpenSteps, OpenedSteps, open_steps, open_steps_of};
 
-use self::report::Report;
-use crate::Verdict;
 use crate::args::{ImageArgs, OutputArgs, SourceArgs};
-use crate::astf::is_standard;
-use crate::file;
+use crate::diagnostic::diagnostic;
+use crate::file::{TarmacArgs, end_verdict, losses_verdict, open, report_lines, stf_verdict};
 use crate::output::Output;
-use crate::tarmac::TarmacArgs;
+use crate::progress::Progress;
+use crate::verdict::Verdict;
 
 /// Check a trace: an ASTF or STF file or a Tarmac log against the rules of its format, and the steps of any of them or of a
 /// capture against what processors do; each finding has a stable rule name and a place
@@ -68,74 +71,281 @@ Examples:
   unspool check trace.astf --json | jq -r .rule | sort | uniq -c
 
 Errors are what the format forbids, or what no processor does: exit code 1. Warnings are what it advises against, or what
-is not expected: exit code 0. What a trace cannot tell is not judged, and gaps excuse what is behind them. A capture has
+is not expected: exit code 0. FileKind a trace cannot tell is not judged, and gaps excuse what is behind them. A capture has
 no rules of its own here: 'unspool decode' tells of its packets.
 Offsets are those of the records when nothing is compressed; in a capture, those of its buffer.";
 
 /// Checks.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    if is_capture(args) {
+    if !args.tarmac.is_given() && (args.file.is_dir() || is_capture(&args.file)) {
         return check_capture(args);
     }
     if args.steps {
-        return check_steps(args);
+        let mut report = Report::new(args, Output::open_for(&args.output, &args.file)?);
+        let verdict = report.check_steps(false);
+        return report.finish(verdict);
     }
-    let Some(opened) = file::open(&args.file, None, &args.tarmac)? else { return Ok(Verdict::Problems) };
-    let mut output = Output::open_for(&args.output, &args.file)?;
-    let mut report = Report::new(args);
-    let end = native::check(opened, &mut report, &mut output);
-    let verdict = match end {
-        Ok(verdict) if !args.native && is_pipe(args) => {
+    let mut file = open(&args.file, None, &args.tarmac)?;
+    let mut report = Report::new(args, Output::open_for(&args.output, &args.file)?);
+    let verdict = match report.check_file(&mut file) {
+        Ok(verdict) if !args.native && is_pipe(&args.file) => {
             report.is_read_once = true;
             Ok(verdict)
         }
-        // Where the format ends, so do the steps, and why was told.
-        Ok(verdict) if !args.native => match steps::of_file(args, &mut report, &mut output, true) {
+        // Where the format ends, so do the steps, and why was reported.
+        Ok(verdict) if !args.native => match report.check_steps(true) {
             Err(error) if matches!(verdict, Verdict::Clean) => Err(error),
             _ => Ok(verdict),
         },
         end => end,
     };
-    finish(args, report, output, verdict)
-}
-
-fn check_steps(args: &Args) -> anyhow::Result<Verdict> {
-    let mut report = Report::new(args);
-    let mut output = Output::open_for(&args.output, &args.file)?;
-    let verdict = steps::of_file(args, &mut report, &mut output, false);
-    finish(args, report, output, verdict)
+    report.finish(verdict)
 }
 
 fn check_capture(args: &Args) -> anyhow::Result<Verdict> {
     if args.native {
         bail!("{}: a capture has no rules of its own to check; its steps have", args.file.display());
     }
-    let mut report = Report::new(args);
-    let (output, verdict) = steps::of_capture(args, &mut report)?;
-    finish(args, report, output, verdict)
+    let capture = Capture::open(&args.file)?;
+    let codes = args.images.load()?;
+    let mut names: Vec<String> = Vec::new();
+    for trace in args.sources.select(&capture)? {
+        let name = &trace.source().name;
+        if names.last() != Some(name) {
+            names.push(name.clone());
+        }
+    }
+    let others: Vec<_> = args.images.paths().collect();
+    let output = Output::open_beside(&args.output, &capture, &others)?;
+    drop(capture);
+    let mut report = Report::new(args, output);
+    let checked = names.iter().try_for_each(|name| report.check_source(name, &codes));
+    if checked.is_ok() && report.sources == 0 {
+        bail!("{}: no trace source could be read; 'unspool info' tells what is there", report.name);
+    }
+    report.finish(checked.map(|()| Verdict::Clean))
 }
 
-/// Tells what it came to, even if reading could not go on.
-fn finish(
-    args: &Args,
-    mut report: Report<'_>,
-    mut output: Output,
-    verdict: anyhow::Result<Verdict>,
-) -> anyhow::Result<Verdict> {
-    output.write(|out| report.summary(out));
-    output.finish()?;
-    let verdict = verdict?;
-    Ok(if report.is_bad(args.deny_warnings) { Verdict::Problems } else { verdict })
+/// Opens the steps of a file or a pipe, and finds its name.
+fn open_file_steps(args: &Args, name: &mut String) -> anyhow::Result<(FileKind, OpenedSteps, Meter)> {
+    if args.tarmac.is_given() {
+        let log = TarmacFile::open(&args.file, &args.tarmac.options(None))?;
+        log.name().clone_into(name);
+        let (steps, meter) = log.into_steps(false);
+        return Ok((FileKind::Tarmac, steps, meter));
+    }
+    let options = OpenSteps::default();
+    let read = Arc::clone(&options.bytes_read);
+    if is_pipe(&args.file) {
+        let (kind, input);
+        (*name, kind, input) = peek(&args.file)?;
+        let steps = open_steps_of(name, input, &OpenSteps { kind: Some(kind), ..options })?;
+        return Ok((kind, steps, Meter { read, size: None }));
+    }
+    let kind = FileKind::at(&args.file).with_context(|| name.clone())?;
+    let size = args.file.metadata().ok().map(|metadata| metadata.len());
+    let steps = open_steps(&args.file, &OpenSteps { kind: Some(kind), ..options })?;
+    Ok((kind, steps, Meter { read, size }))
 }
 
-/// Is it a capture, and not just anything?
-fn is_capture(args: &Args) -> bool {
-    let is_meant = !is_pipe(args) && !args.tarmac.is_said();
-    let is_capture = || matches!(What::at(&args.file), Ok(What::Capture));
-    is_meant && is_capture() && (args.file.is_dir() || Capture::open(&args.file).is_ok())
+/// Findings on their way to the output.
+struct Report<'a> {
+    args: &'a Args,
+    output: Output,
+    name: String,
+    /// What positions are.
+    unit: &'static str,
+    check: Check,
+    /// Sources of a capture that were checked.
+    sources: u64,
+    /// Steps could not be checked: it is a pipe.
+    is_read_once: bool,
+    /// Something that has no rule is odd, and was reported.
+    is_odd: bool,
 }
 
-/// Can it be read only once?
-fn is_pipe(args: &Args) -> bool {
-    is_standard(&args.file) || args.file.metadata().is_ok_and(|about| !about.is_file() && !about.is_dir())
+impl<'a> Report<'a> {
+    fn new(args: &'a Args, output: Output) -> Self {
+        Self {
+            args,
+            output,
+            name: args.file.display().to_string(),
+            unit: "offset",
+            check: Check::default(),
+            sources: 0,
+            is_read_once: false,
+            is_odd: false,
+        }
+    }
+
+    /// Checks the rules of the format.
+    fn check_file(&mut self, file: &mut TraceFile) -> anyhow::Result<Verdict> {
+        (self.name, self.unit) = (file.name().to_string(), file.kind().unit());
+        let mut progress = Progress::new(self.output.on_terminal);
+        let mut printer =
+            Printer { args: self.args, unit: self.unit, name: &self.name, source: None, line: String::new() };
+        let output = &mut self.output;
+        let end = self.check.file(file, &mut progress.callback(), &mut |found, count| {
+            printer.print(found, count, output);
+            output.is_open()
+        });
+        if let TraceFile::Tarmac(file) = file {
+            report_lines(file);
+        }
+        let end = end?;
+        let TraceFile::Stf(file) = file else { return Ok(end_verdict(&end)) };
+        let verdict = stf_verdict(file, &end);
+        // Oddities of the container have no rule, but they were reported.
+        self.is_odd = !file.warnings().is_empty();
+        Ok(verdict)
+    }
+
+    /// Checks the steps of a file or a pipe. `is_again`: damage was reported already.
+    fn check_steps(&mut self, is_again: bool) -> anyhow::Result<Verdict> {
+        let (kind, mut source, meter) = open_file_steps(self.args, &mut self.name)?;
+        self.unit = kind.unit();
+        let mut progress = Progress::new(self.output.on_terminal);
+        match self.go_through(&mut source, &meter, &mut progress, None) {
+            // The rules of the format have reported each line.
+            Ok(()) if is_again => Ok(Verdict::Clean),
+            Ok(()) => Ok(losses_verdict(&self.name, &source.losses())),
+            Err(error) if error.is_damage => {
+                if !is_again {
+                    diagnostic(format_args!("{}: {error}", self.name));
+                }
+                Ok(Verdict::Problems)
+            }
+            Err(error) => Err(error).with_context(|| self.name.clone()),
+        }
+    }
+
+    /// Checks the steps of a source of a capture.
+    fn check_source(&mut self, name: &str, codes: &[Code]) -> anyhow::Result<()> {
+        let options = OpenSteps { source: Some(name.to_string()), codes: codes.to_vec(), ..OpenSteps::default() };
+        let mut source = match open_steps(&self.args.file, &options) {
+            Ok(source) => source,
+            // Many captures have other kinds of trace, too.
+            Err(error) if self.args.sources.is_empty() => {
+                diagnostic(format_args!("{}: {error}", self.name));
+                return Ok(());
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.sources += 1;
+        let checked = self.go_through(&mut source, &Meter::default(), &mut Progress::new(true), Some(name));
+        checked.map_err(|error| anyhow!("{}: {error}", self.name))
+    }
+
+    fn go_through(
+        &mut self,
+        steps: &mut OpenedSteps,
+        meter: &Meter,
+        progress: &mut Progress,
+        source: Option<&str>,
+    ) -> Result<(), unspool::model::SourceError> {
+        let mut printer = Printer { args: self.args, unit: self.unit, name: &self.name, source, line: String::new() };
+        let output = &mut self.output;
+        self.check.steps(&mut **steps, (meter, &mut progress.callback()), &mut |found, count| {
+            printer.print(found, count, output);
+            output.is_open()
+        })
+    }
+
+    /// Prints the summary, even if reading failed.
+    fn finish(mut self, verdict: anyhow::Result<Verdict>) -> anyhow::Result<Verdict> {
+        let [errors, warnings] = [Severity::Error, Severity::Warning].map(|severity| self.check.count(severity));
+        let mut text = Vec::new();
+        match self.args.output.json {
+            true => self.summary_json([errors, warnings], &mut text)?,
+            false => self.summary_text([errors, warnings], &mut text)?,
+        }
+        self.output.write(|out| out.write_all(&text));
+        self.output.finish()?;
+        let is_bad = errors > 0 || self.args.deny_warnings && (self.is_odd || warnings > 0);
+        Ok(verdict?.or(Verdict::of(is_bad)))
+    }
+
+    fn summary_json(&self, [errors, warnings]: [u64; 2], out: &mut dyn Write) -> io::Result<()> {
+        let rules: BTreeMap<&str, u64> = self.check.rules().map(|(rule, count)| (rule.name, count)).collect();
+        let mut line = String::new();
+        let mut object = Object::new(&mut line);
+        object.string("kind", "summary");
+        match self.unit {
+            "offset" => object.plain("sources", self.sources),
+            _ if self.args.steps => &mut object,
+            unit => object.plain(&format!("{unit}s"), self.check.records),
+        };
+        if let Some(CheckedSteps { steps, gaps, repeats }) = self.check.steps {
+            object.plain("steps", steps).plain("gaps", gaps).plain("repeats", repeats);
+        } else if self.is_read_once {
+            object.nullable("steps", None::<u64>);
+        }
+        object.plain("errors", errors).plain("warnings", warnings).plain("rules", serde_json::json!(rules));
+        object.finish(out)
+    }
+
+    fn summary_text(&self, [errors, warnings]: [u64; 2], out: &mut dyn Write) -> io::Result<()> {
+        let mut parts = Vec::new();
+        match self.unit {
+            "offset" => parts.push(many(self.sources, "source")),
+            _ if self.args.steps => {}
+            unit => parts.push(many(self.check.records, unit)),
+        }
+        if let Some(CheckedSteps { steps, gaps, .. }) = self.check.steps {
+            parts.push(many(steps, "step"));
+            parts.extend((gaps > 0).then(|| many(gaps, "gap")));
+        } else if self.is_read_once {
+            parts.push("steps not checked (a pipe is read once: see --steps)".to_string());
+        }
+        if self.check.rules().next().is_none() {
+            return writeln!(out, "{}: {}, nothing found", self.name, parts.join(", "));
+        }
+        parts.extend([many(errors, "error"), many(warnings, "warning")]);
+        writeln!(out, "{}: {}", self.name, parts.join(", "))?;
+        for (rule, count) in self.check.rules() {
+            let severity = rule.severity.to_string();
+            writeln!(out, "{:>10} {severity:<7} {} ({}): {}", grouped(count), rule.name, rule.section, rule.says)?;
+        }
+        match self.check.steps {
+            Some(CheckedSteps { repeats, .. }) if repeats > 0 => {
+                writeln!(out, "{:>10} more of steps are like one that was told", grouped(repeats))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Prints findings.
+struct Printer<'a> {
+    args: &'a Args,
+    unit: &'static str,
+    name: &'a str,
+    /// The source of a capture.
+    source: Option<&'a str>,
+    line: String,
+}
+
+impl Printer<'_> {
+    fn print(&mut self, found: &Found<'_>, count: u64, output: &mut Output) {
+        if self.args.limit.is_some_and(|limit| count > limit) {
+            return;
+        }
+        if self.args.output.json {
+            found.write_json(self.unit, self.source, &mut self.line);
+            return output.write(|out| out.write_all(self.line.as_bytes()));
+        }
+        let &Found { rule, position, offset, instruction, column, core, detail } = found;
+        let source = self.source.map_or_else(String::new, |source| format!(" {source}"));
+        let at = match (self.unit, offset) {
+            ("offset", _) => format!("offset {position:#x}"),
+            ("record", Some(offset)) => format!("record {position} at offset {offset:#x}"),
+            (unit, _) => format!("{unit} {position}"),
+        };
+        let column = column.map_or_else(String::new, |column| format!(", column {column}"));
+        let instruction = instruction.filter(|number| *number > 0);
+        let instruction = instruction.map_or_else(String::new, |number| format!(" (instruction {number})"));
+        let core = core.filter(|core| *core > 0).map_or_else(String::new, |core| format!(", core {core}"));
+        let (name, rule) = (self.name, rule.name);
+        output.write(|out| writeln!(out, "{name}{source}: {at}{column}{instruction}{core}: {rule}: {detail}"));
+    }
 }

@@ -1,41 +1,50 @@
-//! `convert`: the same records, stored in another way; or the same steps, in another format.
+//! `convert`: the same records in another container, or the same steps in another format.
 //!
 //! in ─▶ records, or steps ─▶ a temporary file beside OUT ─▶ OUT
 //!
 //! OUT appears when it is complete, or not at all.
 
-mod assume;
-mod idle;
-mod report;
-mod steps;
-mod stf;
-mod tarmac;
+mod reject_unused_options;
 
+use std::convert;
+use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
-use unspool::What;
-use unspool::astf::Bytes;
-use unspool::astf::record::{Header, Level, Storage};
-use unspool::astf::write::{WriteOptions, Writer};
-use unspool::container::Container;
-use unspool::convert::Format;
-use unspool::stf::{Storage as StfStorage, builder};
+use anyhow::{Context, anyhow, bail};
+use unspool::analyze::diff;
+use unspool::analyze::join::{Common, Join, common};
+use unspool::astf::record::Storage;
+use unspool::astf::{self, write::WriteOptions};
+use unspool::container::{CompressOptions, Container};
+use unspool::convert::native::{
+    NativeError, NativeOutput, restyle_tarmac, rewrite_stf, store_astf, store_stf, store_tarmac,
+};
+use unspool::convert::report::{LossReport, position};
+use unspool::convert::{
+    ConversionPlan, FileSink, Format, OpenSinkError, Origin, SinkOptions, TransferError, plan, transfer,
+};
+use unspool::file::{AstfFile, End, StfFile, TarmacFile, TraceFile, is_capture, is_standard};
+use unspool::model::json::Object;
+use unspool::model::{SinkError, StepSink};
+use unspool::number::many;
+use unspool::stf::version::Rewriter;
+use unspool::stf::{self, builder};
+use unspool::target::{WriteError, astf_storage, is_stream, log_container};
+use unspool::tarmac::convert::{Converter, Style};
 use unspool::tarmac::dialect::Dialect;
+use unspool::tarmac::{self, parse::ParseOptions};
+use unspool::{FileKind, Meter, OpenSteps, OpenedSteps, open_steps};
 
-pub(super) use self::assume::assumed;
-use self::steps::Source;
-pub(super) use self::stf::open_writer;
-use self::tarmac::ToStyle;
-pub(super) use self::tarmac::{log_container, open_log};
-use crate::Verdict;
-use crate::args::ImageArgs;
-use crate::astf::{Astf, End};
-use crate::file::{Opened, open, open_as};
+use self::reject_unused_options::reject_unused_options;
+use crate::args::{AstfLevel, ImageArgs, To, assumed};
+use crate::diagnostic::diagnostic;
+use crate::file::{
+    TarmacArgs, dialect, end_verdict, open, report_astf, report_lines, report_stf, stf_verdict, tarmac_verdict,
+};
 use crate::output::is_same;
 use crate::progress::Progress;
-use crate::target::Target;
-use crate::tarmac::{TarmacArgs, dialect};
+use crate::verdict::Verdict;
 
 /// Write a trace in another format, or its records in another container, and tell what was lost
 #[derive(Debug, clap::Args)]
@@ -138,47 +147,9 @@ pub(crate) struct Args {
     chunk: Option<u64>,
 }
 
-/// How records are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum To {
-    /// ASTF records as they are
-    #[value(alias = "astf")]
-    Raw,
-    /// ASTF records compressed with LZMA, in an .xz container behind the header
-    #[value(alias = "astf.xz")]
-    Lzma,
-    /// ASTF records compressed with zlib behind the header
-    #[value(alias = "astf.gz")]
-    Zlib,
-    /// STF records as they are
-    Stf,
-    /// STF records in chunks that can be gone to, each compressed with zstd
-    Zstf,
-    /// STF in a gzip file
-    #[value(name = "stf.gz")]
-    StfGz,
-    /// STF in an .xz file
-    #[value(name = "stf.xz")]
-    StfXz,
-    /// STF in a zstd file
-    #[value(name = "stf.zst")]
-    StfZst,
-    /// Tarmac as it is
-    Tarmac,
-    /// Tarmac in a gzip file
-    #[value(name = "tarmac.gz")]
-    TarmacGz,
-    /// Tarmac in an .xz file
-    #[value(name = "tarmac.xz")]
-    TarmacXz,
-    /// Tarmac in a zstd file
-    #[value(name = "tarmac.zst")]
-    TarmacZst,
-}
-
 /// A format that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum From {
+enum From {
     /// A capture package
     Capture,
     /// ASTF
@@ -189,27 +160,27 @@ pub(super) enum From {
     Tarmac,
 }
 
-/// How much an ASTF trace tells.
+/// A style that can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum AstfLevel {
-    /// One Exception level, and no traps
-    Basic,
-    /// All Exception levels, with traps
-    Basicplus,
+enum ToStyle {
+    /// Tarmac Text Rev 3: ES lines and pictures of memory
+    Rev3,
+    /// As Fast Models print it: IT lines and accesses
+    FastModels,
 }
 
-impl std::convert::From<AstfLevel> for Level {
-    fn from(level: AstfLevel) -> Self {
-        match level {
-            AstfLevel::Basic => Self::Basic,
-            AstfLevel::Basicplus => Self::BasicPlus,
+impl convert::From<ToStyle> for Style {
+    fn from(style: ToStyle) -> Self {
+        match style {
+            ToStyle::Rev3 => Self::Rev3,
+            ToStyle::FastModels => Self::FastModels,
         }
     }
 }
 
 /// A version of STF that can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum StfVersion {
+enum StfVersion {
     /// The published text
     #[value(name = "1.3")]
     V1_3,
@@ -218,52 +189,11 @@ pub(super) enum StfVersion {
     V1_6,
 }
 
-impl std::convert::From<StfVersion> for builder::StfVersion {
+impl convert::From<StfVersion> for builder::StfVersion {
     fn from(version: StfVersion) -> Self {
         match version {
             StfVersion::V1_3 => Self::V1_3,
             StfVersion::V1_6 => Self::V1_6,
-        }
-    }
-}
-
-impl To {
-    fn format(self) -> Format {
-        match self {
-            Self::Raw | Self::Lzma | Self::Zlib => Format::Astf,
-            Self::Stf | Self::Zstf | Self::StfGz | Self::StfXz | Self::StfZst => Format::Stf,
-            Self::Tarmac | Self::TarmacGz | Self::TarmacXz | Self::TarmacZst => Format::Tarmac,
-        }
-    }
-
-    pub(super) fn astf(self) -> Option<Storage> {
-        match self {
-            Self::Raw => Some(Storage::Raw),
-            Self::Lzma => Some(Storage::Lzma),
-            Self::Zlib => Some(Storage::Zlib),
-            _ => None,
-        }
-    }
-
-    pub(super) fn stf(self) -> Option<StfStorage> {
-        match self {
-            Self::Stf => Some(StfStorage::PLAIN),
-            Self::Zstf => Some(StfStorage::Zstf),
-            Self::StfGz => Some(StfStorage::GZIP),
-            Self::StfXz => Some(StfStorage::XZ),
-            Self::StfZst => Some(StfStorage::ZSTD),
-            _ => None,
-        }
-    }
-
-    /// How a log is compressed.
-    pub(super) fn tarmac(self) -> Option<Container> {
-        match self {
-            Self::Tarmac => Some(Container::Plain),
-            Self::TarmacGz => Some(Container::Gzip),
-            Self::TarmacXz => Some(Container::Xz),
-            Self::TarmacZst => Some(Container::Zstd),
-            _ => None,
         }
     }
 }
@@ -290,9 +220,9 @@ stored. An STF file in the container that it is in already is copied. With --stf
 event numbers and what the version cannot say are changed; what is lost is counted, and the header says who did it.
 Lines of a Tarmac log stay as they are, unless --dialect wants another style: then what the style cannot say is counted,
 and lines that it has no word for stay as they are. .gz, .xz and .zst are files of gzip, xz and zstd.
-Into another format a trace goes step by step. What the format has no word for is counted and told; what it could only
+Into another format a trace goes step by step. FileKind the format has no word for is counted and told; what it could only
 say untruly is refused, with the place. docs/conversions.md lists all pairs.
-Of a damaged file nothing is written, unless --keep-damaged. What goes through a pipe cannot be taken back: the exit code
+Of a damaged file nothing is written, unless --keep-damaged. FileKind goes through a pipe cannot be taken back: the exit code
 tells whether it is all.
 Exit codes: 0 all is well, 1 IN is damaged, has lines that cannot be read, or a loss was denied, 2 it could not be done.";
 
@@ -303,162 +233,413 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         bail!("{}: the trace is read from this file; write to another one", same.display());
     }
     let (tarmac, threads) = (args.tarmac(), args.jobs.map(usize::from));
-    let opened = match args.from {
-        Some(From::Capture) => return capture(args),
-        Some(From::Astf) => open_as(What::Astf, &args.input, threads, &tarmac)?,
-        Some(From::Stf) => open_as(What::Stf, &args.input, threads, &tarmac)?,
-        Some(From::Tarmac) => open_as(What::Tarmac, &args.input, threads, &tarmac)?,
-        None if !tarmac.is_said() && steps::is_capture(&args.input) => return capture(args),
+    let open_as = |kind| TraceFile::open_as(kind, &args.input, &tarmac.options(threads));
+    let file = match args.from {
+        Some(From::Capture) => return convert_capture(args),
+        Some(From::Astf) => open_as(FileKind::Astf)?,
+        Some(From::Stf) => open_as(FileKind::Stf)?,
+        Some(From::Tarmac) => open_as(FileKind::Tarmac)?,
+        None if !tarmac.is_given() && is_capture(&args.input) => return convert_capture(args),
         None => open(&args.input, threads, &tarmac)?,
     };
-    let Some(file) = opened else { return Ok(Verdict::Problems) };
     let own = match &file {
-        Opened::Astf(_) => Format::Astf,
-        Opened::Stf(_) => Format::Stf,
-        Opened::Tarmac(_) => Format::Tarmac,
+        TraceFile::Astf(_) => Format::Astf,
+        TraceFile::Stf(_) => Format::Stf,
+        TraceFile::Tarmac(_) => Format::Tarmac,
     };
     let to = args.format(Some(own))?;
-    idle::refuse(args, Some(own), to)?;
+    reject_unused_options(args, Some(own), to)?;
     match file {
-        file if to != own => steps::run(args, Source::file(args, file)?, to),
-        Opened::Astf(file) => astf(args, file),
-        Opened::Stf(file) => stf::run(args, file),
-        Opened::Tarmac(file) => tarmac::run(args, file),
+        file if to != own => {
+            let (source, steps) = Source::file(args, file)?;
+            source.convert(args, steps, to)
+        }
+        TraceFile::Astf(file) => convert_astf(args, file),
+        TraceFile::Stf(file) => convert_stf(args, file),
+        TraceFile::Tarmac(file) => convert_tarmac(args, file),
     }
 }
 
-fn capture(args: &Args) -> anyhow::Result<Verdict> {
+fn convert_capture(args: &Args) -> anyhow::Result<Verdict> {
     let to = args.format(None)?;
-    idle::refuse(args, None, to)?;
-    steps::run(args, Source::capture(args)?, to)
+    reject_unused_options(args, None, to)?;
+    let (source, steps) = Source::capture(args)?;
+    source.convert(args, steps, to)
 }
 
 impl Args {
-    /// What the user says of a log.
+    /// What the user knows about a log.
     fn tarmac(&self) -> TarmacArgs {
         TarmacArgs { dialect: self.from_dialect, implicit_thumb: self.implicit_thumb, hint: "--from tarmac" }
     }
 
-    /// Is what was written kept, if reading ended like this?
-    fn is_kept(&self, end: &End) -> bool {
-        *end == End::Whole || self.keep_damaged && matches!(end, End::Damaged(_))
+    fn native(&self) -> NativeOutput<'_> {
+        NativeOutput { path: &self.output, keep_damaged: self.keep_damaged, deny_loss: self.deny_loss }
     }
 
-    /// What is written: what was said, what the name says, or what it is.
+    /// The format that is written: as given, by the name of OUT, or that of IN.
     fn format(&self, own: Option<Format>) -> anyhow::Result<Format> {
-        let format = self.to.map(To::format).or_else(|| format_by_name(&self.output)).or(own);
+        let format = self.to.map(To::format).or_else(|| Format::from_path(&self.output)).or(own);
         format.with_context(|| {
             let name = self.output.display();
             format!("{name}: the name does not tell the format; say --to astf, stf, zstf or tarmac")
         })
     }
-}
 
-fn astf(args: &Args, mut file: Astf) -> anyhow::Result<Verdict> {
-    let storage = storage(args)?;
-    file.tell_warnings();
-    let mut writer = astf_writer(args, &file.header().stored(storage))?;
-    let cannot = || format!("cannot write {}", args.output.display());
-    let end = file.each(&mut Progress::new(false), |first, records| {
-        // The header is written already.
-        let records: &[Bytes] = if first == 1 { &records[1..] } else { records };
-        writer.write(records).with_context(cannot).map(|()| true)
-    })?;
-    if args.is_kept(&end) {
-        writer.finish().and_then(Target::keep).with_context(cannot)?;
+    /// Storage of ASTF records.
+    fn storage(&self) -> anyhow::Result<Storage> {
+        self.to.map_or_else(|| astf_storage(&self.output), To::astf).with_context(|| {
+            let name = self.output.display();
+            format!("{name}: the name does not tell how records are stored; say --to raw, lzma or zlib")
+        })
     }
-    Ok(end.verdict())
+
+    fn astf_options(&self) -> anyhow::Result<WriteOptions> {
+        if let Some(level) = self.level.filter(|level| *level > 9) {
+            bail!("--level {level}: LZMA and zlib have levels from 0 to 9");
+        }
+        let usual = WriteOptions::default();
+        let threads = self.jobs.map_or(usual.threads, usize::from);
+        Ok(WriteOptions { threads, level: self.level.unwrap_or(usual.level), ..usual })
+    }
+
+    /// How a log is compressed.
+    fn log_options(&self) -> CompressOptions {
+        let default = CompressOptions::default();
+        CompressOptions { threads: self.jobs.map_or(default.threads, usize::from), level: self.level, ..default }
+    }
+
+    /// How STF is written.
+    fn stf_options(&self) -> stf::write::WriteOptions {
+        let usual = stf::write::WriteOptions::default();
+        stf::write::WriteOptions {
+            threads: self.jobs.map_or(usual.threads, usize::from),
+            level: self.level,
+            chunk_markers: self.chunk.unwrap_or(usual.chunk_markers),
+        }
+    }
+
+    fn refuse_level(&self, container: Container) -> anyhow::Result<()> {
+        match self.level {
+            Some(level) if level > 9 && matches!(container, Container::Gzip | Container::Xz) => {
+                bail!("--level {level}: gzip and xz have levels from 0 to 9")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What became of what was written and is not kept.
+    fn unkept(&self) -> &'static str {
+        if is_stream(&self.output) { "what went through the pipe so far is not all" } else { "nothing was written" }
+    }
 }
 
-/// How the records of an ASTF file are stored.
-fn storage(args: &Args) -> anyhow::Result<Storage> {
-    args.to.map_or_else(|| by_name(&args.output), To::astf).with_context(|| {
+fn convert_astf(args: &Args, mut file: AstfFile) -> anyhow::Result<Verdict> {
+    let storage = args.storage()?;
+    report_astf(&file);
+    let options = args.astf_options()?;
+    let end = store_astf(&mut file, storage, options, args.native(), &mut Progress::new(false).callback())?;
+    Ok(end_verdict(&end))
+}
+
+fn convert_stf(args: &Args, mut file: StfFile) -> anyhow::Result<Verdict> {
+    let Some(storage) = args.to.map_or_else(|| stf::Storage::from_path(&args.output), To::stf) else {
         let name = args.output.display();
-        format!("{name}: the name does not tell how records are stored; say --to raw, lzma or zlib")
+        bail!("{name}: the name does not tell how records are stored; say --to stf, zstf, stf.gz, stf.xz or stf.zst");
+    };
+    if let stf::Storage::Stream(container) = storage {
+        args.refuse_level(container)?;
+    }
+    let mut progress = Progress::new(false);
+    let Some(version) = args.stf_version else {
+        let read = args.tarmac().options(args.jobs.map(usize::from));
+        let is_anew = args.level.is_some() || args.chunk.is_some();
+        let write = (args.stf_options(), is_anew);
+        let input = (args.input.as_path(), &read);
+        let end = store_stf(&mut file, input, storage, write, args.native(), &mut progress.callback())?;
+        return Ok(stf_verdict(&mut file, &end));
+    };
+    let rewriter = Rewriter::new(version.into());
+    let rewritten =
+        rewrite_stf(&mut file, rewriter, storage, args.stf_options(), args.native(), &mut progress.callback());
+    match rewritten {
+        Ok((report, end)) => {
+            let name = file.name().to_string();
+            report_native(args, &name, &report, &end, || stf_verdict(&mut file, &end))
+        }
+        Err(error @ NativeError::NoTransactions(_)) => bail!("{}: {error}", file.name()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn convert_tarmac(args: &Args, mut file: TarmacFile) -> anyhow::Result<Verdict> {
+    let container = args.to.and_then(To::tarmac).unwrap_or_else(|| log_container(&args.output));
+    args.refuse_level(container)?;
+    let (from, mut progress) = (file.dialect(), Progress::new(false));
+    let Some(to) = args.dialect.map(Style::from).filter(|to| !Converter::is_copy(from, *to)) else {
+        let end = store_tarmac(&mut file, container, args.log_options(), args.native(), &mut progress.callback())?;
+        return Ok(end_verdict(&end));
+    };
+    let converter = Converter::new(from, to).with_big_endian(args.big_endian).with_continuations(args.continuations);
+    let write = (container, args.log_options());
+    let (report, end) = restyle_tarmac(&mut file, converter, to, write, args.native(), &mut progress.callback())?;
+    report_lines(&mut file);
+    let name = file.name().to_string();
+    report_native(args, &name, &report, &end, || tarmac_verdict(&mut file, &end))
+}
+
+/// Reports the losses of a conversion within a format.
+fn report_native(
+    args: &Args,
+    name: &str,
+    report: &LossReport,
+    end: &End,
+    verdict: impl FnOnce() -> Verdict,
+) -> anyhow::Result<Verdict> {
+    let output = args.native();
+    if output.is_denied(report) {
+        print_denial(args, name, report);
+        return Ok(Verdict::Problems);
+    }
+    if output.is_kept(end) {
+        print_losses(args, name, report);
+    }
+    Ok(verdict())
+}
+
+/// What is converted into another format.
+struct Source {
+    kind: FileKind,
+    origin: Origin,
+    name: String,
+    /// What positions are.
+    unit: &'static str,
+    meter: Meter,
+}
+
+impl Source {
+    /// A file that is open, and its steps.
+    fn file(args: &Args, mut file: TraceFile) -> anyhow::Result<(Self, OpenedSteps)> {
+        let (kind, name) = (file.kind(), file.name().to_string());
+        let (origin, unit) = match &mut file {
+            TraceFile::Astf(file) => {
+                report_astf(file);
+                (Origin::Astf, "record")
+            }
+            TraceFile::Stf(file) => {
+                report_stf(file);
+                (if file.is_arm() { Origin::StfArm } else { Origin::StfRiscv }, "record")
+            }
+            TraceFile::Tarmac(_) => (Origin::Tarmac, "line"),
+        };
+        let (steps, meter) = file.into_steps(args.big_endian);
+        Ok((Self { kind, origin, name, unit, meter }, completed(args, kind, steps)?))
+    }
+
+    /// A source of a capture, and its steps.
+    fn capture(args: &Args) -> anyhow::Result<(Self, OpenedSteps)> {
+        let kind = FileKind::Capture;
+        let steps = open_steps(&args.input, &open_options(args, Some(kind))?)?;
+        let name = args.input.display().to_string();
+        let source = Self { kind, origin: Origin::Capture, name, unit: "offset", meter: Meter::default() };
+        Ok((source, completed(args, kind, steps)?))
+    }
+
+    fn convert(&self, args: &Args, steps: OpenedSteps, to: Format) -> anyhow::Result<Verdict> {
+        if let ConversionPlan::Refused { why, unless } = plan(self.origin, to)
+            && (unless.is_none() || args.accesses.is_none())
+        {
+            let unless = unless.map_or(String::new(), |unless| format!(", unless {unless}"));
+            bail!("{}: {why}{unless}", self.name);
+        }
+        let options = sink_options(args, to)?;
+        let sink = FileSink::open(&args.output, steps.coverage(), steps.time_unit(), &options);
+        let sink = sink.map_err(|error| match error {
+            OpenSinkError::Write(error) => error.into(),
+            OpenSinkError::Sink(error) => self.refusal(error),
+        })?;
+        self.transfer(args, steps, to, sink)
+    }
+
+    /// Hands the steps over, keeps what was written, and reports what was lost.
+    fn transfer(&self, args: &Args, steps: OpenedSteps, to: Format, mut sink: FileSink) -> anyhow::Result<Verdict> {
+        let stops = args.native().stops_at_loss();
+        let (mut progress, mut count) = (Progress::new(false), 0_u64);
+        let done = transfer(steps, args.core, &mut sink, |_, sink| {
+            count += 1;
+            if count.is_multiple_of(STRIDE) {
+                self.meter.report(&mut progress.callback());
+            }
+            if stops && !sink.losses().is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        drop(progress);
+        let done = done.map_err(|error| self.failure(args, error))?;
+        if let Some(damage) = &done.damage {
+            diagnostic(format_args!("{}: {damage}", self.name));
+            if args.keep_damaged {
+                sink.finish().map_err(|error| self.refusal(error))?;
+            }
+        }
+        let report = LossReport::new(self.unit, to.name()).with_steps(&done.untold, sink.losses());
+        print_other_cores(args, &self.name, done.other_cores);
+        if args.native().is_denied(&report) {
+            print_denial(args, &self.name, &report);
+            return Ok(Verdict::Problems);
+        }
+        if done.damage.is_some() && !args.keep_damaged {
+            if is_stream(&args.output) {
+                diagnostic(format_args!("{}: {}", self.name, args.unkept()));
+            }
+            return Ok(Verdict::Problems);
+        }
+        sink.keep().map_err(|error| WriteError::new(&args.output, error))?;
+        print_losses(args, &self.name, &report);
+        Ok(Verdict::of(done.damage.is_some() || report.is_unreadable()))
+    }
+
+    /// Why not all steps were handed over.
+    fn failure(&self, args: &Args, error: TransferError) -> anyhow::Error {
+        match error {
+            TransferError::NoCore { .. } => anyhow!("{}: {error}; see --core", self.name),
+            TransferError::Sink(SinkError::Io(error)) => self.refusal(error.into()),
+            TransferError::Sink(error) => self.unpaired(args).unwrap_or_else(|| self.refusal(error)),
+            TransferError::Source(error) => {
+                self.unpaired(args).unwrap_or_else(|| anyhow!(error).context(self.name.clone()))
+            }
+        }
+    }
+
+    /// What keeps a sink from taking a step.
+    fn refusal(&self, error: SinkError) -> anyhow::Error {
+        match error {
+            SinkError::Io(error) => anyhow!(error).context("cannot write the trace"),
+            SinkError::Refused { place: Some(place), reason } => {
+                anyhow!("{}: {}: {reason}", self.name, position(self.unit, place))
+            }
+            SinkError::Refused { place: None, reason } => anyhow!("{}: {reason}", self.name),
+        }
+    }
+
+    /// Why the other trace is of no help, if that is so.
+    fn unpaired(&self, args: &Args) -> Option<anyhow::Error> {
+        let path = args.accesses.as_deref()?;
+        let steps = [again(args, self.kind).ok()?, open_other(args, path).ok()?];
+        let (name, core) = (path.display(), args.accesses_core);
+        match common(steps, pairing(args))? {
+            Common::Instructions => None,
+            Common::NoSuchCore => Some(anyhow!("{name}: there is no instruction of core {core}; see --accesses-core")),
+            Common::Nothing => Some(anyhow!(
+                "{name}: it has no instruction in common with {}; --accesses takes a trace of the same run",
+                self.name
+            )),
+        }
+    }
+}
+
+/// How steps are written.
+fn sink_options(args: &Args, to: Format) -> anyhow::Result<SinkOptions> {
+    Ok(match to {
+        Format::Astf => {
+            let lower = astf::lower::LowerOptions {
+                level: args.astf_level.map(Into::into),
+                storage: args.storage()?,
+                assumed: args.assume.unwrap_or_default(),
+                ..astf::lower::LowerOptions::default()
+            };
+            SinkOptions::Astf { lower, write: args.astf_options()? }
+        }
+        Format::Stf => {
+            let version = args.stf_version.map_or(builder::StfVersion::default(), Into::into);
+            let storage = args.to.map_or_else(|| stf::Storage::from_path(&args.output), To::stf);
+            let storage = storage.unwrap_or(stf::Storage::PLAIN);
+            SinkOptions::Stf { lower: stf::lower::LowerOptions { version }, storage, write: args.stf_options() }
+        }
+        Format::Tarmac => {
+            let style = args.dialect.map_or(Style::Rev3, Into::into);
+            let lower = tarmac::lower::LowerOptions { style, disassemble: !args.no_disassembly };
+            let container = args.to.and_then(To::tarmac).unwrap_or_else(|| log_container(&args.output));
+            SinkOptions::Tarmac { lower, container, write: args.log_options() }
+        }
     })
 }
 
-fn astf_writer(args: &Args, header: &Header) -> anyhow::Result<Writer<Target>> {
-    if let Some(level) = args.level.filter(|level| *level > 9) {
-        bail!("--level {level}: LZMA and zlib have levels from 0 to 9");
+/// Steps between two looks at the progress bar.
+const STRIDE: u64 = 1 << 14;
+
+fn open_options(args: &Args, kind: Option<FileKind>) -> anyhow::Result<OpenSteps> {
+    Ok(OpenSteps {
+        kind,
+        source: args.source.clone(),
+        codes: args.images.load()?,
+        tarmac: tarmac::read::ReadOptions { parse: ParseOptions { implicit_thumb: args.implicit_thumb } },
+        big_endian: args.big_endian,
+        threads: args.jobs.map(usize::from),
+        ..OpenSteps::default()
+    })
+}
+
+/// The steps with what another trace of the same run adds to them.
+fn completed(args: &Args, kind: FileKind, steps: OpenedSteps) -> anyhow::Result<OpenedSteps> {
+    let Some(other) = &args.accesses else { return Ok(steps) };
+    if is_standard(&args.input) || is_standard(other) {
+        bail!("--accesses needs files: traces are aligned by reading one of them twice");
     }
-    let options = WriteOptions::default();
-    let options = WriteOptions {
-        threads: args.jobs.map_or(options.threads, usize::from),
-        level: args.level.unwrap_or(options.level),
-        ..options
-    };
-    let target = Target::open(&args.output)?;
-    Writer::new(target, header, options).with_context(|| format!("cannot write {}", args.output.display()))
+    Ok(Box::new(Join::new([steps, again(args, kind)?], open_other(args, other)?, pairing(args))))
 }
 
-/// How the records of an ASTF file are stored, by its name.
-pub(super) fn by_name(path: &Path) -> Option<Storage> {
-    match Container::from_path(path) {
-        Some(Container::Xz | Container::Lzma) => Some(Storage::Lzma),
-        Some(Container::Gzip | Container::Zlib) => Some(Storage::Zlib),
-        Some(Container::Zstd | Container::Plain) => None,
-        None => matches!(extension(path)?.as_str(), "astf" | "raw").then_some(Storage::Raw),
-    }
-}
-
-fn extension(path: &Path) -> Option<String> {
-    Some(path.extension()?.to_str()?.to_ascii_lowercase())
-}
-
-/// The format that the last extension names, or the one before it if that is a compressor's or anything else.
-pub(super) fn format_by_name(path: &Path) -> Option<Format> {
-    let named = |path: &Path| match extension(path)?.as_str() {
-        "astf" => Some(Format::Astf),
-        "stf" | "zstf" => Some(Format::Stf),
-        "tarmac" | "log" => Some(Format::Tarmac),
-        _ => None,
-    };
-    named(path).or_else(|| named(Path::new(path.file_stem()?)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_tell() {
-        let rows = [
-            ("a.astf", Some(Storage::Raw)),
-            ("a.astf.xz", Some(Storage::Lzma)),
-            ("a.astf.LZMA", Some(Storage::Lzma)),
-            ("dir.xz/a.astf.gz", Some(Storage::Zlib)),
-            ("a.zz", Some(Storage::Zlib)),
-            ("a.trace", None),
-            ("-", None),
-        ];
-        for (name, expected) in rows {
-            assert_eq!(by_name(Path::new(name)), expected, "{name}");
+/// The trace once more.
+fn again(args: &Args, kind: FileKind) -> anyhow::Result<OpenedSteps> {
+    match kind {
+        FileKind::Tarmac => {
+            Ok(TarmacFile::open(&args.input, &args.tarmac().options(None))?.into_steps(args.big_endian).0)
         }
+        kind => Ok(open_steps(&args.input, &open_options(args, Some(kind))?)?),
     }
+}
 
-    #[test]
-    fn names_of_stf_files_tell() {
-        let rows = [
-            ("a.stf", Some(StfStorage::PLAIN), Some(Format::Stf)),
-            ("a.zstf", Some(StfStorage::Zstf), Some(Format::Stf)),
-            ("a.stf.gz", Some(StfStorage::GZIP), Some(Format::Stf)),
-            ("a.STF.XZ", Some(StfStorage::XZ), Some(Format::Stf)),
-            ("a.stf.zst", Some(StfStorage::ZSTD), Some(Format::Stf)),
-            ("a.gz", Some(StfStorage::GZIP), None),
-            ("a.astf", None, Some(Format::Astf)),
-            ("a.stf.tarmac", None, Some(Format::Tarmac)),
-            ("a.astf.tarmac", None, Some(Format::Tarmac)),
-            ("a.astf.stf", Some(StfStorage::PLAIN), Some(Format::Stf)),
-            ("a.stf.astf.xz", Some(StfStorage::XZ), Some(Format::Astf)),
-            ("a.tarmac.stf.gz", Some(StfStorage::GZIP), Some(Format::Stf)),
-            ("a.stf.1", None, Some(Format::Stf)),
-            ("dir.stf/a.astf.gz", Some(StfStorage::GZIP), Some(Format::Astf)),
-            ("-", None, None),
-        ];
-        for (name, expected, format) in rows {
-            assert_eq!(StfStorage::from_path(Path::new(name)), expected, "{name}");
-            assert_eq!(format_by_name(Path::new(name)), format, "{name}");
-        }
+/// The trace that completes it.
+fn open_other(args: &Args, path: &Path) -> anyhow::Result<OpenedSteps> {
+    Ok(open_steps(path, &OpenSteps { source: None, ..open_options(args, None)? })?)
+}
+
+fn pairing(args: &Args) -> diff::Options {
+    diff::Options { cores: [args.core.unwrap_or(0), args.accesses_core], ..diff::Options::default() }
+}
+
+/// Prints what was lost or left unchanged, on the standard error: the standard output may be the trace.
+fn print_losses(args: &Args, name: &str, report: &LossReport) {
+    if args.json {
+        let mut text = String::new();
+        report.push_json(&mut text);
+        return print_json(&text);
     }
+    report.lines().iter().for_each(|line| diagnostic(format_args!("{name}: {line}")));
+}
+
+/// Prints that nothing is kept, since something would be lost.
+fn print_denial(args: &Args, name: &str, report: &LossReport) {
+    if args.json {
+        print_losses(args, name, report);
+        let written = if is_stream(&args.output) { "part" } else { "nothing" };
+        let mut line = String::new();
+        Object::new(&mut line).string("kind", "denied").string("written", written).end();
+        return print_json(&line);
+    }
+    diagnostic(format_args!("{name}: {}; {}", report.refusal(), args.unkept()));
+}
+
+/// Prints that other cores were left out.
+fn print_other_cores(args: &Args, name: &str, steps: u64) {
+    if steps > 0 && args.json {
+        let mut line = String::new();
+        Object::new(&mut line).string("kind", "left_out").string("what", "other-cores").plain("count", steps).end();
+        print_json(&line);
+    } else if steps > 0 {
+        diagnostic(format_args!("{name}: {} of other cores left out", many(steps, "step")));
+    }
+}
+
+fn print_json(text: &str) {
+    // A closed error stream leaves no place for messages.
+    let _ = io::stderr().write_all(text.as_bytes());
 }

@@ -26,10 +26,11 @@ use self::json::Json;
 use self::parts::Part;
 use self::summary::Summary;
 use self::text::Text;
-use super::{Listing, each_trace, worse};
-use crate::Verdict;
-use crate::args::{CaptureArgs, ImageArgs, OutputArgs, RangeArgs, SourceArgs, tell};
+use crate::args::{CaptureArgs, ImageArgs, OutputArgs, RangeArgs, SourceArgs};
+use crate::diagnostic::diagnostic;
+use crate::listing::{Listing, each_trace};
 use crate::output::Output;
+use crate::verdict::{Verdict, worse};
 
 /// Print what each trace source executed, with disassembly and symbols; a summary ends it on the error stream
 #[derive(Debug, clap::Args)]
@@ -99,7 +100,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let mut session = Session { args, added, program: None, told: BTreeSet::new(), summary: Summary::default() };
     let verdict = each_trace(&capture, &args.sources, |trace| session.list(&capture, trace, &mut output))?;
     output.finish()?;
-    session.summary.tell();
+    session.summary.print();
     Ok(verdict)
 }
 
@@ -165,9 +166,9 @@ impl Session<'_> {
             texts.push("there is no program code, so nothing can be decoded: add it with --image FILE[@ADDR]".into());
         }
         texts.retain(|text| self.told.insert(text.clone()));
-        texts.iter().take(SHOWN).for_each(tell);
+        texts.iter().take(SHOWN).for_each(diagnostic);
         if texts.len() > SHOWN {
-            tell(format_args!("and {} more notes on images; 'unspool info' has them all", texts.len() - SHOWN));
+            diagnostic(format_args!("and {} more notes on images; 'unspool info' has them all", texts.len() - SHOWN));
         }
         self.program = Some((core, program));
     }

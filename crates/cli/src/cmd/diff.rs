@@ -10,22 +10,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use unspool::analyze::diff::{Differ, Ending, Finding, Options, Site, Summary, Why, comparable};
+use unspool::analyze::diff::json::{write_finding, write_summary};
+use unspool::analyze::diff::{Differ, Finding, Options, Summary, comparable};
 use unspool::capture::{self, Capture};
+use unspool::convert::report::position;
+use unspool::file::{AstfFile, FileOptions, TarmacFile, is_pipe, is_standard, peek};
 use unspool::model::{Coverage, Facet, Loss, Losses, Pull, SourceError, Step, StepSource, TimeUnit};
 use unspool::tarmac::dialect::Dialect;
 use unspool::tarmac::parse::ParseOptions;
 use unspool::tarmac::read::ReadOptions;
-use unspool::{Error, OpenSteps, OpenedSteps, Trace, What, open_steps, open_steps_of};
+use unspool::{Error, FileKind, Meter, OpenSteps, OpenedSteps, Trace, open_steps, open_steps_of};
 
-use crate::Verdict;
-use crate::args::{ImageArgs, OutputArgs, tell};
-use crate::astf::{Astf, is_standard};
-use crate::file::{is_pipe, pipe};
-use crate::json::Object;
+use crate::args::{ImageArgs, OutputArgs};
+use crate::diagnostic::diagnostic;
+use crate::file::{dialect, with_hint};
 use crate::output::{Output, is_same};
-use crate::progress::{Meter, Progress};
-use crate::tarmac::{Tarmac, TarmacArgs, dialect};
+use crate::progress::Progress;
+use crate::verdict::Verdict;
 
 /// Compare two traces of one run, on what both can tell; their formats may differ
 #[derive(Debug, clap::Args)]
@@ -203,24 +204,24 @@ impl Args {
 
     fn open_log(&self, side: &Side<'_>) -> anyhow::Result<(Named, OpenedSteps, Meter)> {
         let implicit_thumb = self.sides.implicit_thumb;
-        let log = Tarmac::open(side.path, &TarmacArgs { dialect: side.dialect, implicit_thumb, hint: side.hint })?;
-        let named = Named { name: log.name().to_string(), what: What::Tarmac };
+        let options = FileOptions { dialect: side.dialect, implicit_thumb, threads: None };
+        let log = TarmacFile::open(side.path, &options)?;
+        let named = Named { name: log.name().to_string(), kind: FileKind::Tarmac };
         let (steps, meter) = log.into_steps(self.sides.big_endian);
         Ok((named, steps, meter))
     }
 
     fn open_pipe(&self, side: &Side<'_>) -> anyhow::Result<(Named, OpenedSteps, Meter)> {
-        let (name, input) = pipe(side.path).with_context(|| side.path.display().to_string())?;
-        let (what, input) = What::peek(input).with_context(|| name.clone())?;
-        if what == What::Capture {
-            // That it is nothing to compare is for one of them to say.
-            Astf::of(&name, Box::new(input), None, None, Some(side.hint))?;
+        let (name, kind, input) = peek(side.path)?;
+        if kind == FileKind::Capture {
+            // One of the readers reports why it cannot be compared.
+            AstfFile::of(&name, input, None, &FileOptions::default()).map_err(|error| with_hint(error, side.hint))?;
             bail!("{name}: nothing that can be compared; a capture is a directory or an archive, and no pipe");
         }
-        let options = OpenSteps { what: Some(what), ..self.open_steps(side)? };
+        let options = OpenSteps { kind: Some(kind), ..self.open_steps(side)? };
         let meter = Meter { read: Arc::clone(&options.bytes_read), size: None };
         let steps = open_steps_of(&name, input, &options)?;
-        Ok((Named { name, what }, steps, meter))
+        Ok((Named { name, kind }, steps, meter))
     }
 
     fn open_path(&self, side: &Side<'_>) -> anyhow::Result<(Named, OpenedSteps, Meter)> {
@@ -233,8 +234,9 @@ impl Args {
                 open_steps(side.path, &OpenSteps { source: first_source(side.path)?, ..options })
             }
             Err(Error::Capture(capture::Error::NotACapture { .. })) if side.path.is_file() => {
-                Astf::open(side.path, None, Some(side.hint))?;
-                open_steps(side.path, &options)
+                let options = FileOptions::default();
+                AstfFile::open(side.path, &options).map_err(|error| with_hint(error, side.hint))?;
+                open_steps(side.path, &self.open_steps(side)?)
             }
             opened => opened,
         };
@@ -276,7 +278,10 @@ fn first_source(path: &Path) -> anyhow::Result<Option<String>> {
     let capture = Capture::open(path)?;
     let first = Trace::all(&capture).first().map(|trace| trace.source().name.clone());
     if let Some(name) = &first {
-        tell(format_args!("{}: of several sources, {name} is compared; see --source-a and --source-b", path.display()));
+        diagnostic(format_args!(
+            "{}: of several sources, {name} is compared; see --source-a and --source-b",
+            path.display()
+        ));
     }
     Ok(first)
 }
@@ -307,7 +312,7 @@ impl StepSource for Opened {
         steps.each(&mut |step| {
             count += 1;
             if count % STRIDE == 0 {
-                meter.show(&mut progress);
+                meter.report(&mut progress.callback());
             }
             take(step)
         })
@@ -321,34 +326,27 @@ impl StepSource for Opened {
 /// A trace by its name, and what its places are.
 struct Named {
     name: String,
-    what: What,
+    kind: FileKind,
 }
 
 impl Named {
     fn new(path: &Path) -> anyhow::Result<Self> {
         let name = path.display().to_string();
-        let what = What::at(path).with_context(|| name.clone())?;
-        Ok(Self { name, what })
+        let kind = FileKind::at(path).with_context(|| name.clone())?;
+        Ok(Self { name, kind })
     }
 
-    /// What places are: the key in JSON, and the word.
+    /// What positions are: the key in JSON, and the word.
     fn unit(&self) -> &'static str {
-        match self.what {
-            What::Astf | What::Stf => "record",
-            What::Tarmac => "line",
-            _ => "offset",
-        }
+        self.kind.unit()
     }
 
     fn place(&self, place: u64) -> String {
-        match self.unit() {
-            "offset" => format!("offset {place:#x}"),
-            unit => format!("{unit} {place}"),
-        }
+        position(self.unit(), place)
     }
 }
 
-/// Tells what is found.
+/// Prints what is found.
 struct Report {
     sides: [Named; 2],
     code: text::Code,
@@ -361,102 +359,20 @@ impl Report {
         if !self.json {
             return output.write(|out| self.finding_text(finding, out));
         }
-        let Self { sides, line, .. } = self;
-        let mut object = Object::new(line);
-        match finding {
-            Finding::Passed { why, passed, at } => {
-                object.string("kind", "passed").string("why", why_name(*why));
-                object.plain("a_instructions", passed[0]).plain("b_instructions", passed[1]);
-                put_sites(&mut object, sides, [at[0].as_ref(), at[1].as_ref()]);
-            }
-            Finding::Diverged { around, apart } => {
-                object.string("kind", "diverged").flag("together_again", apart.is_some());
-                object.optional("a_instructions", apart.map(|apart| apart[0]));
-                object.optional("b_instructions", apart.map(|apart| apart[1]));
-                put_sites(&mut object, sides, [around.here[0].first(), around.here[1].first()]);
-            }
-            Finding::Differs { facet, what, values, around } => {
-                object.string("kind", "differs").string("facet", facet.name()).string("what", what);
-                object.string("a_value", &values[0]).string("b_value", &values[1]);
-                put_sites(&mut object, sides, [around.here[0].first(), around.here[1].first()]);
-            }
-        }
-        output.write(|out| object.finish(out));
+        write_finding(finding, self.units(), &mut self.line);
+        output.write(|out| out.write_all(self.line.as_bytes()));
     }
 
     fn summary(&mut self, summary: &Summary, output: &mut Output) {
         if !self.json {
             return output.write(|out| self.summary_text(summary, out));
         }
-        let mut object = Object::new(&mut self.line);
-        object.string("kind", "summary").string("a", &self.sides[0].name).string("b", &self.sides[1].name);
-        object.flag("equal", summary.is_clean()).plain("differences", summary.differences);
-        object
-            .string("ending", ending_name(summary.ending))
-            .plain("common", summary.common)
-            .plain("loose", summary.loose);
-        let counts = [
-            ("instructions", summary.instructions),
-            ("before", summary.before),
-            ("after", summary.after),
-            ("gaps", summary.gaps),
-            ("in_gaps", summary.in_gaps),
-            ("islands", summary.islands),
-            ("tried", summary.tried),
-        ];
-        for (name, [a, b]) in counts {
-            object.plain(&format!("a_{name}"), a).plain(&format!("b_{name}"), b);
-        }
-        for (side, (key, untold)) in self.sides.iter().zip(["a_untold", "b_untold"].iter().zip(&summary.untold)) {
-            object.list(key, untold.iter(), |text, (loss, lost)| {
-                let mut object = Object::within(text);
-                object.string("what", loss.name()).plain("count", lost.count).plain(side.unit(), lost.first);
-                object.close();
-            });
-        }
-        for (key, damage) in ["a_damage", "b_damage"].iter().zip(&summary.damage) {
-            if let Some(damage) = damage {
-                object.string(key, damage);
-            }
-        }
-        object.list("facets", summary.facets.iter(), |text, facet| {
-            let tally = summary.tally(facet);
-            let mut object = Object::within(text);
-            object.string("facet", facet.name()).plain("compared", tally.compared).plain("equal", tally.equal());
-            object.plain("different", tally.different).plain("only_a", tally.only[0]).plain("only_b", tally.only[1]);
-            object.close();
-        });
-        output.write(|out| object.finish(out));
+        let names = [&*self.sides[0].name, &*self.sides[1].name];
+        write_summary(summary, names, self.units(), &mut self.line);
+        output.write(|out| out.write_all(self.line.as_bytes()));
     }
-}
 
-/// Where it is in both.
-fn put_sites(object: &mut Object<'_>, sides: &[Named; 2], sites: [Option<&Site>; 2]) {
-    for ((letter, side), site) in ["a", "b"].iter().zip(sides).zip(sites) {
-        let Some(site) = site else { continue };
-        object.plain(&format!("{letter}_{}", side.unit()), site.place);
-        object.plain(&format!("{letter}_number"), site.number);
-        object.hex(&format!("{letter}_pc"), site.instruction.address);
-        if let Some(opcode) = site.instruction.opcode {
-            object.hex(&format!("{letter}_opcode"), u64::from(opcode));
-        }
-    }
-}
-
-fn why_name(why: Why) -> &'static str {
-    match why {
-        Why::Start => "start",
-        Why::End => "end",
-        Why::Gap(_) => "gap",
-        Why::Island => "island",
-        Why::Tried => "tried",
-    }
-}
-
-fn ending_name(ending: Ending) -> &'static str {
-    match ending {
-        Ending::Complete => "complete",
-        Ending::Stopped => "stopped",
-        Ending::Apart => "apart",
+    fn units(&self) -> [&'static str; 2] {
+        [self.sides[0].unit(), self.sides[1].unit()]
     }
 }

@@ -1,21 +1,24 @@
-//! `dump`: print the records of a trace file, one a line, as they are.
-
-mod json;
-mod stf;
-mod tarmac;
+//! `dump`: print the records of a trace file, one per line, as they are.
 
 use std::fmt::Write as _;
 
-use unspool::astf::Bytes;
-use unspool::astf::text::Lines;
+use unspool::file::{AstfFile, End, StfFile, TarmacFile, TraceFile};
+use unspool::model::json::push_bytes;
+use unspool::number::many;
+use unspool::stf::Storage;
+use unspool::stf::header::Header;
+use unspool::stf::lift::Instruction;
+use unspool::stf::record::Record;
+use unspool::tarmac::json::push_json;
+use unspool::tarmac::text::{Text, push_line};
+use unspool::{astf, stf};
 
-use self::json::Json;
-use crate::Verdict;
 use crate::args::OutputArgs;
-use crate::astf::{Astf, offset_of};
-use crate::file::{FileArgs, Opened};
+use crate::diagnostic::diagnostic;
+use crate::file::{FileArgs, end_verdict, report_astf, report_stf, stf_verdict, tarmac_verdict};
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::verdict::Verdict;
 
 /// Print the records of an ASTF file, one a line, the instructions or records of an STF file, or what the lines of a
 /// Tarmac log mean
@@ -81,98 +84,237 @@ spelling is the same whoever wrote the log. A line that cannot be understood is 
 
 Offsets are those of the records when nothing is compressed.";
 
+/// Bytes of lines that are written at a time.
+const BATCH: usize = 1 << 16;
+
 /// Prints records.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    match args.file.open(None)? {
-        None => Ok(Verdict::Problems),
-        Some(Opened::Astf(file)) => astf(args, file),
-        Some(Opened::Stf(file)) => stf::run(args, file),
-        Some(Opened::Tarmac(file)) => tarmac::run(args, file),
+    match args.file.open()? {
+        TraceFile::Astf(file) => dump_astf(args, file),
+        TraceFile::Stf(file) => dump_stf(args, file),
+        TraceFile::Tarmac(file) => dump_tarmac(args, file),
     }
 }
 
-fn astf(args: &Args, mut file: Astf) -> anyhow::Result<Verdict> {
-    file.tell_warnings();
-    let mut output = Output::open_for(&args.output, &args.file.file)?;
-    let mut progress = Progress::new(output.on_terminal);
-    let end = args.skip.saturating_add(args.limit.unwrap_or(u64::MAX));
-    let mut printer = Printer::new(args);
-    let end = file.each(&mut progress, |first, records| {
-        let mut text = std::mem::take(&mut printer.text);
-        text.clear();
-        for (number, record) in (first..).zip(records).take_while(|(number, _)| *number <= end) {
-            match number <= args.skip {
-                true => printer.form.pass(record),
-                false => printer.print(number, record, &mut text),
+impl Args {
+    /// Number of the last item that is printed.
+    fn end(&self) -> u64 {
+        self.skip.saturating_add(self.limit.unwrap_or(u64::MAX))
+    }
+}
+
+/// Lines on their way to the output.
+struct Batch {
+    text: String,
+    output: Output,
+}
+
+impl Batch {
+    fn new(args: &Args) -> anyhow::Result<Self> {
+        let output = Output::open_for(&args.output, &args.file.file)?;
+        Ok(Self { text: String::with_capacity(2 * BATCH), output })
+    }
+
+    fn progress(&self) -> Progress {
+        Progress::new(self.output.on_terminal)
+    }
+
+    /// Writes the lines if there are many; false: no more can be written.
+    fn flush_if_full(&mut self) -> bool {
+        if self.text.len() >= BATCH {
+            self.flush();
+        }
+        self.output.is_open()
+    }
+
+    fn flush(&mut self) {
+        self.output.write(|out| out.write_all(self.text.as_bytes()));
+        self.text.clear();
+    }
+
+    fn finish(mut self) -> anyhow::Result<()> {
+        self.flush();
+        self.output.finish()
+    }
+}
+
+fn dump_astf(args: &Args, mut file: AstfFile) -> anyhow::Result<Verdict> {
+    report_astf(&file);
+    let mut batch = Batch::new(args)?;
+    let (mut progress, last) = (batch.progress(), args.end());
+    let (mut lines, mut json) = (astf::text::Lines::new(), args.output.json.then(astf::json::Json::new));
+    let end = file.each(&mut progress.callback(), |first, records| {
+        for (number, record) in (first..).zip(records).take_while(|(number, _)| *number <= last) {
+            match &mut json {
+                Some(json) if number <= args.skip => json.pass(record),
+                Some(json) => json.line(number, record, args.hex, &mut batch.text),
+                None if number <= args.skip => lines.pass(record),
+                None => {
+                    if args.hex {
+                        push_hex(&mut batch.text, number, record);
+                    }
+                    lines.write(record, &mut batch.text);
+                    batch.text.push('\n');
+                }
             }
         }
-        output.write(|out| out.write_all(text.as_bytes()));
-        printer.text = text;
-        Ok(output.is_open() && first + records.len() as u64 <= end)
+        batch.flush();
+        batch.output.is_open() && first + records.len() as u64 <= last
     });
-    output.finish()?;
-    Ok(end?.verdict())
+    batch.finish()?;
+    Ok(end_verdict(&end?))
 }
 
-/// Makes lines.
-struct Printer {
-    hex: bool,
-    form: Form,
-    /// Lines of a batch.
-    text: String,
+/// Adds the offset and the bytes of a record, in words of eight bytes.
+fn push_hex(text: &mut String, number: u64, record: &astf::Bytes) {
+    let _ = write!(text, "{:#010x} ", astf::record::offset_of(number));
+    let (words, _) = record.as_chunks::<8>();
+    for word in words {
+        text.push(' ');
+        push_bytes(text, word);
+    }
+    text.push_str("  ");
 }
 
-/// How lines look.
-enum Form {
-    Text(Lines),
-    Json(Json),
+fn dump_stf(args: &Args, mut file: StfFile) -> anyhow::Result<Verdict> {
+    report_stf(&mut file);
+    let mut batch = Batch::new(args)?;
+    let end = match args.records {
+        true => stf_records(args, &mut file, &mut batch),
+        false => stf_instructions(args, &mut file, &mut batch),
+    };
+    batch.finish()?;
+    Ok(stf_verdict(&mut file, &end?))
 }
 
-impl Form {
-    /// Takes note of a record that is not printed.
-    fn pass(&mut self, record: &Bytes) {
-        match self {
-            Self::Text(lines) => lines.pass(record),
-            Self::Json(json) => json.pass(record),
+fn stf_records(args: &Args, file: &mut StfFile, batch: &mut Batch) -> anyhow::Result<End> {
+    let (mut progress, end) = (batch.progress(), args.end());
+    let (mut lines, mut json) = (stf::text::Lines::new(), stf::json::Json::new());
+    let mut bytes = Vec::new();
+    let ended = file.each(&mut progress.callback(), |place, record| {
+        if place.record >= end {
+            return false;
         }
-    }
-}
-
-impl Printer {
-    fn new(args: &Args) -> Self {
-        let form = if args.output.json { Form::Json(Json::new()) } else { Form::Text(Lines::new()) };
-        Self { hex: args.hex, form, text: String::new() }
-    }
-
-    fn print(&mut self, number: u64, record: &Bytes, text: &mut String) {
-        match &mut self.form {
-            Form::Json(json) => json.line(number, record, self.hex, text),
-            Form::Text(lines) => {
-                if self.hex {
-                    let _ = write!(text, "{:#010x} ", offset_of(number));
-                    let (words, _) = record.as_chunks::<8>();
-                    words.iter().for_each(|word| {
-                        text.push(' ');
-                        push_bytes(text, word);
-                    });
+        if place.record >= args.skip {
+            let text = &mut batch.text;
+            bytes.clear();
+            if args.hex {
+                record.encode(&mut bytes);
+            }
+            if args.output.json {
+                json.record(place, record, args.hex.then_some(&bytes[..]), text);
+            } else {
+                lines.record(place, record, text);
+                if args.hex {
                     text.push_str("  ");
+                    push_bytes(text, &bytes);
                 }
-                lines.write(record, text);
                 text.push('\n');
             }
         }
+        batch.flush_if_full() && place.record + 1 < end
+    });
+    Ok(ended?)
+}
+
+fn stf_instructions(args: &Args, file: &mut StfFile, batch: &mut Batch) -> anyhow::Result<End> {
+    let (mut progress, end) = (batch.progress(), args.end());
+    let header = match file.header()? {
+        Ok(header) => header,
+        Err(end) => return Ok(end),
+    };
+    if !header.has_transactions() {
+        let mut follower = header.follower();
+        // JSON has numbers of records and modes, which are only known if everything is read.
+        if args.skip > 0 && !args.output.json && file.storage() == Storage::Zstf {
+            let sought = file.reader().seek_instruction(args.skip, &mut follower);
+            if let end @ (End::Damaged(_) | End::Whole) = file.ended(sought)? {
+                return Ok(end);
+            }
+        }
+        let mut printer = StfPrinter::new(args, &header);
+        let ended = file.each_instruction(&mut follower, &mut progress.callback(), |instruction| {
+            if instruction.number > end {
+                return false;
+            }
+            if instruction.number > args.skip {
+                printer.print(instruction, &mut batch.text);
+            }
+            batch.flush_if_full() && instruction.number < end
+        })?;
+        if ended != End::Whole {
+            return Ok(ended);
+        }
+    }
+    report_trailing(file, &header, &mut progress)
+}
+
+/// Reports how many records belong to no instruction; they are not printed.
+fn report_trailing(file: &mut StfFile, header: &Header, progress: &mut Progress) -> anyhow::Result<End> {
+    let mut count = 0;
+    let end = file.each(&mut progress.callback(), |_, record| {
+        count += u64::from(*record != Record::ReserveEnd);
+        true
+    })?;
+    if count > 0 {
+        let records = many(count, "record");
+        let place = if header.has_transactions() { "a trace of transactions" } else { "behind the last instruction" };
+        diagnostic(format_args!("{}: {place}: {records} not shown; see --records", file.name()));
+    }
+    Ok(end)
+}
+
+/// Instructions as lines.
+struct StfPrinter<'a> {
+    args: &'a Args,
+    lines: stf::text::Lines,
+    json: stf::json::Json,
+}
+
+impl<'a> StfPrinter<'a> {
+    fn new(args: &'a Args, header: &Header) -> Self {
+        let mut printer = Self { args, lines: stf::text::Lines::new(), json: stf::json::Json::new() };
+        for record in &header.isa_records() {
+            printer.lines.follow(record);
+            printer.json.follow(record);
+        }
+        printer
+    }
+
+    fn print(&mut self, instruction: &Instruction<'_>, text: &mut String) {
+        if self.args.output.json {
+            return self.json.instruction(instruction, self.args.hex, text);
+        }
+        self.lines.head(instruction, text);
+        if self.args.hex {
+            let _ = write!(text, "  @{:#x} ", instruction.place.offset);
+            push_bytes(text, instruction.bytes);
+        }
+        self.lines.details(instruction, text);
+        text.push('\n');
     }
 }
 
-/// Adds bytes, two digits each.
-fn push_bytes(text: &mut String, bytes: &[u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for chunk in bytes.chunks(8) {
-        let mut hex = [0; 16];
-        let (pairs, _) = hex.as_chunks_mut();
-        for (pair, byte) in pairs.iter_mut().zip(chunk) {
-            *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 0xf)]];
+fn dump_tarmac(args: &Args, mut file: TarmacFile) -> anyhow::Result<Verdict> {
+    let mut batch = Batch::new(args)?;
+    let (mut progress, end) = (batch.progress(), args.end());
+    let mut scratch = String::new();
+    let ended = file.each(&mut progress.callback(), |place, line| {
+        if place.line > end {
+            return false;
         }
-        text.push_str(str::from_utf8(&hex[..chunk.len() * 2]).unwrap_or_default());
-    }
+        let text = &mut batch.text;
+        if place.line > args.skip && args.output.json {
+            push_json(place, line, args.hex, &mut scratch, text);
+        } else if place.line > args.skip {
+            push_line(place, line, text);
+            if args.hex {
+                let _ = write!(text, "\n{:>8}  | {}", "", Text(line.raw));
+            }
+            text.push('\n');
+        }
+        batch.flush_if_full() && place.line < end
+    });
+    batch.finish()?;
+    Ok(tarmac_verdict(&mut file, &ended?))
 }

@@ -5,10 +5,11 @@ use unspool::coresight::{ElementItem, Located, Sink, Transactions};
 use unspool::{Error, Trace, Watch};
 
 use super::packets::JsonFields;
-use super::{Listing, each_trace};
-use crate::Verdict;
-use crate::args::{CaptureArgs, OutputArgs, RangeArgs, SourceArgs, tell};
+use crate::args::{CaptureArgs, OutputArgs, RangeArgs, SourceArgs};
+use crate::diagnostic::diagnostic;
+use crate::listing::{Listing, each_trace};
 use crate::output::Output;
+use crate::verdict::Verdict;
 
 /// Print the elements of each trace source, one a line, with the offset of the packet that brought them
 #[derive(Debug, clap::Args)]
@@ -54,7 +55,7 @@ fn list(trace: &Trace<'_>, args: &Args, output: &mut Output) -> Result<Verdict, 
         let transactions = if args.show_failed { Transactions::Show } else { Transactions::Resolve };
         let open = trace.committed(transactions, &mut printer)?;
         if open > 0 && printer.0.window.is_open() {
-            tell(format_args!("{}: {open} P0 elements were still speculative at the end", trace.source().name));
+            diagnostic(format_args!("{}: {open} P0 elements were still speculative at the end", trace.source().name));
         }
     } else {
         trace.elements(&mut printer)?;

@@ -12,11 +12,13 @@ use unspool::coresight::etm4::unit::{Overflowed, Settings};
 use unspool::coresight::trace_buffer::{BufferSettings, FillMode, TriggerMode};
 use unspool::encode::{EncodeError, EncodeOptions, encode};
 use unspool::model::{SinkError, StepSource, TimeUnit};
+use unspool::number::many;
 use unspool::{OpenSteps, OpenedSteps, open_steps};
 
-use super::{many, unreadable};
-use crate::Verdict;
-use crate::args::{ImageArgs, number_u64, tell};
+use crate::args::{ImageArgs, number_u64};
+use crate::diagnostic::diagnostic;
+use crate::file::losses_verdict;
+use crate::verdict::Verdict;
 
 /// Make the capture that a trace unit would have made of a run: trace, registers, program image
 #[derive(Debug, clap::Args)]
@@ -166,7 +168,7 @@ impl From<Architecture> for Protocol {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let settings = settings(args)?;
     for (register, what) in settings.unmodelled() {
-        tell(format_args!("{register} asks for what the trace unit model does not do: {what}"));
+        diagnostic(format_args!("{register} asks for what the trace unit model does not do: {what}"));
     }
     let opened = open(args)?;
     let time_unit = opened.first().map_or(TimeUnit::Unknown, StepSource::time_unit);
@@ -178,7 +180,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     // Those that were lost have no bits.
     let traced = encoded.instructions.saturating_sub(encoded.overflowed.instructions);
     let bits = encoded.trace_bytes as f64 * 8.0 / traced.max(1) as f64;
-    tell(format_args!(
+    diagnostic(format_args!(
         "{} of {}, {} of trace ({bits:.3} bits an instruction), {}",
         many(encoded.instructions, "instruction"),
         many(encoded.cores as u64, "core"),
@@ -187,22 +189,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     ));
     if encoded.assumed_contexts > 0 {
         let contexts = many(encoded.assumed_contexts, "context");
-        tell(format_args!("{contexts} without Exception level or Security state: EL0 and Non-secure were taken"));
+        diagnostic(format_args!("{contexts} without Exception level or Security state: EL0 and Non-secure were taken"));
     }
     if encoded.assumed_identifiers > 0 {
         let contexts = many(encoded.assumed_identifiers, "context");
-        tell(format_args!("{contexts} without an identifier that is traced or compared: zero was taken"));
+        diagnostic(format_args!("{contexts} without an identifier that is traced or compared: zero was taken"));
     }
     if encoded.overflowed.overflows > 0 {
         let Overflowed { overflows, instructions } = encoded.overflowed;
-        tell(format_args!("{} lost {}", many(overflows, "overflow"), many(instructions, "instruction")));
+        diagnostic(format_args!("{} lost {}", many(overflows, "overflow"), many(instructions, "instruction")));
     }
     if encoded.lost_bytes > 0 || encoded.interrupts > 0 {
         let (lost, asked) = (many(encoded.lost_bytes, "byte"), many(encoded.interrupts, "interrupt"));
-        tell(format_args!("the buffer lost {lost} of trace; it asked for {asked}"));
+        diagnostic(format_args!("the buffer lost {lost} of trace; it asked for {asked}"));
     }
     let names: Vec<String> = args.inputs.iter().map(|input| input.display().to_string()).collect();
-    Ok(unreadable(&names.join(", "), &untold))
+    Ok(losses_verdict(&names.join(", "), &untold))
 }
 
 fn open(args: &Args) -> anyhow::Result<Vec<OpenedSteps>> {

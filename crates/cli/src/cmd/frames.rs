@@ -6,14 +6,16 @@ use anyhow::bail;
 use unspool::capture::{Buffer, Capture};
 use unspool::coresight::Sink;
 use unspool::coresight::frame::{FrameError, FrameSink, Mark, Span};
+use unspool::model::json::Object;
+use unspool::number::many;
 use unspool::{Trace, Watch, read_frames};
 
-use super::{Window, many, tell_assumptions, worse};
-use crate::Verdict;
-use crate::args::{CaptureArgs, OutputArgs, RangeArgs, number_u8, tell};
-use crate::json::Object;
+use crate::args::{CaptureArgs, OutputArgs, RangeArgs, number_u8};
+use crate::diagnostic::diagnostic;
+use crate::listing::{Window, report_assumptions};
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::verdict::{Verdict, worse};
 
 /// Print which bytes of each formatted buffer belong to which trace id
 #[derive(Debug, clap::Args)]
@@ -45,7 +47,7 @@ Examples:
 /// Prints frames.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let capture = args.capture.open()?;
-    tell_assumptions(&capture);
+    report_assumptions(&capture);
     let mut output = Output::open(&args.output, &capture)?;
     let verdict = match args.stream {
         Some(id) => write_stream(&capture, id, &mut output)?,
@@ -68,7 +70,7 @@ fn write_stream(capture: &Capture, id: u8, output: &mut Output) -> anyhow::Resul
     if copy.lost == 0 {
         return Ok(Verdict::Clean);
     }
-    tell(format_args!("{} belong to no frame; some may have been of {id:#04x}", many(copy.lost, "byte")));
+    diagnostic(format_args!("{} belong to no frame; some may have been of {id:#04x}", many(copy.lost, "byte")));
     Ok(Verdict::Problems)
 }
 
@@ -115,7 +117,7 @@ fn list_all(capture: &Capture, args: &Args, output: &mut Output) -> anyhow::Resu
                 verdict = worse(verdict, found);
             }
             Err(error) if formatted.len() > 1 => {
-                tell(&error);
+                diagnostic(&error);
                 verdict = Verdict::Problems;
             }
             Err(error) => return Err(error.into()),
@@ -181,7 +183,7 @@ impl Printer<'_, '_> {
         if self.lost == 0 {
             return Verdict::Clean;
         }
-        tell(format_args!(
+        diagnostic(format_args!(
             "{}: {} in {} belong to no frame",
             self.buffer.name,
             many(self.lost_bytes, "byte"),

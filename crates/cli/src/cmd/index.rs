@@ -6,18 +6,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use unspool::container::Container;
-use unspool::indexed_log::{LogError, index_path, look, make_index, open_indexed};
-use unspool::tarmac::dialect::Dialect;
+use unspool::indexed_log::{LogError, index_options, index_path, make_index, open_indexed};
+use unspool::model::json::Object;
+use unspool::number::{grouped, many};
 use unspool::tarmac::index::{IndexOptions, Totals};
-use unspool::tarmac::parse::ParseOptions;
 
-use super::{grouped, many};
-use crate::Verdict;
-use crate::args::tell;
-use crate::json::Object;
+use crate::file::TarmacArgs;
 use crate::output::is_same;
 use crate::progress::Progress;
-use crate::tarmac::TarmacArgs;
+use crate::verdict::Verdict;
 
 /// Make the index of a Tarmac log, for 'unspool state'
 #[derive(Debug, clap::Args)]
@@ -67,27 +64,21 @@ pub(super) struct LogArgs {
 }
 
 impl LogArgs {
-    /// How to read it, and what it is stored in.
-    pub(super) fn look(&self, threads: Option<u16>) -> anyhow::Result<(Container, IndexOptions)> {
-        let (container, detected) = look(&self.log)?;
-        let dialect = self.tarmac.dialect.unwrap_or(detected);
-        let implicit_thumb =
-            self.tarmac.implicit_thumb || dialect.has_implicit_thumb() || detected.has_implicit_thumb();
-        let threads = threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
-        let options = IndexOptions {
-            parse: ParseOptions { implicit_thumb },
-            dialect,
-            big_endian: self.big_endian,
-            threads,
-            ..IndexOptions::of(Dialect::Other)
-        };
-        Ok((container, options))
+    /// Its size in bytes.
+    pub(super) fn size(&self) -> u64 {
+        self.log.metadata().map_or(0, |metadata| metadata.len())
+    }
+
+    /// Its container, and how its index is made.
+    pub(super) fn index_options(&self, threads: Option<u16>) -> anyhow::Result<(Container, IndexOptions)> {
+        let options = self.tarmac.options(threads.map(usize::from));
+        Ok(index_options(&self.log, &options, self.big_endian)?)
     }
 }
 
 /// Makes an index.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let (container, options) = args.log.look(args.jobs)?;
+    let (container, options) = args.log.index_options(args.jobs)?;
     if container != Container::Plain {
         return Err(LogError::Compressed { path: args.log.log.display().to_string() }.into());
     }
@@ -100,20 +91,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         Some(indexed) => (indexed.index().totals(), None),
         None => {
             let start = Instant::now();
-            (make(&args.log.log, &path, &options)?, Some(start.elapsed()))
+            let mut progress = Progress::new(false);
+            let totals = make_index(&args.log.log, &path, &options, |done| progress.at(done, args.log.size()))?;
+            (totals, Some(start.elapsed()))
         }
     };
     let report = Report { log: &args.log.log, path: &path, totals, took };
     let mut out = io::stdout().lock();
     if args.json { report.json(&mut out) } else { report.text(&mut out) }?;
     Ok(if totals.problems > 0 { Verdict::Problems } else { Verdict::Clean })
-}
-
-/// Makes an index, with a progress bar.
-pub(super) fn make(log: &Path, path: &Path, options: &IndexOptions) -> Result<Totals, LogError> {
-    let size = log.metadata().map_or(0, |about| about.len());
-    let mut progress = Progress::new(false);
-    make_index(log, path, options, |done| progress.at(done, size))
 }
 
 struct Report<'a> {
@@ -159,23 +145,4 @@ impl Report<'_> {
         object.nullable("seconds", self.took.map(|took| took.as_secs_f64()));
         object.finish(out)
     }
-}
-
-/// Opens the index of a log, and makes one if there is none that fits.
-pub(super) fn open_or_make(
-    log: &Path,
-    path: &Path,
-    options: &IndexOptions,
-) -> Result<unspool::indexed_log::IndexedLog, LogError> {
-    match open_indexed(log, path, options) {
-        Err(error) if error.is_stale() => {
-            tell(format_args!("{error}; it is made anew"));
-            make(log, path, options)?;
-        }
-        Err(error) if error.is_absent() => {
-            make(log, path, options)?;
-        }
-        opened => return opened,
-    }
-    open_indexed(log, path, options)
 }

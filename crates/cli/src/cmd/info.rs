@@ -8,19 +8,18 @@ mod tarmac;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use serde_json::{Value, json};
-use unspool::capture::{Buffer, Capture, Code, Format, Image, Loaded, Note, NoteKind, Spaces};
+use unspool::capture::{Buffer, Capture, Code, Format, Image, Loaded, NoteKind};
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::explain;
 use unspool::coresight::exception::exception_name;
-use unspool::{BufferOverview, Error, Overview, Trace, TraceOverview, overview};
+use unspool::info::{CaptureInfo, images, is_sound};
+use unspool::number::{grouped, many};
+use unspool::{BufferOverview, Trace, TraceFile, TraceOverview, overview};
 
-use super::{grouped, many};
-use crate::Verdict;
 use crate::args::{CaptureArgs, OutputArgs};
-use crate::file::{Opened, open_if_trace};
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::verdict::Verdict;
 
 /// Say what a capture holds, what each source was configured for, and what is missing; or what is in an ASTF or STF file
 /// or a Tarmac log
@@ -54,14 +53,13 @@ Examples:
 /// Prints the page.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if let Some(path) = args.capture.path()
-        && let Some(file) = open_if_trace(path)
+        && let Some(file) = TraceFile::open_if_trace(path)
     {
         let open_output = || Output::open_for(&args.output, path);
         return match file? {
-            None => Ok(Verdict::Problems),
-            Some(Opened::Astf(file)) => astf::run(file, args.quick, &args.output, open_output()?),
-            Some(Opened::Stf(file)) => stf::run(file, args.quick, &args.output, open_output()?),
-            Some(Opened::Tarmac(file)) => tarmac::run(file, args.quick, &args.output, open_output()?),
+            TraceFile::Astf(file) => astf::run(file, args.quick, &args.output, open_output()?),
+            TraceFile::Stf(file) => stf::run(file, args.quick, &args.output, open_output()?),
+            TraceFile::Tarmac(file) => tarmac::run(file, args.quick, &args.output, open_output()?),
         };
     }
     let capture = args.capture.open()?;
@@ -71,79 +69,41 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         overview(&capture, &mut |done, all| progress.at(done, all))
     });
     let loaded = if args.quick { Loaded::default() } else { capture.code(None) };
-    let page = Page { capture: &capture, overview: looked.as_ref(), loaded, registers: args.explain_registers };
-    if args.output.json {
-        output.write(|out| writeln!(out, "{}", page.json()));
-    } else {
-        output.write(|out| page.text(out));
-    }
+    let info = CaptureInfo { capture: &capture, overview: looked.as_ref(), loaded };
+    let page = Page { info: &info, registers: args.explain_registers };
+    output.write(|out| if args.output.json { writeln!(out, "{}", info.json()) } else { page.text(out) });
     output.finish()?;
-    Ok(looked.as_ref().map_or(Verdict::Clean, verdict))
+    Ok(Verdict::of(!looked.as_ref().is_none_or(is_sound)))
 }
 
-/// Buffers that cannot be read and bytes that are no trace are problems; sources of other kinds are not.
-fn verdict(overview: &Overview<'_>) -> Verdict {
-    let buffers = overview.buffers.iter().all(|buffer| buffer.as_ref().is_ok_and(|buffer| buffer.lost == 0));
-    let traces = overview.traces.iter().all(|(_, trace)| match trace {
-        Ok(trace) => trace.malformed == 0 && trace.errors.is_empty() && is_synchronised(trace),
-        Err(error) => matches!(error, Error::NotReadable { .. }),
-    });
-    if buffers && traces { Verdict::Clean } else { Verdict::Problems }
-}
-
-/// Bytes without a single packet are not the trace that they are said to be.
-fn is_synchronised(trace: &TraceOverview) -> bool {
-    trace.packets() > 0 || trace.unsynchronised_bytes == 0
-}
-
+/// Text of a capture.
 struct Page<'c> {
-    capture: &'c Capture,
-    overview: Option<&'c Overview<'c>>,
-    loaded: Loaded,
+    info: &'c CaptureInfo<'c>,
     registers: bool,
 }
 
 impl Page<'_> {
     fn text(&self, out: &mut dyn Write) -> io::Result<()> {
         self.title(out)?;
-        section(out, "Buffers", self.capture.buffers.len(), |out| {
-            (0..self.capture.buffers.len()).try_for_each(|index| self.buffer(index, out))
+        section(out, "Buffers", self.info.capture.buffers.len(), |out| {
+            (0..self.info.capture.buffers.len()).try_for_each(|index| self.buffer(index, out))
         })?;
-        let traces = Trace::all(self.capture);
+        let traces = Trace::all(self.info.capture);
         section(out, "Trace sources", traces.len(), |out| {
             (0..traces.len()).try_for_each(|index| self.trace(&traces[index], index, out))
         })?;
         self.silent_sources(out)?;
-        let images = images(self.capture);
+        let images = images(self.info.capture);
         section(out, "Program images", images.len(), |out| {
-            images.iter().try_for_each(|(line, cores)| image(line, self.code_of(line), cores, out))
+            images.iter().try_for_each(|(line, cores)| image(line, self.info.code_of(line), cores, out))
         })?;
-        section(out, "Not interpreted", self.capture.extras.len(), |out| self.extras(out))?;
-        let notes = self.notes();
+        section(out, "Not interpreted", self.info.capture.extras.len(), |out| self.extras(out))?;
+        let notes = self.info.notes();
         section(out, "Notes", notes.len(), |out| notes.iter().try_for_each(|note| writeln!(out, "  {note}")))
     }
 
-    /// What is odd about the description, and about images. That a file is missing was noted when it was described.
-    fn notes(&self) -> Vec<&Note> {
-        let of_images = self.loaded.notes.iter().filter(|note| note.kind != NoteKind::MissingFile);
-        self.capture.notes.iter().chain(of_images).collect()
-    }
-
-    /// What was read of an image.
-    fn code_of(&self, image: &Image) -> Option<&Code> {
-        let spaces = image.space.as_deref().and_then(Spaces::from_name).unwrap_or(Spaces::ANY);
-        let is_meant = |code: &&Code| {
-            let place = code.pieces.first();
-            code.name == image.file
-                && place.is_some_and(|piece| piece.spaces == spaces)
-                && image.address.is_none_or(|address| place.is_some_and(|piece| piece.address == address))
-                && code.raw == image.address.is_some()
-        };
-        self.loaded.codes.iter().find(is_meant)
-    }
-
     fn title(&self, out: &mut dyn Write) -> io::Result<()> {
-        let capture = self.capture;
+        let capture = self.info.capture;
         writeln!(out, "{}: {}", capture.path.display(), format_text(capture))?;
         let missing = capture.notes.iter().filter(|note| note.kind == NoteKind::MissingFile).count() as u64;
         let [buffers, sources, cores] =
@@ -156,9 +116,9 @@ impl Page<'_> {
     }
 
     fn buffer(&self, index: usize, out: &mut dyn Write) -> io::Result<()> {
-        let buffer = &self.capture.buffers[index];
+        let buffer = &self.info.capture.buffers[index];
         writeln!(out, "  {:<12} {} bytes, {}, {}", buffer.name, grouped(buffer.len()), layout(buffer), files(buffer))?;
-        match self.overview.map(|overview| &overview.buffers[index]) {
+        match self.info.overview.map(|overview| &overview.buffers[index]) {
             None => Ok(()),
             Some(Err(error)) => writeln!(out, "  {:<12} cannot be read: {error}", ""),
             Some(Ok(found)) => self.frames(found, out),
@@ -190,7 +150,7 @@ impl Page<'_> {
     /// Ids of known sources one by one; of the others, as many as fit.
     fn ids_text(&self, found: &BufferOverview) -> String {
         const UNKNOWN_LISTED: usize = 4;
-        let is_known = |id: u8| self.capture.sources.iter().any(|source| source.id == Some(id));
+        let is_known = |id: u8| self.info.capture.sources.iter().any(|source| source.id == Some(id));
         let (known, unknown): (Vec<_>, Vec<_>) = found.ids.iter().partition(|(id, _)| is_known(**id));
         let said = |(id, bytes): &(&u8, &u64), who: &str| format!("{id:#04x} ({} bytes{who})", grouped(**bytes));
         let mut list: Vec<String> = known.iter().map(|it| said(it, "")).collect();
@@ -215,7 +175,7 @@ impl Page<'_> {
             trace.buffer().name
         )?;
         self.configuration(trace, out)?;
-        match self.overview.map(|overview| &overview.traces[index].1) {
+        match self.info.overview.map(|overview| &overview.traces[index].1) {
             None => Ok(()),
             Some(Err(error)) => writeln!(out, "        {error}"),
             Some(Ok(found)) => contents(found, out),
@@ -264,14 +224,14 @@ impl Page<'_> {
 
     /// Sources that are in no buffer.
     fn silent_sources(&self, out: &mut dyn Write) -> io::Result<()> {
-        for source in self.capture.sources.iter().filter(|source| source.buffers.is_empty()) {
+        for source in self.info.capture.sources.iter().filter(|source| source.buffers.is_empty()) {
             writeln!(out, "  {} ({}) is in none of the buffers", source.name, source.kind)?;
         }
         Ok(())
     }
 
     fn extras(&self, out: &mut dyn Write) -> io::Result<()> {
-        for extra in &self.capture.extras {
+        for extra in &self.info.capture.extras {
             let pairs: Vec<String> = extra.pairs.iter().map(|(key, value)| format!("{key}={value}")).collect();
             writeln!(out, "  {} [{}] {}", extra.file, extra.section, pairs.join(", "))?;
         }
@@ -379,22 +339,6 @@ fn line_of<K>(
     writeln!(out, "        {name}: {}", list.join(", "))
 }
 
-/// Images, each once, with the cores and other devices that have it.
-fn images(capture: &Capture) -> Vec<(Image, Vec<&str>)> {
-    let mut all: Vec<(Image, Vec<&str>)> = vec![];
-    let cores = capture.cores.iter().map(|core| (&core.name, &core.images));
-    let devices = capture.devices.iter().map(|device| (&device.name, &device.images));
-    for (name, images) in cores.chain(devices) {
-        for image in images {
-            match all.iter_mut().find(|(known, _)| known == image) {
-                Some((_, owners)) => owners.push(name),
-                None => all.push((image.clone(), vec![name])),
-            }
-        }
-    }
-    all
-}
-
 /// What the file holds, or what is said of it if it was not read.
 fn image(image: &Image, code: Option<&Code>, cores: &[&str], out: &mut dyn Write) -> io::Result<()> {
     if let Some(code) = code {
@@ -409,116 +353,4 @@ fn image(image: &Image, code: Option<&Code>, cores: &[&str], out: &mut dyn Write
     let space = image.space.as_ref().map_or_else(String::new, |space| format!(", space {space}"));
     let state = if image.size.is_some() { "" } else { " (missing)" };
     writeln!(out, "  {place}  {}{state}{space}, {}", image.file, cores.join(" "))
-}
-
-impl Page<'_> {
-    fn json(&self) -> Value {
-        let capture = self.capture;
-        let buffers: Vec<Value> = (0..capture.buffers.len()).map(|index| self.buffer_json(index)).collect();
-        let traces = Trace::all(capture);
-        let sources: Vec<Value> = (0..traces.len()).map(|index| self.trace_json(&traces[index], index)).collect();
-        let images: Vec<Value> =
-            images(capture).iter().map(|(image, cores)| image_json(image, self.code_of(image), cores)).collect();
-        let notes: Vec<Value> = self.notes().iter().map(|note| json!({"file": note.file, "line": note.line, "kind": format!("{:?}", note.kind), "text": note.text})).collect();
-        let extras: Vec<Value> = capture
-            .extras
-            .iter()
-            .map(|it| json!({"file": it.file, "section": it.section, "pairs": it.pairs}))
-            .collect();
-        json!({
-            "path": capture.path.display().to_string(),
-            "format": format!("{:?}", capture.format).to_lowercase(),
-            "zip": capture.in_zip,
-            "version": capture.version,
-            "buffers": buffers,
-            "sources": sources,
-            "cores": capture.cores.iter().map(|core| json!({"name": core.name, "type": core.kind})).collect::<Vec<_>>(),
-            "images": images,
-            "extras": extras,
-            "notes": notes,
-        })
-    }
-
-    fn buffer_json(&self, index: usize) -> Value {
-        let buffer = &self.capture.buffers[index];
-        let files: Vec<Value> = buffer.files.iter().map(|file| json!({"name": file.name, "size": file.size})).collect();
-        let mut value =
-            json!({"name": buffer.name, "format": buffer.format.name(), "bytes": buffer.len(), "files": files});
-        match self.overview.map(|overview| &overview.buffers[index]) {
-            None => {}
-            Some(Err(error)) => value["error"] = json!(error.to_string()),
-            Some(Ok(found)) => {
-                let ids: Vec<Value> =
-                    found.ids.iter().map(|(id, bytes)| json!({"source": id, "bytes": bytes})).collect();
-                value["ids"] = json!(ids);
-                value["full_syncs"] = json!(found.full_syncs);
-                value["half_syncs"] = json!(found.half_syncs);
-                value["barriers"] = json!(found.barriers);
-                value["triggers"] = json!(found.triggers);
-                value["lost_bytes"] = json!(found.lost_bytes);
-            }
-        }
-        value
-    }
-
-    fn trace_json(&self, trace: &Trace<'_>, index: usize) -> Value {
-        let source = trace.source();
-        let registers: BTreeMap<&str, String> =
-            source.registers.iter().map(|it| (it.name.as_str(), format!("{:#x}", it.value))).collect();
-        let mut value = json!({
-            "source": source.id,
-            "session": trace.session(),
-            "name": source.name,
-            "type": source.kind,
-            "protocol": source.protocol.map(Protocol::name),
-            "core": trace.core().map(|core| &core.name),
-            "buffer": trace.buffer().name,
-            "registers": registers,
-        });
-        match self.overview.map(|overview| &overview.traces[index].1) {
-            None => {}
-            Some(Err(error)) => value["error"] = json!(error.to_string()),
-            Some(Ok(found)) => trace_found_json(found, &mut value),
-        }
-        value
-    }
-}
-
-fn trace_found_json(found: &TraceOverview, value: &mut Value) {
-    let assumed: BTreeMap<&str, String> =
-        found.assumed.iter().map(|it| (it.register, format!("{:#x}", it.value))).collect();
-    let kinds: BTreeMap<&str, u64> = found.kinds.iter().map(|(kind, count)| (kind.name(), *count)).collect();
-    let errors: Vec<Value> = found
-        .errors
-        .iter()
-        .map(|it| json!({"offset": it.offset, "skipped": it.skipped, "what": it.kind.to_string()}))
-        .collect();
-    value["version"] = json!(found.features.version);
-    value["assumed"] = json!(assumed);
-    value["bytes"] = json!(found.bytes);
-    value["packets"] = json!(kinds);
-    value["atoms"] = json!({"e": found.atoms[0], "n": found.atoms[1]});
-    value["time"] = json!(found.time.map(|(first, last)| [first, last]));
-    value["cycles"] = json!(found.cycles);
-    value["exceptions"] = json!(found.exceptions);
-    value["contexts"] = json!(found.contexts);
-    value["malformed"] = json!({"count": found.malformed, "bytes": found.malformed_bytes});
-    value["unsynchronised_bytes"] = json!(found.unsynchronised_bytes);
-    value["errors"] = json!(errors);
-}
-
-fn image_json(image: &Image, code: Option<&Code>, cores: &[&str]) -> Value {
-    let build_id = code.and_then(|code| code.build_id.as_ref());
-    json!({
-        "machine": code.and_then(|code| code.machine).map(|machine| machine.to_string()),
-        "build_id": build_id.map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
-        "symbols": code.map(|code| code.symbols.len()),
-        "file": image.file,
-        "present": image.size.is_some(),
-        "address": image.address.map(|address| format!("{address:#x}")),
-        "length": image.length,
-        "offset": image.offset,
-        "space": image.space,
-        "cores": cores,
-    })
 }

@@ -4,13 +4,13 @@ use unspool::capture::Capture;
 use unspool::coresight::fields::{Fields, Value};
 use unspool::coresight::frame::FrameError;
 use unspool::coresight::{ElementError, ElementItem, Located, Packet, PacketItem, Sink};
+use unspool::model::json::Object;
 use unspool::{Error, Trace, Watch};
 
-use super::{Listing, each_trace};
-use crate::Verdict;
 use crate::args::{CaptureArgs, OutputArgs, RangeArgs, SourceArgs};
-use crate::json::Object;
+use crate::listing::{Listing, each_trace};
 use crate::output::Output;
+use crate::verdict::Verdict;
 
 /// Print the packets of each trace source, one a line, with their offsets in the buffer
 #[derive(Debug, clap::Args)]

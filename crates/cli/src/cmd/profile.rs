@@ -6,15 +6,15 @@ use anyhow::Context;
 use unspool::analyze::calls::{Call, Sums};
 use unspool::analyze::folded::Folded;
 use unspool::analyze::profile::{Profile, Row};
-use unspool::{Clock, Program, TarmacCalls};
+use unspool::model::json::Object;
+use unspool::{CallForest, Clock, Program, TarmacCalls};
 
-use super::calls::{Forest, WhichArgs, follow, function, open, time, unit};
-use crate::Verdict;
+use super::calls::{WhichArgs, function, open, time, unit};
 use crate::args::{ImageArgs, OutputArgs};
-use crate::file::FileArgs;
-use crate::json::Object;
+use crate::file::{FileArgs, tarmac_verdict};
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::verdict::Verdict;
 
 /// Count calls, time and instructions of the functions in a Tarmac log
 #[derive(Debug, clap::Args)]
@@ -61,12 +61,12 @@ time has time 1 and own time 0.";
 
 /// Counts and prints.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
-    let Some(mut file) = open(&args.file, "profile")? else { return Ok(Verdict::Problems) };
+    let mut file = open(&args.file, "profile")?;
     let program = Program::new(args.images.load()?);
     let mut output = Output::open_for(&args.output, &args.file.file)?;
-    let mut found = Found { forest: args.folded.then(Forest::default), args, profiles: Vec::new() };
+    let mut found = Found { forest: args.folded.then(CallForest::default), args, profiles: Vec::new() };
     let mut progress = Progress::new(output.on_terminal);
-    let (calls, end) = follow(&mut file, &mut progress, &mut |core, call| found.add(core, call))?;
+    let (calls, end) = file.calls(&mut progress.callback(), &mut |core, call| found.add(core, call))?;
     let mut listing = Listing { args, program: &program, clock: calls.clock(), line: String::new() };
     for (core, name) in args.which.cores(&calls)? {
         let prefix = if calls_many(&calls) { name.as_str() } else { "" };
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         }
     }
     output.finish()?;
-    Ok(file.verdict(&end))
+    Ok(tarmac_verdict(&mut file, &end))
 }
 
 fn calls_many(calls: &TarmacCalls) -> bool {
@@ -87,7 +87,7 @@ fn calls_many(calls: &TarmacCalls) -> bool {
 struct Found<'a> {
     args: &'a Args,
     /// For folded stacks.
-    forest: Option<Forest>,
+    forest: Option<CallForest>,
     /// For profiles.
     profiles: Vec<Profile>,
 }
@@ -107,7 +107,7 @@ impl Found<'_> {
     fn folded(&mut self, core: usize) -> anyhow::Result<Option<Folded>> {
         let Some(forest) = &mut self.forest else { return Ok(None) };
         let mut folded = if self.args.which.complete { Folded::of_complete_calls() } else { Folded::new() };
-        if let Some(tree) = forest.tree(core)? {
+        if let Some(tree) = forest.tree(core).context("the call tree needs a temporary file")? {
             let add = |depth: usize, call: &Call| {
                 folded.add(depth, call);
                 Ok(())

@@ -17,13 +17,13 @@ use unspool::coresight::etm4::explain;
 use unspool::coresight::etm4::program::{
     Buffer, Levels, Listing, Plan, Remark, Value, Verdict as Traced, listing, outlook,
 };
-use unspool::{Program, What};
+use unspool::file::is_standard;
+use unspool::model::json::Object;
+use unspool::{FileKind, Program};
 
-use crate::Verdict;
 use crate::args::{ImageArgs, OutputArgs, number_u8, number_u64};
-use crate::astf::is_standard;
-use crate::json::Object;
 use crate::output::Output;
+use crate::verdict::Verdict;
 
 /// Work out register values for a trace unit, say what they trace, explain and check those of others
 #[derive(Debug, clap::Args)]
@@ -270,7 +270,7 @@ struct Unit {
 /// The trace units of a capture, or the one of a file.
 fn read(path: &Path, protocol: Protocol) -> anyhow::Result<Vec<Unit>> {
     if !is_standard(path)
-        && matches!(What::at(path), Ok(What::Capture))
+        && matches!(FileKind::at(path), Ok(FileKind::Capture))
         && let Ok(capture) = unspool::capture::Capture::open(path)
     {
         return of_capture(&capture);

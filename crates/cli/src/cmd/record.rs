@@ -19,14 +19,14 @@ use signal_hook::low_level::signal_name;
 use unspool::astf::lower::LeftOut;
 use unspool::convert::Format;
 use unspool::model::StepSource;
+use unspool::number::{grouped, many};
 use unspool::record::{Machine, Options, Recording};
 
 use self::signals::Signals;
 use self::sinks::Sinks;
-use super::convert::{AstfLevel, assumed, format_by_name};
-use super::{grouped, many};
-use crate::Verdict;
-use crate::args::{number_u64, tell};
+use crate::args::{AstfLevel, assumed, number_u64};
+use crate::diagnostic::diagnostic;
+use crate::verdict::Verdict;
 
 /// Run a program or a whole system under QEMU, and write a trace of its execution
 #[derive(Debug, clap::Args)]
@@ -129,7 +129,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         return system::run(args, &signals);
     }
     let (program, arguments) = args.program.split_first().context("no program to record")?;
-    let format = match args.output.as_deref().and_then(format_by_name) {
+    let format = match args.output.as_deref().and_then(Format::from_path) {
         Some(format) => format,
         None => default_format(Machine::of_program(Path::new(program))?),
     };
@@ -153,11 +153,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     sinks.result()?;
     if let Some(ambiguous) = recording.ambiguous_state() {
         let blocks = many(ambiguous.blocks as u64, "block");
-        tell(format_args!("{blocks} of code recorded as T32 may be A32; the first is at {:#x}", ambiguous.first));
+        diagnostic(format_args!("{blocks} of code recorded as T32 may be A32; the first is at {:#x}", ambiguous.first));
     }
     signals.let_go();
     let status = recording.wait().context("waiting for the emulator")?;
-    tell(format_args!("{}: {}", options.program.display(), ended(status)));
+    diagnostic(format_args!("{}: {}", options.program.display(), ended(status)));
     let written = sinks.finish()?;
     if written.is_empty() {
         return Err(anyhow!("nothing was recorded: the program did not reach the start of recording"));
@@ -165,9 +165,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     for trace in written {
         let name = trace.path.display();
         tell_left_out(&trace.path, &trace.left_out);
-        tell(format_args!("{name}: {} instructions", grouped(trace.instructions)));
+        diagnostic(format_args!("{name}: {} instructions", grouped(trace.instructions)));
         if !trace.losses.is_empty() {
-            tell(format_args!("{name}: dropped: the format has no field for it: {}", trace.losses));
+            diagnostic(format_args!("{name}: dropped: the format has no field for it: {}", trace.losses));
         }
     }
     Ok(Verdict::Clean)
@@ -191,7 +191,7 @@ fn tell_left_out(path: &Path, left_out: &[LeftOut]) {
     let name = path.display();
     for LeftOut { kind, count, first } in left_out {
         let (count, kind) = (grouped(*count), kind.words());
-        tell(format_args!(
+        diagnostic(format_args!(
             "{name}: dropped: the emulator does not report the address of {count} {kind}, the first at {first:#x}"
         ));
     }

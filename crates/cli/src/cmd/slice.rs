@@ -1,31 +1,25 @@
 //! `slice`: some instructions of a trace, as a trace of their own.
 //!
-//! in ─▶ the slicer of the format ─▶ a temporary file beside OUT ─▶ OUT, or one file for each piece
-//!
-//! OUT appears when it is complete, or not at all. Of a trace that is damaged, it is complete as far as the damage.
-
-mod astf;
-mod output;
-mod select;
-mod stf;
-mod tarmac;
+//! OUT appears when it is complete, or not at all. Of a damaged trace, it is complete up to the damage.
 
 use std::ops::Range;
 use std::path::PathBuf;
 
-use anyhow::bail;
-use unspool::What;
+use anyhow::{Context, anyhow, bail};
+use unspool::analyze::selection::FunctionSelection;
+use unspool::file::{AstfFile, End, StfFile, TarmacFile, TraceFile, is_capture, is_standard};
+use unspool::model::selection::Selection;
+use unspool::number::{grouped, many};
+use unspool::slice::{By, Slice, SliceError, SliceOutput, TimeSpan, slice_astf, slice_stf, slice_tarmac};
+use unspool::stf::Storage as StfStorage;
+use unspool::target::{astf_storage, log_container};
+use unspool::{Program, astf, stf};
 
-use self::output::{FileWriter, Files};
-use self::select::{Span, span};
-use super::convert::To;
-use super::{grouped, many};
-use crate::Verdict;
-use crate::args::{ImageArgs, number_u64, tell};
-use crate::astf::is_standard;
-use crate::file::{Opened, is_pipe, open};
+use crate::args::{ImageArgs, To, number_u64};
+use crate::diagnostic::diagnostic;
+use crate::file::{TarmacArgs, end_verdict, open, report_astf, report_lines, report_stf, stf_verdict, tarmac_verdict};
 use crate::output::is_same;
-use crate::tarmac::TarmacArgs;
+use crate::verdict::Verdict;
 
 /// Cut instructions out of an ASTF or STF file or a Tarmac log, with the state that makes the cut a trace of its own
 #[derive(Debug, clap::Args)]
@@ -48,8 +42,8 @@ pub(crate) struct Args {
     limit: Option<u64>,
 
     /// Only instructions from time A on and before time B, in the unit of IN (ASTF: microseconds); A or B may be left out
-    #[arg(long, value_name = "A..B", value_parser = span)]
-    time: Option<Span>,
+    #[arg(long, value_name = "A..B", value_parser = str::parse::<TimeSpan>)]
+    time: Option<TimeSpan>,
 
     /// Only instructions from address A on and before address B; may be given several times
     #[arg(long, value_name = "A..B", value_parser = address)]
@@ -112,7 +106,7 @@ hold there are told again in front of it; other pieces force their address. Page
 counted anew. A trace of transactions is cut by their number (--skip, --limit).
 Of a Tarmac log, lines go with their instruction, behind the header of the log if it has one; a comment stands between
 pieces. Captures cannot be cut: convert them first.
-If the trace is damaged before the cut is complete, OUT has what comes before the damage: exit code 1. What is damaged
+If the trace is damaged before the cut is complete, OUT has what comes before the damage: exit code 1. FileKind is damaged
 behind the cut is not read.";
 
 impl Args {
@@ -143,27 +137,112 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if args.split && is_standard(&args.output) {
         bail!("--split writes several files: give a name for OUT");
     }
-    if is_capture(args) {
+    if !args.tarmac.is_given() && is_capture(&args.input) {
         let name = args.input.display();
         bail!("{name}: a capture cannot be cut; convert it first ('unspool convert {name} trace.tarmac') and cut that");
     }
     match open(&args.input, args.threads(), &args.tarmac)? {
-        None => Ok(Verdict::Problems),
-        Some(Opened::Astf(file)) => astf::run(args, file),
-        Some(Opened::Stf(file)) => stf::run(args, file),
-        Some(Opened::Tarmac(file)) => tarmac::run(args, file),
+        TraceFile::Astf(file) => run_astf(args, file),
+        TraceFile::Stf(file) => run_stf(args, file),
+        TraceFile::Tarmac(file) => run_tarmac(args, file),
     }
 }
 
-/// A directory, or an archive with a capture in it.
-fn is_capture(args: &Args) -> bool {
-    !args.tarmac.is_said()
-        && !is_pipe(&args.input)
-        && matches!(What::at(&args.input), Ok(What::Capture))
-        && unspool::capture::Capture::open(&args.input).is_ok()
+fn run_astf(args: &Args, mut file: AstfFile) -> anyhow::Result<Verdict> {
+    let name = file.name().to_string();
+    refuse_core(args, &name)?;
+    if args.time.is_some() && !file.header().timestamps {
+        bail!("{name}: the trace has no timestamps; cut it by number or address");
+    }
+    let storage = match args.to {
+        Some(to) => to.astf().with_context(|| format!("{name}: a cut of ASTF is ASTF; say --to raw, lzma or zlib"))?,
+        None => astf_storage(&args.output).unwrap_or(file.header().storage()),
+    };
+    report_astf(&file);
+    let mut selection = args.selection(0, true)?;
+    let sliced = slice_astf(&mut file, &mut selection, storage, args.slice_output());
+    finish(args, &name, sliced, selection.is_cut_short(), end_verdict)
 }
 
-/// Refuses to look for a core where there is one.
+fn run_stf(args: &Args, mut file: StfFile) -> anyhow::Result<Verdict> {
+    let name = file.name().to_string();
+    refuse_core(args, &name)?;
+    if args.time.is_some() {
+        bail!("{name}: STF has no time; cut it by number or address");
+    }
+    if args.with_callees && !file.is_arm() {
+        bail!("{name}: --with-callees follows the calls of Arm; leave it out to cut the function without its callees");
+    }
+    let container = match args.to {
+        Some(to) => to.stf().with_context(|| format!("{name}: a cut of STF is STF; say --to stf, zstf, stf.gz, .."))?,
+        None => StfStorage::from_path(&args.output).unwrap_or(file.storage()),
+    };
+    report_stf(&mut file);
+    let mut selection = args.selection(0, false)?;
+    let by = match args.is_by_number() {
+        true => By::Number(args.skip..args.skip.saturating_add(args.limit.unwrap_or(u64::MAX))),
+        false => By::Selection(&mut selection),
+    };
+    let sliced = slice_stf(&mut file, by, !args.unsigned, container, args.slice_output());
+    finish(args, &name, sliced, selection.is_cut_short(), |end| stf_verdict(&mut file, end))
+}
+
+fn run_tarmac(args: &Args, mut file: TarmacFile) -> anyhow::Result<Verdict> {
+    let name = file.name().to_string();
+    let container = match args.to {
+        Some(to) => to.tarmac().with_context(|| format!("{name}: a cut of Tarmac is Tarmac; say --to tarmac, .."))?,
+        None => log_container(&args.output),
+    };
+    let decimals = match (&args.time, file.first_time()) {
+        (None, _) => 0,
+        (Some(_), Some(time)) => time.decimals,
+        (Some(_), None) => bail!("{name}: its first lines have no time; cut it by number or address"),
+    };
+    let mut selection = args.selection(decimals, false)?;
+    let sliced = slice_tarmac(&mut file, &mut selection, args.core.as_deref(), container, args.slice_output());
+    report_lines(&mut file);
+    finish(args, &name, sliced, selection.is_cut_short(), |end| tarmac_verdict(&mut file, end))
+}
+
+impl Args {
+    /// The selection of instructions; `decimals` are those of times, and `times_rise` if times never decrease.
+    fn selection(&self, decimals: u8, times_rise: bool) -> anyhow::Result<FunctionSelection> {
+        let time = self.time.as_ref().map(|span| span.counted(decimals).map_err(anyhow::Error::msg)).transpose()?;
+        let selection = Selection {
+            skip: self.skip,
+            limit: self.limit.unwrap_or(u64::MAX),
+            time,
+            times_rise,
+            addresses: self.address.clone(),
+            core: None,
+        };
+        let most_pieces = self.split.then_some(self.pieces);
+        Ok(FunctionSelection::new(selection, self.functions()?, self.with_callees, most_pieces))
+    }
+
+    /// Address ranges of the functions.
+    fn functions(&self) -> anyhow::Result<Vec<Range<u64>>> {
+        if self.function.is_empty() {
+            return Ok(Vec::new());
+        }
+        let program = Program::new(self.images.load()?);
+        let mut found = Vec::new();
+        for name in &self.function {
+            let before = found.len();
+            found.extend(program.functions(name));
+            if found.len() == before {
+                bail!("no function '{name}' with a size in the symbols of --image");
+            }
+        }
+        Ok(found)
+    }
+
+    fn slice_output(&self) -> SliceOutput<'_> {
+        SliceOutput { path: &self.output, split: self.split, threads: self.threads() }
+    }
+}
+
+/// Refuses to select a core of a trace that has one.
 fn refuse_core(args: &Args, name: &str) -> anyhow::Result<()> {
     match args.core {
         Some(_) => bail!("{name}: it has one core; leave --core out"),
@@ -171,27 +250,69 @@ fn refuse_core(args: &Args, name: &str) -> anyhow::Result<()> {
     }
 }
 
-/// What was cut before the damage is kept.
-fn keep_damaged<T, W: FileWriter<T>>(name: &str, files: Files<'_, W>) -> anyhow::Result<()> {
-    match files.has_begun() {
-        true => tell(format_args!("{name}: the cut ends where the trace is damaged")),
-        false => tell(format_args!("{name}: the trace is damaged before the cut begins: nothing was written")),
+/// Reports what was cut, or why nothing was.
+fn finish(
+    args: &Args,
+    name: &str,
+    sliced: Result<Slice, SliceError>,
+    is_cut_short: bool,
+    verdict: impl FnOnce(&End) -> Verdict,
+) -> anyhow::Result<Verdict> {
+    use stf::slice::SliceError as Stf;
+    match sliced {
+        Ok(slice) => {
+            report(args, name, &slice, is_cut_short);
+            Ok(verdict(&End::Stopped))
+        }
+        Err(SliceError::Damaged { end, has_begun }) => {
+            match has_begun {
+                true => diagnostic(format_args!("{name}: the cut ends where the trace is damaged")),
+                false => {
+                    diagnostic(format_args!("{name}: the trace is damaged before the cut begins: nothing was written"));
+                }
+            }
+            Ok(verdict(&end))
+        }
+        Err(SliceError::Stf(error @ Stf::NoHeader)) => {
+            diagnostic(format_args!("{name}: {error}"));
+            Ok(Verdict::Problems)
+        }
+        Err(SliceError::Nothing { read, unit }) => {
+            bail!("{name}: no such {unit} in what was read ({})", many(read, unit))
+        }
+        Err(SliceError::Astf(error @ astf::slice::SliceError::Pieces { .. })) => bail!("{name}: {error}: --split"),
+        Err(SliceError::Stf(error @ Stf::Transactions)) => bail!("{name}: {error} (--skip, --limit)"),
+        Err(SliceError::File(error)) => Err(error.into()),
+        Err(SliceError::Write(error)) => Err(error.into()),
+        Err(error) => Err(anyhow!("{name}: {error}")),
     }
-    files.keep()
 }
 
-/// That nothing is in the cut, when so many of these were read: there may be more.
-fn nothing(read: u64, of: &str) -> String {
-    format!("no such {of} in what was read ({})", many(read, of))
-}
-
-/// Says what was cut, if it is not plain to see.
-fn tell_pieces(args: &Args, name: &str, instructions: u64, pieces: u64, is_cut_short: bool) {
-    if pieces > 1 {
-        tell(format_args!("{name}: {} in {}", many(instructions, "instruction"), many(pieces, "piece")));
+/// Reports what is not obvious about a cut.
+fn report(args: &Args, name: &str, slice: &Slice, is_cut_short: bool) {
+    if slice.walks_kept > 0 {
+        let walks = many(slice.walks_kept, "page table walk");
+        diagnostic(format_args!("{name}: {walks} of instructions before the cut keep their numbers"));
+    }
+    if slice.dependencies_kept > 0 {
+        let what = if slice.dependencies_kept == 1 { "dependency" } else { "dependencies" };
+        let count = grouped(slice.dependencies_kept);
+        diagnostic(format_args!("{name}: {count} {what} on transactions outside the cut stay as they are"));
+    }
+    if slice.has_new_time {
+        diagnostic(format_args!(
+            "{name}: the first line of the cut had no time of its own; it has that of the lines before it"
+        ));
+    }
+    if slice.pieces > 1 {
+        diagnostic(format_args!(
+            "{name}: {} in {}",
+            many(slice.instructions, "instruction"),
+            many(slice.pieces, "piece")
+        ));
     }
     if is_cut_short {
         let most = grouped(args.pieces);
-        tell(format_args!("{name}: there are more than {most} pieces; --pieces says how many are written"));
+        diagnostic(format_args!("{name}: there are more than {most} pieces; --pieces says how many are written"));
     }
 }

@@ -1,28 +1,27 @@
-//! `state`: what registers and memory hold at a place of a Tarmac log.
+//! `state`: registers and memory at one point of a Tarmac log.
 
-mod parse;
-mod print;
-
-use std::fs::File;
-use std::io::{Cursor, Read, Seek};
+use std::io::{self, Read, Seek, Write};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use unspool::container::Container;
-use unspool::indexed_log::index_path;
-use unspool::tarmac::index::{Fingerprint, Index, IndexOptions, Indexed, Position, Scanner, State, build};
+use unspool::file::{TarmacFile, is_standard};
+use unspool::indexed_log::{LogError, index_in_memory, index_path, open_or_make};
+use unspool::number::{grouped, many};
+use unspool::tarmac::index::{
+    CoreState, IndexOptions, Indexed, MemoryQuery, Position, Scanner, State, StateView, WriteQuery, register, time_text,
+};
+use unspool::tarmac::record::{Time, Unit};
+use unspool::tarmac::state::LastWrite;
 
-use self::parse::{Place, Wanted};
-use self::print::Shown;
-use super::index::{LogArgs, open_or_make};
-use super::many;
-use crate::Verdict;
-use crate::args::{OutputArgs, tell};
-use crate::astf::is_standard;
+use super::index::LogArgs;
+use crate::args::{OutputArgs, number_u64};
+use crate::diagnostic::diagnostic;
+use crate::file::tarmac_verdict;
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::tarmac::Tarmac;
+use crate::verdict::Verdict;
 
 /// Print what registers and memory hold at a place of a Tarmac log
 #[derive(Debug, clap::Args)]
@@ -32,7 +31,7 @@ pub(crate) struct Args {
     log: LogArgs,
 
     /// Where: a line (1200), a time (1200ns, 40clk) or an instruction (#1200)
-    #[arg(long, value_name = "LINE|TIME|#N", value_parser = parse::position)]
+    #[arg(long, value_name = "LINE|TIME|#N", value_parser = position)]
     at: Position,
 
     /// Only this core; instructions are then counted for it alone
@@ -40,16 +39,16 @@ pub(crate) struct Args {
     core: Option<String>,
 
     /// Memory: an address with a length (16, if not said), or 'all'. As often as needed
-    #[arg(long, value_name = "ADDR[+LEN]|all", value_parser = parse::memory)]
-    memory: Vec<Place>,
+    #[arg(long, value_name = "ADDR[+LEN]|all", value_parser = memory)]
+    memory: Vec<MemoryQuery>,
 
     /// Only this register. As often as needed
     #[arg(long, value_name = "NAME")]
     register: Vec<String>,
 
     /// Which line wrote a register or memory last. As often as needed
-    #[arg(long, value_name = "NAME|ADDR[+LEN]", value_parser = parse::wanted)]
-    last_write: Vec<Wanted>,
+    #[arg(long, value_name = "NAME|ADDR[+LEN]", value_parser = wanted)]
+    last_write: Vec<WriteQuery>,
 
     /// The index of the log (beside it, if not said)
     #[arg(long, value_name = "FILE")]
@@ -93,14 +92,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         bail!("{}: there is no core '{name}' yet; there are: {}", args.log.log.display(), names.join(", "));
     }
     let mut output = Output::open_for(&args.output, &args.log.log)?;
-    let shown = Shown {
+    let view = StateView {
         state: &state,
         core: args.core.as_deref(),
         memory: &args.memory,
         registers: &args.register,
         last_writes: &args.last_write,
     };
-    output.write(|out| if args.output.json { shown.json(out) } else { shown.text(out) });
+    output.write(|out| if args.output.json { view.write_json(out) } else { text(&view, out) });
     output.finish()?;
     Ok(verdict)
 }
@@ -113,26 +112,19 @@ fn find(args: &Args) -> anyhow::Result<Answer> {
     if is_standard(log) || !log.metadata().with_context(|| log.display().to_string())?.is_file() {
         return scan(args, None);
     }
-    let (container, options) = args.log.look(args.jobs)?;
+    let (container, options) = args.log.index_options(args.jobs)?;
     if container != Container::Plain {
         return scan(args, Some(options));
     }
     let path = args.index.clone().unwrap_or_else(|| index_path(log));
     let is_small = log.metadata().is_ok_and(|about| about.len() < SMALL);
     if is_small && !path.exists() {
-        return ask(args, &mut in_memory(args, &options)?);
+        return ask(args, &mut index_in_memory(log, &options)?);
     }
-    ask(args, &mut open_or_make(log, &path, &options)?)
-}
-
-/// An index of a small log, in no file.
-fn in_memory(args: &Args, options: &IndexOptions) -> anyhow::Result<Indexed<File, Cursor<Vec<u8>>>> {
-    let name = || args.log.log.display().to_string();
-    let mut log = File::open(&args.log.log).with_context(name)?;
-    let fingerprint = Fingerprint::of(&mut log, 0).with_context(name)?;
-    let mut file = Cursor::new(Vec::new());
-    build(&mut log, &mut file, fingerprint, options, |_| {}).with_context(name)?;
-    Ok(Indexed::new(log, Index::open(file).with_context(name)?))
+    let mut progress = Progress::new(false);
+    let stale = |error: &LogError| diagnostic(format_args!("{error}; it is made anew"));
+    let report = |done| progress.at(done, args.log.size());
+    ask(args, &mut open_or_make(log, &path, &options, report, stale)?)
 }
 
 fn ask<T: Read + Seek, S: Read + Seek>(args: &Args, log: &mut Indexed<T, S>) -> anyhow::Result<Answer> {
@@ -145,17 +137,17 @@ fn ask<T: Read + Seek, S: Read + Seek>(args: &Args, log: &mut Indexed<T, S>) -> 
     if totals.problems == 0 {
         return Ok((Some(state), Verdict::Clean));
     }
-    tell(format_args!("{}: {} in all cannot be understood", name(), many(totals.problems, "line")));
+    diagnostic(format_args!("{}: {} in all cannot be understood", name(), many(totals.problems, "line")));
     Ok((Some(state), Verdict::Problems))
 }
 
 /// All memory that is asked for.
 fn ranges(args: &Args) -> Vec<RangeInclusive<u64>> {
     let of_writes = args.last_write.iter().filter_map(|wanted| match wanted {
-        Wanted::Memory(range) => Some(range.clone()),
-        Wanted::Register(_) => None,
+        WriteQuery::Memory(range) => Some(range.clone()),
+        WriteQuery::Register(_) => None,
     });
-    let mut ranges: Vec<_> = args.memory.iter().map(Place::range).chain(of_writes).collect();
+    let mut ranges: Vec<_> = args.memory.iter().map(MemoryQuery::range).chain(of_writes).collect();
     // None is looked at twice.
     ranges.sort_by_key(|range| *range.start());
     ranges.dedup_by(|next, last| {
@@ -170,19 +162,185 @@ fn ranges(args: &Args) -> Vec<RangeInclusive<u64>> {
 
 /// Reads everything.
 fn scan(args: &Args, options: Option<IndexOptions>) -> anyhow::Result<Answer> {
-    let mut log = Tarmac::open(&args.log.log, &args.log.tarmac)?;
+    let mut log = TarmacFile::open(&args.log.log, &args.log.tarmac.options(None))?;
     let options =
         options.unwrap_or_else(|| IndexOptions { big_endian: args.log.big_endian, ..IndexOptions::of(log.dialect()) });
     let core = args.core.as_ref().map(String::as_bytes);
     let mut scanner = Scanner::new(options, args.at, core, LIMIT);
     let mut last = 0;
-    let end = log.each(&mut Progress::new(false), |place, line| {
+    let end = log.each(&mut Progress::new(false).callback(), |place, line| {
         scanner.line(place.line, line);
         last = place.line;
         true
     })?;
     // Damage is told; what came before it is known.
-    let verdict = log.verdict(&end);
+    let verdict = tarmac_verdict(&mut log, &end);
     let state = scanner.finish().filter(|_| !matches!(args.at, Position::Line(line) if line > last));
     Ok((state, verdict))
+}
+
+const UNITS: [Unit; 10] =
+    [Unit::S, Unit::Ms, Unit::Us, Unit::Ns, Unit::Ps, Unit::Fs, Unit::Clk, Unit::Cs, Unit::Cyc, Unit::Tic];
+
+fn position(text: &str) -> Result<Position, String> {
+    let wrong = || format!("'{text}' is no line (1200), no time (1200ns, 40clk) and no instruction (#1200)");
+    if let Some(number) = text.strip_prefix('#') {
+        return number.parse().map(Position::Instruction).map_err(|_| wrong());
+    }
+    let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
+    let (number, unit) = (&text[..end], text[end..].trim());
+    if unit.is_empty() {
+        return match number.parse() {
+            Ok(0) | Err(_) => Err(wrong()),
+            Ok(line) => Ok(Position::Line(line)),
+        };
+    }
+    let unit = UNITS.into_iter().find(|known| known.name().eq_ignore_ascii_case(unit)).ok_or_else(wrong)?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let value = format!("{whole}{fraction}").parse().map_err(|_| wrong())?;
+    let decimals = u8::try_from(fraction.len()).map_err(|_| wrong())?;
+    Ok(Position::Time(Time { value, decimals, unit }))
+}
+
+fn memory(text: &str) -> Result<MemoryQuery, String> {
+    if text == "all" {
+        return Ok(MemoryQuery::All);
+    }
+    range(text, 16).map(MemoryQuery::Range)
+}
+
+fn wanted(text: &str) -> Result<WriteQuery, String> {
+    if text.starts_with(|letter: char| letter.is_ascii_digit()) {
+        return range(text, 1).map(WriteQuery::Memory);
+    }
+    Ok(WriteQuery::Register(text.to_string()))
+}
+
+/// At most as much memory is shown for one option.
+const MOST: u64 = 1 << 24;
+
+fn range(text: &str, usual: u64) -> Result<RangeInclusive<u64>, String> {
+    let (start, length) = match text.split_once('+') {
+        Some((start, length)) => (number_u64(start)?, number_u64(length)?),
+        None => (number_u64(text)?, usual),
+    };
+    if length == 0 || length > MOST {
+        return Err(format!("the length has to be from 1 to {MOST}"));
+    }
+    Ok(start..=start.saturating_add(length - 1))
+}
+
+fn text(view: &StateView<'_>, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "line {}", grouped(view.state.line))?;
+    if let Some(time) = view.state.time {
+        write!(out, ", {}", time_text(time))?;
+    }
+    writeln!(out)?;
+    for core in view.cores() {
+        core_text(view, core, out)?;
+    }
+    view.memory.iter().try_for_each(|query| dump(view, query, out))?;
+    view.last_writes.iter().try_for_each(|wanted| last_write_text(view, wanted, out))
+}
+
+fn core_text(view: &StateView<'_>, core: &CoreState, out: &mut dyn Write) -> io::Result<()> {
+    let name = if core.name.is_empty() { "core".into() } else { String::from_utf8_lossy(&core.name) };
+    write!(out, "\n{name}: {}, {}", many(core.instructions, "instruction"), many(core.depth, "call"))?;
+    writeln!(out, " deep{}", core.pc.map_or_else(String::new, |pc| format!(", last at {pc:#x}{}", mode(core))))?;
+    let rows = view.registers_of(core);
+    let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0);
+    for row in &rows {
+        writeln!(out, "  {:<width$}  {}  line {}", row.name, row.value, row.line)?;
+    }
+    view.unknown(core).try_for_each(|name| writeln!(out, "  {name}  nobody knows"))
+}
+
+/// Prints sixteen bytes per row.
+fn dump(view: &StateView<'_>, query: &MemoryQuery, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out)?;
+    for (start, bytes) in view.memory_rows(query) {
+        let hex = |byte: &Option<u8>| byte.map_or_else(|| "..".to_string(), |byte| format!("{byte:02x}"));
+        let letter = |byte: &Option<u8>| match byte {
+            None => ' ',
+            Some(byte) if byte.is_ascii_graphic() || *byte == b' ' => char::from(*byte),
+            Some(_) => '.',
+        };
+        let cells: Vec<String> = bytes.iter().map(hex).collect();
+        let letters: String = bytes.iter().map(letter).collect();
+        let (low, high) = cells.split_at(8);
+        writeln!(out, "  {start:016x}  {}  {}  {}", low.join(" "), high.join(" "), letters.trim_end())?;
+    }
+    Ok(())
+}
+
+fn last_write_text(view: &StateView<'_>, wanted: &WriteQuery, out: &mut dyn Write) -> io::Result<()> {
+    match wanted {
+        WriteQuery::Register(name) => view.cores().try_for_each(|core| {
+            let core_name = String::from_utf8_lossy(&core.name);
+            let line =
+                register(core, name).map_or_else(|| "never written".to_string(), |row| format!("line {}", row.line));
+            writeln!(out, "\n{core_name}{}{name}: {line}", if core.name.is_empty() { "" } else { " " })
+        }),
+        WriteQuery::Memory(range) => {
+            writeln!(out)?;
+            view.written_ranges(range).iter().try_for_each(|written_range| {
+                let (start, end) = (written_range.range.start(), written_range.range.end());
+                writeln!(out, "{start:#x}..={end:#x}: {}", written(written_range.write))
+            })
+        }
+    }
+}
+
+fn written(write: Option<LastWrite>) -> String {
+    match write {
+        None => "nothing is known".to_string(),
+        Some(LastWrite { line: 0, .. }) => "never written, but read".to_string(),
+        Some(LastWrite { line, is_seen: true, .. }) => {
+            format!("read as something new on line {line}; nobody here wrote it")
+        }
+        Some(LastWrite { line, value: None, .. }) => format!("line {line}, value unknown"),
+        Some(LastWrite { line, .. }) => format!("line {line}"),
+    }
+}
+
+fn mode(core: &CoreState) -> String {
+    let mode = core.registers.mode();
+    match (mode.level.name(), mode.security) {
+        ("", None) => String::new(),
+        (level, None) => format!(" in {level}"),
+        (level, Some(security)) => format!(" in {level}, {}", security.name()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places() {
+        let time = |value, decimals, unit| Position::Time(Time { value, decimals, unit });
+        let rows = [
+            ("1200", Some(Position::Line(1200))),
+            ("#12", Some(Position::Instruction(12))),
+            ("1200ns", Some(time(1200, 0, Unit::Ns))),
+            ("10.356us", Some(time(10356, 3, Unit::Us))),
+            ("40 clk", Some(time(40, 0, Unit::Clk))),
+            ("0", None),
+            ("", None),
+            ("#", None),
+            ("ns", None),
+            ("12parsec", None),
+            ("1.2.3ns", None),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(position(text).ok(), expected, "{text}");
+        }
+        assert_eq!(memory("0x10+4"), Ok(MemoryQuery::Range(0x10..=0x13)));
+        assert_eq!(memory("16"), Ok(MemoryQuery::Range(16..=31)));
+        assert_eq!(memory("all"), Ok(MemoryQuery::All));
+        assert!(memory("0x10+0").is_err());
+        assert_eq!(wanted("sp"), Ok(WriteQuery::Register("sp".into())));
+        assert_eq!(wanted("0x8"), Ok(WriteQuery::Memory(8..=8)));
+        assert_eq!(memory("0xffffffffffffffff+8"), Ok(MemoryQuery::Range(u64::MAX..=u64::MAX)));
+    }
 }

@@ -1,4 +1,4 @@
-//! `stats`: what a trace comes to: counts, branches, the instruction mix, and the memory it touches.
+//! `stats`: counts, branches, the instruction mix, and the memory that a trace touches.
 //!
 //! ```text
 //! capture, ASTF ─────────▶ steps ─▶ counts
@@ -6,30 +6,31 @@
 //!              └─▶ records, lines ─▶ counts of the format itself
 //! ```
 
-mod pipe;
-mod steps;
-mod stf;
-mod tarmac;
+mod by;
+mod native;
+mod text;
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, anyhow, bail};
 use unspool::capture::{self, Capture};
-use unspool::{OpenSteps, Trace, What, open_steps};
+use unspool::file::{StfFile, TarmacFile, TraceFile, is_pipe};
+use unspool::stf::Record;
+use unspool::stf::stats::Stats;
+use unspool::tarmac::stats::Counts;
+use unspool::{Counted, FileKind, Meter, OpenSteps, Trace, count_steps, open_steps};
 
-use self::pipe::Both;
-use self::steps::{Counted, Source, count};
-pub(super) use self::stf::each_count;
-use super::{grouped, tell_assumptions, worse};
-use crate::Verdict;
-use crate::args::{ImageArgs, OutputArgs, SourceArgs, tell};
-use crate::file::{Opened, is_pipe, open};
-use crate::json::Object;
+use self::by::By;
+use self::native::{Native, StfPage, TarmacPage};
+use self::text::Page;
+use crate::args::{ImageArgs, OutputArgs, SourceArgs};
+use crate::diagnostic::diagnostic;
+use crate::file::{TarmacArgs, open, report_astf, stf_verdict, tarmac_verdict, with_hint};
+use crate::listing::report_assumptions;
 use crate::output::Output;
-use crate::progress::{Meter, Progress};
-use crate::tarmac::TarmacArgs;
+use crate::progress::Progress;
+use crate::verdict::Verdict;
 
 /// Count what a trace tells: instructions by class, mnemonic, level and process, branches, accesses, memory touched
 #[derive(Debug, clap::Args)]
@@ -60,29 +61,6 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
-/// What is counted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum By {
-    /// What instructions do; one may be in several classes
-    Class,
-    /// What instructions are called; of STF and Tarmac, as they were encoded or written
-    Mnemonic,
-    /// The instruction set
-    Isa,
-    /// The Exception level, or the privilege mode
-    Level,
-    /// The Security state
-    Security,
-    /// The process
-    Process,
-    /// The core
-    Core,
-    /// What became of branches
-    Branch,
-    /// The kind of exceptions
-    Exception,
-}
-
 const EXAMPLES: &str = "\
 Examples:
   unspool stats trace.zstf
@@ -99,36 +77,9 @@ an event says that user mode is entered, instructions are executed outside it. O
 the fastest: nothing else is counted.";
 
 impl Args {
-    fn shows(&self, by: By) -> bool {
-        self.by.is_none_or(|wanted| wanted == by)
-    }
-
     fn threads(&self) -> Option<usize> {
         self.jobs.map(usize::from)
     }
-}
-
-/// What a format counts by itself.
-trait Native {
-    /// The tables that it has.
-    fn tables(&self) -> &'static [By];
-
-    /// Is there anything that steps could tell?
-    fn has_steps(&self) -> bool {
-        true
-    }
-
-    /// The first lines.
-    fn head(&self, out: &mut dyn Write) -> io::Result<()>;
-
-    /// The tables.
-    fn text(&self, args: &Args, out: &mut dyn Write) -> io::Result<()>;
-
-    /// The first line in JSON.
-    fn json_head(&self, out: &mut dyn Write) -> io::Result<()>;
-
-    /// The others.
-    fn json(&self, args: &Args, out: &mut dyn Write) -> io::Result<()>;
 }
 
 /// Counts.
@@ -136,30 +87,30 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if let Some(capture) = open_capture(args)? {
         return of_capture(args, &capture);
     }
-    let both = if is_pipe(&args.file) {
-        pipe::open(args)?
+    let (trace, again) = if is_pipe(&args.file) {
+        let options = args.tarmac.options(args.threads());
+        TraceFile::open_twice(&args.file, &options).map_err(|error| with_hint(error, args.tarmac.hint))?
     } else {
-        Both { trace: open(&args.file, args.threads(), &args.tarmac)?, again: None }
+        (open(&args.file, args.threads(), &args.tarmac)?, None)
     };
-    match both.trace {
-        None => Ok(Verdict::Problems),
-        Some(Opened::Astf(file)) => {
-            file.tell_warnings();
+    match trace {
+        TraceFile::Astf(file) => {
+            report_astf(&file);
             let name = file.name().to_string();
             let mut output = Output::open_for(&args.output, &args.file)?;
             let (mut steps, meter) = file.into_steps();
-            let counted = count(&mut steps, &meter, &mut Progress::new(output.on_terminal));
-            let verdict = steps::print(args, &Source::named(&name), &counted, &[], &mut output)?;
+            let counted = count_steps(&mut *steps, &meter, &mut Progress::new(output.on_terminal).callback());
+            let verdict = print(args, &name, None, &counted, &[], &mut output)?;
             output.finish()?;
             Ok(verdict)
         }
-        Some(Opened::Stf(file)) => {
+        TraceFile::Stf(file) => {
             let needs_steps = !matches!(args.by, Some(By::Class | By::Mnemonic));
-            of_both(args, both.again, needs_steps, |progress| stf::run(file, progress))
+            of_both(args, again, needs_steps, |progress| count_stf(file, progress))
         }
-        Some(Opened::Tarmac(file)) => {
+        TraceFile::Tarmac(file) => {
             let needs_steps = !matches!(args.by, Some(By::Mnemonic | By::Isa));
-            of_both(args, both.again, needs_steps, |progress| tarmac::run(file, progress))
+            of_both(args, again, needs_steps, |progress| count_tarmac(file, progress))
         }
     }
 }
@@ -167,13 +118,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 /// Opens a capture, if it is one.
 fn open_capture(args: &Args) -> anyhow::Result<Option<Capture>> {
     let is_capture =
-        !args.tarmac.is_said() && matches!(What::at(&args.file), Ok(What::Capture)) && !is_pipe(&args.file);
+        !args.tarmac.is_given() && matches!(FileKind::at(&args.file), Ok(FileKind::Capture)) && !is_pipe(&args.file);
     if !is_capture {
         return Ok(None);
     }
     match Capture::open(&args.file) {
         Ok(capture) => Ok(Some(capture)),
-        // What a file is not is told by those who read files.
+        // The readers of files report what a file is not.
         Err(capture::Error::NotACapture { .. }) if args.file.is_file() => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -181,145 +132,132 @@ fn open_capture(args: &Args) -> anyhow::Result<Option<Capture>> {
 
 /// Every source by itself, a block each.
 fn of_capture(args: &Args, capture: &Capture) -> anyhow::Result<Verdict> {
-    tell_assumptions(capture);
+    report_assumptions(capture);
     let traces = args.sources.select(capture)?;
     let mut output = Output::open_beside(&args.output, capture, &args.images.paths().collect::<Vec<_>>())?;
     let options = OpenSteps { codes: args.images.load()?, threads: args.threads(), ..OpenSteps::default() };
     let (mut verdict, mut blocks) = (Verdict::Clean, 0);
-    for source in sources(&traces) {
-        let opened = open_steps(&args.file, &OpenSteps { source: Some(source.name.clone()), ..options.clone() });
-        match opened {
+    for (name, id) in sources(&traces) {
+        match open_steps(&args.file, &OpenSteps { source: Some(name.clone()), ..options.clone() }) {
             Ok(mut steps) => {
                 if blocks > 0 && !args.output.json {
                     output.write(|out| writeln!(out));
                 }
                 blocks += 1;
-                let counted = count(&mut steps, &Meter::default(), &mut Progress::new(true));
-                verdict = worse(verdict, steps::print(args, &source, &counted, &[], &mut output)?);
+                let counted = count_steps(&mut *steps, &Meter::default(), &mut |_, _| {});
+                verdict = verdict.or(print(args, &name, Some(id), &counted, &[], &mut output)?);
             }
             Err(error) => {
-                // Sources that nobody asked for by name may be of any kind.
+                // Sources that were not asked for by name may be of any kind.
                 if !args.sources.is_empty() || !matches!(error, unspool::Error::NotReadable { .. }) {
                     verdict = Verdict::Problems;
                 }
-                tell(error);
+                diagnostic(error);
             }
         }
     }
     output.finish()?;
     if blocks == 0 {
-        let path = args.file.display();
-        return Err(anyhow!("{path}: no trace source could be read; 'unspool info' tells what is there"));
+        bail!("{}: no trace source could be read; 'unspool info' tells what is there", args.file.display());
     }
     Ok(verdict)
 }
 
-/// The sources that traces are of, each once.
-fn sources(traces: &[Trace<'_>]) -> Vec<Source> {
-    let mut sources: Vec<Source> = Vec::new();
-    for trace in traces {
-        let name = &trace.source().name;
-        if !sources.iter().any(|source| source.name == *name) {
-            sources.push(Source { name: name.clone(), id: Some(trace.source().id) });
+/// Names and ids of the sources of traces, each once.
+fn sources(traces: &[Trace<'_>]) -> Vec<(String, Option<u8>)> {
+    let mut sources: Vec<(String, Option<u8>)> = Vec::new();
+    for source in traces.iter().map(Trace::source) {
+        if !sources.iter().any(|(name, _)| *name == source.name) {
+            sources.push((source.name.clone(), source.id));
         }
     }
     sources
 }
 
-/// Counts what the format itself says, and steps on another thread.
+type NativeCounts = anyhow::Result<(Option<Box<dyn Native>>, Verdict)>;
+
+/// Counts what the format itself has, and steps on another thread.
 fn of_both(
     args: &Args,
-    again: Option<Opened>,
+    again: Option<TraceFile>,
     needs_steps: bool,
-    native: impl FnOnce(Progress) -> anyhow::Result<(Option<Box<dyn Native>>, Verdict)>,
+    native: impl FnOnce(Progress) -> NativeCounts,
 ) -> anyhow::Result<Verdict> {
     let mut output = Output::open_for(&args.output, &args.file)?;
     let counting = needs_steps.then(|| spawn(args, again)).transpose()?;
     let (page, mut verdict) = native(Progress::new(output.on_terminal))?;
     let Some(page) = page else { return Ok(verdict) };
     let has_steps = page.has_steps();
+    let join = |counting: JoinHandle<Counted>| counting.join().map_err(|_| anyhow!("counting steps failed"));
     let counted = counting.map(join).transpose()?.filter(|_| has_steps);
-    let source = Source::named(&args.file.display().to_string());
     output.write(|out| if args.output.json { page.json_head(out) } else { page.head(out) });
     if let Some(counted) = &counted {
-        let told = steps::print(args, &source, counted, page.tables(), &mut output)?;
-        verdict = worse(verdict, told);
+        let name = args.file.display().to_string();
+        verdict = verdict.or(print(args, &name, None, counted, page.tables(), &mut output)?);
     }
-    output.write(|out| if args.output.json { page.json(args, out) } else { page.text(args, out) });
+    output.write(|out| if args.output.json { page.json(args.by, out) } else { page.text(args.by, out) });
     output.finish()?;
     Ok(verdict)
 }
 
-type Counting = JoinHandle<Counted>;
-
-fn spawn(args: &Args, again: Option<Opened>) -> anyhow::Result<Counting> {
+fn spawn(args: &Args, again: Option<TraceFile>) -> anyhow::Result<JoinHandle<Counted>> {
     let again = match again {
+        Some(again) => again,
         None => open(&args.file, args.threads(), &args.tarmac)?,
-        again => again,
     };
-    let (mut steps, meter) = match again {
-        Some(Opened::Astf(file)) => file.into_steps(),
-        Some(Opened::Stf(file)) => file.into_steps(),
-        Some(Opened::Tarmac(file)) => file.into_steps(false),
-        None => bail!("{}: the file has changed while it was read", args.file.display()),
-    };
-    // There is a bar already.
-    let work = move || count(&mut steps, &meter, &mut Progress::new(true));
+    let (mut steps, meter) = again.into_steps(false);
+    // The other thread has the progress bar.
+    let work = move || count_steps(&mut *steps, &meter, &mut |_, _| {});
     thread::Builder::new().name("stats".into()).spawn(work).context("cannot start a thread")
 }
 
-fn join(counting: Counting) -> anyhow::Result<Counted> {
-    counting.join().map_err(|_| anyhow!("counting steps failed"))
+fn count_stf(mut file: StfFile, mut progress: Progress) -> NativeCounts {
+    let header = match file.header()? {
+        Ok(header) => header,
+        Err(end) => return Ok((None, stf_verdict(&mut file, &end))),
+    };
+    let mut stats = Stats::default();
+    header.isa_records().iter().for_each(|record| stats.mix.follow(record));
+    let trailing = |stats: &mut Stats, record: &Record<'_>| stats.counts.add_trailing(record);
+    let (Stats { counts, mix }, end) = file.gather(&header, &mut progress.callback(), stats, trailing)?;
+    let has_instructions = !header.has_transactions();
+    let page = StfPage { name: file.name().to_string(), counts, table: mix.finish(), has_instructions };
+    Ok((Some(Box::new(page)), stf_verdict(&mut file, &end)))
 }
 
-fn table(out: &mut dyn Write, name: &str, rows: &[(&str, u64)], total: u64) -> io::Result<()> {
-    writeln!(out, "\n{name:<16} {:>15} {:>8}", "instructions", "share")?;
-    rows.iter().try_for_each(|(name, count)| row(out, name, *count, total))
+fn count_tarmac(mut file: TarmacFile, mut progress: Progress) -> NativeCounts {
+    let mut counts = Counts::default();
+    let end = file.each(&mut progress.callback(), |_, line| {
+        counts.add(&line.record);
+        true
+    })?;
+    let page = TarmacPage { name: file.name().to_string(), counts };
+    Ok((Some(Box::new(page)), tarmac_verdict(&mut file, &end)))
 }
 
-fn row(out: &mut dyn Write, name: &str, count: u64, total: u64) -> io::Result<()> {
-    writeln!(out, "{name:<16} {:>15} {:>7.2}%", grouped(count), share(count, total) * 100.0)
-}
-
-fn share(count: u64, total: u64) -> f64 {
-    count as f64 / total.max(1) as f64
-}
-
-/// Rows of tables in JSON.
-struct Rows<'o> {
-    source: Option<Option<u8>>,
-    total: u64,
-    line: String,
-    out: &'o mut dyn Write,
-}
-
-impl<'o> Rows<'o> {
-    fn new(source: Option<Option<u8>>, total: u64, out: &'o mut dyn Write) -> Self {
-        Self { source, total, line: String::new(), out }
-    }
-
-    fn put(&mut self, kind: &str, name: &str, count: u64) -> io::Result<()> {
-        self.put_with(kind, name, count, |_| {})
-    }
-
-    /// The same with more fields.
-    fn put_with(&mut self, kind: &str, name: &str, count: u64, more: impl FnOnce(&mut Object<'_>)) -> io::Result<()> {
-        let total = self.total;
-        self.object(kind, |object| {
-            object.string("name", name).plain("count", count);
-            object.plain("share", format_args!("{:.6}", share(count, total)));
-            more(object);
-        })
-    }
-
-    /// Another line.
-    fn object(&mut self, kind: &str, fields: impl FnOnce(&mut Object<'_>)) -> io::Result<()> {
-        let mut object = Object::new(&mut self.line);
-        if let Some(id) = self.source {
-            object.nullable("source", id);
+/// Prints counts of steps, but for the tables that the format has itself.
+fn print(
+    args: &Args,
+    name: &str,
+    id: Option<Option<u8>>,
+    counted: &Counted,
+    native: &[By],
+    output: &mut Output,
+) -> anyhow::Result<Verdict> {
+    let page = Page { name, counted, by: args.by, native };
+    let shows = |table: &str| By::of(table).is_some_and(|by| page.shows(by));
+    output.write(|out| match args.output.json {
+        true => counted.report.write_json(counted.unit, id.map(|id| (id, name)), &shows, out),
+        false => page.text(out),
+    });
+    match &counted.ended {
+        Ok(()) => Ok(Verdict::Clean),
+        // A format that has counted by itself has met the same damage, and reported it.
+        Err(error) if error.is_damage && !native.is_empty() => Ok(Verdict::Problems),
+        Err(error) if error.is_damage => {
+            diagnostic(format_args!("{name}: {error}"));
+            Ok(Verdict::Problems)
         }
-        object.string("kind", kind);
-        fields(&mut object);
-        object.finish(self.out)
+        Err(error) => bail!("{name}: {error}"),
     }
 }

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use unspool::convert::{Format, Origin, Way, table, way};
+use unspool::convert::{ConversionPlan, Format, Origin, plan, table};
 use unspool::model::Loss;
 
 const HEAD: &str = "\
@@ -58,7 +58,7 @@ fn losses() -> String {
 fn every_pair_has_a_way() {
     let mut refused = Vec::new();
     for (from, to) in Origin::ALL.into_iter().flat_map(|from| Format::ALL.map(|to| (from, to))) {
-        if let Way::Refused { why, .. } = way(from, to) {
+        if let ConversionPlan::Refused { why, .. } = plan(from, to) {
             assert!(!why.is_empty());
             refused.push((from, to));
         }

@@ -15,7 +15,7 @@ use unspool::model::{Event, Facet, Gap, Instruction, Pull, Step};
 use unspool::stf;
 use unspool::stf::lift::Follower;
 use unspool::tarmac;
-use unspool::{Error, OpenSteps, Program, Trace, Watch, What, open_steps};
+use unspool::{Error, FileKind, OpenSteps, Program, Trace, Watch, open_steps};
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
@@ -277,7 +277,7 @@ fn corpus_logs_have_as_many_instructions_as_lines() {
     let Some(folder) = corpus("tarmac") else { return };
     let mut logs = 0;
     for entry in walk(&folder) {
-        if What::at(&entry).is_ok_and(|what| what == What::Tarmac) {
+        if FileKind::at(&entry).is_ok_and(|what| what == FileKind::Tarmac) {
             assert_eq!(instructions(&steps(&entry, None)).len() as u64, instructions_of_log(&entry), "{entry:?}");
             logs += 1;
         }
@@ -334,7 +334,8 @@ fn corpus_stf_has_as_many_instructions_as_its_reader() {
     let Some(folder) = corpus("stf") else { return };
     let (mut traces, mut all) = (0, 0);
     for path in walk(&folder) {
-        if path.components().any(|part| part.as_os_str() == "negative") || What::at(&path).unwrap() != What::Stf {
+        if path.components().any(|part| part.as_os_str() == "negative") || FileKind::at(&path).unwrap() != FileKind::Stf
+        {
             continue;
         }
         let options = stf::read::ReadOptions { threads: 1 };

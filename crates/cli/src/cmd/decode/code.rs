@@ -7,8 +7,7 @@ use std::fmt::Write as _;
 use unspool::Program;
 use unspool::flow::Instruction;
 use unspool::isa::{ControlFlow, Disassembler, Isa, OpcodeCache, OpcodeKey, decode};
-
-use crate::json::quoted;
+use unspool::model::json::quoted;
 
 /// The size of the cache of instructions, as a power of two. With four bytes each, 256 KiB of code have room without
 /// conflict.

@@ -9,9 +9,9 @@ use unspool::coresight::Located;
 use unspool::flow::{Instruction, Item, Range, item_fields};
 use unspool::isa::ControlFlow;
 
-use super::super::Listing;
 use super::super::packets::JsonFields;
 use super::code::{Known, flow_name, push_hex};
+use crate::listing::Listing;
 
 /// Writes lines.
 pub(super) struct Json<'p> {

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use unspool::Trace;
 use unspool::coresight::frame::FrameError;
 use unspool::flow::{Cause, FlowItem, Item, Space};
+use unspool::number::{grouped, many};
 
-use super::super::{grouped, many};
-use crate::args::tell;
+use crate::diagnostic::diagnostic;
 
 /// Code is missing by the page.
 const PAGE_BITS: u32 = 12;
@@ -106,8 +106,8 @@ impl Summary {
     }
 
     /// Tells all of it.
-    pub(super) fn tell(&self) {
-        self.lines().iter().for_each(tell);
+    pub(super) fn print(&self) {
+        self.lines().iter().for_each(diagnostic);
     }
 
     fn lines(&self) -> Vec<String> {

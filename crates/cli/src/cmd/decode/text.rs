@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use unspool::coresight::{Element, ElementError, Features, Located};
 use unspool::flow::{Around, Cause, FlowItem, Instruction, Item, Outcome, Range, Space};
 use unspool::isa::{ControlFlow, Isa};
+use unspool::number::many;
 
-use super::super::many;
 use super::code::{Known, flow_name, push_hex};
 
 /// How wide address, opcode and text of an A64 instruction are before its outcome follows.

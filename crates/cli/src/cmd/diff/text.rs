@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use unspool::analyze::diff::{Around, Ending, Finding, Site, Summary, Why};
 use unspool::isa::Disassembler;
 use unspool::model::{Facet, Instruction, Loss, Losses, Lost};
+use unspool::number::many;
 
 use super::{Named, Report};
-use crate::cmd::many;
 
 /// How instructions read.
 #[derive(Default)]

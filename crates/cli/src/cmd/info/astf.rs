@@ -1,157 +1,62 @@
-//! The page of an ASTF file: what its header says, and what its records come to.
+//! The page of an ASTF file: fields of its header, and totals of its records.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use serde_json::{Value, json};
-use unspool::astf::read::Warning;
-use unspool::astf::record::{Header, Level, RECORD_BYTES, Storage};
+use unspool::astf::record::Storage;
+use unspool::astf::stats::{Counts, TRAPS, TYPES, Threads};
+use unspool::file::{AstfFile, End};
+use unspool::info::{AstfInfo, features, level_name, storage_name};
+use unspool::number::{grouped, many};
 
-use self::count::{Counts, TRAPS, TYPES};
-use super::super::{grouped, many};
-use crate::Verdict;
 use crate::args::OutputArgs;
-use crate::astf::{Astf, End};
 use crate::output::Output;
 use crate::progress::Progress;
-
-mod count;
+use crate::verdict::Verdict;
 
 /// Prints the page. `quick`: only what the header says.
-pub(super) fn run(mut file: Astf, quick: bool, args: &OutputArgs, mut output: Output) -> anyhow::Result<Verdict> {
-    let mut page = Page {
-        name: file.name().to_string(),
-        header: *file.header(),
-        size: file.size(),
-        warnings: file.warnings().to_vec(),
-        counts: None,
-        end: End::Left,
-    };
-    if !quick {
-        let mut counts = Counts::default();
-        page.end = file.each(&mut Progress::new(false), |_, records| {
-            records.iter().for_each(|record| counts.add(record));
-            Ok(true)
-        })?;
-        page.size = Some(file.bytes_read());
-        page.counts = Some(counts);
-    }
-    output.write(|out| if args.json { writeln!(out, "{}", page.json()) } else { page.text(out) });
+pub(super) fn run(mut file: AstfFile, quick: bool, args: &OutputArgs, mut output: Output) -> anyhow::Result<Verdict> {
+    let info = AstfInfo::read(&mut file, quick, &mut Progress::new(false).callback())?;
+    output.write(|out| if args.json { writeln!(out, "{}", info.json()) } else { text(&info, out) });
     output.finish()?;
-    Ok(match page.end {
-        End::Damaged(_) => Verdict::Problems,
-        _ => Verdict::Clean,
-    })
+    Ok(Verdict::of(matches!(info.end, End::Damaged(_))))
 }
 
-struct Page {
-    name: String,
-    header: Header,
-    /// Bytes of the file.
-    size: Option<u64>,
-    warnings: Vec<Warning>,
-    counts: Option<Counts>,
-    end: End,
+fn text(info: &AstfInfo, out: &mut dyn Write) -> io::Result<()> {
+    let header = &info.header;
+    let (major, minor) = (header.version_major, header.version_minor);
+    let [level, storage] = [level_name(header), storage_name(header)];
+    writeln!(out, "{}: ASTF {major}.{minor}, {level} level, stored as {storage}", info.name)?;
+    let features = features(header);
+    let list = if features.is_empty() { "none".to_string() } else { features.join(", ") };
+    writeln!(out, "  features     {list}")?;
+    if let Some(size) = info.size {
+        write!(out, "  size         {} bytes", grouped(size))?;
+        match &info.counts {
+            Some(counts) => writeln!(out, "{}", ratio_text(info, counts))?,
+            None => writeln!(out)?,
+        }
+    }
+    if let Some(counts) = &info.counts {
+        executed(counts, out)?;
+        around(counts, out)?;
+    }
+    for warning in &info.warnings {
+        writeln!(out, "  warning      {warning}")?;
+    }
+    if let End::Damaged(text) = &info.end {
+        writeln!(out, "  damaged      {text}")?;
+    }
+    Ok(())
 }
 
-impl Page {
-    fn text(&self, out: &mut dyn Write) -> io::Result<()> {
-        let header = &self.header;
-        let (major, minor) = (header.version_major, header.version_minor);
-        let [level, storage] = [level_name(header), storage_name(header)];
-        writeln!(out, "{}: ASTF {major}.{minor}, {level} level, stored as {storage}", self.name)?;
-        let features = features(header);
-        let list = if features.is_empty() { "none".to_string() } else { features.join(", ") };
-        writeln!(out, "  features     {list}")?;
-        if let Some(size) = self.size {
-            write!(out, "  size         {} bytes", grouped(size))?;
-            match &self.counts {
-                Some(counts) => writeln!(out, "{}", self.ratio_text(counts))?,
-                None => writeln!(out)?,
-            }
+fn ratio_text(info: &AstfInfo, counts: &Counts) -> String {
+    let records = many(counts.records(), "record");
+    match info.ratio(counts) {
+        Some(ratio) if info.header.storage() != Storage::Raw => {
+            format!(" for {records} of {} bytes, {ratio:.1} : 1", grouped(info.unpacked(counts)))
         }
-        if let Some(counts) = &self.counts {
-            executed(counts, out)?;
-            around(counts, out)?;
-        }
-        for warning in &self.warnings {
-            writeln!(out, "  warning      {warning}")?;
-        }
-        if let End::Damaged(text) = &self.end {
-            writeln!(out, "  damaged      {text}")?;
-        }
-        Ok(())
+        _ => format!(", {records}"),
     }
-
-    fn ratio_text(&self, counts: &Counts) -> String {
-        let records = many(counts.records(), "record");
-        match self.ratio(counts) {
-            Some(ratio) if self.header.storage() != Storage::Raw => {
-                format!(" for {records} of {} bytes, {ratio:.1} : 1", grouped(unpacked(counts)))
-            }
-            _ => format!(", {records}"),
-        }
-    }
-
-    /// How many times larger the records are than the file.
-    fn ratio(&self, counts: &Counts) -> Option<f64> {
-        self.size.filter(|size| *size > 0).map(|size| unpacked(counts) as f64 / size as f64)
-    }
-
-    fn json(&self) -> Value {
-        let header = &self.header;
-        let mut page = json!({
-            "path": self.name,
-            "format": "astf",
-            "version": format!("{}.{}", header.version_major, header.version_minor),
-            "level": level_name(header).to_lowercase(),
-            "storage": storage_name(header).to_lowercase(),
-            "features": features(header),
-            "bytes": self.size,
-            "warnings": self.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "damage": match &self.end { End::Damaged(text) => Some(text), _ => None },
-        });
-        if let Some(counts) = &self.counts {
-            page["unpacked_bytes"] = json!(unpacked(counts));
-            page["ratio"] = json!(self.ratio(counts));
-            counts_json(counts, &mut page);
-        }
-        page
-    }
-}
-
-/// How many bytes the records have when nothing is compressed.
-fn unpacked(counts: &Counts) -> u64 {
-    counts.records() * RECORD_BYTES as u64
-}
-
-fn level_name(header: &Header) -> &'static str {
-    match header.level() {
-        Level::Basic => "Basic",
-        Level::BasicPlus => "BasicPlus",
-    }
-}
-
-fn storage_name(header: &Header) -> &'static str {
-    match header.storage() {
-        Storage::Raw => "RAW",
-        Storage::Lzma => "LZMA",
-        Storage::Zlib => "zlib",
-    }
-}
-
-/// The feature flags that are set.
-fn features(header: &Header) -> Vec<&'static str> {
-    let all = [
-        (header.reginfo, "reginfo"),
-        (header.meminfo, "meminfo"),
-        (header.addrinfo_d, "addrinfo_d"),
-        (header.addrinfo_i, "addrinfo_i"),
-        (header.pseudo, "pseudo"),
-        (header.single_el, "single_el"),
-        (header.timestamps, "timestamps"),
-    ];
-    all.into_iter().filter_map(|(set, name)| set.then_some(name)).collect()
 }
 
 /// What was executed.
@@ -210,7 +115,7 @@ fn around(counts: &Counts, out: &mut dyn Write) -> io::Result<()> {
 /// Processes, as many as fit a line, with their threads.
 fn processes_text(counts: &Counts) -> String {
     const LISTED: usize = 8;
-    let said = |(pid, threads): (&u64, &count::Threads)| match threads.count() {
+    let said = |(pid, threads): (&u64, &Threads)| match threads.count() {
         0 => format!("PID {pid}"),
         count => format!("PID {pid} ({})", many(count, "thread")),
     };
@@ -221,25 +126,4 @@ fn processes_text(counts: &Counts) -> String {
         list.push(format!("{at_least}{} more", grouped(more)));
     }
     list.join(", ")
-}
-
-fn counts_json(counts: &Counts, page: &mut Value) {
-    let types: BTreeMap<&str, u64> = TYPES.into_iter().zip(counts.types).collect();
-    let traps: BTreeMap<&str, u64> = TRAPS.into_iter().zip(counts.traps).collect();
-    page["records"] = json!(counts.records());
-    page["types"] = json!(types);
-    page["instructions"] = json!(counts.instructions());
-    page["instructions_at_el"] = json!(counts.at_level);
-    page["branches"] = json!({"taken": counts.taken, "not_taken": counts.not_taken});
-    page["reads"] = json!({"count": counts.reads, "bytes": counts.bytes_read});
-    page["writes"] = json!({"count": counts.writes, "bytes": counts.bytes_written});
-    page["other_accesses"] = json!(counts.others);
-    page["tagged_accesses"] = json!(counts.tagged);
-    page["trapping_instructions"] = json!(counts.trapping);
-    page["traps"] = json!(traps);
-    page["contexts"] = json!(counts.contexts);
-    page["pids"] = json!(counts.processes.keys().collect::<Vec<_>>());
-    page["time"] = json!(counts.time.map(|(first, last)| [first, last]));
-    page["strings"] = json!(counts.strings);
-    page["more_strings"] = json!(counts.more_strings);
 }

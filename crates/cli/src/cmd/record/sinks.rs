@@ -11,11 +11,9 @@ use unspool::astf::{self, record::Level, record::Storage};
 use unspool::container::{CompressOptions, CompressedWriter};
 use unspool::convert::Format;
 use unspool::model::{BlockSink, Coverage, Losses, SinkError, Step, StepSink, StoppedAt, TemplateTrace, TimeUnit};
+use unspool::target::{Target, astf_storage, log_container, open_log, open_writer};
 use unspool::tarmac::convert::Style;
 use unspool::{stf, tarmac};
-
-use super::super::convert::{by_name, log_container, open_log, open_writer};
-use crate::target::Target;
 
 /// Sinks of threads, each made with the first step of its thread.
 pub(super) struct Sinks {
@@ -241,7 +239,7 @@ impl Sink {
 /// How records are stored: compressed, unless the name selects otherwise. A second of a program has gigabytes of them.
 pub(super) fn storage(path: &Path) -> Storage {
     let is_raw = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("raw"));
-    by_name(path).filter(|storage| *storage != Storage::Raw || is_raw).unwrap_or(Storage::Zlib)
+    astf_storage(path).filter(|storage| *storage != Storage::Raw || is_raw).unwrap_or(Storage::Zlib)
 }
 
 /// The file of a thread: the first has the name as it is, others a number before the extensions.

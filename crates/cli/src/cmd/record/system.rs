@@ -11,15 +11,14 @@ use unspool::astf::lower::LowerOptions;
 use unspool::astf::record::Level;
 use unspool::convert::Format;
 use unspool::model::{Context, Coverage, Event, Losses, SinkError, Step, StepSource};
+use unspool::number::grouped;
 use unspool::record::{EmulatorCapabilities, SystemOptions, SystemRecording};
 
-use super::super::convert::format_by_name;
-use super::super::grouped;
 use super::signals::Signals;
 use super::sinks::{Sink, numbered, sink_error, storage};
 use super::{Args, has_values, refuse_registers, tell_left_out};
-use crate::Verdict;
-use crate::args::tell;
+use crate::diagnostic::diagnostic;
+use crate::verdict::Verdict;
 
 /// The most files of one CPU.
 const MAX_FILES: u64 = 1000;
@@ -28,7 +27,7 @@ const MAX_FILES: u64 = 1000;
 pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
     let assumed = args.assume.unwrap_or_default();
     let path = args.output.clone().unwrap_or_else(|| "system.astf".into());
-    let format = format_by_name(&path).unwrap_or(Format::Astf);
+    let format = Format::from_path(&path).unwrap_or(Format::Astf);
     refuse_registers(args, format)?;
     let options = SystemOptions {
         arguments: args.program.clone(),
@@ -68,16 +67,16 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
     signals.let_go();
     let (gaps, was_stuck) = (recording.gaps(), recording.was_stuck());
     if let Some(status) = recording.end().context("waiting for the emulator")? {
-        tell(format_args!("the emulator ended ({status})"));
+        diagnostic(format_args!("the emulator ended ({status})"));
     }
     if was_stuck {
-        tell(format_args!(
+        diagnostic(format_args!(
             "the emulator was stopped: a CPU took exceptions endlessly and executed nothing, as it does when vectors cannot \
              be fetched; check that VBAR_ELx is set, and that there is code"
         ));
     }
     if gaps > 0 {
-        tell(format_args!("gaps, where the log contradicts what was executed: {}", grouped(gaps)));
+        diagnostic(format_args!("gaps, where the log contradicts what was executed: {}", grouped(gaps)));
     }
     let is_whole = traces.finish()?;
     Ok(if is_whole && gaps == 0 && !was_stuck { Verdict::Clean } else { Verdict::Problems })
@@ -220,12 +219,12 @@ impl Traces {
                 cpu.written.push(file.finish()?);
             }
             for written in &cpu.written {
-                written.tell();
+                written.diagnostic();
                 count += 1;
                 is_whole &= written.reason.is_none();
             }
             if cpu.count == MAX_FILES {
-                tell(format_args!("stopped after {MAX_FILES} files of one CPU"));
+                diagnostic(format_args!("stopped after {MAX_FILES} files of one CPU"));
             }
         }
         tell_missing(self.format, self.level, self.capabilities, is_whole);
@@ -240,9 +239,9 @@ impl Traces {
 fn tell_missing(format: Format, level: Level, capabilities: EmulatorCapabilities, is_whole: bool) {
     match format {
         Format::Tarmac | Format::Stf if !capabilities.data => {
-            tell(format_args!("this emulator does not report the data of accesses; QEMU 9.2 and later does"));
+            diagnostic(format_args!("this emulator does not report the data of accesses; QEMU 9.2 and later does"));
         }
-        Format::Astf if !capabilities.operands && level == Level::BasicPlus && !is_whole => tell(format_args!(
+        Format::Astf if !capabilities.operands && level == Level::BasicPlus && !is_whole => diagnostic(format_args!(
             "this emulator does not report registers; QEMU 9.0 and later does, and a Basic trace needs none (--astf-level \
              basic)"
         )),
@@ -277,15 +276,15 @@ impl OpenFile {
 }
 
 impl Written {
-    fn tell(&self) {
+    fn diagnostic(&self) {
         tell_left_out(&self.path, &self.left_out);
         let name = self.path.display();
-        tell(format_args!("{name}: {} instructions", grouped(self.instructions)));
+        diagnostic(format_args!("{name}: {} instructions", grouped(self.instructions)));
         if !self.losses.is_empty() {
-            tell(format_args!("{name}: dropped: the format has no field for it: {}", self.losses));
+            diagnostic(format_args!("{name}: dropped: the format has no field for it: {}", self.losses));
         }
         if let Some(reason) = &self.reason {
-            tell(format_args!("{reason}; the file ends there"));
+            diagnostic(format_args!("{reason}; the file ends there"));
         }
     }
 }

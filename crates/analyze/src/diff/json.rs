@@ -1,0 +1,100 @@
+//! Findings and the summary of a comparison as JSON lines.
+
+use unspool_model::json::Object;
+
+use super::{Ending, Finding, Site, Summary, Why};
+
+/// Writes a finding as a JSON line. Positions in the two traces are such units.
+pub fn write_finding(finding: &Finding, units: [&str; 2], line: &mut String) {
+    let mut object = Object::new(line);
+    match finding {
+        Finding::Passed { why, passed, at } => {
+            object.string("kind", "passed").string("why", why_name(*why));
+            object.plain("a_instructions", passed[0]).plain("b_instructions", passed[1]);
+            put_sites(&mut object, units, [at[0].as_ref(), at[1].as_ref()]);
+        }
+        Finding::Diverged { around, apart } => {
+            object.string("kind", "diverged").flag("together_again", apart.is_some());
+            object.optional("a_instructions", apart.map(|apart| apart[0]));
+            object.optional("b_instructions", apart.map(|apart| apart[1]));
+            put_sites(&mut object, units, [around.here[0].first(), around.here[1].first()]);
+        }
+        Finding::Differs { facet, what, values, around } => {
+            object.string("kind", "differs").string("facet", facet.name()).string("what", what);
+            object.string("a_value", &values[0]).string("b_value", &values[1]);
+            put_sites(&mut object, units, [around.here[0].first(), around.here[1].first()]);
+        }
+    }
+    object.end();
+}
+
+/// Writes the summary as a JSON line.
+pub fn write_summary(summary: &Summary, names: [&str; 2], units: [&str; 2], line: &mut String) {
+    let mut object = Object::new(line);
+    object.string("kind", "summary").string("a", names[0]).string("b", names[1]);
+    object.flag("equal", summary.is_clean()).plain("differences", summary.differences);
+    object.string("ending", ending_name(summary.ending)).plain("common", summary.common).plain("loose", summary.loose);
+    let counts = [
+        ("instructions", summary.instructions),
+        ("before", summary.before),
+        ("after", summary.after),
+        ("gaps", summary.gaps),
+        ("in_gaps", summary.in_gaps),
+        ("islands", summary.islands),
+        ("tried", summary.tried),
+    ];
+    for (name, [a, b]) in counts {
+        object.plain(&format!("a_{name}"), a).plain(&format!("b_{name}"), b);
+    }
+    for (unit, (key, untold)) in units.iter().zip(["a_untold", "b_untold"].iter().zip(&summary.untold)) {
+        object.list(key, untold.iter(), |text, (loss, lost)| {
+            let mut object = Object::within(text);
+            object.string("what", loss.name()).plain("count", lost.count).plain(unit, lost.first);
+            object.close();
+        });
+    }
+    for (key, damage) in ["a_damage", "b_damage"].iter().zip(&summary.damage) {
+        if let Some(damage) = damage {
+            object.string(key, damage);
+        }
+    }
+    object.list("facets", summary.facets.iter(), |text, facet| {
+        let tally = summary.tally(facet);
+        let mut object = Object::within(text);
+        object.string("facet", facet.name()).plain("compared", tally.compared).plain("equal", tally.equal());
+        object.plain("different", tally.different).plain("only_a", tally.only[0]).plain("only_b", tally.only[1]);
+        object.close();
+    });
+    object.end();
+}
+
+/// Adds where it is in both traces.
+fn put_sites(object: &mut Object<'_>, units: [&str; 2], sites: [Option<&Site>; 2]) {
+    for ((letter, unit), site) in ["a", "b"].iter().zip(units).zip(sites) {
+        let Some(site) = site else { continue };
+        object.plain(&format!("{letter}_{unit}"), site.place);
+        object.plain(&format!("{letter}_number"), site.number);
+        object.hex(&format!("{letter}_pc"), site.instruction.address);
+        if let Some(opcode) = site.instruction.opcode {
+            object.hex(&format!("{letter}_opcode"), u64::from(opcode));
+        }
+    }
+}
+
+fn why_name(why: Why) -> &'static str {
+    match why {
+        Why::Start => "start",
+        Why::End => "end",
+        Why::Gap(_) => "gap",
+        Why::Island => "island",
+        Why::Tried => "tried",
+    }
+}
+
+fn ending_name(ending: Ending) -> &'static str {
+    match ending {
+        Ending::Complete => "complete",
+        Ending::Stopped => "stopped",
+        Ending::Apart => "apart",
+    }
+}

@@ -1,0 +1,189 @@
+//! Counts of a format itself, as text and as JSON lines.
+
+use std::io::{self, Write};
+
+use unspool::analyze::stats::json::Rows;
+use unspool::model::json::Object;
+use unspool::number::{grouped, many};
+use unspool::stf::stats::{Counts, Table};
+use unspool::tarmac;
+
+use super::by::By;
+use super::text::{row, table};
+
+/// Counts of a format itself.
+pub(super) trait Native {
+    /// The tables that it has.
+    fn tables(&self) -> &'static [By];
+
+    /// Does the trace have steps?
+    fn has_steps(&self) -> bool {
+        true
+    }
+
+    /// The first lines.
+    fn head(&self, out: &mut dyn Write) -> io::Result<()>;
+
+    /// The tables.
+    fn text(&self, by: Option<By>, out: &mut dyn Write) -> io::Result<()>;
+
+    /// The first line in JSON.
+    fn json_head(&self, out: &mut dyn Write) -> io::Result<()>;
+
+    /// The others.
+    fn json(&self, by: Option<By>, out: &mut dyn Write) -> io::Result<()>;
+}
+
+/// Counts of an STF file.
+pub(super) struct StfPage {
+    pub(super) name: String,
+    pub(super) counts: Counts,
+    pub(super) table: Table,
+    pub(super) has_instructions: bool,
+}
+
+impl Native for StfPage {
+    fn tables(&self) -> &'static [By] {
+        &[By::Class, By::Mnemonic]
+    }
+
+    fn has_steps(&self) -> bool {
+        self.has_instructions
+    }
+
+    fn head(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Self { counts, .. } = self;
+        let [instructions, records] = [many(counts.instructions, "instruction"), many(counts.records, "record")];
+        let faults = if counts.faults > 0 { format!(", {} faulted", grouped(counts.faults)) } else { String::new() };
+        writeln!(out, "{}: {instructions}{faults}, {records} behind the header", self.name)?;
+        let [user, others] = [counts.user, counts.non_user].map(grouped);
+        writeln!(out, "  user mode    {user}, others {others}")?;
+        let [reads, writes] = [many(counts.reads, "read"), many(counts.writes, "write")];
+        writeln!(out, "  accesses     {}: {reads}, {writes}", grouped(counts.accesses))?;
+        for (name, count) in [("events", counts.events), ("walks", counts.walks), ("micro-ops", counts.microops)] {
+            if count > 0 {
+                writeln!(out, "  {name:<12} {}", grouped(count))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&self, by: Option<By>, out: &mut dyn Write) -> io::Result<()> {
+        if shows(by, By::Class) {
+            let rows: Vec<_> = self.table.by_class().into_iter().map(|(class, count)| (class.name(), count)).collect();
+            table(out, "class", &rows, self.table.total)?;
+            if self.table.unclassified > 0 {
+                row(out, "(none)", self.table.unclassified, self.table.total)?;
+            }
+        }
+        if shows(by, By::Mnemonic) {
+            table(out, "mnemonic", &self.table.by_mnemonic(), self.table.total)?;
+        }
+        Ok(())
+    }
+
+    fn json_head(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut line = String::new();
+        let mut object = Object::new(&mut line);
+        object.string("kind", "counts");
+        for (name, count) in self.counts.fields() {
+            object.plain(name, count);
+        }
+        object.finish(out)
+    }
+
+    fn json(&self, by: Option<By>, out: &mut dyn Write) -> io::Result<()> {
+        let mut rows = Rows::new(None, self.table.total, out);
+        if shows(by, By::Class) {
+            self.table.by_class().iter().try_for_each(|(class, count)| rows.put("class", class.name(), *count))?;
+            if self.table.unclassified > 0 {
+                rows.put("class", "none", self.table.unclassified)?;
+            }
+        }
+        if shows(by, By::Mnemonic) {
+            self.table.by_mnemonic().iter().try_for_each(|(name, count)| rows.put("mnemonic", name, *count))?;
+        }
+        Ok(())
+    }
+}
+
+/// Counts of a Tarmac log.
+pub(super) struct TarmacPage {
+    pub(super) name: String,
+    pub(super) counts: tarmac::stats::Counts,
+}
+
+impl Native for TarmacPage {
+    fn tables(&self) -> &'static [By] {
+        &[By::Mnemonic, By::Isa]
+    }
+
+    fn head(&self, out: &mut dyn Write) -> io::Result<()> {
+        let [instructions, lines] = [many(self.counts.instructions, "instruction"), many(self.counts.lines, "line")];
+        let skipped =
+            if self.counts.skipped > 0 { format!(", {} skipped", grouped(self.counts.skipped)) } else { String::new() };
+        writeln!(out, "{}: {instructions}{skipped}, {lines}", self.name)?;
+        let sets: Vec<String> =
+            self.counts.sets.iter().map(|(set, count)| format!("{} {set}", grouped(*count))).collect();
+        writeln!(out, "  sets         {}", sets.join(", "))?;
+        let modes: Vec<String> =
+            self.counts.modes.rows().iter().map(|(mode, count)| format!("{} in {mode}", grouped(*count))).collect();
+        writeln!(out, "  modes        {}", modes.join(", "))?;
+        let [reads, writes] = [many(self.counts.reads, "read"), many(self.counts.writes, "write")];
+        writeln!(out, "  memory       {reads}, {writes}")?;
+        for (name, count) in [
+            ("registers", self.counts.registers),
+            ("exceptions", self.counts.exceptions),
+            ("branches", self.counts.branches),
+        ] {
+            if count > 0 {
+                writeln!(out, "  {name:<12} {}", grouped(count))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&self, by: Option<By>, out: &mut dyn Write) -> io::Result<()> {
+        if !shows(by, By::Mnemonic) {
+            return Ok(());
+        }
+        table(out, "mnemonic", &[], self.counts.instructions)?;
+        self.counts
+            .mnemonics
+            .rows()
+            .iter()
+            .try_for_each(|(name, count)| row(out, name, *count, self.counts.instructions))
+    }
+
+    fn json_head(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut line = String::new();
+        let mut object = Object::new(&mut line);
+        object
+            .string("kind", "counts")
+            .plain("lines", self.counts.lines)
+            .plain("instructions", self.counts.instructions);
+        object
+            .plain("skipped", self.counts.skipped)
+            .plain("reads", self.counts.reads)
+            .plain("writes", self.counts.writes);
+        object
+            .plain("registers", self.counts.registers)
+            .plain("exceptions", self.counts.exceptions)
+            .plain("branches", self.counts.branches);
+        object.finish(out)
+    }
+
+    fn json(&self, by: Option<By>, out: &mut dyn Write) -> io::Result<()> {
+        let mut rows = Rows::new(None, self.counts.instructions, out);
+        self.counts.sets.iter().try_for_each(|(name, count)| rows.put("isa", name, *count))?;
+        self.counts.modes.rows().iter().try_for_each(|(name, count)| rows.put("mode", name, *count))?;
+        if !shows(by, By::Mnemonic) {
+            return Ok(());
+        }
+        self.counts.mnemonics.rows().iter().try_for_each(|(name, count)| rows.put("mnemonic", name, *count))
+    }
+}
+
+fn shows(by: Option<By>, table: By) -> bool {
+    by.is_none_or(|by| by == table)
+}

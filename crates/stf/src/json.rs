@@ -1,0 +1,404 @@
+//! STF as JSON lines: instructions with their groups, or records, under stable keys.
+//!
+//! Takes instructions or records in the order of the file; produces one object per item. Addresses, opcodes and values are
+//! hexadecimal strings; counts, sizes and indices are numbers. Values with a name have both name and number.
+
+use unspool_model::json::{Object, quoted};
+
+use crate::lift::Instruction;
+use crate::names::{self, EventKind};
+use crate::read::Place;
+use crate::record::{BusAccess, Event, MemAccess, PageTableWalk, Record, Register, TraceInfo};
+use crate::text::Lines;
+
+/// Writes instructions or records as JSON lines.
+#[derive(Debug, Default)]
+pub struct Json {
+    lines: Lines,
+    line: String,
+    scratch: String,
+}
+
+impl Json {
+    /// A writer at the start of a file.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Follows a record of the header.
+    pub fn follow(&mut self, record: &Record<'_>) {
+        self.lines.follow(record);
+    }
+
+    /// Adds the line of an instruction.
+    pub fn instruction(&mut self, instruction: &Instruction<'_>, hex: bool, out: &mut String) {
+        let Instruction { number, place, pc, opcode, length, is_forced, mode, iem, .. } = *instruction;
+        let Self { lines, line, scratch } = self;
+        let kinds = Kinds::of(instruction);
+        let mut object = Object::new(line);
+        object.plain("instruction", number).plain("record", place.record).plain("offset", place.offset);
+        object.hex("pc", pc);
+        put_opcode(&mut object, "opcode", opcode, length);
+        object.plain("length", length);
+        scratch.clear();
+        lines.disassembly(instruction, scratch);
+        object.string("text", &*scratch);
+        put_name(&mut object, "iem", names::iem(iem), u64::from(iem));
+        match mode {
+            Some(mode) => put_name(&mut object, "mode", names::mode(mode), mode),
+            None => {
+                object.plain("mode", "null");
+            }
+        }
+        object.nullable_hex("target", kinds.target).flag("forced", is_forced);
+        if instruction.records > 1 {
+            details(&mut object, instruction, &kinds, lines, scratch);
+        }
+        if hex {
+            object.bytes("hex", instruction.bytes);
+        }
+        object.end();
+        out.push_str(line);
+    }
+
+    /// Adds the line of a record.
+    pub fn record(&mut self, place: Place, record: &Record<'_>, bytes: Option<&[u8]>, out: &mut String) {
+        let Self { line, .. } = self;
+        let mut object = Object::new(line);
+        object.plain("record", place.record).plain("offset", place.offset);
+        object.string("type", names::record(record.descriptor()).unwrap_or("unknown"));
+        fields(&mut object, record);
+        if let Some(bytes) = bytes {
+            object.bytes("hex", bytes);
+        }
+        object.end();
+        out.push_str(line);
+    }
+}
+
+/// Kinds of records in a group, so that absent kinds are not searched.
+#[derive(Default)]
+struct Kinds {
+    target: Option<u64>,
+    registers: bool,
+    memory: bool,
+    events: bool,
+    walks: bool,
+    bus: bool,
+    microops: bool,
+    ready: bool,
+    processes: bool,
+    comments: bool,
+}
+
+impl Kinds {
+    fn of(instruction: &Instruction<'_>) -> Self {
+        let mut kinds = Self::default();
+        if instruction.records == 1 {
+            return kinds;
+        }
+        for record in instruction.group() {
+            match record {
+                Record::InstPcTarget(target) => kinds.target = Some(target),
+                Record::InstReg(_) => kinds.registers = true,
+                Record::InstMemAccess(_) => kinds.memory = true,
+                Record::Event(_) => kinds.events = true,
+                Record::PageTableWalk(_) => kinds.walks = true,
+                Record::BusMasterAccess(_) => kinds.bus = true,
+                Record::InstMicroop { .. } => kinds.microops = true,
+                Record::InstReadyReg(_) => kinds.ready = true,
+                Record::ProcessIdExt(_) => kinds.processes = true,
+                Record::Comment(_) => kinds.comments = true,
+                _ => {}
+            }
+        }
+        kinds
+    }
+}
+
+/// Lists of the records in a group, one per kind that is present.
+fn details(
+    object: &mut Object<'_>,
+    instruction: &Instruction<'_>,
+    kinds: &Kinds,
+    lines: &mut Lines,
+    scratch: &mut String,
+) {
+    if kinds.processes {
+        let ids = instruction.group().filter_map(|record| match record {
+            Record::ProcessIdExt(ids) => Some(ids),
+            _ => None,
+        });
+        object.list("processes", ids, |text, ids| put_numbers(text, &ids));
+    }
+    if kinds.registers {
+        let registers = instruction.group().filter_map(|record| match record {
+            Record::InstReg(register) => Some(register),
+            _ => None,
+        });
+        object.list("registers", registers, |text, register| {
+            let mut object = Object::within(text);
+            put_register(&mut object, &register);
+            object.close();
+        });
+    }
+    if kinds.memory {
+        object.list("memory", instruction.accesses(), |text, (access, contents)| {
+            let mut object = Object::within(text);
+            put_access(&mut object, &access);
+            object.list("content", contents, put_hex);
+            object.close();
+        });
+    }
+    if kinds.events {
+        object.list("events", events(instruction), |text, (event, target)| {
+            let mut object = Object::within(text);
+            put_event(&mut object, &event);
+            object.nullable_hex("target", target);
+            object.close();
+        });
+    }
+    if kinds.walks {
+        let walks = instruction.group().filter_map(|record| match record {
+            Record::PageTableWalk(walk) => Some(walk),
+            _ => None,
+        });
+        object.list("walks", walks, |text, walk| {
+            let mut object = Object::within(text);
+            put_walk(&mut object, &walk);
+            object.close();
+        });
+    }
+    if kinds.bus {
+        object.list("bus", bus_accesses(instruction), |text, (access, contents)| {
+            let mut object = Object::within(text);
+            put_bus_access(&mut object, &access);
+            object.list("content", contents, put_hex);
+            object.close();
+        });
+    }
+    if kinds.microops {
+        let microops = instruction.group().filter_map(|record| match record {
+            Record::InstMicroop { size, encoding } => Some((size, encoding)),
+            _ => None,
+        });
+        object.list("microops", microops, |text, (size, encoding)| {
+            let mut object = Object::within(text);
+            object.plain("size", size);
+            put_opcode(&mut object, "encoding", encoding, size);
+            scratch.clear();
+            lines.opcode(instruction.iem, instruction.pc, encoding, scratch);
+            object.string("text", &*scratch);
+            object.close();
+        });
+    }
+    if kinds.ready {
+        let ready = instruction.group().filter_map(|record| match record {
+            Record::InstReadyReg(number) => Some(number),
+            _ => None,
+        });
+        object.list("ready", ready, |text, number| put_number(text, u64::from(number)));
+    }
+    if kinds.comments {
+        let comments = instruction.group().filter_map(|record| match record {
+            Record::Comment(text) => Some(text),
+            _ => None,
+        });
+        object.list("comments", comments, |text, comment| quoted(text, String::from_utf8_lossy(comment)));
+    }
+}
+
+/// Events, each with its target.
+fn events<'b>(instruction: &Instruction<'b>) -> Vec<(Event<'b>, Option<u64>)> {
+    let mut events: Vec<(Event<'b>, Option<u64>)> = Vec::new();
+    for record in instruction.group() {
+        match record {
+            Record::Event(event) => events.push((event, None)),
+            Record::EventPcTarget(target) => {
+                if let Some((_, led)) = events.last_mut() {
+                    *led = Some(target);
+                }
+            }
+            _ => {}
+        }
+    }
+    events
+}
+
+fn bus_accesses(instruction: &Instruction<'_>) -> Vec<(BusAccess, Vec<u64>)> {
+    let mut accesses: Vec<(BusAccess, Vec<u64>)> = Vec::new();
+    for record in instruction.group() {
+        match record {
+            Record::BusMasterAccess(access) => accesses.push((access, Vec::new())),
+            Record::BusMasterContent(word) => {
+                if let Some((_, words)) = accesses.last_mut() {
+                    words.push(word);
+                }
+            }
+            _ => {}
+        }
+    }
+    accesses
+}
+
+/// Fields of a record.
+fn fields(object: &mut Object<'_>, record: &Record<'_>) {
+    match record {
+        Record::Identifier(letters) => put_text(object, "letters", letters),
+        Record::Version { major, minor } => {
+            object.plain("major", major).plain("minor", minor);
+        }
+        Record::Comment(text) | Record::IsaExtended(text) => put_text(object, "text", text),
+        Record::Isa(isa) => put_number_and_name(object, "isa", *isa, names::isa(*isa)),
+        Record::InstIem(iem) => put_number_and_name(object, "iem", *iem, names::iem(*iem)),
+        Record::TraceInfo(info) => put_info(object, info),
+        Record::TraceInfoFeature(features) => {
+            object.hex("features", *features);
+            object.list("names", names::features(*features), quoted);
+        }
+        Record::ProcessIdExt(ids) => {
+            object.list("ids", ids, |text, id| put_number(text, u64::from(*id)));
+        }
+        Record::ForcePc(pc) => {
+            object.hex("pc", *pc);
+        }
+        Record::InstPcTarget(target) | Record::EventPcTarget(target) => {
+            object.hex("target", *target);
+        }
+        Record::InstMemContent(word) | Record::BusMasterContent(word) => {
+            object.hex("value", *word);
+        }
+        Record::VlenConfig(bits) => {
+            object.plain("bits", bits);
+        }
+        Record::ProtocolId(id) => put_number_and_name(object, "protocol", u16::from(*id), names::protocol(*id)),
+        Record::ClockId { id, name } => {
+            object.plain("id", id);
+            put_text(object, "name", name);
+        }
+        Record::EndHeader | Record::ReserveEnd => {}
+        Record::InstReg(register) => put_register(object, register),
+        Record::InstReadyReg(number) => {
+            object.plain("number", number);
+        }
+        Record::PageTableWalk(walk) => put_walk(object, walk),
+        Record::InstMemAccess(access) => put_access(object, access),
+        Record::BusMasterAccess(access) => put_bus_access(object, access),
+        Record::Event(event) => put_event(object, event),
+        Record::InstMicroop { size, encoding } => {
+            object.plain("size", size);
+            put_opcode(object, "encoding", *encoding, *size);
+        }
+        Record::InstOpcode32(opcode) => put_opcode(object, "opcode", *opcode, 4),
+        Record::InstOpcode16(opcode) => put_opcode(object, "opcode", u32::from(*opcode), 2),
+        Record::Transaction(transaction) => {
+            object.plain("id", transaction.id).plain("cycles", transaction.cycles).plain("clock", transaction.clock);
+            object.plain("metadata_count", transaction.count);
+            object.bytes("metadata", transaction.metadata).bytes("data", transaction.data);
+        }
+        Record::TransactionDependency { id, cycles, clock } => {
+            object.plain("id", id).plain("cycles", cycles).plain("clock", clock);
+        }
+    }
+}
+
+fn put_info(object: &mut Object<'_>, info: &TraceInfo<'_>) {
+    let TraceInfo { generator, version: [major, minor, patch], comment } = *info;
+    put_number_and_name(object, "generator", u16::from(generator), names::generator(generator));
+    object.string("version", format_args!("{major}.{minor}.{patch}"));
+    put_text(object, "comment", comment);
+}
+
+fn put_register(object: &mut Object<'_>, register: &Register<'_>) {
+    put_name(object, "operand", names::operand(register.operand()), u64::from(register.operand()));
+    object.string("register", names::register(register));
+    match <[u8; 8]>::try_from(register.value) {
+        Ok(word) => object.hex("value", u64::from_le_bytes(word)),
+        // The most significant byte first, as in other values.
+        Err(_) => object.bytes("value", &register.value.iter().rev().copied().collect::<Vec<u8>>()),
+    };
+}
+
+fn put_access(object: &mut Object<'_>, access: &MemAccess) {
+    put_name(object, "access", names::access(access.kind), u64::from(access.kind));
+    object.hex("address", access.address).plain("size", access.size);
+    object.hex("attributes", u64::from(access.attributes));
+}
+
+fn put_bus_access(object: &mut Object<'_>, access: &BusAccess) {
+    put_name(object, "access", names::access(access.kind), u64::from(access.kind));
+    object.hex("address", access.address).plain("size", access.size);
+    put_number_and_name(object, "initiator", u16::from(access.initiator), names::initiator(access.initiator));
+    put_nullable(object, "name_by_text", names::initiator_of_text(access.initiator));
+    object.plain("index", access.index).hex("attributes", u64::from(access.attributes));
+}
+
+fn put_event(object: &mut Object<'_>, event: &Event<'_>) {
+    object.string("kind", EventKind::of(event).name()).string("name", names::event(event)).hex("number", event.raw);
+    object.list("data", event.words(), put_hex);
+    if let Some(mode) = event.mode() {
+        put_name(object, "mode", names::mode(mode), mode);
+    }
+}
+
+fn put_walk(object: &mut Object<'_>, walk: &PageTableWalk<'_>) {
+    object.hex("address", walk.address).plain("page_size", walk.page_size).plain("first_use", walk.first_use);
+    object.list("entries", walk.pairs(), |text, (address, entry)| {
+        Object::within(text).hex("address", address).hex("entry", entry).close();
+    });
+}
+
+/// All digits of an opcode.
+fn put_opcode(object: &mut Object<'_>, key: &str, opcode: u32, length: u8) {
+    let digits = if length == 2 { 4 } else { 8 };
+    object.string(key, format_args!("0x{opcode:0digits$x}"));
+}
+
+/// The name, or the number if it has none.
+fn put_name(object: &mut Object<'_>, key: &str, name: Option<&str>, number: u64) {
+    match name {
+        Some(name) => object.string(key, name),
+        None => object.plain(key, number),
+    };
+}
+
+/// The number, and the name or `null` as `name`.
+fn put_number_and_name(object: &mut Object<'_>, key: &str, number: u16, name: Option<&str>) {
+    object.plain(key, number);
+    put_nullable(object, "name", name);
+}
+
+fn put_nullable(object: &mut Object<'_>, key: &str, text: Option<&str>) {
+    match text {
+        Some(text) => object.string(key, text),
+        None => object.plain(key, "null"),
+    };
+}
+
+/// Text, or bytes if it is not UTF-8.
+fn put_text(object: &mut Object<'_>, key: &str, bytes: &[u8]) {
+    match str::from_utf8(bytes) {
+        Ok(text) => object.string(key, text),
+        Err(_) => object.bytes("bytes", bytes),
+    };
+}
+
+fn put_hex(text: &mut String, number: u64) {
+    quoted(text, format_args!("{number:#x}"));
+}
+
+fn put_number(text: &mut String, number: u64) {
+    use std::fmt::Write as _;
+    let _ = write!(text, "{number}");
+}
+
+fn put_numbers(text: &mut String, numbers: &[u32]) {
+    text.push('[');
+    for (index, number) in numbers.iter().enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        put_number(text, u64::from(*number));
+    }
+    text.push(']');
+}

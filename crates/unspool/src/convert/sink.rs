@@ -1,0 +1,123 @@
+//! Sinks that write steps to a file of any format.
+//!
+//! steps ─▶ **sink** ─▶ ASTF, STF or Tarmac records ─▶ file
+
+use std::io;
+use std::path::Path;
+
+use unspool_astf as astf;
+use unspool_container::{CompressOptions, CompressedWriter, Container};
+use unspool_model::{Coverage, Losses, SinkError, Step, StepSink, TimeUnit};
+use unspool_stf as stf;
+use unspool_tarmac as tarmac;
+
+use crate::target::{Target, WriteError, open_astf_writer, open_log, open_writer};
+
+/// Format to write, and how.
+#[derive(Debug, Clone)]
+pub enum SinkOptions {
+    /// ASTF.
+    Astf {
+        /// How steps become records.
+        lower: astf::lower::LowerOptions,
+        /// How records are compressed.
+        write: astf::write::WriteOptions,
+    },
+    /// STF.
+    Stf {
+        /// How steps become records.
+        lower: stf::lower::LowerOptions,
+        /// How they are stored.
+        storage: stf::Storage,
+        /// How they are compressed.
+        write: stf::write::WriteOptions,
+    },
+    /// Tarmac.
+    Tarmac {
+        /// How steps become lines.
+        lower: tarmac::lower::LowerOptions,
+        /// How the log is compressed.
+        container: Container,
+        /// The level of compression, and its threads.
+        write: CompressOptions,
+    },
+}
+
+/// Trace file that takes steps.
+pub enum FileSink {
+    /// ASTF.
+    Astf(Box<astf::lower::Lowerer<astf::write::Writer<Target>>>),
+    /// STF.
+    Stf(Box<stf::lower::Lowerer<stf::write::Writer<Target>>>),
+    /// Tarmac.
+    Tarmac(Box<tarmac::lower::Lowerer<CompressedWriter<Target>>>),
+}
+
+/// Why no file was opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenSinkError {
+    /// It cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The format cannot take steps of such a source.
+    #[error(transparent)]
+    Sink(#[from] SinkError),
+}
+
+impl FileSink {
+    /// Opens a file for the steps of a source.
+    pub fn open(path: &Path, coverage: Coverage, unit: TimeUnit, options: &SinkOptions) -> Result<Self, OpenSinkError> {
+        Ok(match *options {
+            SinkOptions::Astf { ref lower, write } => {
+                let header = astf::lower::header(coverage, unit, lower)?;
+                let writer = open_astf_writer(path, &header, write)?;
+                Self::Astf(Box::new(astf::lower::Lowerer::new(writer, &header, coverage, unit, lower)?))
+            }
+            SinkOptions::Stf { ref lower, storage, write } => {
+                let writer = open_writer(path, storage, write)?;
+                Self::Stf(Box::new(stf::lower::Lowerer::new(writer, coverage, unit, lower)?))
+            }
+            SinkOptions::Tarmac { ref lower, container, write } => {
+                let writer = open_log(path, container, write)?;
+                Self::Tarmac(Box::new(tarmac::lower::Lowerer::new(writer, coverage, unit, lower)?))
+            }
+        })
+    }
+
+    /// Keeps the file, which is complete.
+    pub fn keep(self) -> io::Result<()> {
+        let target = match self {
+            Self::Astf(sink) => sink.into_sink().finish(),
+            Self::Stf(sink) => sink.into_sink().finish(),
+            Self::Tarmac(sink) => sink.into_inner().finish(),
+        };
+        target?.keep()
+    }
+}
+
+impl StepSink for FileSink {
+    #[inline]
+    fn take(&mut self, step: &Step) -> Result<(), SinkError> {
+        match self {
+            Self::Astf(sink) => sink.take(step),
+            Self::Stf(sink) => sink.take(step),
+            Self::Tarmac(sink) => sink.take(step),
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), SinkError> {
+        match self {
+            Self::Astf(sink) => sink.finish(),
+            Self::Stf(sink) => sink.finish(),
+            Self::Tarmac(sink) => sink.finish(),
+        }
+    }
+
+    fn losses(&self) -> &Losses {
+        match self {
+            Self::Astf(sink) => sink.losses(),
+            Self::Stf(sink) => sink.losses(),
+            Self::Tarmac(sink) => sink.losses(),
+        }
+    }
+}

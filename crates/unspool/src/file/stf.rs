@@ -1,0 +1,271 @@
+//! STF files: opened by path or from a pipe, read as records, instructions or runs of bytes.
+
+use std::fs::File;
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use unspool_container::{Damage, Fault};
+use unspool_stf::header::{Header, HeaderError};
+use unspool_stf::lift::{Follower, Instruction};
+use unspool_stf::read::{ChunkSizes, Gather, Place, ReadError, ReadErrorKind, ReadOptions, Reader, Storage, Warning};
+use unspool_stf::record::Record;
+use unspool_stf::steps::Steps;
+
+use super::{End, FileError, FileOptions, Input};
+use crate::OpenedSteps;
+use crate::meter::{Meter, OnProgress};
+
+/// Records or instructions between two reports of progress.
+const STRIDE: u64 = 1 << 16;
+
+/// Open STF file.
+pub struct StfFile {
+    name: String,
+    reader: Reader<Box<dyn Read + Send>>,
+    meter: Meter,
+    /// Warnings handed out by [`new_warnings`](Self::new_warnings).
+    reported: Vec<Warning>,
+}
+
+impl StfFile {
+    /// Opens a file.
+    pub fn open(path: &Path, options: &FileOptions) -> Result<Self, FileError> {
+        let name = path.display().to_string();
+        let of_file = |source| FileError::open(&name, source);
+        let file = File::open(path).map_err(of_file)?;
+        let meter = Meter::new(Some(file.metadata().map_err(of_file)?.len()));
+        Self::with(&name, Reader::seekable(meter.counted(file), read_options(options)), meter)
+    }
+
+    /// Opens what is being read already.
+    pub fn of(name: &str, input: Input, options: &FileOptions) -> Result<Self, FileError> {
+        let meter = Meter::default();
+        Self::with(name, Reader::new(meter.counted(input), read_options(options)), meter)
+    }
+
+    fn with(
+        name: &str,
+        reader: Result<Reader<Box<dyn Read + Send>>, ReadError>,
+        meter: Meter,
+    ) -> Result<Self, FileError> {
+        match reader {
+            Ok(reader) => Ok(Self { name: name.to_string(), reader, meter, reported: Vec::new() }),
+            Err(error) if is_failure(&error.kind) => Err(failure(name, error)),
+            Err(error) => Err(FileError::Damaged(damage(name, &error))),
+        }
+    }
+
+    /// Its name in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How far it was read.
+    pub fn meter(&self) -> &Meter {
+        &self.meter
+    }
+
+    /// Are its instructions Arm's, by its header?
+    pub fn is_arm(&self) -> bool {
+        self.reader.isa() == Some(2)
+    }
+
+    /// Its steps, and how far it was read.
+    pub fn into_steps(self) -> (OpenedSteps, Meter) {
+        (Box::new(Steps::new(self.reader)), self.meter)
+    }
+
+    /// Storage of the records.
+    pub fn storage(&self) -> Storage {
+        self.reader.storage()
+    }
+
+    /// Sizes of its chunks, if it has chunks.
+    pub fn chunks(&self) -> Option<ChunkSizes> {
+        self.reader.chunks()
+    }
+
+    /// What is odd about it, as far as it was read.
+    pub fn warnings(&self) -> &[Warning] {
+        self.reader.warnings()
+    }
+
+    /// Warnings that were not handed out before: seeking back meets the same ones again.
+    pub fn new_warnings(&mut self) -> Vec<Warning> {
+        let is_new = |warning: &&Warning| !self.reported.contains(warning);
+        let mut new: Vec<Warning> = self.reader.warnings().iter().filter(is_new).copied().collect();
+        new.dedup();
+        self.reported.extend(&new);
+        new
+    }
+
+    /// The reader, for those that read in their own way and then call [`ended`](Self::ended).
+    pub fn reader(&mut self) -> &mut Reader<Box<dyn Read + Send>> {
+        &mut self.reader
+    }
+
+    /// How reading ended with this result of the reader.
+    pub fn ended(&self, read: Result<bool, ReadError>) -> Result<End, FileError> {
+        match read {
+            Ok(true) => Ok(End::Stopped),
+            Ok(false) => Ok(End::Whole),
+            Err(error) if is_failure(&error.kind) => Err(failure(&self.name, error)),
+            Err(error) => Ok(End::Damaged(damage(&self.name, &error))),
+        }
+    }
+
+    /// Reads the header; the records after it come next. The inner error is where the trace is damaged.
+    pub fn header(&mut self) -> Result<Result<Header, End>, FileError> {
+        match Header::read(&mut self.reader) {
+            Ok(header) => Ok(Ok(header)),
+            Err(HeaderError::Read(error)) => self.ended(Err(error)).map(Err),
+            Err(error) => Ok(Err(End::Damaged(format!("{}: {error}", self.name)))),
+        }
+    }
+
+    /// Hands out records until `take` returns false.
+    pub fn each(
+        &mut self,
+        progress: &mut OnProgress<'_>,
+        mut take: impl FnMut(Place, &Record<'_>) -> bool,
+    ) -> Result<End, FileError> {
+        let Self { reader, meter, .. } = self;
+        let mut stride = STRIDE;
+        let ended = reader.each(|place, record| {
+            report(&mut stride, meter, progress);
+            flow(take(place, record))
+        });
+        self.ended(ended)
+    }
+
+    /// Hands out instructions until `take` returns false.
+    pub fn each_instruction(
+        &mut self,
+        follower: &mut Follower,
+        progress: &mut OnProgress<'_>,
+        mut take: impl FnMut(&Instruction<'_>) -> bool,
+    ) -> Result<End, FileError> {
+        let Self { reader, meter, .. } = self;
+        let mut stride = STRIDE;
+        let ended = reader.each_instruction(follower, |instruction| {
+            report(&mut stride, meter, progress);
+            flow(take(instruction))
+        });
+        self.ended(ended)
+    }
+
+    /// Gathers all remaining instructions, on several threads where the file allows that, and then hands out the records
+    /// that belong to none; a trace of transactions has only those.
+    pub fn gather<G: Gather>(
+        &mut self,
+        header: &Header,
+        progress: &mut OnProgress<'_>,
+        into: G,
+        mut trailing: impl FnMut(&mut G, &Record<'_>),
+    ) -> Result<(G, End), FileError> {
+        let mut into = into;
+        if !header.has_transactions() {
+            let Self { reader, meter, .. } = self;
+            let mut watched = Watched { into, watch: Some((STRIDE, meter, progress)) };
+            let ended = reader.gather(&mut header.follower(), &mut watched);
+            into = watched.into;
+            let end = self.ended(ended)?;
+            if end != End::Whole {
+                return Ok((into, end));
+            }
+        }
+        let end = self.each(progress, |_, record| {
+            trailing(&mut into, record);
+            true
+        })?;
+        Ok((into, end))
+    }
+
+    /// Hands out the bytes of many records at a time until `take` returns false.
+    pub fn each_run(
+        &mut self,
+        progress: &mut OnProgress<'_>,
+        mut take: impl FnMut(&[u8]) -> bool,
+    ) -> Result<End, FileError> {
+        let Self { reader, meter, .. } = self;
+        let ended = reader.each_run(|_, bytes| {
+            meter.report(progress);
+            flow(take(bytes))
+        });
+        self.ended(ended)
+    }
+}
+
+/// Reports progress on the way; parts made by other threads do not.
+struct Watched<'w, 'p, G> {
+    into: G,
+    watch: Option<(u64, &'w Meter, &'w mut OnProgress<'p>)>,
+}
+
+impl<G: Gather> Gather for Watched<'_, '_, G> {
+    fn take(&mut self, instruction: &Instruction<'_>) {
+        self.into.take(instruction);
+        if let Some((stride, meter, progress)) = &mut self.watch {
+            report(stride, meter, *progress);
+        }
+    }
+
+    fn part(&self) -> Self {
+        Self { into: self.into.part(), watch: None }
+    }
+
+    fn append(&mut self, part: Self) {
+        self.into.append(part.into);
+        if let Some((_, meter, progress)) = &mut self.watch {
+            meter.report(*progress);
+        }
+    }
+}
+
+/// Counts an item, and reports progress once per stride.
+#[inline]
+fn report(stride: &mut u64, meter: &Meter, progress: &mut OnProgress<'_>) {
+    *stride -= 1;
+    if *stride == 0 {
+        *stride = STRIDE;
+        meter.report(progress);
+    }
+}
+
+fn flow(wants_more: bool) -> ControlFlow<()> {
+    if wants_more { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+}
+
+fn read_options(options: &FileOptions) -> ReadOptions {
+    options.threads.map_or_else(ReadOptions::default, |threads| ReadOptions { threads })
+}
+
+/// Is it a failure of ours or of the system, rather than a broken trace?
+fn is_failure(kind: &ReadErrorKind) -> bool {
+    use ReadErrorKind::{Backward, Chunk, Compressed, Empty, Io, NotStf, Version};
+    match kind {
+        Empty | NotStf(_) | Version { .. } | Backward(_) | Io(_) => true,
+        Chunk { fault, .. } | Compressed(Damage { fault, .. }) => matches!(fault, Fault::Unsupported | Fault::Memory),
+        _ => false,
+    }
+}
+
+fn damage(name: &str, error: &ReadError) -> String {
+    format!("{name}: record {} at offset {:#x}: {}", error.record, error.offset, error.kind)
+}
+
+fn failure(name: &str, error: ReadError) -> FileError {
+    match error.kind {
+        ReadErrorKind::Io(source) => FileError::Read { name: name.to_string(), offset: error.offset, source },
+        ReadErrorKind::Empty | ReadErrorKind::NotStf(_) | ReadErrorKind::Version { .. } => {
+            FileError::Unsupported(format!("{name}: {}", error.kind))
+        }
+        _ => FileError::Unsupported(damage(name, &error)),
+    }
+}
+
+/// Does the container contradict itself? Other readers may then fail, even if everything could be read here.
+pub fn is_damage(warning: &Warning) -> bool {
+    !matches!(warning, Warning::NewerMinor(_) | Warning::NoVersion)
+}

@@ -1,0 +1,184 @@
+//! Description of a capture and what is in its buffers.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use unspool_capture::{Capture, Code, Image, Loaded, Note, NoteKind, Spaces};
+use unspool_coresight::Protocol;
+
+use crate::{Error, Overview, Trace, TraceOverview};
+
+/// Description of a capture, and what an overview found in it.
+#[derive(Debug)]
+pub struct CaptureInfo<'c> {
+    /// The capture.
+    pub capture: &'c Capture,
+    /// What its buffers contain, if they were read.
+    pub overview: Option<&'c Overview<'c>>,
+    /// Its program images, if they were read.
+    pub loaded: Loaded,
+}
+
+/// Is all of it trace? Buffers that cannot be read and bytes that are not trace are problems; sources of other kinds are
+/// not.
+pub fn is_sound(overview: &Overview<'_>) -> bool {
+    let buffers = overview.buffers.iter().all(|buffer| buffer.as_ref().is_ok_and(|buffer| buffer.lost == 0));
+    let traces = overview.traces.iter().all(|(_, trace)| match trace {
+        Ok(trace) => trace.malformed == 0 && trace.errors.is_empty() && is_synchronized(trace),
+        Err(error) => matches!(error, Error::NotReadable { .. }),
+    });
+    buffers && traces
+}
+
+/// Bytes without a single packet are not trace of this protocol.
+fn is_synchronized(trace: &TraceOverview) -> bool {
+    trace.packets() > 0 || trace.unsynchronised_bytes == 0
+}
+
+/// Images, each once, with the cores and other devices that have it.
+pub fn images(capture: &Capture) -> Vec<(Image, Vec<&str>)> {
+    let mut all: Vec<(Image, Vec<&str>)> = vec![];
+    let cores = capture.cores.iter().map(|core| (&core.name, &core.images));
+    let devices = capture.devices.iter().map(|device| (&device.name, &device.images));
+    for (name, images) in cores.chain(devices) {
+        for image in images {
+            match all.iter_mut().find(|(known, _)| known == image) {
+                Some((_, owners)) => owners.push(name),
+                None => all.push((image.clone(), vec![name])),
+            }
+        }
+    }
+    all
+}
+
+impl CaptureInfo<'_> {
+    /// Oddities of the description and of images. Missing files were noted when they were described.
+    pub fn notes(&self) -> Vec<&Note> {
+        let of_images = self.loaded.notes.iter().filter(|note| note.kind != NoteKind::MissingFile);
+        self.capture.notes.iter().chain(of_images).collect()
+    }
+
+    /// Code that was read of an image.
+    pub fn code_of(&self, image: &Image) -> Option<&Code> {
+        let spaces = image.space.as_deref().and_then(Spaces::from_name).unwrap_or(Spaces::ANY);
+        let is_meant = |code: &&Code| {
+            let place = code.pieces.first();
+            code.name == image.file
+                && place.is_some_and(|piece| piece.spaces == spaces)
+                && image.address.is_none_or(|address| place.is_some_and(|piece| piece.address == address))
+                && code.raw == image.address.is_some()
+        };
+        self.loaded.codes.iter().find(is_meant)
+    }
+
+    /// All of it as JSON.
+    pub fn json(&self) -> Value {
+        let capture = self.capture;
+        let buffers: Vec<Value> = (0..capture.buffers.len()).map(|index| self.buffer_json(index)).collect();
+        let traces = Trace::all(capture);
+        let sources: Vec<Value> = (0..traces.len()).map(|index| self.trace_json(&traces[index], index)).collect();
+        let images: Vec<Value> =
+            images(capture).iter().map(|(image, cores)| image_json(image, self.code_of(image), cores)).collect();
+        let notes: Vec<Value> = self.notes().iter().map(|note| json!({"file": note.file, "line": note.line, "kind": format!("{:?}", note.kind), "text": note.text})).collect();
+        let extras: Vec<Value> = capture
+            .extras
+            .iter()
+            .map(|it| json!({"file": it.file, "section": it.section, "pairs": it.pairs}))
+            .collect();
+        json!({
+            "path": capture.path.display().to_string(),
+            "format": format!("{:?}", capture.format).to_lowercase(),
+            "zip": capture.in_zip,
+            "version": capture.version,
+            "buffers": buffers,
+            "sources": sources,
+            "cores": capture.cores.iter().map(|core| json!({"name": core.name, "type": core.kind})).collect::<Vec<_>>(),
+            "images": images,
+            "extras": extras,
+            "notes": notes,
+        })
+    }
+
+    fn buffer_json(&self, index: usize) -> Value {
+        let buffer = &self.capture.buffers[index];
+        let files: Vec<Value> = buffer.files.iter().map(|file| json!({"name": file.name, "size": file.size})).collect();
+        let mut value =
+            json!({"name": buffer.name, "format": buffer.format.name(), "bytes": buffer.len(), "files": files});
+        match self.overview.map(|overview| &overview.buffers[index]) {
+            None => {}
+            Some(Err(error)) => value["error"] = json!(error.to_string()),
+            Some(Ok(found)) => {
+                let ids: Vec<Value> =
+                    found.ids.iter().map(|(id, bytes)| json!({"source": id, "bytes": bytes})).collect();
+                value["ids"] = json!(ids);
+                value["full_syncs"] = json!(found.full_syncs);
+                value["half_syncs"] = json!(found.half_syncs);
+                value["barriers"] = json!(found.barriers);
+                value["triggers"] = json!(found.triggers);
+                value["lost_bytes"] = json!(found.lost_bytes);
+            }
+        }
+        value
+    }
+
+    fn trace_json(&self, trace: &Trace<'_>, index: usize) -> Value {
+        let source = trace.source();
+        let registers: BTreeMap<&str, String> =
+            source.registers.iter().map(|it| (it.name.as_str(), format!("{:#x}", it.value))).collect();
+        let mut value = json!({
+            "source": source.id,
+            "session": trace.session(),
+            "name": source.name,
+            "type": source.kind,
+            "protocol": source.protocol.map(Protocol::name),
+            "core": trace.core().map(|core| &core.name),
+            "buffer": trace.buffer().name,
+            "registers": registers,
+        });
+        match self.overview.map(|overview| &overview.traces[index].1) {
+            None => {}
+            Some(Err(error)) => value["error"] = json!(error.to_string()),
+            Some(Ok(found)) => trace_found_json(found, &mut value),
+        }
+        value
+    }
+}
+
+fn trace_found_json(found: &TraceOverview, value: &mut Value) {
+    let assumed: BTreeMap<&str, String> =
+        found.assumed.iter().map(|it| (it.register, format!("{:#x}", it.value))).collect();
+    let kinds: BTreeMap<&str, u64> = found.kinds.iter().map(|(kind, count)| (kind.name(), *count)).collect();
+    let errors: Vec<Value> = found
+        .errors
+        .iter()
+        .map(|it| json!({"offset": it.offset, "skipped": it.skipped, "what": it.kind.to_string()}))
+        .collect();
+    value["version"] = json!(found.features.version);
+    value["assumed"] = json!(assumed);
+    value["bytes"] = json!(found.bytes);
+    value["packets"] = json!(kinds);
+    value["atoms"] = json!({"e": found.atoms[0], "n": found.atoms[1]});
+    value["time"] = json!(found.time.map(|(first, last)| [first, last]));
+    value["cycles"] = json!(found.cycles);
+    value["exceptions"] = json!(found.exceptions);
+    value["contexts"] = json!(found.contexts);
+    value["malformed"] = json!({"count": found.malformed, "bytes": found.malformed_bytes});
+    value["unsynchronised_bytes"] = json!(found.unsynchronised_bytes);
+    value["errors"] = json!(errors);
+}
+
+fn image_json(image: &Image, code: Option<&Code>, cores: &[&str]) -> Value {
+    let build_id = code.and_then(|code| code.build_id.as_ref());
+    json!({
+        "machine": code.and_then(|code| code.machine).map(|machine| machine.to_string()),
+        "build_id": build_id.map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
+        "symbols": code.map(|code| code.symbols.len()),
+        "file": image.file,
+        "present": image.size.is_some(),
+        "address": image.address.map(|address| format!("{address:#x}")),
+        "length": image.length,
+        "offset": image.offset,
+        "space": image.space,
+        "cores": cores,
+    })
+}

@@ -1,0 +1,44 @@
+//! Counts of the steps of anything that can be opened.
+
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+
+use unspool_analyze::stats::{Report, Stats};
+use unspool_isa::Disassembler;
+use unspool_model::{SourceError, StepSource, TimeUnit};
+
+use crate::meter::{Meter, OnProgress};
+
+/// Steps between two reports of progress.
+const STRIDE: u64 = 1 << 16;
+
+/// Counts of the steps of a source.
+#[derive(Debug)]
+pub struct Counted {
+    /// The counts.
+    pub report: Report,
+    /// Unit of times.
+    pub unit: TimeUnit,
+    /// Why there are no more steps.
+    pub ended: Result<(), SourceError>,
+}
+
+/// Counts all steps of a source.
+pub fn count_steps(source: &mut dyn StepSource, meter: &Meter, progress: &mut OnProgress<'_>) -> Counted {
+    let mut disassembler = None;
+    let mut stats = Stats::new(move |isa, opcode| {
+        let mnemonic = disassembler.get_or_insert_with(Disassembler::new).mnemonic(isa, opcode);
+        mnemonic.map_or("unknown".to_string(), Cow::into_owned)
+    });
+    let mut stride = STRIDE;
+    let ended = source.each(&mut |step| {
+        stats.take(step);
+        stride -= 1;
+        if stride == 0 {
+            stride = STRIDE;
+            meter.report(progress);
+        }
+        ControlFlow::Continue(())
+    });
+    Counted { report: stats.finish(), unit: source.time_unit(), ended }
+}

@@ -1,0 +1,267 @@
+//! Output files that appear when they are complete, or not at all; and writers chosen by the name of the file.
+//!
+//! ```text
+//! records ─▶ a temporary file beside OUT ─▶ OUT
+//! ```
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use unspool_astf as astf;
+use unspool_astf::record::Storage;
+use unspool_container::{CompressOptions, CompressedWriter, Container};
+use unspool_stf as stf;
+
+use crate::convert::Format;
+use crate::file::is_standard;
+
+/// Why a file cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {}", path.display())]
+pub struct WriteError {
+    /// The file.
+    pub path: PathBuf,
+    /// What the system reported.
+    pub source: io::Error,
+}
+
+impl WriteError {
+    /// The error of this file.
+    pub fn new(path: &Path, source: io::Error) -> Self {
+        Self { path: path.to_path_buf(), source }
+    }
+}
+
+/// Output file, or a stream.
+pub enum Target {
+    /// A pipe or a device: what is written cannot be taken back.
+    Stream(Box<dyn Write>),
+    /// A file that is not complete yet.
+    Partial(Partial),
+}
+
+impl Target {
+    /// Opens a file, or the standard output if the path is `-`.
+    pub fn open(path: &Path) -> Result<Self, WriteError> {
+        if is_standard(path) {
+            return Ok(Self::Stream(Box::new(io::stdout())));
+        }
+        Self::create(path).map_err(|source| WriteError::new(path, source))
+    }
+
+    fn create(path: &Path) -> io::Result<Self> {
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_file() => {
+                // Through a link, the file that it leads to is replaced, and not the link.
+                let partial = Partial::beside(&path.canonicalize()?)?;
+                fs::set_permissions(&partial.path, metadata.permissions())?;
+                Ok(Self::Partial(partial))
+            }
+            Ok(_) => Ok(Self::Stream(Box::new(File::options().write(true).open(path)?))),
+            Err(_) => Ok(Self::Partial(Partial::beside(path)?)),
+        }
+    }
+
+    /// Can it only be written forward?
+    pub fn is_stream(&self) -> bool {
+        matches!(self, Self::Stream(_))
+    }
+
+    /// Gives the complete file its name.
+    pub fn keep(self) -> io::Result<()> {
+        match self {
+            Self::Stream(_) => Ok(()),
+            Self::Partial(partial) => partial.keep(),
+        }
+    }
+}
+
+/// Is it a pipe or a device, where nothing can be taken back?
+pub fn is_stream(path: &Path) -> bool {
+    is_standard(path) || path.metadata().is_ok_and(|metadata| !metadata.is_file())
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stream(out) => out.write(bytes),
+            Self::Partial(partial) => partial.file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stream(out) => out.flush(),
+            Self::Partial(partial) => partial.file.flush(),
+        }
+    }
+}
+
+impl Seek for Target {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match self {
+            Self::Stream(_) => Err(io::ErrorKind::NotSeekable.into()),
+            Self::Partial(partial) => partial.file.seek(to),
+        }
+    }
+}
+
+/// File under a temporary name, which is removed unless it is kept.
+pub struct Partial {
+    file: File,
+    path: PathBuf,
+    target: PathBuf,
+}
+
+impl Partial {
+    fn beside(target: &Path) -> io::Result<Self> {
+        let mut name = OsString::from(".");
+        name.push(target.file_name().unwrap_or_default());
+        name.push(format!(".{}.part", std::process::id()));
+        let path = target.with_file_name(name);
+        let file = File::options().write(true).create_new(true).open(&path)?;
+        Ok(Self { file, path, target: target.to_path_buf() })
+    }
+
+    fn keep(self) -> io::Result<()> {
+        fs::rename(&self.path, &self.target)
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        // After it was kept, there is nothing under this name.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Opens a writer of STF records.
+pub fn open_writer(
+    path: &Path,
+    storage: stf::Storage,
+    options: stf::write::WriteOptions,
+) -> Result<stf::write::Writer<Target>, WriteError> {
+    let target = Target::open(path)?;
+    let writer = if target.is_stream() {
+        stf::write::Writer::new(target, storage, options)
+    } else {
+        stf::write::Writer::seekable(target, storage, options)
+    };
+    writer.map_err(|source| WriteError::new(path, source))
+}
+
+/// Opens a writer of ASTF records.
+pub fn open_astf_writer(
+    path: &Path,
+    header: &astf::record::Header,
+    options: astf::write::WriteOptions,
+) -> Result<astf::write::Writer<Target>, WriteError> {
+    astf::write::Writer::new(Target::open(path)?, header, options).map_err(|source| WriteError::new(path, source))
+}
+
+/// Opens a writer of the lines of a log.
+pub fn open_log(
+    path: &Path,
+    container: Container,
+    options: CompressOptions,
+) -> Result<CompressedWriter<Target>, WriteError> {
+    CompressedWriter::new(Target::open(path)?, container, options).map_err(|source| WriteError::new(path, source))
+}
+
+/// Storage of an ASTF file, by the extension of its path.
+pub fn astf_storage(path: &Path) -> Option<Storage> {
+    match Container::from_path(path) {
+        Some(Container::Xz | Container::Lzma) => Some(Storage::Lzma),
+        Some(Container::Gzip | Container::Zlib) => Some(Storage::Zlib),
+        Some(Container::Zstd | Container::Plain) => None,
+        None => matches!(extension(path)?.as_str(), "astf" | "raw").then_some(Storage::Raw),
+    }
+}
+
+/// Container of a Tarmac log, by the extension of its path: plain text unless it names a compressor.
+pub fn log_container(path: &Path) -> Container {
+    match Container::from_path(path) {
+        Some(container @ (Container::Gzip | Container::Xz | Container::Zstd)) => container,
+        _ => Container::Plain,
+    }
+}
+
+fn extension(path: &Path) -> Option<String> {
+    Some(path.extension()?.to_str()?.to_ascii_lowercase())
+}
+
+impl Format {
+    /// The format that the last extension names, or the one before it if the last is a compressor's or anything else.
+    pub fn from_path(path: &Path) -> Option<Self> {
+        let named = |path: &Path| match extension(path)?.as_str() {
+            "astf" => Some(Self::Astf),
+            "stf" | "zstf" => Some(Self::Stf),
+            "tarmac" | "log" => Some(Self::Tarmac),
+            _ => None,
+        };
+        named(path).or_else(|| named(Path::new(path.file_stem()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_of_astf_files() {
+        let rows = [
+            ("a.astf", Some(Storage::Raw)),
+            ("a.astf.xz", Some(Storage::Lzma)),
+            ("a.astf.LZMA", Some(Storage::Lzma)),
+            ("dir.xz/a.astf.gz", Some(Storage::Zlib)),
+            ("a.zz", Some(Storage::Zlib)),
+            ("a.trace", None),
+            ("-", None),
+        ];
+        for (name, expected) in rows {
+            assert_eq!(astf_storage(Path::new(name)), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn extensions_of_stf_files() {
+        let rows = [
+            ("a.stf", Some(stf::Storage::PLAIN), Some(Format::Stf)),
+            ("a.zstf", Some(stf::Storage::Zstf), Some(Format::Stf)),
+            ("a.stf.gz", Some(stf::Storage::GZIP), Some(Format::Stf)),
+            ("a.STF.XZ", Some(stf::Storage::XZ), Some(Format::Stf)),
+            ("a.stf.zst", Some(stf::Storage::ZSTD), Some(Format::Stf)),
+            ("a.gz", Some(stf::Storage::GZIP), None),
+            ("a.astf", None, Some(Format::Astf)),
+            ("a.stf.tarmac", None, Some(Format::Tarmac)),
+            ("a.astf.tarmac", None, Some(Format::Tarmac)),
+            ("a.astf.stf", Some(stf::Storage::PLAIN), Some(Format::Stf)),
+            ("a.stf.astf.xz", Some(stf::Storage::XZ), Some(Format::Astf)),
+            ("a.tarmac.stf.gz", Some(stf::Storage::GZIP), Some(Format::Stf)),
+            ("a.stf.1", None, Some(Format::Stf)),
+            ("dir.stf/a.astf.gz", Some(stf::Storage::GZIP), Some(Format::Astf)),
+            ("-", None, None),
+        ];
+        for (name, expected, format) in rows {
+            assert_eq!(stf::Storage::from_path(Path::new(name)), expected, "{name}");
+            assert_eq!(Format::from_path(Path::new(name)), format, "{name}");
+        }
+    }
+
+    #[test]
+    fn extensions_of_logs() {
+        let rows = [
+            ("a.tarmac", Container::Plain),
+            ("a.log", Container::Plain),
+            ("a.tarmac.gz", Container::Gzip),
+            ("a.XZ", Container::Xz),
+            ("a.tarmac.zst", Container::Zstd),
+            ("-", Container::Plain),
+        ];
+        for (name, expected) in rows {
+            assert_eq!(log_container(Path::new(name)), expected, "{name}");
+        }
+    }
+}
