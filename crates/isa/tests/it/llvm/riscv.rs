@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 
 use unspool_isa::{RiscvAccess, RiscvFacts, RiscvFlow, Xlen, riscv_facts, riscv_length};
+use unspool_testing::note;
 
-use super::oracle::{self, Machine, Text};
+use super::oracle::{Machine, Text};
 use super::{ADDRESS, riscv_classes};
 
 /// Every ratified extension that takes no encoding from another.
@@ -41,7 +42,7 @@ pub(crate) fn compare(xlen: Xlen, opcodes: &[u32]) {
         }
     }
     let (all, names) = (opcodes.len(), names.len());
-    oracle::say(&format!(
+    note(format_args!(
         "{xlen:?}: {all} opcodes, {valid} valid with {names} names, decided otherwise {decided:?}, {} wrong",
         wrong.len()
     ));
