@@ -128,13 +128,8 @@ fn document() -> String {
 
 #[test]
 fn the_document_lists_the_rules() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/step-rules.md");
-    if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(path, document()).unwrap();
-    }
-    let written = std::fs::read_to_string(path).unwrap_or_default();
-    let how = "UPDATE=1 cargo test -p unspool-analyze --test check";
-    assert!(written == document(), "docs/step-rules.md is not what the rules say; write it with `{how}`");
+    let how = "cargo test -p unspool-analyze --test it check";
+    unspool_testing::assert_document("docs/step-rules.md", &document(), how);
 }
 
 fn any_isa() -> impl Strategy<Value = Isa> {

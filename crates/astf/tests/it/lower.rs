@@ -16,6 +16,7 @@ use unspool_model::{
     Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Loss, Losses,
     Modes, Security, SinkError, Step, StepSink, StepSource, TimeUnit,
 };
+use unspool_testing::{Random, corpus};
 
 const NOP: u32 = 0xd503_201f;
 const ADD: u32 = 0x8b00_0000;
@@ -124,33 +125,9 @@ fn the_example_comes_back() {
     assert!(losses.is_empty(), "{losses}");
 }
 
-/// Numbers that look random and are the same in every run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    fn flip(&mut self) -> bool {
-        self.below(2) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
-    }
-}
-
 /// A trace of whatever a builder lets pass.
 struct Trace {
-    numbers: Numbers,
+    numbers: Random,
     builder: Builder<Vec<Bytes>>,
     state: State,
     time: u64,
@@ -160,7 +137,7 @@ struct Trace {
 
 impl Trace {
     fn new(seed: u64) -> Self {
-        let mut numbers = Numbers(seed);
+        let mut numbers = Random::new(seed);
         let level = numbers.pick(&[Level::Basic, Level::BasicPlus, Level::BasicPlus]);
         let builder = Builder::new(Vec::new(), &Header::new(level, numbers.flip(), Storage::Raw)).unwrap();
         let state = State { el: numbers.pick(&[0, 0, 1, 3]), ..State::default() };
@@ -1221,11 +1198,7 @@ fn branch(opcode: u32) -> Option<bool> {
 #[test]
 fn logs_of_a_calculator_become_traces() {
     use unspool_tarmac as tarmac;
-    let folder = std::env::var_os("UNSPOOL_CORPUS").map(|root| std::path::PathBuf::from(root).join("tarmac"));
-    let Some(folder) = folder.filter(|folder| folder.is_dir()) else {
-        let said = "SKIPPED: UNSPOOL_CORPUS names no folder with tarmac/, no log became a trace";
-        return std::io::Write::write_all(&mut std::io::stderr(), said.as_bytes()).unwrap();
-    };
+    let Some(folder) = corpus("tarmac") else { return };
     type Row = (&'static str, fn(&str) -> Vec<Line>, u64);
     let rows: [Row; 2] = [("fastmodel", fast_model_lines, 0), ("es-ld-st-style", picture_lines, 1)];
     for (name, parse, lost_exceptions) in rows {

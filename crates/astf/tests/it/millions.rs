@@ -6,29 +6,16 @@ use unspool_astf::Bytes;
 use unspool_astf::read::Reader;
 use unspool_astf::record::{Header, Level, Record, Storage};
 use unspool_astf::write::{WriteOptions, Writer};
-
-/// Numbers that look random and are the same in every run.
-struct Numbers(u64);
-
-impl Iterator for Numbers {
-    type Item = u64;
-
-    fn next(&mut self) -> Option<u64> {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Some(mixed ^ mixed >> 31)
-    }
-}
+use unspool_testing::Random;
 
 /// Records of any bytes; most are of a known type.
 fn records(count: usize, seed: u64) -> Vec<Bytes> {
     let types = [1, 5, 7, 8, 0x41, 0x43, 0x44, 0x45];
-    let mut numbers = Numbers(seed);
+    let mut numbers = Random::new(seed);
     let mut record = || {
         let mut record = [0; 32];
         for word in record.as_chunks_mut::<8>().0 {
-            *word = numbers.next().unwrap_or(0).to_le_bytes();
+            *word = numbers.bits().to_le_bytes();
         }
         if let Some(&known) = types.get(usize::from(record[0] % 10)) {
             record[0] = known;

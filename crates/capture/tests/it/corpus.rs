@@ -1,13 +1,14 @@
 //! Real captures: runs where `UNSPOOL_CORPUS` names the folder that has them.
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::Read;
+use std::path::Path;
 
 use unspool_capture::{Capture, Format, Image, Loaded, NoteKind, Spaces};
 use unspool_coresight::Protocol;
+use unspool_testing::corpus;
 use zip::write::SimpleFileOptions;
 
 /// Sources, buffers and streams of each snapshot.
@@ -47,19 +48,9 @@ const COUNTS: &[(&str, [usize; 3])] = &[
     ("ts_marker", [1, 1, 1]),
 ];
 
-/// The snapshots, or `None` with a loud word.
-fn corpus() -> Option<PathBuf> {
-    let path = std::env::var_os("UNSPOOL_CORPUS").map(|path| PathBuf::from(path).join("coresight"));
-    if path.is_none() {
-        // Not `eprintln!`: the test runner would swallow it.
-        std::io::stderr().write_all(b"SKIPPED: UNSPOOL_CORPUS is not set\n").unwrap();
-    }
-    path
-}
-
 #[test]
 fn every_snapshot_opens() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("coresight") else { return };
     for (name, counts) in COUNTS {
         let capture = Capture::open(corpus.join(name)).unwrap();
         let found = [capture.sources.len(), capture.buffers.len(), capture.streams().len()];
@@ -98,7 +89,7 @@ fn is_core_trace(protocol: Option<Protocol>) -> bool {
 
 #[test]
 fn a_zip_says_the_same_as_the_directory() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("coresight") else { return };
     for (name, _) in COUNTS {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("capture.zip");
@@ -112,7 +103,7 @@ fn a_zip_says_the_same_as_the_directory() {
 
 #[test]
 fn a_saved_package_says_the_same_as_the_snapshot() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("coresight") else { return };
     for (name, _) in COUNTS {
         let dir = tempfile::tempdir().unwrap();
         let plain = Capture::open(corpus.join(name)).unwrap();
@@ -128,7 +119,7 @@ fn a_saved_package_says_the_same_as_the_snapshot() {
 
 #[test]
 fn notes_are_few_and_right() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("coresight") else { return };
     for (name, _) in COUNTS {
         let capture = Capture::open(corpus.join(name)).unwrap();
         for note in &capture.notes {
@@ -144,7 +135,7 @@ fn notes_are_few_and_right() {
 
 #[test]
 fn every_image_that_is_there_loads() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("coresight") else { return };
     let mut symbols = 0;
     for (name, _) in COUNTS {
         let capture = Capture::open(corpus.join(name)).unwrap();

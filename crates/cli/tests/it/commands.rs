@@ -131,7 +131,7 @@ impl Run {
 
 /// The capture that comes with unspool.
 fn example() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hello-ete")
+    unspool_testing::example("hello-ete")
 }
 
 fn example_file(name: &str) -> Vec<u8> {

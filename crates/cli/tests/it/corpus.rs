@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use unspool_testing::corpus;
 
 const SNAPSHOTS: [&str; 4] = ["q_elem", "rme_test", "tme_test", "trace_file_cid_vmid"];
 
@@ -72,13 +73,10 @@ fn their_line(line: &str) -> Option<String> {
 
 #[test]
 fn ranges_are_those_of_the_reference() {
-    let Some(corpus) = std::env::var_os("UNSPOOL_CORPUS") else {
-        println!("SKIPPED: UNSPOOL_CORPUS is not set, so no range of a real capture was compared");
-        return;
-    };
+    let Some(corpus) = corpus("coresight") else { return };
     let mut lines = 0;
     for name in SNAPSHOTS {
-        lines += compare(&Path::new(&corpus).join("coresight").join(name), name);
+        lines += compare(&corpus.join(name), name);
     }
     println!("{lines} lines of {} captures are as expected", SNAPSHOTS.len());
     assert!(lines > 20_000, "the corpus is not all there");

@@ -5,11 +5,11 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use unspool_testing::{corpus, note};
 
 /// Damaged files in which nothing is wrong that could be seen, and why.
 const SOUND: [(&str, &str); 6] = [
@@ -26,7 +26,7 @@ const REFUSED: [(&str, &str); 2] = [("t0.stf", "nothing is in it"), ("ver2.stf",
 
 #[test]
 fn sound_traces_are_read_by_all_verbs() {
-    let Some(stf) = corpus() else { return };
+    let Some(stf) = corpus("stf") else { return };
     let mut count = 0;
     for folder in ["dromajo", "olympia", "pegasus", "stf_lib", "synthetic"] {
         for path in files(&stf.join(folder)).iter().filter(|path| path.extension().is_some_and(|kind| kind != "elf")) {
@@ -46,13 +46,13 @@ fn sound_traces_are_read_by_all_verbs() {
             count += 1;
         }
     }
-    say(&format!("corpus: {count} STF files were read by info, dump and stats"));
+    note(format_args!("corpus: {count} STF files were read by info, dump and stats"));
     assert!(count >= 25, "the corpus is not all there");
 }
 
 #[test]
 fn the_same_trace_in_two_containers_reads_the_same() {
-    let Some(stf) = corpus() else { return };
+    let Some(stf) = corpus("stf") else { return };
     for [one, other] in [
         ["dromajo/bmi_towers.bare.stf", "dromajo/bmi_towers.bare.zstf"],
         ["dromajo/illegal.v2.stf", "dromajo/illegal.v2.zstf"],
@@ -68,7 +68,7 @@ fn the_same_trace_in_two_containers_reads_the_same() {
 
 #[test]
 fn damaged_traces_are_problems() {
-    let Some(stf) = corpus() else { return };
+    let Some(stf) = corpus("stf") else { return };
     let mut paths = files(&stf.join("negative/derived"));
     paths.push(stf.join("negative/escaped_bytes_not_zstf.zstf"));
     for path in &paths {
@@ -90,21 +90,8 @@ fn damaged_traces_are_problems() {
             }
         }
     }
-    say(&format!("corpus: {} damaged STF files were met", paths.len()));
+    note(format_args!("corpus: {} damaged STF files were met", paths.len()));
     assert!(paths.len() >= 26, "the corpus is not all there");
-}
-
-fn corpus() -> Option<PathBuf> {
-    let Some(corpus) = std::env::var_os("UNSPOOL_CORPUS") else {
-        say("SKIPPED: UNSPOOL_CORPUS is not set, so no STF trace went through the command line");
-        return None;
-    };
-    let stf = Path::new(&corpus).join("stf");
-    if !stf.is_dir() {
-        say(&format!("SKIPPED: there is no {}, so no STF trace went through the command line", stf.display()));
-        return None;
-    }
-    Some(stf)
 }
 
 /// Records and instructions, as the reference counts them.
@@ -132,9 +119,4 @@ fn said(output: &Output) -> String {
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
-}
-
-/// Says it aloud: what the macros print is swallowed when a test passes.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,6 +1,6 @@
 //! Programs for tests: built by the cross compilers of Debian, and recorded by `unspool record`.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::Duration;
+
+use unspool_testing::tool;
 
 pub(crate) const UNSPOOL: &str = env!("CARGO_BIN_EXE_unspool");
 
@@ -28,6 +30,15 @@ impl Target {
             Self::A32 => ("arm-linux-gnueabihf-gcc", &["-marm"], "qemu-arm"),
             Self::T32 => ("arm-linux-gnueabihf-gcc", &["-mthumb"], "qemu-arm"),
             Self::Riscv64 => ("riscv64-linux-gnu-gcc", &[], "qemu-riscv64"),
+        }
+    }
+
+    /// The package of Debian that has the C library to link with.
+    fn library(self) -> &'static str {
+        match self {
+            Self::A64 => "libc6-dev-arm64-cross",
+            Self::A32 | Self::T32 => "libc6-dev-armhf-cross",
+            Self::Riscv64 => "libc6-dev-riscv64-cross",
         }
     }
 }
@@ -63,19 +74,12 @@ fn built_with(dir: &Path, name: &str, target: Target, settings: &[&str]) -> Opti
     let (compiler, options, emulator) = target.tools();
     let mut build = Command::new(compiler);
     build.args(options).args(["-O1", "-static", "-o"]).arg(&program).arg(source).args(settings);
-    let has_emulator = Command::new(emulator).arg("--version").output().is_ok();
-    match build.output() {
-        Ok(done) if has_emulator => {
-            assert!(done.status.success(), "{}", text(&done.stderr));
-            Some(program)
-        }
-        _ => {
-            let wanted = std::env::var_os("UNSPOOL_EMULATOR").is_some();
-            assert!(!wanted, "UNSPOOL_EMULATOR is set, and {compiler} or {emulator} is not installed");
-            eprintln!("SKIPPED: {compiler} or {emulator} is not installed, so no program was recorded");
-            None
-        }
-    }
+    let package = compiler.strip_suffix("-gcc").map(|triple| format!("gcc-{triple}")).unwrap_or_default();
+    tool(compiler, &format!("{package}, {}", target.library()))?;
+    tool(emulator, "qemu-user")?;
+    let done = build.output().unwrap();
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    Some(program)
 }
 
 pub(crate) fn unspool(words: &[&str]) -> Output {

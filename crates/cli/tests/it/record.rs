@@ -1,10 +1,10 @@
 //! `record`: real programs, run under QEMU, and what the traces of them say.
 //!
 //! Comes in: small programs in C, built with the cross compilers of Debian. Where a compiler or the emulator is missing,
-//! a test says so and does nothing.
+//! a test is skipped.
 
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used)]
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
+use unspool_testing::{example, tool};
 
 use crate::programs::{Target, UNSPOOL, built, interrupted, plugin, record, terminated, text, unspool};
 
@@ -185,10 +186,9 @@ fn a_part_is_recorded() {
 /// The capture that the README shows is what its program does, here and now.
 #[test]
 fn the_example_is_what_its_program_does() {
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hello-qemu");
+    let example = example("hello-qemu");
     let example = example.to_str().unwrap();
-    if Command::new("qemu-aarch64").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: qemu-aarch64 is not installed, so the example was not recorded again");
+    if tool("qemu-aarch64", "qemu-user").is_none() {
         return;
     }
     let dir = TempDir::new().unwrap();

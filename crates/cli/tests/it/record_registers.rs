@@ -3,10 +3,10 @@
 //! Comes in: a program that does the same in each run. QEMU logs all registers before each instruction (`-d cpu`, in blocks
 //! of one); what a trace says that they have has to be the same there, for each instruction. That needs QEMU 9.2 or later in
 //! user mode with plugins, which no package has: `UNSPOOL_USER_EMULATOR` names its qemu-aarch64, beside which qemu-arm and
-//! qemu-riscv64 are looked for. Without it a test says so and does nothing.
+//! qemu-riscv64 are looked for; `.ci/tools` builds them. Without it a test is skipped.
 
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::print_stderr)]
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -17,13 +17,14 @@ use std::{env, fs};
 use tempfile::TempDir;
 use unspool::model::{Direction, Event, StepSource as _};
 use unspool::{OpenSteps, open_steps};
+use unspool_testing::skip;
 
 use crate::programs::{Target, UNSPOOL, built, built_alone, plugin, text};
 
 /// The emulator of a target that tells registers, if there is one.
 fn emulator(name: &str) -> Option<PathBuf> {
     let Some(given) = env::var_os("UNSPOOL_USER_EMULATOR") else {
-        eprintln!("SKIPPED: UNSPOOL_USER_EMULATOR names no emulator that tells registers, so none were recorded");
+        skip("UNSPOOL_USER_EMULATOR names no qemu-aarch64 9.2 or newer with plugins");
         return None;
     };
     let beside = Path::new(&given).with_file_name(name);
@@ -257,7 +258,7 @@ fn an_emulator_that_does_not_tell_registers_is_refused() {
     let Some(program) = built_alone(dir.path(), "values", Target::A64) else { return };
     let version = Command::new("qemu-aarch64").arg("--version").output().unwrap();
     if !text(&version.stdout).contains("version 7.") {
-        eprintln!("SKIPPED: qemu-aarch64 is not that of Debian 12");
+        skip("qemu-aarch64 is newer than 7.2, the one of Debian 12 (Debian 12: qemu-user)");
         return;
     }
     let out = dir.path().join("out.tarmac");

@@ -13,7 +13,6 @@
 #![allow(clippy::panic, clippy::expect_used, reason = "a test stops at what it does not expect")]
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use unspool_coresight::etm4::packet::{Address, ExceptionAddress, FewAtoms, Packet, TraceInfo};
@@ -76,15 +75,11 @@ fn told_twice_it_is_the_same_story_twice() {
 
 /// Tells every scenario and says which were not told as expected.
 fn compare(tell: impl Fn(&Scenario, Transactions) -> (Vec<String>, Vec<String>)) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/scenarios");
-    let mut paths: Vec<_> =
-        fs::read_dir(folder).expect("the scenarios").map(|entry| entry.expect("one").path()).collect();
-    paths.sort();
-    assert!(paths.len() >= 60, "only {} scenarios", paths.len());
+    let files = unspool_testing::scenarios(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/scenarios"));
+    assert!(files.len() >= 60, "only {} scenarios", files.len());
     let mut differences = vec![];
-    for path in &paths {
-        let name = path.file_stem().unwrap_or_default().display();
-        let scenario = Scenario::parse(&fs::read_to_string(path).expect("a text"));
+    for file in &files {
+        let (name, scenario) = (&file.name, Scenario::of(file));
         for transactions in [Transactions::Resolve, Transactions::Show] {
             let (told, expected) = tell(&scenario, transactions);
             if told != expected {
@@ -107,18 +102,10 @@ struct Scenario {
 }
 
 impl Scenario {
-    fn parse(text: &str) -> Self {
-        let mut lines = text.lines().map(|line| line.split(';').next().unwrap_or("").trim_end());
-        let registers = lines.find_map(|line| line.strip_prefix("registers:")).expect("a registers: line");
-        let (config, program) = (config(registers), BTreeMap::new());
+    fn of(file: &unspool_testing::Scenario) -> Self {
+        let (config, program) = (config(&file.registers), BTreeMap::new());
         let mut scenario = Self { config, program, packets: vec![], bytes: vec![], flow: vec![], shown: vec![] };
-        let mut section = "";
-        for line in lines.filter(|line| !line.trim().is_empty()) {
-            match line.strip_suffix(':') {
-                Some(name) if !line.starts_with(' ') => section = name,
-                _ => scenario.add(section, line.trim()),
-            }
-        }
+        file.items().for_each(|(section, item)| scenario.add(section, item));
         scenario
     }
 

@@ -2,7 +2,7 @@
 //!
 //! listing (`dump_mavis*`) ─▶ opcodes ─▶ mnemonics and classes ─▶ compared with the **listing** and the **mix** (`imix*`)
 //!
-//! Needs the corpus: `UNSPOOL_CORPUS` names its folder. Without it the test says so on the standard error and passes.
+//! Needs the corpus: `UNSPOOL_CORPUS` names its folder.
 //! Where the listing is of the first thousand instructions only, it is compared line by line and the mix is taken by
 //! its mnemonics: each has the classes of the opcodes that were seen under its name in any listing. Instructions that
 //! faulted are in the listings and not in the mix.
@@ -12,10 +12,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use unspool_isa::{Classes, Disassembler, Isa, classes, decode};
+use unspool_testing::{corpus, note};
 
 type Mix = BTreeMap<String, u64>;
 
@@ -48,7 +49,7 @@ fn mnemonics_and_classes_are_those_of_the_reference() {
         }
     }
     let (by_name, unseen) = compare_by_name(&folders, &known);
-    say(&format!(
+    note(format_args!(
         "corpus: {} folders, {lines} lines compared, {whole} mixes counted from whole listings, {by_name} from mnemonics, \
          {} mnemonics seen, not seen in any listing: {unseen:?}",
         folders.len(),
@@ -58,15 +59,7 @@ fn mnemonics_and_classes_are_those_of_the_reference() {
 }
 
 fn folders() -> Option<Vec<PathBuf>> {
-    let Some(corpus) = std::env::var_os("UNSPOOL_CORPUS") else {
-        say("SKIPPED: UNSPOOL_CORPUS is not set, so nothing was compared with the reference's mix");
-        return None;
-    };
-    let expected = Path::new(&corpus).join("stf/expected");
-    let Ok(entries) = fs::read_dir(&expected) else {
-        say(&format!("SKIPPED: there is no {}, so nothing was compared with the reference's mix", expected.display()));
-        return None;
-    };
+    let entries = fs::read_dir(corpus("stf")?.join("expected")).expect("the listings of the reference");
     let mut folders: Vec<PathBuf> = entries.map(|entry| entry.expect("a folder").path()).collect();
     folders.sort();
     Some(folders)
@@ -188,9 +181,4 @@ fn read(path: &Path) -> String {
     let mut text = Vec::new();
     flate2::read::GzDecoder::new(bytes.as_slice()).read_to_end(&mut text).expect("gzip");
     String::from_utf8_lossy(&text).into_owned()
-}
-
-/// Says it aloud: what the macros print is swallowed when a test passes.
-fn say(line: &str) {
-    writeln!(std::io::stderr(), "{line}").expect("standard error is open");
 }

@@ -4,9 +4,8 @@
 //!
 //! What A64 does with memory is compared in the same way, and all that is said of RISC-V: every halfword, and the words.
 //!
-//! Needs `llvm-mc`, for A64 version 20 or newer, which knows the compare-and-branch instructions, and for the memory
-//! and for RISC-V version 22, which knows Armv9.7, and Q and Zalasr. Without one the tests say so on the standard error and pass. `UNSPOOL_LLVM_MC` names another one, `UNSPOOL_LLVM_SAMPLES` sets how many
-//! random words a sample takes (40,000 if unset; 400,000 were compared when this was written, with LLVM 22).
+//! Needs `llvm-mc` of LLVM 22, which has Armv9.7, and Q and Zalasr of RISC-V (A64 branches: 20; A32, T32: 14).
+//! `UNSPOOL_LLVM_MC` names it, otherwise the newest in `PATH` is taken. `UNSPOOL_LLVM_SAMPLES` sets how many random words a sample takes (40,000 if unset; 400,000 were compared when this was written, with LLVM 22).
 //!
 //! Where the two may differ, and what is decided:
 //!
@@ -44,8 +43,8 @@ mod samples;
 
 use oracle::{Machine, Text};
 use reading::Reading;
-use samples::Random;
 use unspool_isa::{ControlFlow, Decoded, Isa, decode};
+use unspool_testing::{Random, note};
 
 /// Where every opcode is taken to be. LLVM prints offsets, so that any place will do that is not too round.
 const ADDRESS: u64 = 0x1234_5676;
@@ -111,7 +110,7 @@ fn compare(isa: Isa, machines: &[Machine], opcodes: &[u32]) {
             wrong.push(format!("{opcode:08x} {readings:?}: {ours:?}"));
         }
     }
-    oracle::say(&format!("{isa:?}: {} opcodes, {branches} not fall-through, {} wrong", opcodes.len(), wrong.len()));
+    note(format_args!("{isa:?}: {} opcodes, {branches} not fall-through, {} wrong", opcodes.len(), wrong.len()));
     wrong.truncate(40);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs::{self, File};
-use std::io::{Cursor, Write};
+use std::io::Cursor;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -11,16 +11,7 @@ use unspool_stf::lift::Follower;
 use unspool_stf::read::{ReadOptions, Reader, Storage};
 use unspool_stf::record::{Record, descriptor};
 use unspool_stf::write::{WriteOptions, Writer};
-
-/// The traces, or `None` with a loud word.
-fn corpus() -> Option<PathBuf> {
-    let path = std::env::var_os("UNSPOOL_CORPUS").map(|path| PathBuf::from(path).join("stf"));
-    if path.is_none() {
-        // Not `eprintln!`: the test runner would swallow it.
-        std::io::stderr().write_all(b"SKIPPED: UNSPOOL_CORPUS is not set\n").unwrap();
-    }
-    path
-}
+use unspool_testing::corpus;
 
 /// All files below a folder, in order.
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -86,7 +77,7 @@ fn count(text: &str, name: &str) -> u64 {
 
 #[test]
 fn counts_are_those_of_the_reference() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("stf") else { return };
     let mut compared = 0;
     for (path, name) in traces(&corpus) {
         let expected = corpus.join("expected").join(name.replace('/', "__"));
@@ -118,7 +109,7 @@ fn counts_are_those_of_the_reference() {
 
 #[test]
 fn every_trace_comes_back_byte_for_byte() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("stf") else { return };
     let (mut same, mut others) = (Vec::new(), Vec::new());
     for (path, name) in traces(&corpus) {
         let trace = whole(&path, 1, false).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -169,7 +160,7 @@ fn index(file: &[u8]) -> Vec<(u64, u64)> {
 
 #[test]
 fn instructions_are_found_through_the_index() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("stf") else { return };
     for name in ["olympia/dhrystone_opt1.zstf", "olympia/core_riscv.zstf", "synthetic/all_records_chunk3.zstf"] {
         let path = corpus.join(name);
         let mut all = Vec::new();
@@ -197,7 +188,7 @@ fn instructions_are_found_through_the_index() {
 
 #[test]
 fn damaged_traces_say_what_is_wrong() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("stf") else { return };
     let negative = corpus.join("negative");
     let good = fs::read(corpus.join("synthetic/all_records_rv64_v256_ev64.stf")).unwrap();
     let chunked = whole(&corpus.join("synthetic/all_records_chunk3.zstf"), 1, false).unwrap().bytes;

@@ -1,18 +1,19 @@
 //! Checks the traces of others: what is found in each, and why that is right.
 //!
-//! Needs the corpus: `UNSPOOL_CORPUS` names its folder. Without it the test says so on the standard error and passes.
+//! Needs the corpus: `UNSPOOL_CORPUS` names its folder.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use unspool_stf::check::{Checker, Finding, Severity};
 use unspool_stf::read::{ReadOptions, Reader};
 use unspool_stf::slice::{SliceError, SliceOptions, slice};
+use unspool_testing::{corpus, note};
 
 type Counts = BTreeMap<&'static str, u64>;
 
@@ -90,7 +91,7 @@ const ROWS: &[Row] = &[
 
 #[test]
 fn what_is_found_in_the_traces_of_others_is_right() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("stf") else { return };
     let mut seen = Vec::new();
     for (name, expected) in ROWS {
         let (counts, errors) = check(&corpus.join(name));
@@ -106,12 +107,12 @@ fn what_is_found_in_the_traces_of_others_is_right() {
             assert!(!is_trace || seen.contains(&path), "{} is not judged", path.display());
         }
     }
-    say(&format!("corpus: {} traces checked", ROWS.len()));
+    note(format_args!("corpus: {} traces checked", ROWS.len()));
 }
 
 #[test]
 fn cuts_of_the_traces_of_others_are_right() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("stf") else { return };
     let mut cuts = 0;
     for (name, _) in ROWS {
         let path = corpus.join(name);
@@ -129,7 +130,7 @@ fn cuts_of_the_traces_of_others_are_right() {
         }
     }
     assert!(cuts > 50, "{cuts} cuts");
-    say(&format!("corpus: {cuts} cuts checked"));
+    note(format_args!("corpus: {cuts} cuts checked"));
 }
 
 fn open(path: &Path) -> Reader<Box<dyn Read + Send>> {
@@ -154,17 +155,4 @@ fn check_reader<R: Read>(reader: &mut Reader<R>) -> (Counts, u64) {
     assert!(!read.unwrap());
     checker.finish(&mut found);
     (counts, errors)
-}
-
-fn corpus() -> Option<PathBuf> {
-    let corpus = std::env::var_os("UNSPOOL_CORPUS");
-    if corpus.is_none() {
-        say("UNSPOOL_CORPUS is not set: the traces of others are not checked");
-    }
-    Some(PathBuf::from(corpus?).join("stf"))
-}
-
-/// Straight to the standard error, where the test harness does not hide it.
-fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -2,7 +2,7 @@
 //!
 //! trace ─▶ instructions and records ─▶ compared with **dump**, **record_dump**, **count** and **imix**, field by field
 //!
-//! Needs the corpus: `UNSPOOL_CORPUS` names its folder. Without it the test says so on the standard error and passes.
+//! Needs the corpus: `UNSPOOL_CORPUS` names its folder.
 //! Of long traces the reference's listings have the first thousand instructions, and counts are of everything.
 //!
 //! Decided differences:
@@ -17,7 +17,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +27,7 @@ use unspool_stf::names::{self, EventKind, RegisterName};
 use unspool_stf::read::{ReadOptions, Reader};
 use unspool_stf::record::{Event, Register};
 use unspool_stf::stats::{Counts, Mix, Table};
+use unspool_testing::{corpus, note};
 
 #[test]
 fn instructions_are_those_of_the_reference() {
@@ -42,7 +43,10 @@ fn instructions_are_those_of_the_reference() {
         }
         instructions += expected.len();
     }
-    say(&format!("corpus: {} listings, {instructions} instructions with {details} details compared", traces.len()));
+    note(format_args!(
+        "corpus: {} listings, {instructions} instructions with {details} details compared",
+        traces.len()
+    ));
     assert!(traces.len() >= 25 && instructions > 20_000, "the corpus is not all there");
 }
 
@@ -68,7 +72,7 @@ fn records_are_those_of_the_reference() {
         assert_eq!(body.len(), expected_body.len(), "{}", trace.name);
         lines += text.len();
     }
-    say(&format!("corpus: {} listings, {lines} lines of records compared", traces.len()));
+    note(format_args!("corpus: {} listings, {lines} lines of records compared", traces.len()));
     assert!(lines > 60_000, "the corpus is not all there");
 }
 
@@ -102,7 +106,7 @@ fn counts_and_mixes_are_those_of_the_reference() {
         assert_eq!((table.total, table.unclassified), (counts.instructions, 0), "{}", trace.name);
         all += counts.instructions;
     }
-    say(&format!("corpus: counts and mixes of {} traces with {all} instructions are equal", traces.len()));
+    note(format_args!("corpus: counts and mixes of {} traces with {all} instructions are equal", traces.len()));
     assert!(all > 20_000_000, "the corpus is not all there");
 }
 
@@ -114,15 +118,8 @@ struct Trace {
 }
 
 fn traces() -> Option<Vec<Trace>> {
-    let Some(corpus) = std::env::var_os("UNSPOOL_CORPUS") else {
-        say("SKIPPED: UNSPOOL_CORPUS is not set, so no STF trace was compared with the reference");
-        return None;
-    };
-    let stf = Path::new(&corpus).join("stf");
-    let Ok(entries) = fs::read_dir(stf.join("expected")) else {
-        say(&format!("SKIPPED: there is no {}, so nothing was compared with the reference", stf.display()));
-        return None;
-    };
+    let stf = corpus("stf")?;
+    let entries = fs::read_dir(stf.join("expected")).unwrap();
     let mut traces: Vec<Trace> = entries
         .map(|entry| {
             let expected = entry.unwrap().path();
@@ -415,9 +412,4 @@ fn text_of(folder: &Path, name: &str) -> String {
 
 fn hex(word: &str) -> u64 {
     u64::from_str_radix(word, 16).unwrap_or_else(|_| panic!("{word} is no number"))
-}
-
-/// Says it aloud: what the macros print is swallowed when a test passes.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -5,7 +5,6 @@
 use std::fmt::Write as _;
 use std::io::Cursor;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 
 use unspool_astf as astf;
 use unspool_model::{
@@ -522,7 +521,7 @@ fn the_examples_of_astf_return() {
     let mut records = astf::example::records();
     let header = astf::record::Header::new(astf::record::Level::BasicPlus, true, astf::record::Storage::Raw);
     records[0] = header.to_bytes();
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/example.astf");
+    let file = unspool_testing::example("example.astf");
     for (what, bytes) in [("as records", records.concat()), ("as a file", std::fs::read(file).unwrap())] {
         let told = astf_of(bytes);
         assert!(told.2.len() > 10, "{what}");
@@ -575,15 +574,12 @@ const LOGS: [&str; 6] = [
     "calltests/calltest64",
 ];
 
-/// Needs the corpus: `UNSPOOL_CORPUS` names its folder. Without it the test says so and passes.
+/// Needs the corpus: `UNSPOOL_CORPUS` names its folder.
 #[test]
 fn logs_of_the_corpus_return() {
-    let Some(folder) = std::env::var_os("UNSPOOL_CORPUS").map(PathBuf::from) else {
-        eprintln!("SKIPPED: UNSPOOL_CORPUS is not set, so no log of the corpus was converted");
-        return;
-    };
+    let Some(folder) = unspool_testing::corpus("tarmac") else { return };
     for name in LOGS {
-        let told = log(&std::fs::read(folder.join(format!("tarmac/{name}.tarmac"))).unwrap());
+        let told = log(&std::fs::read(folder.join(format!("{name}.tarmac"))).unwrap());
         assert!(told.2.len() > 10, "{name}");
         let bytes = returns(&told, name);
         let found = findings(&bytes);

@@ -1,20 +1,19 @@
 //! Checks the logs of others: what is found in each, and why that is right.
 //!
-//! Needs the corpus: `UNSPOOL_CORPUS` names its folder. Without it the test says so on the standard error and passes.
+//! Needs the corpus: `UNSPOOL_CORPUS` names its folder.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Write;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 
 use unspool_tarmac::check::Checker;
 use unspool_tarmac::convert::{Converter, Style};
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::parse::{ParseOptions, Parser};
 use unspool_tarmac::read::{Place, ReadOptions, Reader, lines};
+use unspool_testing::corpus;
 
 type Counts = BTreeMap<&'static str, u64>;
 
@@ -35,20 +34,9 @@ const ROWS: &[(&str, &[(&str, u64)])] = &[
     ("indextest", &[("tarmac-instruction-number", 3)]),
 ];
 
-/// The folder of logs, or nothing, which is said.
-fn corpus() -> Option<PathBuf> {
-    let folder = std::env::var_os("UNSPOOL_CORPUS").map(|root| PathBuf::from(root).join("tarmac"));
-    let folder = folder.filter(|folder| folder.is_dir());
-    if folder.is_none() {
-        let _ =
-            writeln!(std::io::stderr(), "SKIPPED: UNSPOOL_CORPUS names no folder with tarmac/, nothing was checked");
-    }
-    folder
-}
-
 #[test]
 fn what_is_found_in_logs_is_right() {
-    let Some(folder) = corpus() else { return };
+    let Some(folder) = corpus("tarmac") else { return };
     let mut failures = String::new();
     for (name, expected) in ROWS {
         let file = File::open(folder.join(format!("{name}.tarmac"))).unwrap();
@@ -74,7 +62,7 @@ fn what_is_found_in_logs_is_right() {
 
 #[test]
 fn what_is_converted_keeps_to_the_rules() {
-    let Some(folder) = corpus() else { return };
+    let Some(folder) = corpus("tarmac") else { return };
     let log = std::fs::read(folder.join("calculator-aarch64-fastmodel.tarmac")).unwrap();
     let mut parser = Parser::new(ParseOptions::default());
     let mut converter = Converter::new(Dialect::FastModels, Style::Rev3);

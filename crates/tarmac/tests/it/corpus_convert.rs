@@ -1,29 +1,18 @@
 //! Converts the logs of others: from one style to the other and back nothing changes, and a program that two producers
 //! logged in two styles is the same log after a conversion.
 //!
-//! Needs the corpus: `UNSPOOL_CORPUS` names its folder. Without it the tests say so on the standard error and pass.
+//! Needs the corpus: `UNSPOOL_CORPUS` names its folder.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use unspool_tarmac::convert::{Converter, Loss, Losses, Style};
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::parse::{ParseOptions, Parser};
 use unspool_tarmac::read::{Place, lines};
 use unspool_tarmac::record::{Byte, Direction, PictureKind, Record};
-
-/// The folder of logs, or nothing, which is said.
-fn corpus() -> Option<PathBuf> {
-    let folder = std::env::var_os("UNSPOOL_CORPUS").map(|root| PathBuf::from(root).join("tarmac"));
-    let folder = folder.filter(|folder| folder.is_dir());
-    if folder.is_none() {
-        let said = "SKIPPED: UNSPOOL_CORPUS names no folder with tarmac/, nothing was converted";
-        let _ = writeln!(std::io::stderr(), "{said}");
-    }
-    folder
-}
+use unspool_testing::corpus;
 
 fn read(folder: &Path, name: &str) -> Vec<u8> {
     std::fs::read(folder.join(format!("{name}.tarmac"))).unwrap()
@@ -52,7 +41,7 @@ fn differences(one: &[u8], other: &[u8]) -> Vec<(String, String)> {
 
 #[test]
 fn there_and_back_nothing_changes() {
-    let Some(folder) = corpus() else { return };
+    let Some(folder) = corpus("tarmac") else { return };
     // The number of a reset is 0 in some logs, and its address has a physical one in others.
     let rows = [
         ("calculator-aarch64-fastmodel", "E 00000000:000000000000 00000000 CoreEvent_Reset"),
@@ -78,7 +67,7 @@ fn there_and_back_nothing_changes() {
 
 #[test]
 fn what_aarch32_loses_is_counted() {
-    let Some(folder) = corpus() else { return };
+    let Some(folder) = corpus("tarmac") else { return };
     // The upper half of the number of SWI is the number of the call, which the opcode says too. A fault on M-profile that
     // follows an exception is about an address that no line says.
     for (name, details) in [("truncate/crash32", 6), ("truncate/crash32m", 1)] {
@@ -150,7 +139,7 @@ fn effects(record: &Record<'_>) -> Vec<String> {
 
 #[test]
 fn two_producers_say_the_same_of_one_program() {
-    let Some(folder) = corpus() else { return };
+    let Some(folder) = corpus("tarmac") else { return };
     let fast_models = read(&folder, "calculator-aarch64-fastmodel");
     let rev3 = read(&folder, "calculator-aarch64-es-ld-st-style");
     let rows = [
@@ -168,7 +157,7 @@ fn two_producers_say_the_same_of_one_program() {
 
 #[test]
 fn what_is_lost_of_rev3_is_counted() {
-    let Some(folder) = corpus() else { return };
+    let Some(folder) = corpus("tarmac") else { return };
     for name in ["calculator-aarch64-es-ld-st-style", "calculator-aarch32-es-ld-st-style"] {
         let (_, losses) = convert(&read(&folder, name), Dialect::Rev3, Style::FastModels);
         let found: Vec<Loss> = losses.iter().map(|(loss, _)| loss).collect();

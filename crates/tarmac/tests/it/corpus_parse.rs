@@ -7,7 +7,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use unspool_tarmac::parse::{ParseOptions, Parser};
@@ -16,16 +15,7 @@ use unspool_tarmac::record::{
     Access, Byte, Direction, InstructionSet, Line, Order, Picture, PictureKind, Purpose, Record, Register, Stamp,
 };
 use unspool_tarmac::value::Digit;
-
-/// The logs, or `None` with a loud word.
-fn corpus() -> Option<PathBuf> {
-    let path = std::env::var_os("UNSPOOL_CORPUS").map(|path| PathBuf::from(path).join("tarmac"));
-    if path.is_none() {
-        // Not `eprintln!`: the test runner would swallow it.
-        std::io::stderr().write_all(b"SKIPPED: UNSPOOL_CORPUS is not set\n").unwrap();
-    }
-    path
-}
+use unspool_testing::corpus;
 
 /// Where the reference is wrong or silent: words by which the line is known, and our events, one a line.
 const BETTER: &[(&str, &str)] = &[
@@ -68,19 +58,19 @@ const BETTER: &[(&str, &str)] = &[
 
 #[test]
 fn lines_are_understood_as_the_reference_understands_them() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("tarmac") else { return };
     compare(&corpus, "parsertest", false);
 }
 
 #[test]
 fn lines_with_implicit_thumb_are_too() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("tarmac") else { return };
     compare(&corpus, "parsertest-implicit-thumb", true);
 }
 
 #[test]
 fn no_line_of_a_log_is_unknown() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("tarmac") else { return };
     let mut paths: Vec<PathBuf> = ["", "calltests", "truncate"]
         .iter()
         .flat_map(|folder| fs::read_dir(corpus.join(folder)).unwrap())

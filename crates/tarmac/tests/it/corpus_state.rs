@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Cursor, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::Cursor;
+use std::path::Path;
 
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::index::{Fingerprint, Index, IndexOptions, Indexed, State, build};
@@ -13,18 +13,9 @@ use unspool_tarmac::lift::{Lifter, Step};
 use unspool_tarmac::parse::Parser;
 use unspool_tarmac::read::{Place, lines};
 use unspool_tarmac::record::{Direction, Record};
+use unspool_testing::corpus;
 
 type Opened<'a> = Indexed<Cursor<&'a [u8]>, Cursor<Vec<u8>>>;
-
-/// The logs, or `None` with a loud word.
-fn corpus() -> Option<PathBuf> {
-    let path = std::env::var_os("UNSPOOL_CORPUS").map(|path| PathBuf::from(path).join("tarmac"));
-    if path.is_none() {
-        // Not `eprintln!`: the test runner would swallow it.
-        std::io::stderr().write_all(b"SKIPPED: UNSPOOL_CORPUS is not set\n").unwrap();
-    }
-    path
-}
 
 fn indexed(log: &[u8], big_endian: bool, piece: usize) -> Opened<'_> {
     let options = IndexOptions { big_endian, piece, threads: 2, ..IndexOptions::of(Dialect::detect(log)) };
@@ -121,7 +112,7 @@ const CALCULATORS: [&str; 3] =
 
 #[test]
 fn memory_at_three_points() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("tarmac") else { return };
     for name in CALCULATORS {
         let log = fs::read(corpus.join(format!("{name}.tarmac"))).unwrap();
         // The reference does not count the header.
@@ -140,7 +131,7 @@ fn memory_at_three_points() {
 
 #[test]
 fn every_node_of_the_index_test() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("tarmac") else { return };
     let log = fs::read(corpus.join("indextest.tarmac")).unwrap();
     for (reference, big_endian) in [("indextest-li.ref", false), ("indextest-bi.ref", true)] {
         let text = fs::read_to_string(corpus.join("expected").join(reference)).unwrap();
@@ -203,7 +194,7 @@ fn steps(path: &Path) -> Vec<Common> {
 
 #[test]
 fn two_dialects_give_the_same_steps() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("tarmac") else { return };
     let [es, fast] = [CALCULATORS[1], CALCULATORS[2]].map(|name| steps(&corpus.join(format!("{name}.tarmac"))));
     assert_eq!(es.len(), fast.len());
     for (number, (a, b)) in (1..).zip(es.iter().zip(&fast)) {

@@ -2,9 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::io::{Cursor, Write};
+use std::io::Cursor;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 
 use unspool_astf as astf;
 use unspool_model::{
@@ -16,6 +15,7 @@ use unspool_tarmac::check::{Checker, Severity};
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::lower::{LOSSES, LowerOptions, Lowerer, Style, coverage};
 use unspool_tarmac::read::{ReadOptions, Reader};
+use unspool_testing::{Random, corpus, example};
 
 const STYLES: [Style; 2] = [Style::Rev3, Style::FastModels];
 
@@ -500,31 +500,7 @@ fn a_source_that_tells_little_still_does() {
     comes_back(&told);
 }
 
-/// Numbers that look random, and are the same every time.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        (self.next() >> 33) % limit
-    }
-
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len() as u64) as usize]
-    }
-
-    fn maybe<T>(&mut self, value: T) -> Option<T> {
-        (self.below(2) == 0).then_some(value)
-    }
-}
-
-fn some_instruction(numbers: &mut Numbers, next: u64) -> Instruction {
+fn some_instruction(numbers: &mut Random, next: u64) -> Instruction {
     const OPCODES: [u32; 12] = [
         NOP,
         0xf940_0001,
@@ -540,7 +516,7 @@ fn some_instruction(numbers: &mut Numbers, next: u64) -> Instruction {
         0xe12f_ff1e,
     ];
     let isa = numbers.pick(&[Isa::A64, Isa::A64, Isa::A64, Isa::A32, Isa::T32]);
-    let random = numbers.next() as u32;
+    let random = numbers.bits() as u32;
     let opcode = match isa {
         Isa::T32 => numbers.pick(&[0x4770, 0xd0fe, 0xe7fe, 0xbf00, 0xf000_f800, 0x1234_5678, random]),
         _ if numbers.below(4) == 0 => random,
@@ -561,9 +537,9 @@ fn some_instruction(numbers: &mut Numbers, next: u64) -> Instruction {
     }
 }
 
-fn some_event(numbers: &mut Numbers, next: u64) -> Event {
+fn some_event(numbers: &mut Random, next: u64) -> Event {
     use ExceptionKind::{Debug, Fiq, Irq, Reset, SError, Synchronous, Unknown};
-    let number = numbers.next();
+    let number = numbers.bits();
     match numbers.below(14) {
         0 => Event::State,
         1 => Event::Exception(Exception {
@@ -603,14 +579,14 @@ fn numbers_security(number: u64) -> Security {
     [Security::Secure, Security::NonSecure, Security::Root, Security::Realm][(number >> 8 & 3) as usize]
 }
 
-fn some_effects(numbers: &mut Numbers, step: &mut Step) {
+fn some_effects(numbers: &mut Random, step: &mut Step) {
     const NAMES: [&str; 9] = ["x0", "sp_el1", "cpsr", "xpsr", "tpidr_el0", "v1", "r13_svc", "z0", "dc"];
     for _ in 0..numbers.below(3) {
         let length = numbers.pick(&[1, 4, 8, 16, 32]);
         let bytes: Vec<(u8, u8)> = (0..length)
             .map(|_| {
                 let known = numbers.pick(&[0xff, 0xff, 0xff, 0, 0xf, 0xf0]);
-                ((numbers.next() as u8 & numbers.pick(&[0, 0xff])) & known, known)
+                ((numbers.bits() as u8 & numbers.pick(&[0, 0xff])) & known, known)
             })
             .collect();
         step.write_register_known(numbers.pick(&NAMES), numbers.pick(&[0, 0, 0, 64]), bytes);
@@ -625,12 +601,12 @@ fn some_effects(numbers: &mut Numbers, step: &mut Step) {
             Direction::Neither,
         ]);
         let size = numbers.pick(&[0, 1, 2, 4, 8, 8, 8, 16, 96, 4096, 1 << 20, u64::MAX]);
-        let address = numbers.next() | if numbers.below(9) == 0 { !0xf } else { 0 };
+        let address = numbers.bits() | if numbers.below(9) == 0 { !0xf } else { 0 };
         let count = if size <= 96 && numbers.below(2) == 0 { size } else { numbers.pick(&[0, 0, 0, 5]) };
         let bytes: Vec<(u8, u8)> = (0..count)
             .map(|_| {
                 let known = numbers.pick(&[0xff, 0xff, 0xff, 0]);
-                (numbers.next() as u8 & known, known)
+                (numbers.bits() as u8 & known, known)
             })
             .collect();
         step.access_known(direction, address, size, bytes);
@@ -641,7 +617,7 @@ fn some_effects(numbers: &mut Numbers, step: &mut Step) {
 }
 
 fn some_steps(seed: u64) -> Told {
-    let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut numbers = Random::new(seed);
     let cores = numbers.pick(&[1, 1, 2, 5]);
     let has_times = numbers.below(4) > 0;
     let without: &[Facet] = numbers.pick(&[
@@ -653,7 +629,7 @@ fn some_steps(seed: u64) -> Told {
     let covered = Facet::ALL.into_iter().filter(|facet| !without.contains(facet));
     let covered = covered.filter(|facet| has_times || *facet != Facet::Times).fold(Coverage::default(), Coverage::with);
     let unit = numbers.pick(&[TimeUnit::Cycles, TimeUnit::Unknown, TimeUnit::Seconds(-9), TimeUnit::Seconds(0)]);
-    let (mut time, mut next, mut steps) = (numbers.next() >> 8, 0x1000, Vec::new());
+    let (mut time, mut next, mut steps) = (numbers.bits() >> 8, 0x1000, Vec::new());
     let length = 1 + numbers.below(60);
     while steps.len() < length as usize {
         let mut step = Step::default();
@@ -731,7 +707,7 @@ fn astf_of(bytes: Vec<u8>) -> Told {
 
 #[test]
 fn astf_comes_back() {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/example.astf");
+    let file = example("example.astf");
     let first = astf_of(std::fs::read(file).unwrap());
     assert!(first.steps.iter().any(|step| step.accesses().len() > 0));
     comes_back(&first);
@@ -745,12 +721,7 @@ fn astf_comes_back() {
 
 #[test]
 fn corpus_logs_come_back() {
-    let folder = std::env::var_os("UNSPOOL_CORPUS").map(|root| PathBuf::from(root).join("tarmac"));
-    let Some(folder) = folder.filter(|folder| folder.is_dir()) else {
-        let said = "SKIPPED: UNSPOOL_CORPUS names no folder with tarmac/, nothing was lowered";
-        let _ = writeln!(std::io::stderr(), "{said}");
-        return;
-    };
+    let Some(folder) = corpus("tarmac") else { return };
     let names = [
         "calculator-aarch64-fastmodel",
         "calculator-aarch64-es-ld-st-style",

@@ -2,9 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::fs;
-use std::path::Path;
-
 use unspool::convert::{ConversionPlan, Format, Origin, plan, table};
 use unspool::model::Loss;
 
@@ -38,13 +35,8 @@ The names in the fourth column are those of the loss report. This text is writte
 
 #[test]
 fn the_document_is_up_to_date() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/conversions.md");
-    let wanted = HEAD.to_string() + &table() + "\n" + &losses();
-    if std::env::var_os("UPDATE").is_some() {
-        fs::write(&path, &wanted).unwrap();
-    }
-    let found = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(found, wanted, "run it with UPDATE=1");
+    let how = "cargo test -p unspool --test it conversions";
+    unspool_testing::assert_document("docs/conversions.md", &(HEAD.to_string() + &table() + "\n" + &losses()), how);
 }
 
 /// What the names mean.

@@ -1,30 +1,25 @@
 //! Real captures, and what the reference decoder's packet lister makes of them.
 //!
-//! Needs `UNSPOOL_CORPUS`, the folder that holds `coresight/`, and `trc_pkt_lister` (Debian: libopencsd-bin). Says
-//! loudly when one of them is not there.
+//! Needs `UNSPOOL_CORPUS`, the folder that holds `coresight/`, and `trc_pkt_lister` (Debian: libopencsd-bin).
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test stops at what it does not expect, and says so")]
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use unspool::capture::{BufferFormat, Capture};
 use unspool::coresight::etm4::Packet as Etm4Packet;
 use unspool::coresight::{Broken, Element, ElementItem, Malformed, Packet, PacketItem, Protocol, Sink, Transactions};
 use unspool::{Trace, Watch, overview};
+use unspool_testing::{corpus, reference_listing, tool};
 
 /// Counts by kind of packet.
 type Counts = BTreeMap<String, u64>;
 
-/// The snapshots of ETE and ETMv4, or `None`, said loudly, without a corpus.
+/// The snapshots of ETE and ETMv4; `None`: skipped.
 fn snapshots() -> Option<Vec<PathBuf>> {
-    let Some(corpus) = std::env::var_os("UNSPOOL_CORPUS") else {
-        println!("SKIPPED: UNSPOOL_CORPUS is not set, so no real capture was compared");
-        return None;
-    };
-    let folder = Path::new(&corpus).join("coresight");
+    let folder = corpus("coresight")?;
     let mut all: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     all.retain(|path| path.join("snapshot.ini").is_file());
     all.retain(|path| Capture::open(path).unwrap().sources.iter().any(|source| is_ours(source.protocol)));
@@ -71,24 +66,12 @@ fn our_counts(trace: &Trace<'_>) -> Counts {
 
 /// What the reference says about the packets of one source, a line each.
 fn reference_lines(path: &Path, trace: &Trace<'_>) -> Vec<String> {
-    // The lister also writes into the folder that it runs in.
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("packets.txt");
-    let mut command = Command::new("trc_pkt_lister");
-    command
-        .current_dir(&folder)
-        .arg("-ss_dir")
-        .arg(path)
-        .arg("-src_name")
-        .arg(&trace.buffer().name)
-        .arg("-logfilename")
-        .arg(&log);
+    let mut options = vec!["-src_name", trace.buffer().name.as_str()];
     if trace.buffer().format == BufferFormat::DstreamFormatted {
-        command.arg("-dstream_format");
+        options.push("-dstream_format");
     }
-    command.output().unwrap();
+    let text = reference_listing(path, &options).unwrap();
     let id = if trace.buffer().format.is_formatted() { trace.source().id.unwrap() } else { 0 };
-    let text = String::from_utf8_lossy(&fs::read(&log).unwrap()).into_owned();
     let mine = format!("ID:{id:x};\t");
     text.lines().filter_map(|line| Some(line.split_once(&mine)?.1.to_string())).collect()
 }
@@ -196,8 +179,7 @@ const DIFFERENCES: &[(&str, &str)] = &[
 #[test]
 fn packets_agree_with_the_reference() {
     let Some(snapshots) = snapshots() else { return };
-    if Command::new("trc_pkt_lister").arg("-help").current_dir(std::env::temp_dir()).output().is_err() {
-        println!("SKIPPED: trc_pkt_lister is not installed, so no packet was counted against the reference");
+    if tool("trc_pkt_lister", "libopencsd-bin").is_none() {
         return;
     }
     let mut compared = 0;

@@ -7,9 +7,9 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs::{self, File};
-use std::io::{Cursor, Write};
+use std::io::Cursor;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use unspool::analyze::calls::{Call, Site};
 use unspool::analyze::folded::Folded;
@@ -18,16 +18,7 @@ use unspool::analyze::tree::Tree;
 use unspool::capture::Code;
 use unspool::tarmac::read::{ReadOptions, Reader};
 use unspool::{Program, TarmacCalls};
-
-/// The logs, or `None` with a loud word.
-fn corpus() -> Option<PathBuf> {
-    let path = std::env::var_os("UNSPOOL_CORPUS").map(|path| PathBuf::from(path).join("tarmac"));
-    if path.is_none() {
-        // Not `eprintln!`: the test runner would swallow it.
-        std::io::stderr().write_all(b"SKIPPED: UNSPOOL_CORPUS is not set\n").unwrap();
-    }
-    path
-}
+use unspool_testing::corpus;
 
 /// What a log with one core comes to.
 struct Told {
@@ -162,7 +153,7 @@ const LOGS: [[&str; 6]; 4] = [
 
 #[test]
 fn trees_profiles_and_folded_stacks() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("tarmac") else { return };
     for [log, image, addresses, names, profile, folded] in LOGS {
         let expected = |name: &str| corpus.join("expected").join(name.replace('@', log));
         let mut told = told(&corpus.join(format!("{log}.tarmac")));
@@ -177,7 +168,7 @@ fn trees_profiles_and_folded_stacks() {
 
 #[test]
 fn odd_calls() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("tarmac") else { return };
     for log in ["calltest32", "calltest64"] {
         let path = corpus.join("calltests").join(log);
         let program = program(&path.with_extension("elf"));
@@ -202,7 +193,7 @@ fn shape(path: &Path) -> Vec<(usize, u64, bool)> {
 
 #[test]
 fn two_dialects_tell_the_same() {
-    let Some(corpus) = corpus() else { return };
+    let Some(corpus) = corpus("tarmac") else { return };
     let [one, other] = ["calculator-aarch64-es-ld-st-style.tarmac", "calculator-aarch64-fastmodel.tarmac"];
     let [one, other] = [one, other].map(|name| shape(&corpus.join(name)));
     assert_eq!(one, other);

@@ -16,6 +16,7 @@ use flate2::read::GzDecoder;
 use unspool::analyze::diff::{Differ, Finding, Options, Summary};
 use unspool::model::{Facet, Pull};
 use unspool::{OpenSteps, open_steps};
+use unspool_testing::corpus;
 
 /// Snapshots of A64 only, whose images are complete; the session and the trace id of each.
 const SNAPSHOTS: [(&str, &str, &str); 6] = [
@@ -29,13 +30,10 @@ const SNAPSHOTS: [(&str, &str, &str); 6] = [
 
 #[test]
 fn captures_are_like_logs_of_the_same_runs() {
-    let Some(corpus) = std::env::var_os("UNSPOOL_CORPUS") else {
-        println!("SKIPPED: UNSPOOL_CORPUS is not set, so no capture was compared with a log");
-        return;
-    };
+    let Some(corpus) = corpus("coresight") else { return };
     let folder = tempfile::tempdir().unwrap();
     for (name, session, id) in SNAPSHOTS {
-        let snapshot = Path::new(&corpus).join("coresight").join(name);
+        let snapshot = corpus.join(name);
         let log = folder.path().join(format!("{name}.tarmac"));
         let text = log_of(&snapshot, session, id);
         fs::write(&log, &text).unwrap();

@@ -22,6 +22,7 @@ use unspool::coresight::frame::FrameError;
 use unspool::coresight::{ElementError, Packet, PacketItem, Protocol, Sink, Transactions};
 use unspool::flow::{FlowItem, FlowSink, Item, Run};
 use unspool::{Program, Trace, Watch};
+use unspool_testing::{corpus, example};
 
 /// Flips in all of the corpus, unless `UNSPOOL_FLIPS` says another number.
 const FLIPS: usize = 2000;
@@ -291,13 +292,9 @@ fn copy_all(from: &Path, to: &Path) {
     }
 }
 
-/// The snapshots of ETE and ETMv4, or `None`, said loudly, without a corpus.
+/// The snapshots of ETE and ETMv4; `None`: skipped.
 fn snapshots() -> Option<Vec<PathBuf>> {
-    let Some(corpus) = std::env::var_os("UNSPOOL_CORPUS") else {
-        println!("SKIPPED: UNSPOOL_CORPUS is not set, so no byte of a real capture was changed");
-        return None;
-    };
-    let folder = Path::new(&corpus).join("coresight");
+    let folder = corpus("coresight")?;
     let mut all: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     all.retain(|path| path.join("snapshot.ini").is_file());
     all.retain(|path| Trace::all(&Capture::open(path).unwrap()).iter().any(is_ours));
@@ -350,7 +347,7 @@ fn a_changed_byte_of_a_real_capture_does_no_lasting_harm() {
 
 #[test]
 fn no_changed_byte_of_the_example_does_harm() {
-    let mut copy = Copy::of(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hello-ete"));
+    let mut copy = Copy::of(&example("hello-ete"));
     for (buffer, file) in copy.buffers() {
         let original = fs::read(&file).unwrap();
         for at in 0..original.len() {

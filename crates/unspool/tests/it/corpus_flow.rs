@@ -18,6 +18,7 @@ use unspool::capture::Capture;
 use unspool::coresight::{Protocol, Transactions};
 use unspool::flow::{FlowItem, FlowSink, Item, Run};
 use unspool::{Parts, Program, Trace, Watch};
+use unspool_testing::corpus;
 
 /// Captures whose image is not the program that ran, on purpose. There the reference goes on behind an N atom at a
 /// branch that is always taken, and behind other contradictions; we stop and wait for the next address.
@@ -91,13 +92,9 @@ fn their_line(line: &str) -> Option<String> {
     }
 }
 
-/// The snapshots, or `None`, said loudly, without a corpus.
+/// The snapshots; `None`: skipped.
 fn snapshots() -> Option<Vec<PathBuf>> {
-    let Some(corpus) = std::env::var_os("UNSPOOL_CORPUS") else {
-        println!("SKIPPED: UNSPOOL_CORPUS is not set, so no executed instruction of a real capture was compared");
-        return None;
-    };
-    let folder = Path::new(&corpus).join("coresight");
+    let folder = corpus("coresight")?;
     let mut all: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     all.retain(|path| path.join("snapshot.ini").is_file());
     all.sort();

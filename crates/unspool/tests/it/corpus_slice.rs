@@ -1,13 +1,12 @@
 //! Cuts of the traces of others: by address and time, in pieces and each by itself.
 //!
-//! Needs the corpus: `UNSPOOL_CORPUS` names its folder. Without it the test says so on the standard error and passes.
+//! Needs the corpus: `UNSPOOL_CORPUS` names its folder.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs::{self, File};
-use std::io::Write;
 use std::ops::{ControlFlow, Range};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use unspool_model::selection::Selection;
 use unspool_stf as stf;
@@ -16,6 +15,7 @@ use unspool_stf::lift::Follower;
 use unspool_tarmac as tarmac;
 use unspool_tarmac::Record;
 use unspool_tarmac::slice::SliceOptions;
+use unspool_testing::{corpus, note};
 
 /// Logs, and a time in the middle of each.
 const LOGS: [(&str, Range<u64>); 3] = [
@@ -67,9 +67,9 @@ fn cut_log(log: &[u8], mut selection: Selection, split: bool) -> Vec<Vec<u8>> {
 
 #[test]
 fn cuts_of_logs_have_their_lines() {
-    let Some(corpus) = corpus() else { return };
+    let Some(folder) = corpus("tarmac") else { return };
     for (name, time) in LOGS {
-        let log = fs::read(corpus.join(format!("tarmac/{name}.tarmac"))).unwrap();
+        let log = fs::read(folder.join(format!("{name}.tarmac"))).unwrap();
         let all = instructions(&log);
         let range = middle(all.clone());
         let wanted: Vec<u64> = all.iter().copied().filter(|pc| range.contains(pc)).collect();
@@ -88,7 +88,7 @@ fn cuts_of_logs_have_their_lines() {
         let time = Selection { time: Some(time), ..Selection::default() };
         let of_time = instructions(&cut_log(&log, time, false).concat());
         assert!(!of_time.is_empty() && of_time.len() < all.len(), "{name}");
-        say(&format!("corpus: {name} cut into {} pieces", pieces.len()));
+        note(format_args!("corpus: {name} cut into {} pieces", pieces.len()));
     }
 }
 
@@ -124,9 +124,9 @@ fn errors(bytes: &[u8]) -> Vec<String> {
 
 #[test]
 fn cuts_of_stf_are_right() {
-    let Some(corpus) = corpus() else { return };
+    let Some(folder) = corpus("stf") else { return };
     for name in TRACES {
-        let path = corpus.join("stf").join(name);
+        let path = folder.join(name);
         let all = addresses(&mut open(&path));
         let range = middle(all.clone());
         let wanted: Vec<u64> = all.iter().copied().filter(|pc| range.contains(pc)).take(MOST).collect();
@@ -141,20 +141,7 @@ fn cuts_of_stf_are_right() {
             for piece in pieces.iter().take(100) {
                 assert_eq!(errors(piece), Vec::<String>::new(), "{name}");
             }
-            say(&format!("corpus: {name} cut into {} pieces, {} files", sliced.pieces, pieces.len()));
+            note(format_args!("corpus: {name} cut into {} pieces, {} files", sliced.pieces, pieces.len()));
         }
     }
-}
-
-fn corpus() -> Option<PathBuf> {
-    let corpus = std::env::var_os("UNSPOOL_CORPUS");
-    if corpus.is_none() {
-        say("SKIPPED: UNSPOOL_CORPUS is not set: the traces of others are not cut");
-    }
-    corpus.map(PathBuf::from)
-}
-
-/// Straight to the standard error, where the test harness does not hide it.
-fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

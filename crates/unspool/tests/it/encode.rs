@@ -16,7 +16,7 @@ mod reference;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use program::{Program, Random};
+use program::Program;
 use unspool::CaptureSteps;
 use unspool::capture::Capture;
 use unspool::coresight::Protocol;
@@ -24,6 +24,7 @@ use unspool::coresight::etm4::unit::Settings;
 use unspool::coresight::trace_buffer::{BufferSettings, FillMode};
 use unspool::encode::{EncodeOptions, Encoded, Encoder};
 use unspool::model::{Branch, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Step, StepSource, TimeUnit};
+use unspool_testing::Random;
 
 const BASE: u64 = 0x40_0000;
 

@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test stops at what it does not expect")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use unspool::capture::Capture;
 use unspool::coresight::etm4::packet::{Address, ExceptionAddress, FewAtoms, Packet, TraceInfo};
@@ -229,7 +229,7 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 fn directory() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hello-ete")
+    unspool_testing::example("hello-ete")
 }
 
 #[test]

@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs::{self, File};
-use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use unspool::coresight::Transactions;
@@ -16,20 +15,7 @@ use unspool::stf;
 use unspool::stf::lift::Follower;
 use unspool::tarmac;
 use unspool::{Error, FileKind, OpenSteps, Program, Trace, Watch, open_steps};
-
-fn example(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
-}
-
-/// The corpus, or `None` with a loud word.
-fn corpus(folder: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("UNSPOOL_CORPUS").map(|path| PathBuf::from(path).join(folder));
-    if path.is_none() {
-        // Not `eprintln!`: the test runner would swallow it.
-        std::io::stderr().write_all(b"SKIPPED: UNSPOOL_CORPUS is not set\n").unwrap();
-    }
-    path
-}
+use unspool_testing::{corpus, example};
 
 /// All steps of a path.
 fn steps(path: &Path, source: Option<&str>) -> Vec<Step> {

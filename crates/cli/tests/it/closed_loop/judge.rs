@@ -1,12 +1,11 @@
 //! The independent judge: the reference decoder's packet lister reads captures of real programs, and finds the same ranges.
 
-use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::process::Command;
 
 use unspool::model::{Event, Step, StepSource};
 use unspool::{OpenSteps, open_steps};
+use unspool_testing::{reference_listing, tool};
 
 use super::loops::{Places, Shows, setups, turn};
 use super::recorded;
@@ -14,8 +13,7 @@ use crate::programs::Target;
 
 #[test]
 fn the_reference_finds_the_same_ranges() {
-    if Command::new("trc_pkt_lister").current_dir(std::env::temp_dir()).arg("-help").output().is_err() {
-        eprintln!("SKIPPED: trc_pkt_lister is not installed (Debian: libopencsd-bin), so nobody judged our captures");
+    if tool("trc_pkt_lister", "libopencsd-bin").is_none() {
         return;
     }
     let rows =
@@ -41,12 +39,7 @@ fn the_reference_finds_the_same_ranges() {
 
 /// Stretches of instructions that the reference found, those that follow one another joined.
 fn theirs(directory: &Path) -> Vec<(u64, u64)> {
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("log.txt");
-    let mut command = Command::new("trc_pkt_lister");
-    command.current_dir(&folder).arg("-ss_dir").arg(directory).args(["-decode", "-logfilename"]).arg(&log);
-    command.output().unwrap();
-    let text = String::from_utf8_lossy(&fs::read(&log).unwrap()).into_owned();
+    let text = reference_listing(directory, &["-decode"]).unwrap();
     let mut joined = vec![];
     for line in text.lines() {
         assert!(!line.contains("ERROR") && !line.contains("NO_SYNC [bad"), "{line}");

@@ -57,7 +57,7 @@ fn convert(from: &Path, to: &Path, more: &[&str]) -> Run {
 }
 
 fn astf_example() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/example.astf")
+    unspool_testing::example("example.astf")
 }
 
 fn dump(path: &Path) -> String {

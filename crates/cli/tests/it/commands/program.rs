@@ -1,7 +1,6 @@
 //! `program`: values, what they trace, and that a trace unit with them does.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
@@ -51,7 +50,7 @@ fn registers_of_others() {
 
 #[test]
 fn a_capture_has_its_units() {
-    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hello-ete");
+    let capture = unspool_testing::example("hello-ete");
     let run = program(&[text(&capture)]);
     assert_eq!(run.code, 0, "{}", run.err);
     assert!(run.out.contains("// ETE_0 (ete)") && run.out.contains("// ETE_1 (ete)"), "{}", run.out);
@@ -119,18 +118,14 @@ fn the_trace_unit_does_what_was_planned() {
 #[test]
 fn listings_can_be_assembled() {
     let dir = TempDir::new().unwrap();
-    let assembler = "aarch64-linux-gnu-as";
-    let is_there = Command::new(assembler).arg("--version").output().is_ok();
-    if !is_there {
-        println!("SKIPPED: {assembler} is not here (package binutils-aarch64-linux-gnu)");
-    }
+    let assembler = unspool_testing::tool("aarch64-linux-gnu-as", "binutils-aarch64-linux-gnu");
     for which in ["enable", "disable", "save", "restore"] {
         let path = dir.path().join(format!("{which}.s"));
         let buffer = ["--buffer", "0x80000000..0x80100000", "--buffer-mode", "wrap", "--watermark", "65536"];
         let run = program(&[&["--listing", which, "-o", text(&path)][..], &buffer].concat());
         assert_eq!(run.code, 0, "{}", run.err);
         assert!(fs::read_to_string(&path).unwrap().contains("isb"));
-        if is_there {
+        if let Some(assembler) = &assembler {
             let object = dir.path().join(format!("{which}.o"));
             let made = Command::new(assembler).args(["-march=armv9-a", text(&path), "-o", text(&object)]).output();
             let made = made.unwrap();

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use unspool_isa::{Access, Isa, Operation, Stage};
+use unspool_testing::note;
 
-use super::oracle::{self, Machine, Text};
+use super::oracle::{Machine, Text};
 
 /// Compares every opcode, and says how many and which.
 pub(crate) fn compare(machine: &Machine, opcodes: &[u32]) {
@@ -20,7 +21,7 @@ pub(crate) fn compare(machine: &Machine, opcodes: &[u32]) {
             wrong.push(format!("{opcode:08x} {text:?}: {ours:?}"));
         }
     }
-    oracle::say(&format!(
+    note(format_args!(
         "A64 accesses: {} opcodes, {valid} valid with {} names, {accesses} of them not None, {} wrong",
         opcodes.len(),
         names.len(),

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
 use unspool_isa::Isa;
+use unspool_testing::skip;
 
 /// What LLVM makes of an opcode.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +31,7 @@ impl Machine {
         let numbered = (14..=30).rev().map(|version| format!("llvm-mc-{version}"));
         let program = named.into_iter().chain(numbered).chain(["llvm-mc".to_owned()]).find(|name| runs(name));
         if program.is_none() {
-            say(&format!("SKIPPED: no llvm-mc was found, so nothing was compared with LLVM ({})", options.join(" ")));
+            skip("llvm-mc is not installed (Debian: llvm-22)");
         }
         let options = options.iter().map(|&option| option.to_owned()).collect();
         program.map(|program| Self { program, options })
@@ -49,7 +50,7 @@ impl Machine {
     fn is_known(&self, opcode: u32, isa: &str, texts: &[Text]) -> bool {
         let is_known = texts != [Text::Invalid];
         if !is_known {
-            say(&format!("SKIPPED: {} does not know {opcode:08x}, so {isa} was not compared with LLVM", self.program));
+            skip(format_args!("{} is too old, it does not know {isa} {opcode:08x} (Debian: llvm-22)", self.program));
         }
         is_known
     }
@@ -113,11 +114,6 @@ impl Machine {
         let warnings = warner.join().expect("no panic").expect("plain text");
         (String::from_utf8(output.stdout).expect("plain text"), warnings)
     }
-}
-
-/// Says it aloud: what the macros print is swallowed when a test passes.
-pub(crate) fn say(line: &str) {
-    writeln!(std::io::stderr(), "{line}").expect("standard error is open");
 }
 
 fn runs(program: &str) -> bool {

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, HashSet};
 
 use unspool_isa::{ControlFlow, Isa, Operation};
+use unspool_testing::note;
 
 use super::super::riscv::{Instruction, plain};
-use super::oracle::{self, Machine, Text};
+use super::oracle::{Machine, Text};
 use super::{ADDRESS, riscv_classes};
 
 /// Every ratified extension that takes no encoding from another.
@@ -42,7 +43,7 @@ pub(crate) fn compare(isa: Isa, opcodes: &[u32]) {
         }
     }
     let (all, names) = (opcodes.len(), names.len());
-    oracle::say(&format!(
+    note(format_args!(
         "{isa:?}: {all} opcodes, {valid} valid with {names} names, decided otherwise {decided:?}, {} wrong",
         wrong.len()
     ));

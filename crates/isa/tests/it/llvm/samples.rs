@@ -1,26 +1,6 @@
 //! Opcodes worth a comparison: random ones, and dense ones where the branches live.
 
-/// Random numbers that are the same in every run (xorshift).
-pub(crate) struct Random(u64);
-
-impl Random {
-    /// Starts from `seed`, which is not zero.
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn word(&mut self) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
-    }
-
-    /// Random words that have these `bits` under this `mask`.
-    fn words(&mut self, count: usize, mask: u32, bits: u32) -> Vec<u32> {
-        (0..count).map(|_| self.word() & !mask | bits).collect()
-    }
-}
+use unspool_testing::Random;
 
 /// How many words a test takes from the whole space.
 fn count() -> usize {

@@ -14,8 +14,9 @@ use unspool::encode::{EncodeOptions, Encoded, Encoder, encode};
 use unspool::isa::decode;
 use unspool::model::{BlockSink, BlockTrace, Event, Isa, Step, StepSource};
 use unspool::{OpenSteps, OpenedSteps, open_steps};
+use unspool_testing::Random;
 
-use super::program::{Program, Random};
+use super::program::Program;
 use super::{BASE, Told, assert_same, settings};
 
 /// A run as an ASTF file: what steps say, times now and then, and traps where the run is interrupted.

@@ -1,22 +1,7 @@
 //! Programs from a seed, and what a PE does with them: loops, calls, returns, indirect branches, system calls, interrupts.
 
 use unspool::model::{Branch, Context, Event, Exception, ExceptionKind, Instruction, Isa, Security, Step};
-
-/// xorshift64*.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 20) % limit
-    }
-}
+use unspool_testing::Random;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Op {

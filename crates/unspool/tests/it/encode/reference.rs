@@ -1,36 +1,21 @@
 //! The independent judge: the reference decoder's packet lister reads what we made, and says the same as our decoder:
 //! ranges of instructions, Q elements, times, cycles, contexts with their identifiers, events, exceptions.
 
-use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::unit::Settings;
 use unspool::model::{Event, Isa, Step};
+use unspool_testing::{reference_listing, tool};
 
 use super::heard::{Heard, listen};
 use super::program::Program;
 use super::q::with_q;
 use super::{BASE, encode, settings};
 
-/// Is the judge there? It is loud if not.
-fn is_there() -> bool {
-    let is_there = Command::new("trc_pkt_lister").current_dir(std::env::temp_dir()).arg("-help").output().is_ok();
-    if !is_there {
-        println!("SKIPPED: trc_pkt_lister is not installed (Debian: libopencsd-bin), so nobody judged our captures");
-    }
-    is_there
-}
-
 /// What the reference says of a capture.
 fn theirs(directory: &Path) -> Vec<Heard> {
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("log.txt");
-    let mut command = Command::new("trc_pkt_lister");
-    command.current_dir(&folder).arg("-ss_dir").arg(directory).args(["-decode", "-logfilename"]).arg(&log);
-    command.output().unwrap();
-    let text = String::from_utf8_lossy(&fs::read(&log).unwrap()).into_owned();
+    let text = reference_listing(directory, &["-decode"]).unwrap();
     let mut all = vec![];
     for line in text.lines() {
         assert!(!line.contains("ERROR") && !line.contains("NO_SYNC [bad"), "{line}");
@@ -191,7 +176,7 @@ fn count_events(all: &[Heard]) -> [usize; 4] {
 
 #[test]
 fn the_reference_says_the_same() {
-    if !is_there() {
+    if tool("trc_pkt_lister", "libopencsd-bin").is_none() {
         return;
     }
     let mut captures = 0;
@@ -221,7 +206,7 @@ fn the_reference_says_the_same() {
 /// Counts add up to the instructions before them, if each takes a cycle; timestamps are times of the steps.
 #[test]
 fn values_are_those_of_the_steps() {
-    if !is_there() {
+    if tool("trc_pkt_lister", "libopencsd-bin").is_none() {
         return;
     }
     for (protocol, isa, seed) in
@@ -259,7 +244,7 @@ fn values_are_those_of_the_steps() {
 
 #[test]
 fn the_reference_reads_q_elements() {
-    if !is_there() {
+    if tool("trc_pkt_lister", "libopencsd-bin").is_none() {
         return;
     }
     let mut captures = 0;
