@@ -26,7 +26,7 @@ use self::core::Core;
 use self::header::Headers;
 use self::time::Times;
 use super::dialect::{Dialect, Effects};
-use super::lower::remark::{Remark, core_name, seam_core};
+use super::lower::annotation::{Annotation, core_name, cut_core};
 use super::read::Place;
 use super::record::{Line, ProblemKind, Record, Stamp};
 pub use rules::RULES;
@@ -111,7 +111,7 @@ impl Checker {
             Record::Comment(text) => return self.comment(text),
             Record::Blank | Record::Header(_) => return,
             // Lines of text can have a time of their own: the one that ends a simulation has.
-            Record::Told(_) | Record::Unknown(_) => {}
+            Record::Opaque(_) | Record::Unknown(_) => {}
             record if is_rev3 => self.times.rev3(line, is_start(record), &self.headers, out),
             _ => self.times.any(line, out),
         }
@@ -135,16 +135,16 @@ impl Checker {
     /// of the line before.
     #[cold]
     fn comment(&mut self, text: &[u8]) {
-        let remark = Remark::parse(text);
+        let remark = Annotation::parse(text);
         let named = match &remark {
-            Some(Remark::Core(core)) => Some(core_name(*core).into_bytes()),
-            _ => seam_core(text).map(<[u8]>::to_vec),
+            Some(Annotation::Core(core)) => Some(core_name(*core).into_bytes()),
+            _ => cut_core(text).map(<[u8]>::to_vec),
         };
         let core = match named {
             Some(name) => core_of(&mut self.cores, &mut self.current, Some(&name[..]).filter(|name| !name.is_empty())),
             None => self.cores.get_mut(self.current),
         };
-        if matches!(remark, Some(Remark::Step { event: Event::Gap(_), .. })) {
+        if matches!(remark, Some(Annotation::Step { event: Event::Gap(_), .. })) {
             core.into_iter().for_each(Core::lose_track);
         }
     }
@@ -218,7 +218,7 @@ fn record(core: &mut Core, line: &Line<'_>, dialect: Dialect, out: &mut Out<'_>)
             out.add_at(out.place, problem.column, rule, format_args!("{}", problem.kind));
             core.lose_track();
         }
-        Record::Event(_) | Record::Told(_) => core.lose_track(),
+        Record::Event(_) | Record::Opaque(_) => core.lose_track(),
         _ => {}
     }
 }

@@ -3,7 +3,7 @@
 //! Lines that only one producer prints decide. Nothing depends on it but what lines do not say themselves: what the order
 //! of lines means, and which instruction set is meant where none is named.
 
-use super::lower::remark::Remark;
+use super::lower::annotation::Annotation;
 use super::parse::{ParseOptions, Parser};
 use super::read::lines;
 use super::record::{Instruction, InstructionSet, Line, ProblemKind, Record, Tag};
@@ -115,7 +115,7 @@ impl Dialect {
 
 /// Is it the remark that a log starts with which was lowered from steps?
 fn is_lowered(comment: &[u8]) -> bool {
-    matches!(Remark::parse(comment), Some(Remark::Covers(..)))
+    matches!(Annotation::parse(comment), Some(Annotation::Covers(..)))
 }
 
 /// Who prints such lines; `None`: many do.

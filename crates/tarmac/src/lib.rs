@@ -4,7 +4,6 @@
 
 pub mod check;
 pub mod clock;
-pub mod convert;
 pub mod dialect;
 pub mod index;
 pub mod lift;
@@ -13,6 +12,7 @@ pub mod parse;
 pub mod read;
 pub mod record;
 pub mod registers;
+pub mod restyle;
 pub mod slice;
 pub mod state;
 pub mod steps;

@@ -88,7 +88,7 @@ impl Parser {
         }
         line.stamp = prefix::stamp(&mut cursor)?;
         let (kind, tag) = prefix::tag(&mut cursor, line)?;
-        if !matches!(cursor.peek(), None | Some(b' ' | b'\t' | b'(')) && kind != Kind::Told {
+        if !matches!(cursor.peek(), None | Some(b' ' | b'\t' | b'(')) && kind != Kind::Opaque {
             return Err(cursor.problem(ProblemKind::Unexpected));
         }
         line.record = match kind {
@@ -108,7 +108,7 @@ impl Parser {
             Kind::Flow(kind) => event::flow(&mut cursor, kind)?,
             Kind::Transfer => memory::transfer(&mut cursor, tag)?,
             Kind::Bus => memory::bus(&mut cursor, tag)?,
-            Kind::Told => event::told(&mut cursor, tag)?,
+            Kind::Opaque => event::opaque(&mut cursor, tag)?,
         };
         Ok(())
     }

@@ -124,7 +124,7 @@ pub enum Record<'a> {
     /// Program flow: FD, FI, FR.
     Flow(Flow),
     /// A line of a known kind whose text nobody took apart.
-    Told(Told<'a>),
+    Opaque(OpaqueLine<'a>),
     /// A line that cannot be understood.
     Unknown(Problem),
 }
@@ -396,7 +396,7 @@ pub struct Flow {
 
 /// A line of a known kind whose text nobody took apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told<'a> {
+pub struct OpaqueLine<'a> {
     /// Which kind: `CADI`, `SIGNAL`, `INFO_EXCEPTION_REASON`, `CACHE`, `TTW`, `TLB`, `WALKCACHE`, `P`, ...
     pub tag: &'a [u8],
     /// The rest of the line.

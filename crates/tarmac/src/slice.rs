@@ -17,7 +17,7 @@ use unspool_model::Event;
 
 use super::clock::Clock;
 use super::dialect::{Dialect, Effects};
-use super::lower::remark::{Remark, write_seam};
+use super::lower::annotation::{Annotation, write_cut};
 use super::read::{Place, ReadError, Reader};
 use super::record::{Instruction, InstructionSet, Line, Record, Stamp};
 use super::state::Machine;
@@ -231,9 +231,9 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
 
     /// Is it a remark about the next instruction? A context is remembered: it holds until another comes.
     fn is_of_next(&mut self, line: &Line<'_>, core: usize, comment: &[u8]) -> bool {
-        match Remark::parse(comment) {
-            Some(Remark::Instruction(_)) => true,
-            Some(Remark::Step { event: Event::Context(_), .. }) => {
+        match Annotation::parse(comment) {
+            Some(Annotation::Instruction(_)) => true,
+            Some(Annotation::Step { event: Event::Context(_), .. }) => {
                 self.contexts.resize(self.contexts.len().max(core + 1), Vec::new());
                 self.contexts[core] = line.raw.to_vec();
                 self.waits_context = true;
@@ -350,7 +350,7 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         if self.machine.cores().len() > 1 {
             let name = str::from_utf8(&self.machine.cores()[core].name).unwrap_or_default();
             let number = name.strip_prefix("cpu").and_then(|number| number.parse().ok()).unwrap_or(0);
-            Remark::Core(number).write(&mut said);
+            Annotation::Core(number).write(&mut said);
         }
         said.extend_from_slice(context);
         said.extend_from_slice(self.ending);
@@ -400,7 +400,7 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         let mut seam = Vec::new();
         let cores = self.machine.cores();
         let name = cores.get(core).map(|core| core.name.as_slice()).filter(|_| cores.len() > 1);
-        write_seam(name, &mut seam);
+        write_cut(name, &mut seam);
         seam.extend_from_slice(self.ending);
         seam
     }
@@ -477,7 +477,7 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
 
 /// Does the comment say what a log covers that was lowered?
 fn is_covers(comment: &[u8]) -> bool {
-    matches!(Remark::parse(comment), Some(Remark::Covers(..)))
+    matches!(Annotation::parse(comment), Some(Annotation::Covers(..)))
 }
 
 fn is_exception(record: &Record<'_>) -> bool {

@@ -7,11 +7,11 @@
 
 mod cells;
 mod data;
-mod forgotten;
 mod machine;
 mod memory;
 mod registers;
 mod semihosting;
+mod unknown_writes;
 
 pub use cells::Contents;
 pub use machine::{Core, Machine};
@@ -21,6 +21,6 @@ pub use registers::{Registers, Touched};
 
 use cells::Cells;
 pub(crate) use data::{Bytes, is_low_first};
-pub(crate) use forgotten::{Forgotten, bytes_of};
-pub(crate) use machine::{Elsewhere, MOST_CORES};
+pub(crate) use machine::{EarlierState, MAX_CORES};
 pub(crate) use memory::{GRANULE, Granule};
+pub(crate) use unknown_writes::{UnknownWrites, bytes_of};

@@ -5,16 +5,16 @@
 //! Places are lines; times are counted in the unit of the first one. Whether a branch was taken is told by a BR line, by
 //! IS or CCFAIL, or by where the core goes on; so branches and exceptions wait for its next instruction. Registers have
 //! one name whatever the log calls them: `x0` for X0 and w0, `v1` for V1 and q1. Lines that tell none of this are notes,
-//! those of buses and of fetches too; what lines say besides is counted ([`UNTOLD`]). Logs that were lowered from steps
+//! those of buses and of fetches too; what lines say besides is counted ([`NOT_IN_STEPS`]). Logs that were lowered from steps
 //! carry remarks, which come first: [`super::lower`].
 
 mod effects;
 mod implied;
 pub(super) mod lowered;
+mod not_in_steps;
 mod notes;
 mod start;
-mod untold;
-mod words;
+mod to_model;
 
 use std::io::Read;
 use std::ops::{ControlFlow, Range};
@@ -29,15 +29,15 @@ use self::effects::Effects;
 use self::lowered::Said;
 use self::notes::{Notes, is_note};
 use self::start::Start;
-use self::words::{call, class, course, exception_kind, has_security, is_handler, isa, isa_of_facts, level, security};
+use self::to_model::{call, class, course, exception_kind, has_security, is_handler, isa, level, security};
 use super::clock::Clock;
-use super::convert::opcode::is_branch;
 use super::dialect::Dialect;
 use super::lift::{self, Cause, Executed, Lifter, Raised};
-use super::lower::remark::{Remark, seam_core};
+use super::lower::annotation::{Annotation, cut_core};
 use super::read::{Place, ReadError, ReadErrorKind, Reader};
 use super::record::{self, Line, Record, Time};
 use super::registers::Scene;
+use super::restyle::opcode::{decoder_isa, is_branch};
 use unspool_model::hold::Hold;
 
 /// Hands out the steps of a log.
@@ -93,7 +93,7 @@ impl<R: Read> StepSource for Steps<R> {
         self.start.time.iter().for_each(|first| {
             clock.count(*first);
         });
-        let mut teller = Teller {
+        let mut emitter = StepEmitter {
             take,
             dialect,
             lowered,
@@ -108,27 +108,27 @@ impl<R: Read> StepSource for Steps<R> {
         let read = self.reader.each(|place, line| {
             lifter.line(place, line, |step| {
                 if flow.is_continue() {
-                    flow = teller.step(step);
+                    flow = emitter.step(step);
                 }
             });
             if lowered.is_none() {
-                untold::count(teller.losses, place.line, &line.record);
+                not_in_steps::count(emitter.losses, place.line, &line.record);
             }
             if flow.is_continue() && is_note(&line.record) {
-                flow = teller.told(place, line, &mut lifter);
+                flow = emitter.told(place, line, &mut lifter);
             }
             flow
         });
         lifter.finish(|step| {
             if flow.is_continue() {
-                flow = teller.step(step);
+                flow = emitter.step(step);
             }
         });
         if flow.is_continue() {
             // Nothing follows that anybody could stop.
-            let _ = teller.finish();
+            let _ = emitter.finish();
         }
-        teller.names(lifter.cores());
+        emitter.names(lifter.cores());
         read.map(|_| ()).map_err(|error| ended(&error))
     }
 
@@ -138,7 +138,7 @@ impl<R: Read> StepSource for Steps<R> {
 }
 
 /// What of a log no step tells.
-pub const UNTOLD: &[Loss] = &[
+pub const NOT_IN_STEPS: &[Loss] = &[
     Loss::Instructions,
     Loss::Data,
     Loss::Times,
@@ -154,7 +154,7 @@ fn ended(error: &ReadError) -> SourceError {
 }
 
 /// Tells steps of the log as steps of the model.
-struct Teller<'t> {
+struct StepEmitter<'t> {
     take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
     dialect: Dialect,
     /// The log was lowered, from a source that tells this.
@@ -187,7 +187,7 @@ struct Core {
     said: Said,
 }
 
-impl Teller<'_> {
+impl StepEmitter<'_> {
     fn step(&mut self, step: &lift::Step) -> ControlFlow<()> {
         while self.cores.len() <= step.core {
             self.cores.push(Core { first: step.place.line, ..Core::default() });
@@ -224,7 +224,7 @@ impl Teller<'_> {
     /// Counts the names of cores, which steps number.
     fn names<'n>(&mut self, names: impl Iterator<Item = &'n [u8]>) {
         for (number, (name, core)) in names.zip(&self.cores).enumerate() {
-            if self.lowered.is_none() && untold::is_name(name, number) {
+            if self.lowered.is_none() && not_in_steps::is_name(name, number) {
                 self.losses.add(Loss::Attributes, core.first);
             }
         }
@@ -308,7 +308,7 @@ impl Teller<'_> {
         let core = &mut self.cores[step.core];
         let isa = isa(self.dialect, executed);
         core.isa = isa;
-        if core.scene.mode.level != executed.mode.level && untold::is_untold(executed.mode.level) {
+        if core.scene.mode.level != executed.mode.level && not_in_steps::is_untold(executed.mode.level) {
             self.losses.add(Loss::Modes, step.place.line);
         }
         core.scene = Scene { mode: executed.mode, is_a64: Some(isa == Isa::A64) };
@@ -354,12 +354,12 @@ impl Teller<'_> {
     #[cold]
     fn told(&mut self, place: Place, line: &Line<'_>, lifter: &mut Lifter) -> ControlFlow<()> {
         if let Record::Comment(text) = line.record
-            && let Some(core) = seam_core(text)
+            && let Some(core) = cut_core(text)
         {
             lifter.enter(core);
         }
         if let (Some(_), Record::Comment(text)) = (self.lowered, line.record)
-            && let Some(remark) = Remark::parse(text)
+            && let Some(remark) = Annotation::parse(text)
         {
             return self.remark(place, remark, lifter);
         }
@@ -449,6 +449,6 @@ fn settle(instruction: &mut Instruction, facts: &Facts) {
 /// What is known of an instruction, if it is a branch.
 #[inline]
 fn branch_facts(instruction: &Instruction) -> Option<Facts> {
-    let facts = facts(isa_of_facts(instruction.isa), instruction.address, instruction.opcode?);
+    let facts = facts(decoder_isa(instruction.isa), instruction.address, instruction.opcode?);
     (facts.length == instruction.length && is_branch(&facts)).then_some(facts)
 }

@@ -42,7 +42,7 @@ pub fn kind(record: &Record<'_>) -> &'static str {
         Record::Bus(_) => "bus",
         Record::Branch(_) => "branch",
         Record::Flow(_) => "flow",
-        Record::Told(_) => "told",
+        Record::Opaque(_) => "told",
         Record::Unknown(_) => "unknown",
     }
 }
@@ -135,7 +135,7 @@ fn push_record(line: &Line<'_>, out: &mut String) {
             let set = set.map_or("", set_name);
             write!(out, " {} from {address:#x} to {target:#x} {set}", char::from(*kind))
         }
-        Record::Told(told) => write!(out, " {}: {}", Text(told.tag), Text(told.text)),
+        Record::Opaque(told) => write!(out, " {}: {}", Text(told.tag), Text(told.text)),
         Record::Unknown(problem) => write!(out, " {problem}: {}", Text(line.raw)),
     };
     out.truncate(out.trim_end().len());

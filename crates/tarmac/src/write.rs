@@ -116,7 +116,7 @@ pub(super) fn is_verbatim(record: &Record<'_>) -> bool {
             | Record::Transfer(_)
             | Record::Bus(_)
             | Record::Flow(_)
-            | Record::Told(_)
+            | Record::Opaque(_)
             | Record::Unknown(_)
     )
 }

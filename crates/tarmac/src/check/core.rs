@@ -2,13 +2,13 @@
 
 use unspool_isa::Facts;
 
-use super::super::convert::opcode::facts_of;
 use super::super::dialect::Dialect;
 use super::super::read::Place;
 use super::super::record::{
     Access, Branch, Byte, Direction, Instruction, InstructionSet, Line, Picture, PictureKind, Purpose, Record, Stamp,
     Time,
 };
+use super::super::restyle::opcode::facts_of;
 use super::instruction::digits;
 use super::rules::RuleId;
 use super::{Out, access, flow, has_effects};
@@ -81,7 +81,7 @@ impl Core {
 
     /// Times and numbers grow.
     pub(super) fn check_order(&mut self, line: &Line<'_>, out: &mut Out<'_>) {
-        if let Record::Told(_) | Record::Unknown(_) = line.record {
+        if let Record::Opaque(_) | Record::Unknown(_) = line.record {
             return;
         }
         if let Stamp::At(time) = line.stamp {

@@ -19,7 +19,7 @@ use super::tree::{Node, Tree};
 use super::{Fingerprint, IndexError, IndexOptions, Totals};
 use crate::parse::Parser;
 use crate::record::{Record, Stamp};
-use crate::state::{Core, Elsewhere, MOST_CORES, Machine};
+use crate::state::{Core, EarlierState, MAX_CORES, Machine};
 use memchr::memrchr;
 
 /// No more threads than these: each has a piece in memory.
@@ -116,7 +116,7 @@ fn next(work: &Mutex<Receiver<(usize, Text)>>) -> Option<(usize, Text)> {
 /// A worker knows nothing of what came before; it says so if it has to know.
 struct Missing(bool);
 
-impl Elsewhere for Missing {
+impl EarlierState for Missing {
     fn byte(&mut self, _: &[u8], _: u64) -> Option<u8> {
         None
     }
@@ -260,11 +260,11 @@ impl<S: Read + Write + Seek> Merge<'_, S> {
             let known = directory.cores.iter().position(|name| *name == core.name);
             known.or_else(|| {
                 let place = directory.cores.len();
-                (place < MOST_CORES).then(|| directory.cores.push(core.name.clone())).map(|()| place)
+                (place < MAX_CORES).then(|| directory.cores.push(core.name.clone())).map(|()| place)
             })
         };
         // Cores that are too many go to the last, which nobody asks for.
-        let places: Vec<usize> = cores.iter().map(|core| place(core).unwrap_or(MOST_CORES)).collect();
+        let places: Vec<usize> = cores.iter().map(|core| place(core).unwrap_or(MAX_CORES)).collect();
         for name in &directory.cores[self.now.cores.len()..] {
             self.now.cores.push(CoreAt { name: name.clone(), ..CoreAt::default() });
         }
@@ -280,10 +280,10 @@ impl<S: Read + Write + Seek> Merge<'_, S> {
         };
         for (at, core) in summary.cores.iter().enumerate().filter(|(_, core)| !core.forgotten.is_empty()) {
             let block = Packed::of(&put_forgotten(&core.forgotten)).save(self.file, &mut self.end)?;
-            node.forgotten.push((places.get(at).map_or(MOST_CORES, |place| *place) as u16, block));
+            node.forgotten.push((places.get(at).map_or(MAX_CORES, |place| *place) as u16, block));
         }
         for ((core, first), packed) in &summary.tables {
-            let core = places.get(usize::from(*core)).map_or(MOST_CORES, |place| *place) as u16;
+            let core = places.get(usize::from(*core)).map_or(MAX_CORES, |place| *place) as u16;
             node.tables.push(((core, *first), packed.save(self.file, &mut self.end)?));
         }
         node.tables.sort_unstable_by_key(|(key, _)| *key);

@@ -13,7 +13,7 @@ use super::checkpoint::Checkpoint;
 use super::directory::{Directory, Index};
 use super::segment::{Text, Track, each_line};
 use crate::record::{Line, Record, Stamp, Time};
-use crate::state::{Core, Elsewhere, GRANULE, Granule, Known, LastWrite, Machine, Memory, Registers, bytes_of};
+use crate::state::{Core, EarlierState, GRANULE, Granule, Known, LastWrite, Machine, Memory, Registers, bytes_of};
 
 /// A log and its index.
 #[derive(Debug)]
@@ -362,7 +362,7 @@ impl<'a, S> Before<'a, S> {
     }
 }
 
-impl<S: Read + Seek> Elsewhere for Before<'_, S> {
+impl<S: Read + Seek> EarlierState for Before<'_, S> {
     fn byte(&mut self, core: &[u8], address: u64) -> Option<u8> {
         let core = self.directory.cores.iter().position(|name| name == core)?;
         let number = address / GRANULE;

@@ -14,7 +14,7 @@ use crate::dialect::Effects;
 use crate::parse::Parser;
 use crate::read::{LONGEST, lines};
 use crate::record::{Instruction, Line, Record, Stamp, Time};
-use crate::state::{Elsewhere, Forgotten, Machine, Registers};
+use crate::state::{EarlierState, Machine, Registers, UnknownWrites};
 
 /// A piece of a log.
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ pub(super) struct CoreSummary {
     /// Lines of registers before the first instruction, each with its number.
     pub(super) early: Vec<(u32, Vec<u8>)>,
     /// What was written without a line that says what. It holds of granules that no table has.
-    pub(super) forgotten: Forgotten,
+    pub(super) forgotten: UnknownWrites,
     pub(super) track: Track,
 }
 
@@ -125,7 +125,12 @@ pub(super) fn each_line(text: &Text, options: &IndexOptions, mut take: impl FnMu
 }
 
 /// Finds out what there is to know. `machine`: what is known of the cores before.
-pub(super) fn summarize(text: &Text, options: &IndexOptions, machine: Machine, before: &mut impl Elsewhere) -> Summary {
+pub(super) fn summarize(
+    text: &Text,
+    options: &IndexOptions,
+    machine: Machine,
+    before: &mut impl EarlierState,
+) -> Summary {
     let mut work = Work { machine, tracks: Vec::new(), summary: Summary::default(), recent: Recent::new() };
     each_line(text, options, |number, line| {
         work.line(number, line, options, before);
@@ -147,7 +152,7 @@ struct Work {
 
 impl Work {
     #[inline]
-    fn line(&mut self, number: u32, line: &Line<'_>, options: &IndexOptions, before: &mut impl Elsewhere) {
+    fn line(&mut self, number: u32, line: &Line<'_>, options: &IndexOptions, before: &mut impl EarlierState) {
         if let Stamp::At(time) = line.stamp {
             self.time(time);
         }

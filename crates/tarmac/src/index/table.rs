@@ -3,7 +3,7 @@
 //! Parts are put together without holding them: tables are read side by side, in the order of addresses.
 
 use super::bytes::{Cursor, Malformed, put};
-use crate::state::{Forgotten, Granule};
+use crate::state::{Granule, UnknownWrites};
 
 /// A core, and an address divided by eight.
 pub(super) type Key = (u16, u64);
@@ -76,7 +76,7 @@ fn put_lines(out: &mut Vec<u8>, lines: &[u32; 8], bytes: u8) {
 
 /// Ranges that were written without a line that says what: each by how far it is behind the one before, its length
 /// without one, and its line.
-pub(super) fn put_forgotten(forgotten: &Forgotten) -> Vec<u8> {
+pub(super) fn put_forgotten(forgotten: &UnknownWrites) -> Vec<u8> {
     let (mut out, mut last) = (Vec::new(), 0_u64);
     for (range, line) in forgotten.iter() {
         put(&mut out, range.start().wrapping_sub(last));
@@ -87,8 +87,8 @@ pub(super) fn put_forgotten(forgotten: &Forgotten) -> Vec<u8> {
     out
 }
 
-pub(super) fn take_forgotten(bytes: &[u8]) -> Result<Forgotten, Malformed> {
-    let (mut cursor, mut last, mut forgotten) = (Cursor(bytes), 0_u64, Forgotten::default());
+pub(super) fn take_forgotten(bytes: &[u8]) -> Result<UnknownWrites, Malformed> {
+    let (mut cursor, mut last, mut forgotten) = (Cursor(bytes), 0_u64, UnknownWrites::default());
     while !cursor.is_empty() {
         let start = last.checked_add(cursor.number()?).ok_or(Malformed)?;
         last = start.checked_add(cursor.number()?).ok_or(Malformed)?;

@@ -10,7 +10,7 @@ use super::bytes::{Cursor, Malformed, put};
 use super::segment::put_addresses;
 use super::store::{Block, Packed};
 use super::table::{Entries, Key, TableWriter, each_entry, put_forgotten, take_forgotten};
-use crate::state::{Forgotten, Granule};
+use crate::state::{Granule, UnknownWrites};
 
 /// So many are put together.
 pub(super) const FAN: usize = 16;
@@ -130,7 +130,11 @@ impl Node {
     }
 
     /// What was written without a line that says what, of granules that the tables do not have.
-    pub(super) fn forgotten(&self, core: u16, file: &mut (impl Read + Seek)) -> Result<Option<Forgotten>, IndexError> {
+    pub(super) fn forgotten(
+        &self,
+        core: u16,
+        file: &mut (impl Read + Seek),
+    ) -> Result<Option<UnknownWrites>, IndexError> {
         let Some((_, block)) = self.forgotten.iter().find(|(other, _)| *other == core) else { return Ok(None) };
         let forgotten = take_forgotten(&block.load(file)?);
         forgotten.map(Some).map_err(|Malformed| IndexError::Damaged { offset: block.offset })
@@ -254,8 +258,8 @@ fn save(
 }
 
 /// Of granules that any of the tables has, all is there.
-fn join_forgotten(heads: &[Head<'_>], base: u64) -> BTreeMap<u16, Forgotten> {
-    let mut joined: BTreeMap<u16, Forgotten> = BTreeMap::new();
+fn join_forgotten(heads: &[Head<'_>], base: u64) -> BTreeMap<u16, UnknownWrites> {
+    let mut joined: BTreeMap<u16, UnknownWrites> = BTreeMap::new();
     for head in heads {
         for (core, forgotten) in &head.forgotten {
             let joined = joined.entry(*core).or_default();
@@ -293,7 +297,7 @@ struct Head<'a> {
     block: Vec<u8>,
     entries: Entries,
     entry: Option<(Key, Granule)>,
-    forgotten: BTreeMap<u16, Forgotten>,
+    forgotten: BTreeMap<u16, UnknownWrites>,
 }
 
 impl Head<'_> {

@@ -2,7 +2,7 @@
 
 use super::cursor::{CLOSE, COLON, Cursor, decimal, is_hex};
 use super::instruction::{no_other_line, set};
-use crate::record::{Branch, Event, Flow, Header, Problem, ProblemKind, Record, Told};
+use crate::record::{Branch, Event, Flow, Header, OpaqueLine, Problem, ProblemKind, Record};
 
 /// `Tarmac Text Rev 3t`; nothing if the line starts in another way.
 pub(super) fn header(line: &[u8]) -> Option<Result<Header<'_>, Problem>> {
@@ -63,12 +63,12 @@ fn last_set(cursor: &mut Cursor<'_>) -> Result<Option<super::InstructionSet>, Pr
 }
 
 /// `CADI E simulation_stopped`, `SIGNAL: SIGNAL=poreset STATE=N`.
-pub(super) fn told<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Record<'a>, Problem> {
+pub(super) fn opaque<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Record<'a>, Problem> {
     cursor.eat(b':');
     cursor.blanks();
     let text = cursor.trimmed();
     no_other_line(cursor, text)?;
-    Ok(Record::Told(Told { tag, text }))
+    Ok(Record::Opaque(OpaqueLine { tag, text }))
 }
 
 /// What follows `E`: `<value> {mode} {value} <number> <name>`, or only a name with its arguments.

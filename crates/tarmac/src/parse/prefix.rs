@@ -16,7 +16,7 @@ pub(super) enum Kind {
     Exception,
     Branch,
     Flow(u8),
-    Told,
+    Opaque,
 }
 
 /// What a word says, if lines can start with it.
@@ -52,8 +52,8 @@ pub(super) fn kind(word: &[u8]) -> Option<Kind> {
         | [b'P']
         | [b'M', b'I']
         | [b'M', b'C']
-        | [b'M', b'I', b'O'] => Kind::Told,
-        [b'I', b'N', b'F', b'O', b'_', ..] => Kind::Told,
+        | [b'M', b'I', b'O'] => Kind::Opaque,
+        [b'I', b'N', b'F', b'O', b'_', ..] => Kind::Opaque,
         _ => return None,
     })
 }
@@ -252,5 +252,5 @@ fn find_joined(text: &[u8]) -> Option<usize> {
 /// Words that stand at the start of a line and hardly anywhere else.
 fn starts_line(word: &[u8]) -> bool {
     let word = word.split(|byte| *byte == b'(').next().unwrap_or_default();
-    matches!(kind(word), Some(kind) if kind != Kind::Told)
+    matches!(kind(word), Some(kind) if kind != Kind::Opaque)
 }

@@ -12,7 +12,7 @@ use super::registers::Registers;
 use super::semihosting::{Arguments, changes, is_semihosting};
 
 /// The most cores that are kept apart. Lines of more are left out.
-pub(crate) const MOST_CORES: usize = 256;
+pub(crate) const MAX_CORES: usize = 256;
 
 /// A core.
 #[derive(Debug, Clone, Default)]
@@ -45,7 +45,7 @@ pub struct Machine {
 }
 
 /// Where a byte is looked for that the machine does not know.
-pub(crate) trait Elsewhere {
+pub(crate) trait EarlierState {
     /// A byte of memory as a core knew it before.
     fn byte(&mut self, core: &[u8], address: u64) -> Option<u8>;
     /// A call to the host that cannot be understood without what came before.
@@ -53,7 +53,7 @@ pub(crate) trait Elsewhere {
 }
 
 /// Nothing was before.
-impl Elsewhere for () {
+impl EarlierState for () {
     fn byte(&mut self, _: &[u8], _: u64) -> Option<u8> {
         None
     }
@@ -99,7 +99,7 @@ impl Machine {
 
     /// As [`line`](Self::line), when something was before.
     #[inline]
-    pub(crate) fn line_after(&mut self, number: u64, line: &Line<'_>, before: &mut impl Elsewhere) -> Option<usize> {
+    pub(crate) fn line_after(&mut self, number: u64, line: &Line<'_>, before: &mut impl EarlierState) -> Option<usize> {
         let at = self.core(line)?;
         let core = &mut self.cores[at];
         let short = u32::try_from(number).unwrap_or(u32::MAX);
@@ -151,7 +151,7 @@ impl Machine {
             None => match line.record {
                 Record::Blank | Record::Comment(_) | Record::Header(_) | Record::Bus(_) => return None,
                 // About all of them, or nobody knows whom.
-                Record::Told(_) | Record::Unknown(_) => return None,
+                Record::Opaque(_) | Record::Unknown(_) => return None,
                 _ => b"",
             },
         };
@@ -165,7 +165,7 @@ impl Machine {
         if let Some(at) = self.cores.iter().position(|core| core.name == name) {
             return Some(at);
         }
-        if self.cores.len() >= MOST_CORES {
+        if self.cores.len() >= MAX_CORES {
             return None;
         }
         let memory = Memory::with_limit(self.limit);
@@ -175,7 +175,7 @@ impl Machine {
 
     /// A program calls its host, which writes memory.
     #[cold]
-    fn semihosting(&mut self, at: usize, instruction: &Instruction<'_>, line: u32, before: &mut impl Elsewhere) {
+    fn semihosting(&mut self, at: usize, instruction: &Instruction<'_>, line: u32, before: &mut impl EarlierState) {
         let core = &mut self.cores[at];
         let word = if instruction.set == Some(InstructionSet::O) { 8 } else { 4 };
         let mask = if word == 8 { u64::MAX } else { u64::from(u32::MAX) };

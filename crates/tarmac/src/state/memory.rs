@@ -7,7 +7,7 @@
 use std::ops::RangeInclusive;
 
 use super::data::Piece;
-use super::forgotten::{Forgotten, bytes_of};
+use super::unknown_writes::{UnknownWrites, bytes_of};
 
 /// Bytes that are kept together.
 pub(crate) const GRANULE: u64 = 8;
@@ -204,7 +204,7 @@ pub struct Memory {
     limit: usize,
     is_full: bool,
     /// Written without a line that says what, after all that the granules have.
-    forgotten: Forgotten,
+    forgotten: UnknownWrites,
 }
 
 impl Memory {
@@ -270,7 +270,7 @@ impl Memory {
         }
         // No more ranges: it is at least not said that anything still holds.
         self.is_full = true;
-        let mut forgotten = Forgotten::default();
+        let mut forgotten = UnknownWrites::default();
         forgotten.add(range.clone(), line);
         let granules = range.start() / GRANULE..=range.end() / GRANULE;
         let mut held = Vec::new();
@@ -345,7 +345,7 @@ impl Memory {
 
     /// All granules in the order of their addresses, and what was forgotten of others. The memory is of no use afterwards
     /// until it is emptied.
-    pub(crate) fn sorted(&mut self) -> (&[(u64, Granule)], &Forgotten) {
+    pub(crate) fn sorted(&mut self) -> (&[(u64, Granule)], &UnknownWrites) {
         self.entries.sort_unstable_by_key(|(number, _)| *number);
         if !self.forgotten.is_empty() {
             (0..self.entries.len()).for_each(|at| self.settle(at));

@@ -11,10 +11,10 @@ use unspool_model::{Context, Event, Exception, ExceptionKind, Gap, Instruction, 
 
 use super::super::dialect::Dialect;
 use super::super::lift::{self, Executed};
-use super::words::{isa, level};
-use super::{NONE, Teller, branch_facts};
+use super::to_model::{isa, level};
+use super::{NONE, StepEmitter, branch_facts};
 
-impl Teller<'_> {
+impl StepEmitter<'_> {
     /// The core goes on at `address`, and its last instruction is somewhere else.
     #[inline]
     pub(super) fn implied(&mut self, step: &lift::Step, executed: &Executed, address: u64) -> ControlFlow<()> {

@@ -8,12 +8,12 @@ use std::ops::ControlFlow;
 use unspool_model::{Coverage, Direction, Event, Facet, Instruction, Step};
 
 use super::super::lift::{self, Cause, Executed, Lifter};
+use super::super::lower::annotation::{AnnotatedAccess, Annotation, Outcome, core_name};
 use super::super::lower::escape::unescape;
-use super::super::lower::remark::{Outcome, Remark, Whole, core_name};
 use super::super::read::Place;
 use super::effects::{Parts, tell_lowered};
-use super::words::isa;
-use super::{Core, Teller, instruction, resolve};
+use super::to_model::isa;
+use super::{Core, StepEmitter, instruction, resolve};
 
 /// Notes that are longer are told in parts.
 const LONGEST: usize = 1 << 24;
@@ -34,21 +34,21 @@ pub(super) struct Said {
     pub(super) parts: Vec<Parts>,
 }
 
-impl Teller<'_> {
+impl StepEmitter<'_> {
     /// A comment of the log.
-    pub(super) fn remark(&mut self, place: Place, remark: Remark<'_>, lifter: &mut Lifter) -> ControlFlow<()> {
+    pub(super) fn remark(&mut self, place: Place, remark: Annotation<'_>, lifter: &mut Lifter) -> ControlFlow<()> {
         match remark {
             // Core 0 is there, even if no line of it comes first.
-            Remark::Covers(..) => enter(0, lifter),
-            Remark::Core(core) => enter(core, lifter),
-            Remark::NoTime => lifter.forget_time(),
-            Remark::Access(whole) => {
+            Annotation::Covers(..) => enter(0, lifter),
+            Annotation::Core(core) => enter(core, lifter),
+            Annotation::NoTime => lifter.forget_time(),
+            Annotation::Access(whole) => {
                 let said = &mut self.core(lifter.core()).said;
                 if said.parts.len() < MOST_PARTS {
                     said.parts.push(parts(place.line, &whole));
                 }
             }
-            Remark::More(text) => {
+            Annotation::NoteStart(text) => {
                 self.end_step(lifter)?;
                 let core = self.core(lifter.core());
                 unescape(text, &mut core.said.text);
@@ -58,11 +58,11 @@ impl Teller<'_> {
                     self.tell_said(lifter.core(), None, u64::MAX)?;
                 }
             }
-            Remark::Instruction(outcome) => {
+            Annotation::Instruction(outcome) => {
                 self.end_step(lifter)?;
                 self.core(lifter.core()).said.outcome = Some(outcome);
             }
-            Remark::Went(outcome) => {
+            Annotation::Outcome(outcome) => {
                 self.end_step(lifter)?;
                 let mut outcome = Some(outcome);
                 // The last instruction comes first.
@@ -74,7 +74,7 @@ impl Teller<'_> {
                 self.core(lifter.core());
                 self.cores[lifter.core()].hold.release(None, settle, self.take)?;
             }
-            Remark::Step { event, time, text } => {
+            Annotation::Step { event, time, text } => {
                 self.end_step(lifter)?;
                 let inherited = lifter.time().map(|time| self.clock.count(time));
                 let at = lifter.core();
@@ -200,7 +200,7 @@ fn limit(instruction: &mut Instruction, coverage: Coverage) {
 }
 
 fn apply(instruction: &mut Instruction, outcome: &Outcome) {
-    if let Some((opcode, length)) = outcome.odd {
+    if let Some((opcode, length)) = outcome.irregular {
         (instruction.opcode, instruction.length) = (opcode, length);
     }
     instruction.is_executed = outcome.is_executed;
@@ -212,13 +212,13 @@ fn enter(core: u32, lifter: &mut Lifter) {
     lifter.enter(core_name(core).as_bytes());
 }
 
-fn parts(line: u64, whole: &Whole<'_>) -> Parts {
+fn parts(line: u64, whole: &AnnotatedAccess<'_>) -> Parts {
     let digits = whole.data.as_bytes().chunks_exact(2);
     let byte = |pair: &[u8]| {
         let text = str::from_utf8(pair).unwrap_or_default();
         u8::from_str_radix(text, 16).map_or((0, 0), |byte| (byte, 0xff))
     };
-    let &Whole { direction, address, size, is_tagged, lines, .. } = whole;
+    let &AnnotatedAccess { direction, address, size, is_tagged, lines, .. } = whole;
     Parts { line, direction, address, size, is_tagged, lines, bytes: digits.map(byte).collect() }
 }
 
@@ -236,5 +236,5 @@ pub(super) fn tell_whole(parts: &Parts, bytes: &[(u8, u8)], told: &mut Step) {
 /// What became of a branch, as a remark says it.
 pub(in super::super) fn outcome(instruction: &Instruction) -> Outcome {
     let &Instruction { is_executed, branch, za_index, .. } = instruction;
-    Outcome { odd: None, is_executed, branch, za_index }
+    Outcome { irregular: None, is_executed, branch, za_index }
 }

@@ -7,11 +7,11 @@ use std::ops::ControlFlow;
 use unspool_model::{Event, Gap};
 
 use super::super::lift::Lifter;
-use super::super::lower::remark::Remark;
+use super::super::lower::annotation::Annotation;
 use super::super::parse::may_lead;
 use super::super::read::Place;
 use super::super::record::{Line, ProblemKind, Purpose, Record};
-use super::Teller;
+use super::StepEmitter;
 
 /// Notes that may wait; a step has not that many lines.
 const MOST: usize = 1 << 10;
@@ -35,7 +35,7 @@ struct Note {
 #[inline(always)]
 pub(super) fn is_note(record: &Record<'_>) -> bool {
     match record {
-        Record::Comment(_) | Record::Told(_) | Record::Unknown(_) => true,
+        Record::Comment(_) | Record::Opaque(_) | Record::Unknown(_) => true,
         Record::Operation(_) | Record::Transfer(_) | Record::Flow(_) | Record::Bus(_) => true,
         Record::Access(access) => access.purpose == Purpose::Fetch,
         Record::Event(event) => !event.is_exception,
@@ -43,7 +43,7 @@ pub(super) fn is_note(record: &Record<'_>) -> bool {
     }
 }
 
-impl Teller<'_> {
+impl StepEmitter<'_> {
     /// A note, of the core that the line belongs to or of that of the line before.
     pub(super) fn note(&mut self, place: Place, line: &Line<'_>, lifter: &Lifter) -> ControlFlow<()> {
         let (core, time) = (lifter.core(), lifter.time().map(|time| self.clock.count(time)));
@@ -125,8 +125,8 @@ impl Teller<'_> {
 /// an instruction. Of others, an effect is missing at most.
 fn gap(line: &Line<'_>) -> Option<Gap> {
     match line.record {
-        Record::Comment(text) => match Remark::parse(text)? {
-            Remark::Step { event: Event::Gap(gap), .. } => Some(gap),
+        Record::Comment(text) => match Annotation::parse(text)? {
+            Annotation::Step { event: Event::Gap(gap), .. } => Some(gap),
             _ => None,
         },
         Record::Unknown(problem) if problem.kind == ProblemKind::UnknownTag => None,
@@ -138,7 +138,7 @@ fn gap(line: &Line<'_>) -> Option<Gap> {
 /// What a line says, without its time and its core.
 fn text<'a>(line: &Line<'a>) -> &'a [u8] {
     let tag = match line.record {
-        Record::Told(told) => told.tag,
+        Record::Opaque(told) => told.tag,
         Record::Transfer(access) | Record::Bus(access) | Record::Access(access) => access.tag,
         Record::Event(_) => b"E",
         Record::Operation(_) => b"R",

@@ -4,11 +4,11 @@ use unspool_isa::a64_access;
 use unspool_model::{Coverage, Facet, Security, TimeUnit};
 
 use super::super::clock;
-use super::super::convert::opcode::{facts_of, is_branch, unit};
 use super::super::dialect::Dialect;
-use super::super::lower::remark::Remark;
+use super::super::lower::annotation::Annotation;
 use super::super::record::{Instruction, InstructionSet, Line, Record, Stamp, Tag, Time};
 use super::super::registers::{self, Mode};
+use super::super::restyle::opcode::{facts_of, is_branch, unit};
 
 /// So many instructions that must show something, and do not, are no accident.
 const MANY: u32 = 32;
@@ -62,7 +62,7 @@ impl Start {
                 return;
             }
             Record::Comment(text) if !self.is_begun => {
-                if let Some(Remark::Covers(coverage, unit)) = Remark::parse(text) {
+                if let Some(Annotation::Covers(coverage, unit)) = Annotation::parse(text) {
                     self.lowered = Some((coverage, unit));
                 }
             }

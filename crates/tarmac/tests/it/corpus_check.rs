@@ -11,10 +11,10 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use unspool_tarmac::check::Checker;
-use unspool_tarmac::convert::{Converter, Style};
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::parse::{ParseOptions, Parser};
 use unspool_tarmac::read::{Place, ReadOptions, Reader, lines};
+use unspool_tarmac::restyle::{Restyler, Style};
 
 type Counts = BTreeMap<&'static str, u64>;
 
@@ -77,7 +77,7 @@ fn what_is_converted_keeps_to_the_rules() {
     let Some(folder) = corpus() else { return };
     let log = std::fs::read(folder.join("calculator-aarch64-fastmodel.tarmac")).unwrap();
     let mut parser = Parser::new(ParseOptions::default());
-    let mut converter = Converter::new(Dialect::FastModels, Style::Rev3);
+    let mut converter = Restyler::new(Dialect::FastModels, Style::Rev3);
     let mut out = Vec::new();
     for (index, (offset, raw)) in lines(&log).enumerate() {
         converter.line(Place { line: index as u64 + 1, offset: offset as u64 }, &parser.parse(raw), &mut out);

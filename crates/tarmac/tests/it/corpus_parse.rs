@@ -166,7 +166,7 @@ fn reference_words(line: &Line<'_>, time: u64) -> String {
         Record::Exception(_) | Record::Asynchronous(_) => format!("* ExceptionEvent time={time}\n"),
         Record::Event(event) if event.is_exception => format!("* ExceptionEvent time={time}\n"),
         Record::Event(event) => format!("* TextOnlyEvent time={time} type=\"E\" text=\"{}\"\n", text(event.name)),
-        Record::Told(told) => {
+        Record::Opaque(told) => {
             format!("* TextOnlyEvent time={time} type=\"{}\" text=\"{}\"\n", text(told.tag), text(told.text))
         }
         Record::Branch(_) => {

@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod words;
+mod fixtures;
 
+use fixtures::words;
 use unspool_tarmac::parse::{ParseOptions, Parser};
 use unspool_tarmac::record::{ProblemKind, Record};
-use words::words;
 
 /// Each row stands for itself.
 fn check(rows: &[(&str, &str)]) {

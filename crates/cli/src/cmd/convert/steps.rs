@@ -16,7 +16,7 @@ use unspool::convert::{Format, Origin, TransferError, Way, transfer, way};
 use unspool::model::{Pull, SinkError, StepSink};
 use unspool::stf::{self, builder};
 use unspool::tarmac;
-use unspool::tarmac::convert::Style;
+use unspool::tarmac::restyle::Style;
 use unspool::tarmac::parse::ParseOptions;
 use unspool::{OpenSteps, OpenedSteps, What, open_steps};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use unspool::stf::read::Container;
 use unspool::stf::write::{WriteOptions, Writer};
-use unspool::tarmac::convert::{Converter, Style};
+use unspool::tarmac::restyle::{Restyler, Style};
 
 use super::report::Report;
 use super::{Args, To, container_by_name};
@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args, mut file: Tarmac) -> anyhow::Result<Verdict> {
     }
     let mut writer = open_writer(args, container)?;
     let from = file.dialect();
-    match args.dialect.map(Style::from).filter(|to| !Converter::is_copy(from, *to)) {
+    match args.dialect.map(Style::from).filter(|to| !Restyler::is_copy(from, *to)) {
         None => {
             let cannot = || format!("cannot write {}", args.output.display());
             let end = file.each_run(&mut Progress::new(false), |_, run| writer.write(run).with_context(cannot))?;
@@ -57,15 +57,15 @@ pub(super) fn run(args: &Args, mut file: Tarmac) -> anyhow::Result<Verdict> {
 
 /// Lines in another style.
 fn translate(args: &Args, file: &mut Tarmac, mut writer: Writer<Target>, to: Style) -> anyhow::Result<Verdict> {
-    let mut converter =
-        Converter::new(file.dialect(), to).with_big_endian(args.big_endian).with_continuations(args.continuations);
+    let mut restyler =
+        Restyler::new(file.dialect(), to).with_big_endian(args.big_endian).with_continuations(args.continuations);
     let cannot = || format!("cannot write {}", args.output.display());
     let (mut lines, mut failed) = (Vec::new(), None);
     // What goes through a pipe cannot be taken back: the first loss is one too many.
     let stops = args.deny_loss && is_stream(&args.output);
     let end = file.each(&mut Progress::new(false), |place, line| {
-        converter.line(place, line, &mut lines);
-        if stops && !converter.losses().is_empty() {
+        restyler.line(place, line, &mut lines);
+        if stops && !restyler.losses().is_empty() {
             return false;
         }
         if lines.len() >= MANY {
@@ -76,8 +76,8 @@ fn translate(args: &Args, file: &mut Tarmac, mut writer: Writer<Target>, to: Sty
     })?;
     let name = file.name().to_string();
     let mut report = Report::new(args, (&name, "line"), to.name());
-    converter.finish(&mut lines);
-    for (loss, count) in converter.losses().iter() {
+    restyler.finish(&mut lines);
+    for (loss, count) in restyler.losses().iter() {
         report.add(loss.name(), loss.is_kept(), count.count, Some(count.first.line));
     }
     if report.is_denied() {

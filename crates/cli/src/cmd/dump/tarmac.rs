@@ -102,7 +102,7 @@ fn push_fields(line: &Line<'_>, object: &mut Object<'_>) {
         Record::Flow(flow) => {
             object.string("flow", char::from(flow.kind)).hex("address", flow.address).hex("target", flow.target);
         }
-        Record::Told(told) => drop(object.string("tag", Text(told.tag)).string("text", Text(told.text))),
+        Record::Opaque(line) => drop(object.string("tag", Text(line.tag)).string("text", Text(line.text))),
         Record::Unknown(problem) => {
             object.plain("column", problem.column).string("what", problem.kind).string("text", Text(line.raw));
         }

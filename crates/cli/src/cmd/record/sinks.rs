@@ -11,7 +11,7 @@ use unspool::astf::{self, record::Level, record::Storage};
 use unspool::convert::Format;
 use unspool::model::{Coverage, Losses, Refused, Run, SinkError, Step, StepSink, TimeUnit};
 use unspool::record::Listener;
-use unspool::tarmac::convert::Style;
+use unspool::tarmac::restyle::Style;
 use unspool::{stf, tarmac};
 
 use super::super::convert::{Lines, by_name, container_by_name, open_writer};

@@ -9,9 +9,9 @@ use super::super::write::{Style, Writer, push_address, push_hex};
 use super::core::Taken;
 use super::memory::{Kind, Run, bytes_of, has_detail, push_number, runs};
 use super::names::{event_of, spell_mode, spell_register};
-use super::{Converter, Hold, LONGEST, Loss};
+use super::{Hold, LONGEST, Loss, Restyler};
 
-impl Converter {
+impl Restyler {
     pub(super) fn say_in_fast_models(&mut self, core: usize, stamp: Stamp, line: &Line<'_>) {
         if !matches!(line.record, Record::Picture(_)) {
             self.flush(core);

@@ -10,9 +10,9 @@ use super::memory::{GRANULE, Granule};
 
 /// Ranges by their first byte: the last byte, and the line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Forgotten(BTreeMap<u64, (u64, u32)>);
+pub(crate) struct UnknownWrites(BTreeMap<u64, (u64, u32)>);
 
-impl Forgotten {
+impl UnknownWrites {
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -116,7 +116,7 @@ mod tests {
             (&[(10, 19, Some(1)), (0, u64::MAX, None)], &[]),
         ];
         for (steps, expected) in rows {
-            let mut forgotten = Forgotten::default();
+            let mut forgotten = UnknownWrites::default();
             for (start, end, line) in *steps {
                 match line {
                     Some(line) => forgotten.add(*start..=*end, *line),

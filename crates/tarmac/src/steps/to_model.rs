@@ -23,15 +23,6 @@ pub(super) fn isa(dialect: Dialect, executed: &Executed) -> model::Isa {
     }
 }
 
-/// The same in the words of those who know opcodes.
-pub(super) fn isa_of_facts(isa: model::Isa) -> unspool_isa::Isa {
-    match isa {
-        model::Isa::A32 => unspool_isa::Isa::A32,
-        model::Isa::T32 => unspool_isa::Isa::T32,
-        _ => unspool_isa::Isa::A64,
-    }
-}
-
 /// The Exception level. The modes of AArch32 have one of their own; but those of Secure state are at EL1 or EL3,
 /// depending on what EL3 is, and M-profile has none.
 pub(super) fn level(mode: Mode) -> Option<u8> {

@@ -8,7 +8,7 @@
 use super::super::parse::{ParseOptions, Parser};
 use super::super::read::Place;
 use super::super::record::{Instruction, InstructionSet, Line, Record, Stamp};
-use super::{Converter, Loss};
+use super::{Loss, Restyler};
 
 /// So much waits for the next instruction of a core at most.
 const WAITING: usize = 1 << 12;
@@ -41,7 +41,7 @@ impl Held {
     }
 }
 
-impl Converter {
+impl Restyler {
     /// A line of a producer that prints effects before their instruction.
     pub(super) fn hold(&mut self, core: usize, stamp: Stamp, line: &Line<'_>) {
         let set = if let Record::Instruction(instruction) = &line.record { instruction.set } else { None };

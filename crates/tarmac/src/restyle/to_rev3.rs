@@ -7,12 +7,12 @@ use super::super::write::Style;
 use super::core::Taken;
 use super::memory::{Cuts, Kind, Run, bytes_of, has_detail, runs};
 use super::names::{event_of, exception_of, spell_mode, spell_register};
-use super::{Converter, Loss};
+use super::{Loss, Restyler};
 
 /// More accesses in a row than an instruction has.
 const MANY: usize = 1 << 10;
 
-impl Converter {
+impl Restyler {
     pub(super) fn say_in_rev3(&mut self, core: usize, stamp: Stamp, line: &Line<'_>) {
         if !matches!(line.record, Record::Access(_)) {
             self.flush(core);

@@ -34,13 +34,13 @@ const LONGEST: usize = 1 << 8;
 /// Translates lines.
 ///
 /// ```
-/// use unspool_tarmac::convert::{Converter, Style};
+/// use unspool_tarmac::restyle::{Restyler, Style};
 /// use unspool_tarmac::dialect::Dialect;
 /// use unspool_tarmac::parse::{ParseOptions, Parser};
 /// use unspool_tarmac::read::Place;
 ///
 /// let mut parser = Parser::new(ParseOptions::default());
-/// let mut converter = Converter::new(Dialect::FastModels, Style::Rev3);
+/// let mut converter = Restyler::new(Dialect::FastModels, Style::Rev3);
 /// let mut out = Vec::new();
 /// let line = parser.parse(b"7 clk IT (7) 00009204 a104 T svc_s : ADR r1,{pc}+0x14");
 /// converter.line(Place { line: 1, offset: 0 }, &line, &mut out);
@@ -50,7 +50,7 @@ const LONGEST: usize = 1 << 8;
 /// assert_eq!(lines[1], b"          7 clk ES  (00009204:a104)     T svc_s:          ADR r1,{pc}+0x14");
 /// ```
 #[derive(Debug)]
-pub struct Converter {
+pub struct Restyler {
     from: Dialect,
     writer: Writer,
     is_big_endian: bool,
@@ -86,7 +86,7 @@ struct Hold {
     reset: Option<u32>,
 }
 
-impl Converter {
+impl Restyler {
     /// Before the first line of a log that `from` wrote.
     pub fn new(from: Dialect, to: Style) -> Self {
         Self {
@@ -211,7 +211,7 @@ impl Converter {
         self.push_raw(line);
         let loss = match line.record {
             Record::Comment(_) => Loss::Comment,
-            Record::Told(_) => Loss::Told,
+            Record::Opaque(_) => Loss::Opaque,
             Record::Unknown(_) => Loss::Unknown,
             Record::Blank => return,
             _ => Loss::Bus,

@@ -1,6 +1,7 @@
 //! What the opcode says: how large accesses are, and where a branch goes.
 
 use unspool_isa::{Facts, Isa, Kind, a64_access, facts};
+use unspool_model as model;
 
 use super::super::record::{Instruction, InstructionSet};
 
@@ -10,6 +11,15 @@ pub(in super::super) fn isa(set: InstructionSet) -> Isa {
         InstructionSet::O => Isa::A64,
         InstructionSet::A => Isa::A32,
         InstructionSet::T | InstructionSet::E => Isa::T32,
+    }
+}
+
+/// An instruction set of the step model, as the opcode decoder names it.
+pub(in super::super) fn decoder_isa(isa: model::Isa) -> Isa {
+    match isa {
+        model::Isa::A32 => Isa::A32,
+        model::Isa::T32 => Isa::T32,
+        _ => Isa::A64,
     }
 }
 

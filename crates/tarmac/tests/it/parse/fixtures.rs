@@ -58,7 +58,7 @@ fn record(record: &Record<'_>) -> String {
             let kind = char::from(one.kind);
             format!("flow {kind} {:?} {:x} to {:x} {:?}", one.number, one.address, one.target, one.set)
         }
-        Record::Told(one) => format!("told {}: {}", text(one.tag), text(one.text)),
+        Record::Opaque(one) => format!("told {}: {}", text(one.tag), text(one.text)),
         Record::Unknown(problem) => format!("column {}: {:?}", problem.column, problem.kind),
         other => format!("{other:?}"),
     }

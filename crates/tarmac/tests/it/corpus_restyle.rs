@@ -8,11 +8,11 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use unspool_tarmac::convert::{Converter, Loss, Losses, Style};
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::parse::{ParseOptions, Parser};
 use unspool_tarmac::read::{Place, lines};
 use unspool_tarmac::record::{Byte, Direction, PictureKind, Record};
+use unspool_tarmac::restyle::{Loss, Losses, Restyler, Style};
 
 /// The folder of logs, or nothing, which is said.
 fn corpus() -> Option<PathBuf> {
@@ -31,7 +31,7 @@ fn read(folder: &Path, name: &str) -> Vec<u8> {
 
 fn convert(log: &[u8], from: Dialect, to: Style) -> (Vec<u8>, Losses) {
     let mut parser = Parser::new(ParseOptions::default());
-    let mut converter = Converter::new(from, to);
+    let mut converter = Restyler::new(from, to);
     let mut out = Vec::new();
     for (index, (offset, raw)) in lines(log).enumerate() {
         let place = Place { line: index as u64 + 1, offset: offset as u64 };

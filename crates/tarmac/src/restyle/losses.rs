@@ -75,7 +75,7 @@ losses! {
     /// Buses, coprocessors, program flow.
     Bus "bus, coprocessor or flow line" true;
     /// Lines of a known kind that were not taken apart: CADI, SIGNAL, TTW, ...
-    Told "line of text" true;
+    Opaque "line of text" true;
     /// A comment.
     Comment "comment" true;
     /// A line that was not understood.
