@@ -94,7 +94,7 @@ pub const BANKS: [&str; 8] = ["usr", "svc", "abt", "und", "irq", "fiq", "hyp", "
 pub const STACKS: [&str; 6] = ["msp", "psp", "msp_s", "psp_s", "msp_ns", "psp_ns"];
 
 /// The most bits that a register may have.
-pub(super) const MOST_BITS: usize = 1 << 14;
+pub(super) const MAX_BITS: usize = 1 << 14;
 
 /// What a name means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::calls::{Calls, Pointers, Previous};
 use super::segment::Track;
 use super::time::{put_time, take_time};
 use crate::record::{InstructionSet, Time};
-use crate::registers::{MOST_BITS, Slot};
+use crate::registers::{MAX_BITS, Slot};
 use crate::state::{Pointer, Registers};
 
 /// Calls that are kept in a checkpoint, the innermost ones.
@@ -175,7 +175,7 @@ fn take_registers(cursor: &mut Cursor<'_>) -> Result<Registers, Malformed> {
     for _ in 0..cursor.count()? {
         let (slot, bits, line) = (take_slot(cursor)?, cursor.number()?, cursor.number()?);
         let (bits, has_lines, is_whole) = (bits >> 2, bits & 2 != 0, bits & 1 != 0);
-        if bits > MOST_BITS as u64 {
+        if bits > MAX_BITS as u64 {
             return Err(Malformed);
         }
         let (words, halves) = ((bits as usize).div_ceil(64), (bits as usize).div_ceil(32));

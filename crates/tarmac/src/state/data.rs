@@ -25,7 +25,7 @@ pub(crate) struct Bytes {
 
 impl Bytes {
     /// Takes the data of an access. Without data nothing is known.
-    pub(crate) fn take(&mut self, access: &Access<'_>, is_big: bool) {
+    pub(crate) fn take(&mut self, access: &Access<'_>, is_big_endian: bool) {
         let size = usize::from(access.size);
         self.values.clear();
         self.known.clear();
@@ -44,14 +44,14 @@ impl Bytes {
                 self.values.reverse();
                 self.known.reverse();
             }
-            Order::Number if !is_big && is_low_first(access) => self.swap_words(),
+            Order::Number if !is_big_endian && is_low_first(access) => self.swap_words(),
             _ => {}
         }
         // A number with few digits is a small number.
         let fill = given > 0 && access.order == Order::Number && self.known.iter().all(|known| *known);
         self.values.resize(size, 0);
         self.known.resize(size, fill);
-        if access.order == Order::Number && is_big {
+        if access.order == Order::Number && is_big_endian {
             self.values.reverse();
             self.known.reverse();
         }
@@ -108,18 +108,18 @@ pub(crate) fn is_low_first(access: &Access<'_>) -> bool {
 
 /// The pieces of an access; `room` is for those that are not simple.
 #[inline]
-pub(crate) fn access_pieces(access: &Access<'_>, is_big: bool, room: &mut Bytes, mut take: impl FnMut(&Piece)) {
+pub(crate) fn access_pieces(access: &Access<'_>, is_big_endian: bool, room: &mut Bytes, mut take: impl FnMut(&Piece)) {
     let Some(address) = access.address else { return };
-    if let Some(piece) = simple(access, address, is_big) {
+    if let Some(piece) = simple(access, address, is_big_endian) {
         return take(&piece);
     }
-    room.take(access, is_big);
+    room.take(access, is_big_endian);
     room.pieces(address, take);
 }
 
 /// An access whose bytes lie together, and are all known.
 #[inline]
-fn simple(access: &Access<'_>, address: u64, is_big: bool) -> Option<Piece> {
+fn simple(access: &Access<'_>, address: u64, is_big_endian: bool) -> Option<Piece> {
     let size = u32::from(access.size);
     let offset = (address % 8) as u32;
     if size == 0 || offset + size > 8 || access.order == Order::Lanes {
@@ -130,7 +130,7 @@ fn simple(access: &Access<'_>, address: u64, is_big: bool) -> Option<Piece> {
     if digits as u32 > size * 2 || !is_number && digits as u32 != size * 2 {
         return None;
     }
-    let reversed = if is_number { is_big } else { true };
+    let reversed = if is_number { is_big_endian } else { true };
     let value = if reversed { number.swap_bytes() >> ((8 - size) * 8) } else { number };
     let bytes = (((1_u32 << size) - 1) << offset) as u8;
     Some(Piece { granule: address / 8, value: value << (offset * 8), bytes, known: bytes })

@@ -35,7 +35,7 @@ pub struct Core {
 pub struct Machine {
     cores: Vec<Core>,
     current: usize,
-    is_big: bool,
+    is_big_endian: bool,
     /// What came before is not known: the machine starts somewhere within a log.
     is_within: bool,
     limit: usize,
@@ -64,17 +64,17 @@ impl EarlierState for () {
 impl Machine {
     /// Before the first line of a log. `limit`: of each core's memory, no more than so many times eight bytes are kept.
     pub fn new(is_big_endian: bool, limit: usize) -> Self {
-        Self { is_big: is_big_endian, limit, ..Self::default() }
+        Self { is_big_endian, limit, ..Self::default() }
     }
 
     /// Somewhere within a log.
     pub(crate) fn within(is_big_endian: bool) -> Self {
-        Self { is_big: is_big_endian, is_within: true, ..Self::default() }
+        Self { is_big_endian, is_within: true, ..Self::default() }
     }
 
     /// Somewhere within a log, behind `base` lines, where cores and the core of the line before are known.
     pub(crate) fn with(is_big_endian: bool, cores: Vec<Core>, current: usize, base: u64) -> Self {
-        Self { is_big: is_big_endian, cores, current, base, ..Self::default() }
+        Self { is_big_endian, cores, current, base, ..Self::default() }
     }
 
     /// All cores, in the order in which they appeared.
@@ -122,7 +122,7 @@ impl Machine {
                     Direction::Write => Touch::Write,
                 };
                 let memory = &mut core.memory;
-                access_pieces(access, self.is_big, &mut self.room, |piece| memory.touch(touch, piece, short));
+                access_pieces(access, self.is_big_endian, &mut self.room, |piece| memory.touch(touch, piece, short));
             }
             Record::Picture(picture) => {
                 let touch = match picture.kind {
@@ -184,13 +184,13 @@ impl Machine {
         };
         // The number is a word in either state.
         let arguments = Arguments { operation: operation & 0xffff_ffff, block: block & mask, word };
-        let is_big = self.is_big;
+        let is_big_endian = self.is_big_endian;
         let mut is_missing = false;
         let written = changes(&arguments, |index| {
             let address = block.wrapping_add(index * word);
             let mut number = 0;
             for at in 0..word {
-                let at = if is_big { at } else { word - 1 - at };
+                let at = if is_big_endian { at } else { word - 1 - at };
                 let address = address.wrapping_add(at);
                 let byte = match core.memory.last_write(address) {
                     // What was before is gone, whether it is known what is there now or not.

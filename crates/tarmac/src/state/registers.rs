@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::super::record::{Instruction, InstructionSet, Register};
-use super::super::registers::{Level, MOST_BITS, Meaning, Mode, Name, Part, Scene, Slot};
+use super::super::registers::{Level, MAX_BITS, Meaning, Mode, Name, Part, Scene, Slot};
 use super::super::value::{Digit, Value};
 use super::cells::Lowest;
 use super::{Cells, Contents};
@@ -267,7 +267,7 @@ impl Registers {
     pub(crate) fn restore(&mut self, slot: Slot, bits: u64, line: u64, value: &[u64], known: &[u64]) -> bool {
         let is_slot = usize::from(slot.0) < usize::from(Slot::NAMED.0) + self.names.len();
         let words = (bits as usize).div_ceil(64);
-        if !is_slot || bits == 0 || bits > MOST_BITS as u64 || value.len() != words || known.len() != words {
+        if !is_slot || bits == 0 || bits > MAX_BITS as u64 || value.len() != words || known.len() != words {
             return false;
         }
         for (at, (value, known)) in value.iter().zip(known).enumerate() {
@@ -309,7 +309,7 @@ impl Registers {
         let clears = part.clears && high.is_none();
         if let Some((number, digits)) = plain(value.0) {
             let bits = width(digits * 4);
-            if bits <= 64 && low + bits <= MOST_BITS {
+            if bits <= 64 && low + bits <= MAX_BITS {
                 self.cells.set(part.slot, (low, bits), number, u64::MAX, self.line);
                 if clears {
                     self.cells.replace(part.slot, low + bits, self.line);
@@ -319,7 +319,7 @@ impl Registers {
         }
         let digits = value.width();
         let bits = width(digits * 4);
-        if digits == 0 || low + bits > MOST_BITS {
+        if digits == 0 || low + bits > MAX_BITS {
             return false;
         }
         self.write_digits(part.slot, low, bits, clears, value)

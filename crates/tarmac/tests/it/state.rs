@@ -175,8 +175,8 @@ fn order_of_words() {
         ("1 clk MW8 00004000 07060504_03020100", false, [0, 1, 2, 3, 4, 5, 6, 7]),
         ("1 clk MW16 00004000 0f0e0d0c0b0a0908 0706050403020100", false, [0, 1, 2, 3, 4, 5, 6, 7]),
     ];
-    for (line, is_big, expected) in rows {
-        let mut machine = Machine::new(*is_big, 0);
+    for (line, is_big_endian, expected) in rows {
+        let mut machine = Machine::new(*is_big_endian, 0);
         machine.line(1, &Parser::new(Default::default()).parse(line.as_bytes()));
         let byte = |at: u64| machine.cores()[0].memory.byte(0x4000 + at).map(|byte| byte.value);
         assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(byte), expected.map(Some), "{line}");

@@ -7,7 +7,7 @@ use proptest::sample::select;
 use unspool_tarmac::parse::{ParseOptions, Parser};
 use unspool_tarmac::record::*;
 use unspool_tarmac::value::Value;
-use unspool_tarmac::write::{CannotSay, Style, Writer};
+use unspool_tarmac::write::{NoSuchLine, Style, Writer};
 
 fn write(writer: Writer, line: &Line<'_>) -> String {
     let mut out = Vec::new();
@@ -120,7 +120,7 @@ fn what_a_style_cannot_say_is_refused_and_adds_nothing() {
     for (style, text) in rows {
         let line = Parser::new(ParseOptions::default()).parse(text.as_bytes());
         let mut out = b"before".to_vec();
-        assert_eq!(Writer::new(style).write(&line, &mut out), Err(CannotSay(style)), "{text}");
+        assert_eq!(Writer::new(style).write(&line, &mut out), Err(NoSuchLine(style)), "{text}");
         assert_eq!(out, b"before");
     }
 }

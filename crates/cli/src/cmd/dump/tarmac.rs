@@ -3,7 +3,7 @@
 use unspool::tarmac::Line;
 use unspool::tarmac::read::Place;
 use unspool::tarmac::record::{Access, Direction, Instruction, Picture, Purpose, Record, Register, Stamp};
-use unspool::tarmac::text::{Text, kind, picture_name, push_line, set_name, stretches};
+use unspool::tarmac::text::{Text, kind, picture_name, push_line, set_name, byte_runs};
 
 use super::Args;
 use crate::Verdict;
@@ -161,7 +161,7 @@ fn push_access(access: &Access<'_>, object: &mut Object<'_>) {
 
 fn push_picture(picture: &Picture<'_>, object: &mut Object<'_>) {
     object.string("picture", picture_name(picture.kind)).hex("address", picture.address);
-    object.list("bytes", stretches(picture), |text, (address, bytes)| {
+    object.list("bytes", byte_runs(picture), |text, (address, bytes)| {
         Object::within(text).hex("address", address).string("data", bytes).close();
     });
     if let Some(physical) = &picture.physical {
