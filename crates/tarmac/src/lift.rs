@@ -108,7 +108,7 @@ impl Lifter {
             Stamp::Absent => {}
         }
         // The core comes first; its registers change after the step that ends here is emitted.
-        let Some(at) = self.machine.pass(line) else { return };
+        let Some(at) = self.machine.select_core(line) else { return };
         while self.cores.len() <= at {
             let mut core = OpenSteps::default();
             core.step.core = self.cores.len();

@@ -206,7 +206,7 @@ impl<C: Select, S: PieceSink<u8>> Slicer<'_, C, S> {
             return ControlFlow::Continue(());
         }
         self.is_past_header = true;
-        let at = self.machine.pass(line);
+        let at = self.machine.select_core(line);
         let core = at.unwrap_or(self.machine.current());
         if self.cores.len() <= core {
             self.cores.resize(core + 1, Core::default());

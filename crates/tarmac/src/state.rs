@@ -1,9 +1,9 @@
-//! What registers and memory hold, byte by byte, and what of it is known.
+//! State: the values of registers and memory, as far as the log determines them.
 //!
 //! records ─▶ **registers**, **memory**
 //!
-//! A log tells changes, so at its start nothing is known. What is read from memory before anything was written there was
-//! there from the start. A read that contradicts what is known tells that somebody else wrote.
+//! A log contains changes only, so at its start nothing is known. A value that is read from memory before any write was
+//! there from the start. A read that contradicts a known value shows that another agent wrote it.
 
 mod cells;
 mod data;

@@ -36,7 +36,7 @@ use super::lift::{self, Cause, Executed, Lifter, Raised};
 use super::lower::annotation::{Annotation, cut_core};
 use super::read::{Place, ReadError, ReadErrorKind, Reader};
 use super::record::{self, Line, Record, Time};
-use super::registers::Scene;
+use super::registers::NameContext;
 use super::restyle::opcode::{decoder_isa, is_branch};
 use unspool_model::hold::Hold;
 
@@ -175,7 +175,7 @@ struct Core {
     context: Option<Context>,
     isa: Isa,
     /// Mode and instruction set, which decide what register count_core_names mean.
-    scene: Scene,
+    name_context: NameContext,
     hold: Hold,
     /// The last instruction, unless an exception or a gap followed.
     last: Option<Instruction>,
@@ -308,10 +308,10 @@ impl StepEmitter<'_> {
         let core = &mut self.cores[step.core];
         let isa = isa(self.dialect, executed);
         core.isa = isa;
-        if core.scene.mode.level != executed.mode.level && not_in_steps::has_no_level(executed.mode.level) {
+        if core.name_context.mode.level != executed.mode.level && not_in_steps::has_no_level(executed.mode.level) {
             self.losses.add(Loss::Modes, step.place.line);
         }
-        core.scene = Scene { mode: executed.mode, is_a64: Some(isa == Isa::A64) };
+        core.name_context = NameContext { mode: executed.mode, is_a64: Some(isa == Isa::A64) };
         let context = Context {
             level: level(executed.mode),
             security: executed
@@ -398,7 +398,7 @@ impl StepEmitter<'_> {
         let core = &mut self.cores[step.core];
         let out = core.hold.push();
         (out.core, out.place, out.time, out.event) = (step.core as u32, place, time, event);
-        self.effects.push(step, &lines, &core.scene, out);
+        self.effects.push(step, &lines, &core.name_context, out);
         ControlFlow::Continue(())
     }
 

@@ -291,7 +291,7 @@ impl Step {
     fn access(&mut self, line: u64, access: &Access<'_>, is_big_endian: bool) {
         let start = self.bytes.len() as u32;
         let mut scratch = std::mem::take(&mut self.scratch);
-        scratch.take(access, is_big_endian);
+        scratch.set(access, is_big_endian);
         self.bytes.extend_from_slice(&scratch.values);
         self.known.extend_from_slice(&scratch.known);
         self.scratch = scratch;

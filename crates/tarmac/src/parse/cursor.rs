@@ -289,7 +289,7 @@ fn some_digits(bytes: [u8; 8]) -> (u32, u32) {
     const HIGHEST: u64 = 0x80 * ONES;
     let word = u64::from_le_bytes(bytes);
     let lower = word | (0x20 * ONES);
-    // The highest bit of a byte tells whether it is above another. Bytes that have it already are no digits, and only
+    // The highest bit of a byte is set if it is above another. Bytes that have it already are no digits, and only
     // they could carry into the next.
     let above = |byte: u64, bytes: u64| bytes.wrapping_add((0x7f - byte) * ONES);
     let decimal = above(0x2f, word) & !above(0x39, word);

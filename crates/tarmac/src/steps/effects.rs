@@ -7,7 +7,7 @@ use unspool_model::{self as model, Step};
 
 use super::super::lift::{self, Accessed, Written};
 use super::super::record::{Direction, Purpose, Register};
-use super::super::registers::{MAX_BITS, Meaning, Part, Scene, Slot};
+use super::super::registers::{MAX_BITS, Meaning, NameContext, Part, Slot};
 use super::super::value::{Digit, Value};
 use super::lowered::push_compound_access;
 
@@ -29,20 +29,20 @@ impl Effects {
 
     /// Appends the effects in a range of lines, in the order of the log: registers, then accesses.
     #[inline]
-    pub(super) fn push(&self, step: &lift::Step, lines: &Range<u64>, scene: &Scene, out: &mut Step) {
+    pub(super) fn push(&self, step: &lift::Step, lines: &Range<u64>, name_context: &NameContext, out: &mut Step) {
         for register in step.registers.iter().filter(|register| lines.contains(&register.line)) {
-            self.register(step, register, scene, out);
+            self.register(step, register, name_context, out);
         }
         for access in step.accesses.iter().filter(|access| lines.contains(&access.line)) {
             push_access(step, access, out);
         }
     }
 
-    fn register(&self, step: &lift::Step, written: &Written, scene: &Scene, out: &mut Step) {
+    fn register(&self, step: &lift::Step, written: &Written, name_context: &NameContext, out: &mut Step) {
         let value = step.value(written);
         let (name, context) = (step.text(&written.name), step.text(&written.context));
         let notes = step.text(&written.notes);
-        let meaning = scene.meaning(&Register { name, context, bits: written.bits, value, notes });
+        let meaning = name_context.meaning(&Register { name, context, bits: written.bits, value, notes });
         let first = written.bits.map_or(0, |(_, low)| low);
         let width = written.bits.map(|(high, low)| usize::from(high.saturating_sub(low)) + 1);
         match &meaning {
@@ -51,7 +51,7 @@ impl Effects {
                     Some(number) if *bits == 0 && *slot < Slot::P0 && value.width() > DIGITS_128 => {
                         self.long.get(usize::from(number)..)
                     }
-                    _ => self.names[usize::from(scene.is_a64 != Some(false))].get(usize::from(slot.0)..),
+                    _ => self.names[usize::from(name_context.is_a64 != Some(false))].get(usize::from(slot.0)..),
                 };
                 let name = names.and_then(|names| names.first()).map_or("", |name| name);
                 let fixed = is_fixed.then_some(usize::from(*bits));

@@ -26,8 +26,8 @@ fn corpus() -> Option<PathBuf> {
     path
 }
 
-fn indexed(log: &[u8], big_endian: bool, piece: usize) -> Opened<'_> {
-    let options = IndexOptions { big_endian, piece, threads: 2, ..IndexOptions::of(Dialect::detect(log)) };
+fn indexed(log: &[u8], big_endian: bool, segment_size: usize) -> Opened<'_> {
+    let options = IndexOptions { big_endian, segment_size, threads: 2, ..IndexOptions::of(Dialect::detect(log)) };
     let mut input = Cursor::new(log);
     let fingerprint = Fingerprint::of(&mut input, 0).unwrap();
     let mut file = Cursor::new(Vec::new());
@@ -126,8 +126,8 @@ fn memory_at_three_points() {
         let log = fs::read(corpus.join(format!("{name}.tarmac"))).unwrap();
         // The reference does not count the header.
         let header = u64::from(log.starts_with(b"Tarmac Text"));
-        for piece in [4 << 20, 20_000] {
-            let mut indexed = indexed(&log, false, piece);
+        for segment_size in [4 << 20, 20_000] {
+            let mut indexed = indexed(&log, false, segment_size);
             for point in [1000, 5000, 11000] {
                 let expected = fs::read_to_string(corpus.join(format!("expected/{name}.mem-at-{point}.txt"))).unwrap();
                 let line = end_of_event(&log, point + header);

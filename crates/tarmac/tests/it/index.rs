@@ -15,8 +15,8 @@ use unspool_tarmac::state::{Known, Machine, Registers};
 
 type Opened<'a> = Indexed<Cursor<&'a [u8]>, Cursor<Vec<u8>>>;
 
-fn options(piece: usize, threads: usize) -> IndexOptions {
-    IndexOptions { piece, threads, ..IndexOptions::of(Dialect::FastModels) }
+fn options(segment_size: usize, threads: usize) -> IndexOptions {
+    IndexOptions { segment_size, threads, ..IndexOptions::of(Dialect::FastModels) }
 }
 
 fn index_of(log: &[u8], options: &IndexOptions) -> (Vec<u8>, Totals) {
@@ -197,17 +197,17 @@ fn scan(log: &[u8], last: u64) -> Machine {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the pieces, registers and memory are as reading from the start tells.
+    /// Whatever the segments, registers and memory are as reading from the start tells.
     #[test]
     fn state_is_as_by_scanning(
         actions in prop::collection::vec(action(), 1..250),
-        piece in 60..3000_usize,
+        segment_size in 60..3000_usize,
         threads in 1..3_usize,
         places in prop::collection::vec(any::<prop::sample::Index>(), 4),
     ) {
         let log = log_of(&actions);
         let bytes = log.text.as_bytes();
-        let mut indexed = indexed(bytes, &options(piece, threads));
+        let mut indexed = indexed(bytes, &options(segment_size, threads));
         prop_assert_eq!(indexed.index().totals().lines, log.lines);
         for place in places {
             let line = place.index(log.lines as usize) as u64 + 1;
@@ -237,14 +237,14 @@ proptest! {
     #[test]
     fn jumps(
         actions in prop::collection::vec(action(), 1..250),
-        piece in 60..3000_usize,
+        segment_size in 60..3000_usize,
         place in any::<prop::sample::Index>(),
         pc in 0..40_u64,
         number in 0..100_u64,
     ) {
         let log = log_of(&actions);
         let bytes = log.text.as_bytes();
-        let mut indexed = indexed(bytes, &options(piece, 2));
+        let mut indexed = indexed(bytes, &options(segment_size, 2));
         let at = place.index(log.lines as usize) as u64 + 1;
         let mut parser = Parser::new(Default::default());
         let mut instructions: Vec<(u64, String, u64)> = Vec::new();
@@ -317,7 +317,7 @@ proptest! {
 
 /// A call to the host is understood wherever its parameters were written.
 #[test]
-fn semihosting_across_pieces() {
+fn semihosting_across_segments() {
     let mut text = String::from(
         "1 clk IT (1) 00008000 d2800000 O EL1h_ns : NOP\n\
          1 clk R X1 0000000000001000\n1 clk R X0 0000000000000006\n1 clk MW8 00001008 0000000000002000\n\
@@ -333,25 +333,25 @@ fn semihosting_across_pieces() {
     let call = text.lines().count() as u64;
     filler(&mut text);
     text += "4 clk IT (9) 0000b000 d503201f O EL1h_ns : NOP\n4 clk MR1 00002001 77\n";
-    for piece in [200, 1000, 1 << 20] {
-        let mut indexed = indexed(text.as_bytes(), &options(piece, 2));
+    for segment_size in [200, 1000, 1 << 20] {
+        let mut indexed = indexed(text.as_bytes(), &options(segment_size, 2));
         let mut byte = |line, address| {
             let state = indexed.state(line, &[0x2000..=0x2007]).unwrap();
             state.byte(address).map(|byte| (byte.value, byte.line))
         };
-        assert_eq!([byte(call - 1, 0x2000), byte(call - 1, 0x2001)], [Some((0x11, 6)); 2], "{piece}");
+        assert_eq!([byte(call - 1, 0x2000), byte(call - 1, 0x2001)], [Some((0x11, 6)); 2], "{segment_size}");
         for line in [call, call + 5, call + 62] {
-            assert_eq!(byte(line, 0x2000), None, "{piece}");
-            assert_eq!(byte(line, 0x2001), Some((0x77, call)), "{piece}");
-            assert_eq!(byte(line, 0x2004), Some((0x11, 6)), "{piece}");
+            assert_eq!(byte(line, 0x2000), None, "{segment_size}");
+            assert_eq!(byte(line, 0x2001), Some((0x77, call)), "{segment_size}");
+            assert_eq!(byte(line, 0x2004), Some((0x11, 6)), "{segment_size}");
         }
     }
 }
 
-/// A host fills a large buffer again and again, and some of it is read or written in between: whatever the pieces, memory
+/// A host fills a large buffer again and again, and some of it is read or written in between: whatever the segments, memory
 /// is as reading from the start tells.
 #[test]
-fn large_buffers_across_pieces() {
+fn large_buffers_across_segments() {
     let mut text = String::from(
         "1 clk IT (1) 00008000 d2800000 O EL1h_ns : NOP\n\
          1 clk R X1 0000000000001000\n1 clk R X0 0000000000000006\n1 clk MW8 00001008 0000000000020003\n\
@@ -369,8 +369,8 @@ fn large_buffers_across_pieces() {
         }
     }
     let count = text.lines().count() as u64;
-    for piece in [100, 700, 5000, 1 << 20] {
-        let mut indexed = indexed(text.as_bytes(), &options(piece, 2));
+    for segment_size in [100, 700, 5000, 1 << 20] {
+        let mut indexed = indexed(text.as_bytes(), &options(segment_size, 2));
         for line in (1..=count).step_by(23) {
             let machine = scan(text.as_bytes(), line);
             let (some, all) = ([0x1fff0..=0x2005f], [0..=u64::MAX]);
@@ -381,12 +381,12 @@ fn large_buffers_across_pieces() {
                 // What is read later, before anything was written, is known before as well.
                 let is_same = |found| found == expected || expected.is_none_or(|write| write.value.is_none());
                 let found = state.last_write(address);
-                assert!(is_same(found), "{piece} {line} {address:x}: {found:?} {expected:?}");
+                assert!(is_same(found), "{segment_size} {line} {address:x}: {found:?} {expected:?}");
                 let (line_of, expected_line) =
                     (found.map_or(0, |write| write.line), expected.map_or(0, |write| write.line));
-                assert_eq!(line_of, expected_line, "{piece} {line} {address:x}");
+                assert_eq!(line_of, expected_line, "{segment_size} {line} {address:x}");
                 if some[0].contains(&address) {
-                    assert_eq!(few.last_write(address), found, "{piece} {line} {address:x}");
+                    assert_eq!(few.last_write(address), found, "{segment_size} {line} {address:x}");
                 }
             }
         }
@@ -412,17 +412,17 @@ fn call_depth_with_unknown_pointers() {
     line("00004000 d65f03c0", "X9 0000000000000000");
     line("00001008 d503201f", "X9 0000000000000000");
     let count = text.lines().count() as u64;
-    for piece in [60, 90, 150, 1 << 20] {
-        let mut indexed = indexed(text.as_bytes(), &options(piece, 1));
+    for segment_size in [60, 90, 150, 1 << 20] {
+        let mut indexed = indexed(text.as_bytes(), &options(segment_size, 1));
         for line in 1..=count {
             let depth = indexed.state(line, &[]).unwrap().cores[0].depth;
-            assert_eq!(depth, depths(text.as_bytes(), line, b""), "{piece} {line}");
+            assert_eq!(depth, depths(text.as_bytes(), line, b""), "{segment_size} {line}");
         }
     }
     assert_eq!([8, 9, 17].map(|line| depths(text.as_bytes(), line, b"")), [1, 2, 0]);
 }
 
-/// How deep a core is in calls, at any line and with any pieces.
+/// How deep a core is in calls, at any line and with any segments.
 #[test]
 fn call_depth() {
     let mut text = String::new();
@@ -446,8 +446,8 @@ fn call_depth() {
     line("00002008 910043ff", &format!("SP_EL1 {:016x}", sp + 16));
     line("0000200c d65f03c0", "X9 0000000000000000");
     line("00001004 d503201f", "X9 0000000000000000");
-    let depths = |piece: usize| -> Vec<u64> {
-        let mut indexed = indexed(text.as_bytes(), &options(piece, 1));
+    let depths = |segment_size: usize| -> Vec<u64> {
+        let mut indexed = indexed(text.as_bytes(), &options(segment_size, 1));
         // Those of instructions are on every other line.
         (1..=indexed.index().totals().lines)
             .map(|line| indexed.state(line, &[]).unwrap().cores[0].depth)
@@ -455,7 +455,7 @@ fn call_depth() {
             .collect()
     };
     let expected = [0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0];
-    for piece in [60, 150, 400, 1 << 20] {
-        assert_eq!(depths(piece), expected, "{piece}");
+    for segment_size in [60, 150, 400, 1 << 20] {
+        assert_eq!(depths(segment_size), expected, "{segment_size}");
     }
 }
