@@ -1,6 +1,7 @@
-//! Checks the logs of others: what is found in each, and why that is right.
+//! Checks of the corpus logs: the expected findings in each.
 //!
-//! Needs the corpus: `UNSPOOL_CORPUS` names its folder. Without it the test says so on the standard error and passes.
+//! Needs the corpus: `UNSPOOL_CORPUS` names its folder. Without it the test prints a notice to standard error and
+//! passes.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -18,7 +19,7 @@ use unspool_tarmac::restyle::{Restyler, Style};
 
 type Counts = BTreeMap<&'static str, u64>;
 
-/// What is found in a log: rules and how often.
+/// The findings in each log: rule and count.
 const ROWS: &[(&str, &[(&str, u64)])] = &[
     ("calculator-aarch32-es-ld-st-style", &[]),
     ("calculator-aarch64-es-ld-st-style", &[]),
@@ -31,11 +32,11 @@ const ROWS: &[(&str, &[(&str, u64)])] = &[
     ("truncate/crash32", &[]),
     ("truncate/crash32m", &[]),
     ("truncate/crash64", &[]),
-    // Written by hand: all instructions have one number.
+    // Written by hand: all instructions have the same number.
     ("indextest", &[("tarmac-instruction-number", 3)]),
 ];
 
-/// The folder of logs, or nothing, which is said.
+/// The folder of logs, or a notice that there is none.
 fn corpus() -> Option<PathBuf> {
     let folder = std::env::var_os("UNSPOOL_CORPUS").map(|root| PathBuf::from(root).join("tarmac"));
     let folder = folder.filter(|folder| folder.is_dir());
@@ -47,7 +48,7 @@ fn corpus() -> Option<PathBuf> {
 }
 
 #[test]
-fn what_is_found_in_logs_is_right() {
+fn findings_in_corpus_logs() {
     let Some(folder) = corpus() else { return };
     let mut failures = String::new();
     for (name, expected) in ROWS {
@@ -73,16 +74,16 @@ fn what_is_found_in_logs_is_right() {
 }
 
 #[test]
-fn what_is_converted_keeps_to_the_rules() {
+fn restyled_logs_pass_the_rules() {
     let Some(folder) = corpus() else { return };
     let log = std::fs::read(folder.join("calculator-aarch64-fastmodel.tarmac")).unwrap();
     let mut parser = Parser::new(ParseOptions::default());
-    let mut converter = Restyler::new(Dialect::FastModels, Style::Rev3);
+    let mut restyler = Restyler::new(Dialect::FastModels, Style::Rev3);
     let mut out = Vec::new();
     for (index, (offset, raw)) in lines(&log).enumerate() {
-        converter.line(Place { line: index as u64 + 1, offset: offset as u64 }, &parser.parse(raw), &mut out);
+        restyler.line(Place { line: index as u64 + 1, offset: offset as u64 }, &parser.parse(raw), &mut out);
     }
-    converter.finish(&mut out);
+    restyler.finish(&mut out);
     let mut checker = Checker::new(Dialect::Rev3);
     let mut rules = Counts::new();
     for (index, (offset, raw)) in lines(&out).enumerate() {

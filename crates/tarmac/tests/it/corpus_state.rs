@@ -1,4 +1,4 @@
-//! Registers, memory and steps of real logs against the reference tool: runs where `UNSPOOL_CORPUS` names the folder.
+//! State and steps of corpus logs against the reference tool: runs where `UNSPOOL_CORPUS` names the folder.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
@@ -16,7 +16,7 @@ use unspool_tarmac::record::{Direction, Record};
 
 type Opened<'a> = Indexed<Cursor<&'a [u8]>, Cursor<Vec<u8>>>;
 
-/// The logs, or `None` with a loud word.
+/// The logs, or a notice that there are none.
 fn corpus() -> Option<PathBuf> {
     let path = std::env::var_os("UNSPOOL_CORPUS").map(|path| PathBuf::from(path).join("tarmac"));
     if path.is_none() {
@@ -35,7 +35,7 @@ fn indexed(log: &[u8], big_endian: bool, segment_size: usize) -> Opened<'_> {
     Indexed::new(input, Index::open(file).unwrap())
 }
 
-/// The last line of the event that a line belongs to: the reference shows what is known behind all of it.
+/// The last line of the event of a line: the reference shows the state after the whole event.
 fn end_of_event(log: &[u8], line: u64) -> u64 {
     let mut parser = Parser::new(Default::default());
     let starts = |raw: &[u8], parser: &mut Parser| match parser.parse(raw).record {
@@ -53,7 +53,7 @@ fn end_of_event(log: &[u8], line: u64) -> u64 {
     last
 }
 
-/// What the reference knows: bytes by address, and the bytes of registers by name, lowest first.
+/// State in the reference: bytes by address, and bytes of registers by name, lowest first.
 #[derive(Debug, Default)]
 struct Reference {
     memory: BTreeMap<u64, u8>,
@@ -75,7 +75,7 @@ impl Reference {
         reference
     }
 
-    /// An address, and sixteen bytes or blanks behind it.
+    /// Parses an address, followed by sixteen bytes or blanks.
     fn row(&mut self, row: &str) {
         let Ok(address) = u64::from_str_radix(&row[..16], 16) else { return };
         for at in 0..16 {
@@ -158,7 +158,7 @@ fn every_node_of_the_index_test() {
     }
 }
 
-/// What two producers both say of a step.
+/// The part of a step that both producers print.
 #[derive(Debug, PartialEq, Eq)]
 struct Common {
     pc: u64,
@@ -175,7 +175,7 @@ fn steps(path: &Path) -> Vec<Common> {
     let mut steps = Vec::new();
     let mut take = |step: &Step| {
         let Some(executed) = step.instruction() else { return };
-        // One of both prints the stack pointer and the status by other names, and writes that change nothing.
+        // One of them prints the stack pointer and the status by other names, and writes that change nothing.
         let registers = step.registers.iter().filter_map(|register| {
             let name = String::from_utf8(step.text(&register.name).to_ascii_lowercase()).unwrap();
             name.starts_with('x').then_some((name, step.value(register).number()?))

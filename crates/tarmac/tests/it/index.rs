@@ -1,4 +1,4 @@
-//! The index of a log answers as reading the log from its start would.
+//! Answers of the index compared with a scan of the whole log.
 
 #![allow(clippy::unwrap_used)]
 
@@ -32,9 +32,9 @@ fn indexed<'a>(log: &'a [u8], options: &IndexOptions) -> Opened<'a> {
     Indexed::new(Cursor::new(log), Index::open(Cursor::new(file)).unwrap())
 }
 
-/// A byte of memory as time goes by: from which line on it was what, and whether a write or a read told.
+/// History of a byte of memory: its values by line, and whether a write or a read revealed each.
 #[derive(Debug, Clone, Default)]
-struct Story(Vec<Epoch>);
+struct History(Vec<Epoch>);
 
 #[derive(Debug, Clone, Copy)]
 struct Epoch {
@@ -43,7 +43,7 @@ struct Epoch {
     is_seen: bool,
 }
 
-impl Story {
+impl History {
     fn write(&mut self, line: u64, value: Option<u8>) {
         self.0.push(Epoch { line, value, is_seen: false });
     }
@@ -63,12 +63,12 @@ impl Story {
     }
 }
 
-/// A log, and what memory is by its lines.
+/// A log, and the history of memory in it.
 #[derive(Debug, Default)]
 struct Log {
     text: String,
     lines: u64,
-    memory: BTreeMap<(String, u64), Story>,
+    memory: BTreeMap<(String, u64), History>,
 }
 
 impl Log {
@@ -84,11 +84,11 @@ impl Log {
         let tag = if is_write { 'W' } else { 'R' };
         self.line(&format!("{} clk {core} M{tag}{size} {address:08x} {data}", self.lines));
         for at in 0..size {
-            let story = self.memory.entry((core.to_string(), address + at)).or_default();
+            let history = self.memory.entry((core.to_string(), address + at)).or_default();
             let byte = (value >> (at * 8)) as u8;
             match (is_write, is_unknown) {
-                (true, _) => story.write(self.lines, (!is_unknown).then_some(byte)),
-                (false, false) => story.read(self.lines, byte),
+                (true, _) => history.write(self.lines, (!is_unknown).then_some(byte)),
+                (false, false) => history.read(self.lines, byte),
                 (false, true) => {}
             }
         }
@@ -115,7 +115,7 @@ fn action() -> impl Strategy<Value = Action> {
                 is_write,
                 address: 0x1000 + address,
                 size,
-                // Few values, so that reads often find what is known.
+                // Few values, so that reads often confirm known ones.
                 value: value * 0x0101_0101_0101_0101,
                 is_unknown: unknown == 0,
             }
@@ -136,7 +136,7 @@ fn log_of(actions: &[Action]) -> Log {
         match action {
             Action::Instruction { core, pc, mode } => {
                 let (set, mode) = [("O", "EL3h_s"), ("O", "EL0t_ns"), ("A", "svc_s"), ("T", "irq")][usize::from(*mode)];
-                // A branch with link, a return, and something else.
+                // A branch with link, a return, and a NOP.
                 let opcode = [0x9400_0000_u32, 0xd65f_03c0, 0xd503_201f][(*pc / 4 % 3) as usize];
                 let (n, l) = (log.lines, log.lines);
                 log.line(&format!("{l} clk cpu{core} IT ({n}) {pc:08x} {opcode:08x} {set} {mode} : NOP"));
@@ -175,7 +175,7 @@ fn contents(registers: &Registers) -> Vec<(String, String, u64, Vec<u64>)> {
     all
 }
 
-/// How deep a core is in calls, by reading from the start.
+/// The call depth of a core, by scanning from the start.
 fn depths(log: &[u8], last: u64, core: &[u8]) -> u64 {
     let mut scanner = Scanner::new(options(1, 1), Position::Line(last), None, 0);
     let mut parser = Parser::new(Default::default());
@@ -197,20 +197,20 @@ fn scan(log: &[u8], last: u64) -> Machine {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the segments, registers and memory are as reading from the start tells.
+    /// With any segment size, registers and memory equal those of a scan.
     #[test]
     fn state_is_as_by_scanning(
         actions in prop::collection::vec(action(), 1..250),
         segment_size in 60..3000_usize,
         threads in 1..3_usize,
-        places in prop::collection::vec(any::<prop::sample::Index>(), 4),
+        positions in prop::collection::vec(any::<prop::sample::Index>(), 4),
     ) {
         let log = log_of(&actions);
         let bytes = log.text.as_bytes();
         let mut indexed = indexed(bytes, &options(segment_size, threads));
         prop_assert_eq!(indexed.index().totals().lines, log.lines);
-        for place in places {
-            let line = place.index(log.lines as usize) as u64 + 1;
+        for position in positions {
+            let line = position.index(log.lines as usize) as u64 + 1;
             let machine = scan(bytes, line);
             let state = indexed.state(line, &[0..=u64::MAX]).unwrap();
             prop_assert_eq!(state.cores.len(), machine.cores().len());
@@ -219,9 +219,9 @@ proptest! {
                 prop_assert_eq!(contents(&core.registers), contents(&other.registers), "line {}", line);
                 prop_assert_eq!(core.registers.sp(), other.registers.sp());
                 prop_assert_eq!(core.depth, depths(bytes, line, &core.name), "line {}", line);
-                for ((name, address), story) in &log.memory {
+                for ((name, address), history) in &log.memory {
                     if name.as_bytes() == core.name {
-                        prop_assert_eq!(core.memory.byte(*address), story.at(line), "line {} {:x}", line, address);
+                        prop_assert_eq!(core.memory.byte(*address), history.at(line), "line {} {:x}", line, address);
                     }
                 }
                 let some = indexed.state(line, &[0x1004..=0x1013]).unwrap();
@@ -233,19 +233,19 @@ proptest! {
         }
     }
 
-    /// Jumps find what a search finds.
+    /// Jumps find the same lines as a search.
     #[test]
     fn jumps(
         actions in prop::collection::vec(action(), 1..250),
         segment_size in 60..3000_usize,
-        place in any::<prop::sample::Index>(),
+        position in any::<prop::sample::Index>(),
         pc in 0..40_u64,
         number in 0..100_u64,
     ) {
         let log = log_of(&actions);
         let bytes = log.text.as_bytes();
         let mut indexed = indexed(bytes, &options(segment_size, 2));
-        let at = place.index(log.lines as usize) as u64 + 1;
+        let at = position.index(log.lines as usize) as u64 + 1;
         let mut parser = Parser::new(Default::default());
         let mut instructions: Vec<(u64, String, u64)> = Vec::new();
         let (mut exceptions, mut times) = (Vec::new(), Vec::new());
@@ -283,11 +283,11 @@ proptest! {
         prop_assert_eq!(indexed.line_at(time).unwrap(), expected);
     }
 
-    /// An index that was changed in any byte is found out, or answers without a panic.
+    /// An index with changed bytes is rejected, or gives answers without a panic.
     #[test]
     fn damage(
         actions in prop::collection::vec(action(), 1..120),
-        places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        positions in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         length in any::<prop::sample::Index>(),
         is_cut in any::<bool>(),
     ) {
@@ -297,10 +297,10 @@ proptest! {
         if is_cut {
             file.truncate(length.index(file.len()));
         }
-        for (place, value) in places {
+        for (position, value) in positions {
             if !file.is_empty() {
-                let place = place.index(file.len());
-                file[place] = value;
+                let position = position.index(file.len());
+                file[position] = value;
             }
         }
         if let Ok(index) = Index::open(Cursor::new(file)) {
@@ -315,7 +315,7 @@ proptest! {
     }
 }
 
-/// A call to the host is understood wherever its parameters were written.
+/// A semihosting call is interpreted in whichever segment its parameters were written.
 #[test]
 fn semihosting_across_segments() {
     let mut text = String::from(
@@ -348,8 +348,8 @@ fn semihosting_across_segments() {
     }
 }
 
-/// A host fills a large buffer again and again, and some of it is read or written in between: whatever the segments, memory
-/// is as reading from the start tells.
+/// A host fills a large buffer repeatedly, with reads and writes in between: with any segment size, memory equals that
+/// of a scan.
 #[test]
 fn large_buffers_across_segments() {
     let mut text = String::from(
@@ -364,7 +364,7 @@ fn large_buffers_across_segments() {
             1 => text += &format!("{number} clk MR4 {:08x} {number:08x}\n", 0x20000 + number * 3 % 64),
             2 => text += &format!("{number} clk MW2 {:08x} {number:04x}\n", 0x20000 + number * 7 % 64),
             3 => text += &format!("{number} clk MW1 {:08x} xx\n", 0x20000 + number * 5 % 64),
-            // A smaller buffer within, or all of it.
+            // A smaller buffer within, or the whole.
             _ => text += &format!("{number} clk MW8 00001010 {:016x}\n", if number % 2 == 0 { 21 } else { 0xa0000 }),
         }
     }
@@ -378,7 +378,7 @@ fn large_buffers_across_segments() {
             let state = indexed.state(line, &all).unwrap();
             for address in (0x20000..0x20048).chain([0x1ffff, 0x30000, 0x5ffff, 0xc0002, 0xc0003]) {
                 let expected = machine.cores()[0].memory.last_write(address);
-                // What is read later, before anything was written, is known before as well.
+                // A later read before any write applies to earlier lines as well.
                 let is_same = |found| found == expected || expected.is_none_or(|write| write.value.is_none());
                 let found = state.last_write(address);
                 assert!(is_same(found), "{segment_size} {line} {address:x}: {found:?} {expected:?}");
@@ -393,7 +393,7 @@ fn large_buffers_across_segments() {
     }
 }
 
-/// Stack pointer and link register that are written without a value are not those of before.
+/// A stack pointer or link register that is written with an unknown value does not keep its old one.
 #[test]
 fn call_depth_with_unknown_pointers() {
     let mut text = String::new();
@@ -405,9 +405,9 @@ fn call_depth_with_unknown_pointers() {
     line("00002000 d10043ff", "SP_EL1 000000000000xxxx");
     line("00002004 94000400", "X30 0000000000002008");
     line("00003000 d503201f", "SP_EL1 ------------7000");
-    // Nobody knows whether this is another stack, so it returns.
+    // This may be another stack or not, so it returns.
     line("00003004 d65f03c0", "X30 xxxxxxxxxxxxxxxx");
-    // No call, although the link register once had this address.
+    // Not a call, although the link register once had this address.
     line("00002008 14000400", "X9 0000000000000000");
     line("00004000 d65f03c0", "X9 0000000000000000");
     line("00001008 d503201f", "X9 0000000000000000");
@@ -422,7 +422,7 @@ fn call_depth_with_unknown_pointers() {
     assert_eq!([8, 9, 17].map(|line| depths(text.as_bytes(), line, b"")), [1, 2, 0]);
 }
 
-/// How deep a core is in calls, at any line and with any segments.
+/// The call depth at every line, with any segment size.
 #[test]
 fn call_depth() {
     let mut text = String::new();
@@ -430,7 +430,7 @@ fn call_depth() {
         text += &format!("1 clk IT (1) {instruction} O EL1h_ns : -\n1 clk R {effect}\n");
     };
     let mut sp = 0x9000_u64;
-    // A function at 2000 that calls itself, and comes back from all of it.
+    // A function at 0x2000 that calls itself and returns from all levels.
     line("00001000 94000400", "X30 0000000000001004");
     for _ in 0..5 {
         sp -= 16;
@@ -448,7 +448,7 @@ fn call_depth() {
     line("00001004 d503201f", "X9 0000000000000000");
     let depths = |segment_size: usize| -> Vec<u64> {
         let mut indexed = indexed(text.as_bytes(), &options(segment_size, 1));
-        // Those of instructions are on every other line.
+        // Instructions are on every other line.
         (1..=indexed.index().totals().lines)
             .map(|line| indexed.state(line, &[]).unwrap().cores[0].depth)
             .step_by(2)
