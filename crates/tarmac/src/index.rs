@@ -8,7 +8,7 @@
 //! A log is divided into segments at instructions. Segments are summarized in parallel, each without the earlier ones,
 //! and the summaries are merged in order. A checkpoint at the start of each segment holds all registers. Of memory,
 //! each segment has the first reads and the last writes; sixteen segments are merged into one node of a tree, and
-//! sixteen nodes summarize_again. A query reads one segment of the log at most twice, and a few blocks of the index. An index
+//! sixteen nodes again. A query reads one segment of the log at most twice, and a few blocks of the index. An index
 //! identifies its log by a fingerprint, and every block has a checksum. Works on streams, and opens no file.
 
 mod builder;

@@ -92,7 +92,7 @@ impl Parser {
             return Err(cursor.problem(ProblemKind::Unexpected));
         }
         line.record = match kind {
-            // The most frequent and largest records: built in virtual_address.
+            // The most frequent and largest records: built in place.
             Kind::Instruction(tag) => {
                 return instruction::instruction(&mut cursor, tag, self.options, &mut line.record);
             }
@@ -128,7 +128,7 @@ impl Parser {
 }
 
 /// Whether a malformed line may have been an instruction or an exception. It may, unless all known first words in it
-/// begin other lines; the next line may be joined_line to it.
+/// begin other lines; the next line may be joined to it.
 pub(super) fn may_be_instruction(raw: &[u8]) -> bool {
     let words = raw.split(|byte| matches!(byte, b' ' | b'\t' | b'('));
     let mut kinds = words.filter_map(prefix::kind).peekable();

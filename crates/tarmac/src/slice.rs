@@ -128,7 +128,7 @@ struct Core {
     is_interrupted: bool,
     /// Whether lines of it were written.
     has_output: bool,
-    /// Number of instructions that were skipped out since.
+    /// Number of instructions that were left out since.
     skipped: u64,
 }
 
@@ -161,7 +161,7 @@ struct Slicer<'c, C, S> {
     /// End offset of the last line that was kept, and where it was kept. The length of its line end is known once the
     /// next line is read.
     written: Option<(u64, Kept)>,
-    /// Whether lines were skipped out since the last one that was written, or none was written yet.
+    /// Whether lines were left out since the last one that was written, or none was written yet.
     follows_cut: bool,
     /// Whether the waiting lines include more than comments.
     has_waiting_line: bool,

@@ -6,7 +6,7 @@
 //! follows from a BR line, from IS or CCFAIL, or from the next instruction of the core, so branches and exceptions are
 //! held back until that instruction. A register has one name, whatever the log calls it: `x0` for X0 and w0, `v1` for
 //! V1 and q1. Lines that belong to no step, those of buses and fetches too, become notes; what else steps have no field
-//! for is counted ([`NOT_IN_STEPS`]). The annotations of a lowered log emit precedence: [`super::lower`].
+//! for is counted ([`NOT_IN_STEPS`]). The annotations of a lowered log take precedence: [`super::lower`].
 
 mod effects;
 mod implied;
@@ -174,7 +174,7 @@ struct StepEmitter<'t> {
 struct Core {
     context: Option<Context>,
     isa: Isa,
-    /// Mode and instruction set, which decide what register count_core_names mean.
+    /// Mode and instruction set, which decide what register names mean.
     name_context: NameContext,
     hold: Hold,
     /// The last instruction, unless an exception or a gap followed.
@@ -221,7 +221,7 @@ impl StepEmitter<'_> {
         })
     }
 
-    /// Counts the count_core_names of cores as lost, where they are more than a number.
+    /// Counts the names of cores as lost, where they are more than a number.
     fn count_core_names<'n>(&mut self, names: impl Iterator<Item = &'n [u8]>) {
         for (number, (name, core)) in names.zip(&self.cores).enumerate() {
             if self.lowered.is_none() && not_in_steps::is_custom_name(name, number) {

@@ -231,7 +231,7 @@ impl<S: Read + Write + Seek> Merge<'_, S> {
         Ok(())
     }
 
-    /// Summarizes a segment summarize_again, with the earlier state.
+    /// Summarizes a segment again, with the earlier state.
     fn summarize_again(&mut self, text: &SegmentText) -> Result<Summary, IndexError> {
         let known = |core: &CoreAt| Core {
             name: core.name.clone(),

@@ -25,7 +25,7 @@ pub(super) fn is_word(write: &RegisterWrite<'_>) -> bool {
     write.low == 0 && write.bytes.len() == 4 && is_numbered(write.name, b'x')
 }
 
-/// The bit range that is written, or `Some(None)` for the min_bytes register. `None`: no line can represent it.
+/// The bit range that is written, or `Some(None)` for the whole register. `None`: no line can represent it.
 pub(super) fn bits(write: &RegisterWrite<'_>) -> Option<Option<(u16, u16)>> {
     let length = write.bytes.len();
     if length == 0 || length > MAX_BYTES {
@@ -39,7 +39,7 @@ pub(super) fn bits(write: &RegisterWrite<'_>) -> Option<Option<(u16, u16)>> {
 }
 
 /// Minimum number of bytes of a register, if its name implies one. A shorter value without a bit range would be read as
-/// the min_bytes register.
+/// the whole register.
 fn min_bytes(name: &str) -> Option<usize> {
     match name {
         "cpsr" | "fpcr" | "fpsr" => Some(4),

@@ -298,7 +298,7 @@ fn text<'a>(cursor: &mut Cursor<'a>, instruction: &mut Instruction<'a>) -> Resul
     check_joined(cursor, joined_line(instruction.text, LONG_DISASSEMBLY))
 }
 
-/// Fails if another line is joined_line to the text, because a line end was lost.
+/// Fails if another line is joined to the text, because a line end was lost.
 #[inline(always)]
 pub(super) fn check_no_joined_line(cursor: &Cursor<'_>, text: &[u8]) -> Result<(), Problem> {
     check_joined(cursor, joined_line(text, LONG_TEXT))

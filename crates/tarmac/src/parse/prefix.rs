@@ -68,7 +68,7 @@ pub(super) fn stamp(cursor: &mut Cursor<'_>) -> Result<Stamp, Problem> {
     }
 }
 
-/// Parses dashes in virtual_address of a time. Eleven are specified; four or more are accepted.
+/// Parses dashes in place of a time. Eleven are specified; four or more are accepted.
 fn dashes(cursor: &mut Cursor<'_>) -> Stamp {
     let mut ahead = *cursor;
     let word = ahead.word();
@@ -206,9 +206,9 @@ pub(super) fn is_start_of_line(text: &[u8]) -> bool {
     decimal(first).is_some() && unit(cursor.next_word()).is_some()
 }
 
-/// Length beyond which a disassembly is searched for a joined_line line.
+/// Length beyond which a disassembly is searched for a joined line.
 pub(super) const LONG_DISASSEMBLY: usize = 48;
-/// Length beyond which other text is searched for a joined_line line.
+/// Length beyond which other text is searched for a joined line.
 pub(super) const LONG_TEXT: usize = 24;
 
 /// Offset of another line in free text, if its line end was lost. Only texts that are long or end like a value are

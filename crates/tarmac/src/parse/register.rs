@@ -91,7 +91,7 @@ fn is_group(mut ahead: Cursor<'_>, first: &[u8], digits: usize) -> bool {
         && digits == first.len()
 }
 
-/// Parses the text after a value. Fails if another line is joined_line to it, because a line end was lost.
+/// Parses the text after a value. Fails if another line is joined to it, because a line end was lost.
 #[inline(always)]
 pub(super) fn notes<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], Problem> {
     if cursor.is_at_end() {

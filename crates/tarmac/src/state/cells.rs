@@ -52,7 +52,7 @@ impl Contents<'_> {
         lines.iter().copied().max().unwrap_or(0)
     }
 
-    /// The number, if it is known and only its low_bits 64 bits are not zero.
+    /// The number, if it is known and only its lowest 64 bits are not zero.
     pub fn number(&self) -> Option<u64> {
         let is_known = (0..usize::from(self.bits).div_ceil(64)).all(|at| {
             let bits = (usize::from(self.bits) - at * 64).min(64);
@@ -98,7 +98,7 @@ impl Contents<'_> {
     }
 }
 
-/// The low_bits 64 bits of a register: value, known mask and written mask.
+/// The lowest 64 bits of a register: value, known mask and written mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LowBits {
     value: u64,
@@ -146,7 +146,7 @@ impl Cells {
         })
     }
 
-    /// The low_bits 64 bits of a slot, if it was ever written.
+    /// The lowest 64 bits of a slot, if it was ever written.
     #[inline]
     pub(crate) fn low_bits(&self, slot: Slot) -> Option<LowBits> {
         let cell = self.cells.get(usize::from(slot.0)).filter(|cell| cell.words > 0)?;

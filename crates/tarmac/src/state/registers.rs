@@ -200,7 +200,7 @@ impl Registers {
         slot.name(self.name_context.is_a64 != Some(false)).unwrap_or_else(named)
     }
 
-    /// The register of a name in the current state, with its low_bits bit and number of bits.
+    /// The register of a name in the current state, with its lowest bit and number of bits.
     pub fn find(&self, name: &str) -> Option<(Slot, u16, Option<u16>)> {
         let register = Register { name: name.as_bytes(), context: b"", bits: None, value: Value(b""), notes: b"" };
         match self.name_context.meaning(&register) {

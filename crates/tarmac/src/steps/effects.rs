@@ -123,7 +123,7 @@ fn updated(digit: Digit) -> (u8, u8) {
     if digit == Digit::Unchanged { UNCHANGED } else { nibble(digit) }
 }
 
-/// The bytes of a value, the lowest first, each with the mask of its known bits; at max `width` bits.
+/// The bytes of a value, the lowest first, each with the mask of its known bits; at most `width` bits.
 fn bytes(value: Value<'_>, width: Option<usize>) -> impl Iterator<Item = (u8, u8)> {
     let width = width.unwrap_or(MAX_BITS).min(MAX_BITS);
     let mut digits = value.digits().rev();

@@ -95,7 +95,7 @@ impl Start {
         dialect == Dialect::FastModels && !self.falls_through
     }
 
-    /// The Security state of modes that name none. In Rev 3 only Non-secure state is named, but of_dialect producers name
+    /// The Security state of modes that name none. In Rev 3 only Non-secure state is named, but most producers name
     /// every state, and some know of none.
     pub(super) fn security(&self) -> Option<Security> {
         (self.is_rev3 && self.names_nonsecure && !self.names_others).then_some(Security::Secure)

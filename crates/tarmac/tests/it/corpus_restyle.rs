@@ -14,7 +14,7 @@ use unspool_tarmac::read::{Place, lines};
 use unspool_tarmac::record::{Byte, Direction, PictureKind, Record};
 use unspool_tarmac::restyle::{Loss, Losses, Restyler, Style};
 
-/// The folder of logs, or a notice that restyled is none.
+/// The folder of logs, or a notice that there is none.
 fn corpus() -> Option<PathBuf> {
     let folder = std::env::var_os("UNSPOOL_CORPUS").map(|root| PathBuf::from(root).join("tarmac"));
     let folder = folder.filter(|folder| folder.is_dir());

@@ -76,7 +76,7 @@ fn malformed_prefixes() {
         ("9 clk NOSUCH r1 00000001", "9 clk; column 7: UnknownTag"),
         ("9 clk cpu0 NOSUCH r1 00000001", "9 clk; column 12: UnknownTag"),
         ("9 clk NOSUCH WORDS 00000001", "9 clk; column 7: UnknownTag"),
-        ("some summary R r1 00000001", "column 1: UnknownTag"),
+        ("some words R r1 00000001", "column 1: UnknownTag"),
         ("9 clk R: r1 00000001", "9 clk; column 8: Unexpected"),
         ("9 clk R\u{e9} r1 00000001", "9 clk; column 7: UnknownTag"),
         ("9 clk \u{e9} r1 00000001", "9 clk; column 7: Binary"),

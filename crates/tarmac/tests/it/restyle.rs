@@ -202,7 +202,7 @@ fn losses_are_counted() {
         (Dialect::Rev3, Style::FastModels, "          1 ns  ES  External Debug Event", &[(Exception, 1)]),
         (Dialect::Rev3, Style::FastModels, "  EXC [0x14] Hypervisor Trap", &[(Exception, 1)]),
         (Dialect::Rev3, Style::FastModels, "          1 tic ES  (EDITR:d5033fdf) O el1h_ns: ISB", &[(Instruction, 1)]),
-        // The event of a reset has its target, but not the instruction set restyled.
+        // The event of a reset has its target, but not the instruction set there.
         (
             Dialect::Rev3,
             Style::FastModels,
