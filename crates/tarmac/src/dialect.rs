@@ -3,7 +3,7 @@
 //! Lines that only one producer prints decide. The dialect determines only what lines leave open: whether effects
 //! precede their instruction, and the instruction set where none is named.
 
-use super::lower::annotation::Annotation;
+use super::annotation::Annotation;
 use super::parse::{ParseOptions, Parser};
 use super::read::lines;
 use super::record::{Instruction, InstructionSet, Line, ProblemKind, Record, Tag};

@@ -13,12 +13,14 @@
 //! assert!(matches!(line.record, Record::Instruction(instruction) if instruction.opcode == Some(0xa00a)));
 //! ```
 
+mod annotation;
 pub mod check;
 pub mod clock;
 pub mod dialect;
 pub mod index;
 pub mod lift;
 pub mod lower;
+mod opcode;
 pub mod parse;
 pub mod read;
 pub mod record;

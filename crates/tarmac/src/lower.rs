@@ -9,10 +9,8 @@
 //! than is known is left out. Lines without a core name belong to core 0.
 
 mod accesses;
-pub(super) mod annotation;
 #[cfg(feature = "text")]
 mod disassembly;
-pub(super) mod escape;
 mod from_model;
 mod registers;
 mod scale;
@@ -24,10 +22,10 @@ use unspool_model::{
     StepSink, TimeUnit,
 };
 
-use self::annotation::{Annotation, Outcome, core_name};
 use self::from_model::{letter, push_mode};
 use self::registers::{bits, is_word, push_value, register_name};
 use self::scale::Scale;
+use super::annotation::{Annotation, Outcome, core_name};
 use super::record::{self, Branch, Header, Line, Record, Register, Stamp, Tag};
 pub use super::restyle::Style;
 use super::steps::lowered::{conclude, expect, outcome};
@@ -267,7 +265,7 @@ impl<W: io::Write> Lowerer<W> {
 
     #[cfg(feature = "text")]
     fn disassemble(&mut self, instruction: &Instruction) {
-        use super::restyle::opcode::decoder_isa;
+        use super::opcode::decoder_isa;
 
         self.text.clear();
         if let (Some(opcodes), Some(opcode)) = (&mut self.opcodes, instruction.opcode) {

@@ -10,7 +10,6 @@ mod core;
 mod losses;
 mod memory;
 mod names;
-pub(super) mod opcode;
 mod reorder;
 mod to_fast_models;
 mod to_rev3;

@@ -14,9 +14,9 @@ use std::ops::ControlFlow;
 use unspool_isa::Isa;
 use unspool_model::Event;
 
+use super::annotation::{Annotation, write_cut};
 use super::clock::Clock;
 use super::dialect::{Dialect, Effects};
-use super::lower::annotation::{Annotation, write_cut};
 use super::read::{Place, ReadError, Reader};
 use super::record::{Instruction, InstructionSet, Line, Record, Stamp};
 use super::state::Machine;

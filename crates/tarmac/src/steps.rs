@@ -30,14 +30,14 @@ use self::lowered::Annotated;
 use self::notes::{Notes, is_note};
 use self::start::Start;
 use self::to_model::{branch_outcome, call, class, exception_kind, has_security, is_handler, isa, level, security};
+use super::annotation::{Annotation, cut_core};
 use super::clock::Clock;
 use super::dialect::Dialect;
 use super::lift::{self, Cause, Executed, Lifter, Raised};
-use super::lower::annotation::{Annotation, cut_core};
+use super::opcode::{decoder_isa, is_branch};
 use super::read::{Place, ReadError, ReadErrorKind, Reader};
 use super::record::{self, Line, Record, Time};
 use super::registers::NameContext;
-use super::restyle::opcode::{decoder_isa, is_branch};
 use unspool_model::hold::Hold;
 
 /// Step source over a log.

@@ -3,12 +3,12 @@
 use unspool_isa::Facts;
 
 use super::super::dialect::Dialect;
+use super::super::opcode::facts_of;
 use super::super::read::Place;
 use super::super::record::{
     Access, Branch, Byte, Direction, Instruction, InstructionSet, Line, Picture, PictureKind, Purpose, Record, Stamp,
     Time,
 };
-use super::super::restyle::opcode::facts_of;
 use super::instruction::digits;
 use super::rules::RuleId;
 use super::{FindingSink, access, flow, has_effects};

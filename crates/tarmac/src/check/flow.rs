@@ -2,7 +2,7 @@
 
 use unspool_isa::Kind;
 
-use super::super::restyle::opcode::is_branch;
+use super::super::opcode::is_branch;
 use super::FindingSink;
 use super::core::Step;
 use super::rules::RuleId;

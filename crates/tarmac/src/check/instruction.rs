@@ -2,8 +2,8 @@
 
 use unspool_isa::{Kind, t32_length};
 
+use super::super::opcode::facts_of;
 use super::super::record::{Instruction, InstructionSet, Tag};
-use super::super::restyle::opcode::facts_of;
 use super::FindingSink;
 use super::rules::RuleId;
 

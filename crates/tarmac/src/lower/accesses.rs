@@ -7,10 +7,10 @@
 use unspool_isa::a64_access;
 use unspool_model::{Access, Direction, Loss};
 
+use super::super::annotation::{AnnotatedAccess, Annotation};
 use super::super::record::{self, Byte, Order, Picture, PictureKind, Purpose, Record};
 use super::super::value::Value;
 use super::super::write::Style;
-use super::annotation::{AnnotatedAccess, Annotation};
 use super::{LineHead, LineWriter};
 
 /// Size of the largest access that is written as lines.

@@ -3,8 +3,8 @@
 use unspool_isa::facts;
 use unspool_model::{self as model, Context, Exception, ExceptionKind, Instruction, Isa};
 
+use super::super::opcode::{decoder_isa, is_branch};
 use super::super::record::{self, Branch, Event, InstructionSet, Record};
-use super::super::restyle::opcode::{decoder_isa, is_branch};
 use super::super::write::Style;
 use super::super::write::vectors::{AARCH32, AARCH64, Vector};
 

@@ -2,10 +2,10 @@
 
 use unspool_isa::{Facts, Isa};
 
+use super::super::opcode::{facts_of, is_branch, unit};
 use super::super::record::{Exception, Instruction, InstructionSet, Stamp};
 use super::super::write::vectors::is_m_profile;
 use super::memory::{AccessSizes, Run};
-use super::opcode::{facts_of, is_branch, unit};
 use super::reorder::HeldEffects;
 
 /// State of one core.

@@ -258,5 +258,5 @@ fn has_argument(event: &Event<'_>, raw: &[u8]) -> bool {
 }
 
 fn is_conditional(instruction: &Instruction<'_>) -> bool {
-    super::opcode::facts_of(instruction).is_some_and(|facts| facts.conditional && facts.target.is_some())
+    super::super::opcode::facts_of(instruction).is_some_and(|facts| facts.conditional && facts.target.is_some())
 }

@@ -7,9 +7,9 @@ use std::ops::ControlFlow;
 
 use unspool_model::{Coverage, Direction, Event, Facet, Instruction, Step};
 
+use super::super::annotation::escape::unescape;
+use super::super::annotation::{AnnotatedAccess, Annotation, Outcome, core_name};
 use super::super::lift::{self, Cause, Executed, Lifter};
-use super::super::lower::annotation::{AnnotatedAccess, Annotation, Outcome, core_name};
-use super::super::lower::escape::unescape;
 use super::super::read::Place;
 use super::effects::{CompoundAccess, push_lowered_effects};
 use super::to_model::isa;

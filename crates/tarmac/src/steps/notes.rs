@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 
 use unspool_model::{Event, Gap};
 
+use super::super::annotation::Annotation;
 use super::super::lift::Lifter;
-use super::super::lower::annotation::Annotation;
 use super::super::parse::may_be_instruction;
 use super::super::read::Place;
 use super::super::record::{Line, ProblemKind, Purpose, Record};

@@ -3,12 +3,12 @@
 use unspool_isa::a64_access;
 use unspool_model::{Coverage, Facet, Security, TimeUnit};
 
+use super::super::annotation::Annotation;
 use super::super::clock;
 use super::super::dialect::Dialect;
-use super::super::lower::annotation::Annotation;
+use super::super::opcode::{facts_of, is_branch, unit};
 use super::super::record::{Instruction, InstructionSet, Line, Record, Stamp, Tag, Time};
 use super::super::registers::{self, Mode};
-use super::super::restyle::opcode::{facts_of, is_branch, unit};
 
 /// Minimum number of instructions that would have had an effect, to conclude that the log has no such lines.
 const MIN_SAMPLE: u32 = 32;

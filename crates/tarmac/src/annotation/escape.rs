@@ -18,7 +18,7 @@ pub(super) fn escape(text: &str, out: &mut Vec<u8>) {
 }
 
 /// Appends the unescaped text. An invalid escape stays as it is.
-pub(in super::super) fn unescape(text: &str, out: &mut String) {
+pub(crate) fn unescape(text: &str, out: &mut String) {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('\\') {
         out.push_str(before);

@@ -3,10 +3,10 @@
 use unspool_isa::{Facts, Isa, Kind, a64_access, facts};
 use unspool_model as model;
 
-use super::super::record::{Instruction, InstructionSet};
+use super::record::{Instruction, InstructionSet};
 
 /// The instruction set as the opcode decoder names it. ThumbEE branches are decoded as Thumb.
-pub(in super::super) fn isa(set: InstructionSet) -> Isa {
+pub(crate) fn isa(set: InstructionSet) -> Isa {
     match set {
         InstructionSet::O => Isa::A64,
         InstructionSet::A => Isa::A32,
@@ -15,7 +15,7 @@ pub(in super::super) fn isa(set: InstructionSet) -> Isa {
 }
 
 /// An instruction set of the step model, as the opcode decoder names it.
-pub(in super::super) fn decoder_isa(isa: model::Isa) -> Isa {
+pub(crate) fn decoder_isa(isa: model::Isa) -> Isa {
     match isa {
         model::Isa::A32 => Isa::A32,
         model::Isa::T32 => Isa::T32,
@@ -24,20 +24,20 @@ pub(in super::super) fn decoder_isa(isa: model::Isa) -> Isa {
 }
 
 /// Facts about an instruction, if its opcode has the right length.
-pub(in super::super) fn facts_of(instruction: &Instruction<'_>) -> Option<Facts> {
+pub(crate) fn facts_of(instruction: &Instruction<'_>) -> Option<Facts> {
     let set = isa(instruction.set?);
     let facts = facts(set, instruction.address?, instruction.opcode?);
     (facts.length == instruction.length).then_some(facts)
 }
 
 /// Whether the instruction is a branch of any kind.
-pub(in super::super) fn is_branch(facts: &Facts) -> bool {
+pub(crate) fn is_branch(facts: &Facts) -> bool {
     matches!(facts.kind, Kind::Direct | Kind::Indirect)
 }
 
 /// Number of bytes of one access of the instruction, which may make several. `None`: it does not access memory, or is
 /// unknown.
-pub(in super::super) fn unit(instruction: &Instruction<'_>) -> Option<u16> {
+pub(crate) fn unit(instruction: &Instruction<'_>) -> Option<u16> {
     let opcode = instruction.opcode?;
     match instruction.set? {
         InstructionSet::O => a64_unit(opcode),
@@ -90,7 +90,7 @@ fn is_t32_access(opcode: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::record::Tag;
+    use super::super::record::Tag;
     use super::*;
 
     fn instruction(set: InstructionSet, opcode: u32, length: u8) -> Instruction<'static> {

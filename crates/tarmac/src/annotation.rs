@@ -5,20 +5,22 @@
 //! that ignores comments still reads a valid log with less in it. An annotation applies to the core of the previous
 //! line, or to the one that `# unspool core 1` selects.
 
+pub(crate) mod escape;
+
 use std::io::Write as _;
 
 use unspool_model::{
     Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Modes, Security, TimeUnit,
 };
 
-use super::escape::escape;
+use escape::escape;
 
 /// Prefix of every annotation.
 const PREFIX: &str = "# unspool ";
 
 /// A parsed annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Annotation<'a> {
+pub(crate) enum Annotation<'a> {
     /// Coverage of the source, and its unit of time.
     Covers(Coverage, TimeUnit),
     /// The core that the following lines apply to, unless they name another.
@@ -40,30 +42,30 @@ pub(in super::super) enum Annotation<'a> {
 
 /// Outcome of an instruction; `None` is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in super::super) struct Outcome {
+pub(crate) struct Outcome {
     /// Opcode and length, if the line cannot represent them.
-    pub(in super::super) irregular: Option<(Option<u32>, u8)>,
-    pub(in super::super) is_executed: Option<bool>,
-    pub(in super::super) branch: Option<Branch>,
-    pub(in super::super) za_index: Option<u8>,
+    pub(crate) irregular: Option<(Option<u32>, u8)>,
+    pub(crate) is_executed: Option<bool>,
+    pub(crate) branch: Option<Branch>,
+    pub(crate) za_index: Option<u8>,
 }
 
 /// Properties of a memory access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) struct AnnotatedAccess<'a> {
-    pub(in super::super) direction: Direction,
-    pub(in super::super) address: u64,
-    pub(in super::super) size: u64,
-    pub(in super::super) is_tagged: bool,
+pub(crate) struct AnnotatedAccess<'a> {
+    pub(crate) direction: Direction,
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    pub(crate) is_tagged: bool,
     /// Number of following lines that belong to it.
-    pub(in super::super) lines: u32,
+    pub(crate) lines: u32,
     /// The bytes, lowest address first, if the lines do not contain them.
-    pub(in super::super) data: &'a str,
+    pub(crate) data: &'a str,
 }
 
 impl<'a> Annotation<'a> {
     /// Writes the comment and a line end.
-    pub(in super::super) fn write(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(PREFIX.as_bytes());
         match self {
             Self::Covers(coverage, unit) => {
@@ -89,7 +91,7 @@ impl<'a> Annotation<'a> {
     }
 
     /// Parses a comment; `None`: it is not an annotation, or not a valid one.
-    pub(in super::super) fn parse(comment: &'a [u8]) -> Option<Self> {
+    pub(crate) fn parse(comment: &'a [u8]) -> Option<Self> {
         let text = str::from_utf8(comment).ok()?.strip_prefix(PREFIX)?;
         let (kind, rest) = text.split_once(' ').unwrap_or((text, ""));
         Some(match kind {
@@ -107,7 +109,7 @@ impl<'a> Annotation<'a> {
 
 /// Writes the annotation that marks a cut: lines were left out before it. `core`: the name of the core that it applies
 /// to, where the log has several.
-pub(in super::super) fn write_cut(core: Option<&[u8]>, out: &mut Vec<u8>) {
+pub(crate) fn write_cut(core: Option<&[u8]>, out: &mut Vec<u8>) {
     out.extend_from_slice(PREFIX.as_bytes());
     out.extend_from_slice(b"gap start");
     if let Some(core) = core {
@@ -117,12 +119,12 @@ pub(in super::super) fn write_cut(core: Option<&[u8]>, out: &mut Vec<u8>) {
 }
 
 /// The name of the core that a cut mark applies to, if the comment is one and names a core.
-pub(in super::super) fn cut_core(comment: &[u8]) -> Option<&[u8]> {
+pub(crate) fn cut_core(comment: &[u8]) -> Option<&[u8]> {
     comment.strip_prefix(PREFIX.as_bytes())?.strip_prefix(b"gap start core=")
 }
 
 /// The name of a core in lines; empty for core 0.
-pub(in super::super) fn core_name(core: u32) -> String {
+pub(crate) fn core_name(core: u32) -> String {
     if core == 0 { String::new() } else { format!("cpu{core}") }
 }
 
