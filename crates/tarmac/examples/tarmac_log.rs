@@ -409,7 +409,7 @@ impl Machine {
                 self.set(31, base + size, effects);
             }
             Operation::Call(_) | Operation::Jump(_) | Operation::Branch(..) | Operation::Return => {
-                self.go(operation, effects)
+                self.go(operation, effects);
             }
         }
     }

@@ -112,7 +112,7 @@ impl Checker {
             Record::Blank | Record::Header(_) => return,
             // Opaque lines can have a time of their own, such as the line that ends a simulation.
             Record::Opaque(_) | Record::Unknown(_) => {}
-            record if is_rev3 => self.times.rev3(line, is_start(record), &self.headers, out),
+            record if is_rev3 => self.times.rev3(line, record.begins_step(), &self.headers, out),
             _ => self.times.any(line, out),
         }
         let core = match line.core {
@@ -161,15 +161,6 @@ impl Checker {
         if !self.has_instruction {
             out.add(RuleId::NoInstruction, format_args!("no line is an instruction"));
         }
-    }
-}
-
-/// Whether a record is the first line of a step.
-fn is_start(record: &Record<'_>) -> bool {
-    match record {
-        Record::Instruction(_) | Record::Asynchronous(_) => true,
-        Record::Exception(exception) => exception.is_step,
-        _ => false,
     }
 }
 

@@ -144,7 +144,7 @@ impl OpenSteps {
         is_big_endian: bool,
         sink: &mut impl FnMut(&Step),
     ) {
-        if begins_step(&line.record) {
+        if line.record.begins_step() {
             self.emit(sink);
         }
         self.step.add(place, line, time, is_big_endian);
@@ -168,7 +168,7 @@ impl OpenSteps {
                 self.group.push(&mut self.step);
             }
             // An asynchronous event follows the executed instructions.
-            record if begins_step(record) => {
+            record if record.begins_step() => {
                 self.group.finish(&mut self.number, sink);
                 self.emit(sink);
                 self.step.add(place, line, time, is_big_endian);
@@ -188,15 +188,5 @@ impl OpenSteps {
             sink(&self.step);
         }
         self.step.clear();
-    }
-}
-
-/// Whether a record begins a step.
-#[inline]
-fn begins_step(record: &Record<'_>) -> bool {
-    match record {
-        Record::Instruction(_) | Record::Asynchronous(_) => true,
-        Record::Exception(exception) => exception.is_step,
-        _ => false,
     }
 }

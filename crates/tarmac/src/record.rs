@@ -129,6 +129,18 @@ pub enum Record<'a> {
     Unknown(Problem),
 }
 
+impl Record<'_> {
+    /// Whether the record is the first line of a step.
+    #[inline]
+    pub(crate) fn begins_step(&self) -> bool {
+        match self {
+            Self::Instruction(_) | Self::Asynchronous(_) => true,
+            Self::Exception(exception) => exception.is_step,
+            _ => false,
+        }
+    }
+}
+
 /// `Tarmac Text Rev 3t`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header<'a> {

@@ -11,14 +11,14 @@
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 
-use unspool_isa::Isa;
 use unspool_model::Event;
 
 use super::annotation::{Annotation, write_cut};
 use super::clock::Clock;
 use super::dialect::{Dialect, Effects};
+use super::opcode::isa;
 use super::read::{Place, ReadError, Reader};
-use super::record::{Instruction, InstructionSet, Line, Record, Stamp};
+use super::record::{Instruction, Line, Record, Stamp};
 use super::state::Machine;
 use super::write::{Style, push_start};
 use unspool_model::selection::{Candidate, Choice, PieceSink, Select};
@@ -287,11 +287,7 @@ impl<C: Select, S: PieceSink<u8>> Slicer<'_, C, S> {
     }
 
     fn candidate(&self, core: usize, instruction: &Instruction<'_>) -> Candidate {
-        let isa = instruction.set.map(|set| match set {
-            InstructionSet::O => Isa::A64,
-            InstructionSet::A => Isa::A32,
-            InstructionSet::T | InstructionSet::E => Isa::T32,
-        });
+        let isa = instruction.set.map(isa);
         Candidate {
             core: core as u32,
             index: self.sliced.seen,

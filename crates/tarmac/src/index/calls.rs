@@ -5,6 +5,7 @@
 
 use unspool_isa::{Isa, Kind, facts};
 
+use crate::opcode::isa;
 use crate::record::{Instruction, InstructionSet};
 use crate::state::{Pointer, Registers};
 
@@ -33,11 +34,7 @@ impl Previous {
     }
 
     fn isa(&self) -> Option<Isa> {
-        Some(match self.set? {
-            InstructionSet::O => Isa::A64,
-            InstructionSet::A => Isa::A32,
-            InstructionSet::T | InstructionSet::E => Isa::T32,
-        })
+        self.set.map(isa)
     }
 }
 

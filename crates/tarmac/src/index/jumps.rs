@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::bytes::{Cursor, Malformed};
 use super::directory::Index;
-use super::query::{Answer, Found, Indexed, starts_step};
+use super::query::{Answer, Found, Indexed};
 use super::time::compare;
 use super::{IndexError, Position};
 use crate::dialect::Effects;
@@ -80,7 +80,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         let mut end = None;
         for segment in segment..self.directory().segments.len() {
             self.each_core_line(segment, |number, line, core| {
-                if number > found.line && starts_step(&line.record) && core == found.core {
+                if number > found.line && line.record.begins_step() && core == found.core {
                     end = Some(number - 1);
                 }
                 end.is_none()

@@ -286,15 +286,6 @@ struct Replay {
     tracks: Vec<(Track, Calls)>,
 }
 
-/// Whether a record begins a step.
-pub(super) fn starts_step(record: &Record<'_>) -> bool {
-    match record {
-        Record::Instruction(_) | Record::Asynchronous(_) => true,
-        Record::Exception(exception) => exception.is_step,
-        _ => false,
-    }
-}
-
 fn gather(
     file: &mut (impl Read + Seek),
     directory: &Directory,

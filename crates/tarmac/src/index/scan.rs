@@ -1,7 +1,7 @@
 //! State at a position of a log without an index, by one pass over the whole log.
 
 use super::calls::Calls;
-use super::query::{CoreState, State, fill, starts_step};
+use super::query::{CoreState, State, fill};
 use super::segment::Track;
 use super::time::compare;
 use super::{IndexOptions, Position};
@@ -73,7 +73,7 @@ impl Scanner {
             Position::Instruction(_) => match self.found {
                 None => false,
                 Some(_) if self.options.dialect.effects() == Effects::Before => true,
-                Some(found) => starts_step(&line.record) && self.machine.select_core(line) == Some(found),
+                Some(found) => line.record.begins_step() && self.machine.select_core(line) == Some(found),
             },
         }
     }
