@@ -415,8 +415,8 @@ const ALL_LINES: Range<u64> = 0..u64::MAX;
 /// No line.
 const NO_LINES: Range<u64> = 0..0;
 
-/// An instruction as far as it is known without the next one, and its facts if it is a branch. `target`: the target in a
-/// BR line.
+/// An instruction as far as it is known without the next one, and its facts if it is a branch. `target`: the target in
+/// a BR line.
 #[inline]
 fn instruction(plain: &Instruction, is_executed: bool, target: Option<u64>) -> (Instruction, Option<Facts>) {
     let mut instruction = Instruction { is_executed: Some(is_executed), ..*plain };
@@ -432,8 +432,8 @@ fn instruction(plain: &Instruction, is_executed: bool, target: Option<u64>) -> (
     (instruction, facts)
 }
 
-/// Derives the outcome of a branch from `next`, the address where the core continues. `reports_skips`: the producer prints
-/// each branch that is not taken as skipped.
+/// Derives the outcome of a branch from `next`, the address where the core continues. `reports_skips`: the producer
+/// prints each branch that is not taken as skipped.
 fn resolve(instruction: &mut Instruction, next: Option<u64>, reports_skips: bool) {
     if instruction.branch.is_none()
         && let Some(facts) = branch_facts(instruction)
