@@ -1,7 +1,7 @@
-//! How fast a Tarmac log is gone through: `cargo run --release --example tarmac_speed FILE [WORD]`. With a word, only the
-//! rows that have it. `tarmac_log` makes large logs.
+//! Benchmark of reading a Tarmac log: `cargo run --release --example tarmac_speed FILE [WORD]`. With a word, only the
+//! rows whose name contains it. `tarmac_log` generates large logs.
 //!
-//! The log is in memory, so that what is measured is work and not the disk.
+//! The log is in memory, so that the disk is not measured.
 
 #![allow(clippy::print_stdout)]
 
@@ -13,7 +13,7 @@ use unspool_tarmac::parse::{ParseOptions, Parser};
 use unspool_tarmac::read::{ReadOptions, Reader, lines};
 use unspool_tarmac::record::Record;
 
-/// How often each is measured; the best counts.
+/// Number of runs of each row; the best counts.
 const TIMES: usize = 5;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Something of each record, so that it has to be there.
+/// A number from each record, so that parsing is not optimized away.
 fn weight(record: &Record<'_>) -> u64 {
     match record {
         Record::Instruction(instruction) => instruction.address.unwrap_or(0),
@@ -56,7 +56,7 @@ fn weight(record: &Record<'_>) -> u64 {
     }
 }
 
-/// Prints the best of some runs.
+/// Prints the best of several runs.
 fn best(name: &str, log: &[u8], mut run: impl FnMut() -> Result<u64, Box<dyn Error>>) -> Result<(), Box<dyn Error>> {
     if std::env::args().nth(2).is_some_and(|word| !name.contains(&word)) {
         return Ok(());

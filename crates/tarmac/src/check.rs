@@ -1,10 +1,10 @@
-//! Is a log right? Rules with names, and findings with places.
+//! Checks of a log against named rules.
 //!
 //! records ─▶ **check** ─▶ findings
 //!
-//! What the published text demands of the form of lines is asked only of logs in Rev 3; what opcodes say about branches,
-//! accesses and the next instruction is asked of others too, as far as they print what it takes to know. The checker
-//! remembers the last instruction of each core, so its memory does not grow with the log.
+//! The format rules of the specification apply to Rev 3 logs only. What opcodes imply about branches, accesses and the
+//! next instruction is checked in other dialects too, as far as they print the lines for it. The checker keeps the last
+//! instruction of each core, so its memory does not grow with the log.
 //! Specification: ARM-EPM-041435.
 
 mod access;
@@ -25,8 +25,8 @@ use unspool_model::Event;
 use self::core::Core;
 use self::header::Headers;
 use self::time::Times;
+use super::annotation::{Annotation, core_name, cut_core};
 use super::dialect::{Dialect, Effects};
-use super::lower::remark::{Remark, core_name, seam_core};
 use super::read::Place;
 use super::record::{Line, ProblemKind, Record, Stamp};
 pub use rules::RULES;
@@ -34,27 +34,27 @@ pub use rules::RULES;
 use rules::RuleId;
 pub use unspool_model::rule::{Rule, Severity};
 
-/// So many cores are told apart; of others nothing is asked that needs memory.
-const CORES: usize = 1 << 12;
-/// The longest name of a core that is remembered.
-const LONGEST: usize = 1 << 8;
+/// Maximum number of cores; lines of further cores are checked one by one only.
+const MAX_CORES: usize = 1 << 12;
+/// Maximum length of the name of a core.
+const MAX_NAME: usize = 1 << 8;
 
-/// A rule is broken.
+/// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Which one.
+    /// The rule.
     pub rule: &'static Rule,
-    /// The line that breaks it.
+    /// Position of the line.
     pub place: Place,
-    /// The column in it; the first is 1.
+    /// Column in the line, counted from 1.
     pub column: u32,
-    /// What was found, in one sentence.
+    /// Description in one sentence.
     pub detail: String,
 }
 
-/// Holds a log to the rules, line by line.
+/// Checks a log, line by line.
 ///
-/// A finding is told as soon as it is certain, so it may be about a line before the last one.
+/// A finding is reported as soon as it is certain, so it may refer to an earlier line.
 ///
 /// ```
 /// use unspool_tarmac::check::Checker;
@@ -76,15 +76,15 @@ pub struct Checker {
     headers: Headers,
     times: Times,
     cores: Vec<Core>,
-    /// The core of the line before.
+    /// The core of the previous line.
     current: usize,
     has_instruction: bool,
-    /// What is told once and was.
+    /// Rules that are reported once and were.
     once: Once,
 }
 
 impl Checker {
-    /// Before the first line of a log that `dialect` wrote.
+    /// A checker for the start of a log in this dialect.
     pub fn new(dialect: Dialect) -> Self {
         Self {
             dialect,
@@ -98,10 +98,10 @@ impl Checker {
         }
     }
 
-    /// The next line, and where it is.
+    /// Checks the next line.
     #[inline]
     pub fn push(&mut self, place: Place, line: &Line<'_>, found: &mut impl FnMut(Finding)) {
-        let out = &mut Out { place, raw: line.raw, once: &mut self.once, found };
+        let out = &mut FindingSink { place, raw: line.raw, once: &mut self.once, found };
         let is_rev3 = self.dialect == Dialect::Rev3;
         if is_rev3 {
             self.headers.line(&line.record, self.last.is_none(), out);
@@ -110,13 +110,13 @@ impl Checker {
         match &line.record {
             Record::Comment(text) => return self.comment(text),
             Record::Blank | Record::Header(_) => return,
-            // Lines of text can have a time of their own: the one that ends a simulation has.
-            Record::Told(_) | Record::Unknown(_) => {}
-            record if is_rev3 => self.times.rev3(line, is_start(record), &self.headers, out),
+            // Opaque lines can have a time of their own, such as the line that ends a simulation.
+            Record::Opaque(_) | Record::Unknown(_) => {}
+            record if is_rev3 => self.times.rev3(line, record.begins_step(), &self.headers, out),
             _ => self.times.any(line, out),
         }
         let core = match line.core {
-            // What stands below another line belongs to its core.
+            // A line without time and core belongs to the core of the previous line.
             None if line.stamp == Stamp::Absent && !self.cores.is_empty() => self.cores.get_mut(self.current),
             name => core_of(&mut self.cores, &mut self.current, name),
         };
@@ -131,28 +131,27 @@ impl Checker {
         record(core, line, self.dialect, out);
     }
 
-    /// A remark of ours may say which core follows, or that something is missing here: of the core that it names, or that
-    /// of the line before.
+    /// Handles our annotations: one may select a core, or mark a gap of the core that it names or of the current one.
     #[cold]
     fn comment(&mut self, text: &[u8]) {
-        let remark = Remark::parse(text);
-        let named = match &remark {
-            Some(Remark::Core(core)) => Some(core_name(*core).into_bytes()),
-            _ => seam_core(text).map(<[u8]>::to_vec),
+        let annotation = Annotation::parse(text);
+        let named = match &annotation {
+            Some(Annotation::Core(core)) => Some(core_name(*core).into_bytes()),
+            _ => cut_core(text).map(<[u8]>::to_vec),
         };
         let core = match named {
             Some(name) => core_of(&mut self.cores, &mut self.current, Some(&name[..]).filter(|name| !name.is_empty())),
             None => self.cores.get_mut(self.current),
         };
-        if matches!(remark, Some(Remark::Step { event: Event::Gap(_), .. })) {
+        if matches!(annotation, Some(Annotation::Step { event: Event::Gap(_), .. })) {
             core.into_iter().for_each(Core::lose_track);
         }
     }
 
-    /// The log ends.
+    /// Checks what only the end of the log shows.
     pub fn finish(&mut self, found: &mut impl FnMut(Finding)) {
         let place = self.last.unwrap_or(Place { line: 1, offset: 0 });
-        let out = &mut Out { place, raw: b"", once: &mut self.once, found };
+        let out = &mut FindingSink { place, raw: b"", once: &mut self.once, found };
         for core in &mut self.cores {
             core.end(out);
         }
@@ -165,20 +164,11 @@ impl Checker {
     }
 }
 
-/// Does a step start with it?
-fn is_start(record: &Record<'_>) -> bool {
-    match record {
-        Record::Instruction(_) | Record::Asynchronous(_) => true,
-        Record::Exception(exception) => exception.is_step,
-        _ => false,
-    }
-}
-
 fn core_of<'c>(cores: &'c mut Vec<Core>, current: &mut usize, name: Option<&[u8]>) -> Option<&'c mut Core> {
     if !cores.get(*current).is_some_and(|core| core.is_named(name)) {
         *current = match cores.iter().position(|core| core.is_named(name)) {
             Some(index) => index,
-            None if cores.len() >= CORES || name.is_some_and(|name| name.len() > LONGEST) => return None,
+            None if cores.len() >= MAX_CORES || name.is_some_and(|name| name.len() > MAX_NAME) => return None,
             None => {
                 cores.push(Core::new(name));
                 cores.len() - 1
@@ -188,13 +178,13 @@ fn core_of<'c>(cores: &'c mut Vec<Core>, current: &mut usize, name: Option<&[u8]
     cores.get_mut(*current)
 }
 
-fn record(core: &mut Core, line: &Line<'_>, dialect: Dialect, out: &mut Out<'_>) {
+fn record(core: &mut Core, line: &Line<'_>, dialect: Dialect, out: &mut FindingSink<'_>) {
     let is_rev3 = dialect == Dialect::Rev3;
     if is_rev3 && !core.has_step && is_effect(&line.record) {
-        out.add_once(RuleId::StepFirst, format_args!("no step is before it"));
+        out.add_once(RuleId::StepFirst, format_args!("no step precedes it"));
     }
     match &line.record {
-        Record::Instruction(instruction) => core.arrive(instruction, dialect, out),
+        Record::Instruction(instruction) => core.next_instruction(instruction, dialect, out),
         Record::Asynchronous(name) => {
             exception::check_asynchronous(name, is_rev3, out);
             core.interrupt();
@@ -206,9 +196,9 @@ fn record(core: &mut Core, line: &Line<'_>, dialect: Dialect, out: &mut Out<'_>)
         Record::Register(register) => register::check(register, out),
         Record::Picture(picture) => {
             picture::check(picture, core.is_aarch64(), is_rev3, out);
-            core.touch_picture(picture);
+            core.count_picture(picture);
         }
-        Record::Access(access) => core.touch(access),
+        Record::Access(access) => core.count_access(access),
         Record::Branch(branch) => core.branch(branch, is_rev3, out),
         Record::Unknown(problem) => {
             let rule = match problem.kind {
@@ -218,7 +208,7 @@ fn record(core: &mut Core, line: &Line<'_>, dialect: Dialect, out: &mut Out<'_>)
             out.add_at(out.place, problem.column, rule, format_args!("{}", problem.kind));
             core.lose_track();
         }
-        Record::Event(_) | Record::Told(_) => core.lose_track(),
+        Record::Event(_) | Record::Opaque(_) => core.lose_track(),
         _ => {}
     }
 }
@@ -228,36 +218,36 @@ fn is_effect(record: &Record<'_>) -> bool {
         || matches!(record, Record::Exception(exception) if !exception.is_step)
 }
 
-/// Are the effects of an instruction known when the next one comes, and all of them?
+/// Whether the log has all effects of an instruction before the next instruction.
 fn has_effects(dialect: Dialect) -> bool {
     dialect.effects() == Effects::After && matches!(dialect, Dialect::Rev3 | Dialect::FastModels | Dialect::Gem5)
 }
 
-/// The rules that are told once, and were.
+/// Set of the rules that are reported once and were.
 #[derive(Debug, Default)]
 struct Once(u64);
 
-/// Where findings go.
-struct Out<'f> {
-    /// Where the line is that is looked at.
+/// Receiver of the findings of one line.
+struct FindingSink<'f> {
+    /// Position of the current line.
     place: Place,
     raw: &'f [u8],
     once: &'f mut Once,
     found: &'f mut dyn FnMut(Finding),
 }
 
-impl Out<'_> {
-    /// The line breaks a rule.
+impl FindingSink<'_> {
+    /// Reports that the line violates a rule.
     #[cold]
     fn add(&mut self, rule: RuleId, detail: fmt::Arguments<'_>) {
         let blanks = self.raw.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
         self.add_at(self.place, column(blanks), rule, detail);
     }
 
-    /// A part of the line breaks a rule.
+    /// Reports that a part of the line violates a rule.
     #[cold]
     fn add_in(&mut self, part: &[u8], rule: RuleId, detail: fmt::Arguments<'_>) {
-        // Parts of records are parts of their lines.
+        // Slices in a record point into the line, which gives the column.
         let at = (part.as_ptr() as usize).checked_sub(self.raw.as_ptr() as usize);
         match at.filter(|at| *at <= self.raw.len()) {
             Some(at) => self.add_at(self.place, column(at), rule, detail),
@@ -265,13 +255,13 @@ impl Out<'_> {
         }
     }
 
-    /// Some line breaks a rule.
+    /// Reports that another line violates a rule.
     #[cold]
     fn add_at(&mut self, place: Place, column: u32, rule: RuleId, detail: fmt::Arguments<'_>) {
         (self.found)(Finding { rule: rule.rule(), place, column, detail: detail.to_string() });
     }
 
-    /// The line breaks a rule that many lines break if one does.
+    /// Reports a violation that tends to repeat, once.
     #[cold]
     fn add_once(&mut self, rule: RuleId, detail: fmt::Arguments<'_>) {
         if self.is_first(rule) {
@@ -279,7 +269,7 @@ impl Out<'_> {
         }
     }
 
-    /// A part of the line breaks a rule that many lines break if one does.
+    /// Reports a violation in a part of the line that tends to repeat, once.
     #[cold]
     fn add_once_in(&mut self, part: &[u8], rule: RuleId, detail: fmt::Arguments<'_>) {
         if self.is_first(rule) {

@@ -1,27 +1,27 @@
-//! Times of a log as numbers of one unit: that of its first time.
+//! Times of a log as integers in the unit of its first timestamp.
 
 use unspool_model::TimeUnit;
 
 use super::record::{Time, Unit};
 
-/// What times are counted in: the unit and the decimals of the first time that was seen.
+/// Unit and decimals of the first timestamp, in which times are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Clock {
     scale: Option<(Unit, u8)>,
 }
 
 impl Clock {
-    /// The unit; `None`: there was no time yet.
+    /// The unit; `None` before the first timestamp.
     pub fn unit(&self) -> Option<Unit> {
         self.scale.map(|(unit, _)| unit)
     }
 
-    /// How many of the last digits of a number stand behind the point.
+    /// Number of decimals in a count.
     pub fn decimals(&self) -> u8 {
         self.scale.map_or(0, |(_, decimals)| decimals)
     }
 
-    /// A time as a number. What cannot be converted counts as it stands.
+    /// A time as an integer. A unit that cannot be converted is ignored.
     #[inline]
     pub fn count(&mut self, time: Time) -> u64 {
         let (unit, decimals) = *self.scale.get_or_insert((time.unit, time.decimals));
@@ -29,7 +29,7 @@ impl Clock {
     }
 }
 
-/// From one power of ten to another.
+/// Converts a time to another power of ten.
 fn converted(time: Time, unit: Unit, decimals: u8) -> u64 {
     let powers = match (power(time.unit), power(unit)) {
         (Some(from), Some(to)) => from - to,
@@ -40,19 +40,19 @@ fn converted(time: Time, unit: Unit, decimals: u8) -> u64 {
     if powers < 0 { time.value / factor } else { time.value.saturating_mul(factor) }
 }
 
-/// What numbers are counted in, if the first time is this.
+/// The unit of counted times, given the first timestamp.
 pub fn time_unit(first: Time) -> TimeUnit {
     match (first.unit, power(first.unit)) {
         (_, Some(power)) => {
             i8::try_from(power - i32::from(first.decimals)).map_or(TimeUnit::Unknown, TimeUnit::Seconds)
         }
-        // Ticks of a simulator last as long as it likes.
+        // The length of a simulator tick is unspecified.
         (Unit::Tic | Unit::None, None) => TimeUnit::Unknown,
         _ => TimeUnit::Cycles,
     }
 }
 
-/// Which power of ten of a second it is.
+/// The power of ten of a unit, in seconds.
 fn power(unit: Unit) -> Option<i32> {
     match unit {
         Unit::S => Some(0),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn times_of_one_log_are_counted_alike() {
+    fn times_are_counted_in_the_first_unit() {
         let rows = [
             ((10, 0, Unit::Ns), (3, 0, Unit::Ns), 3),
             ((10, 0, Unit::Ns), (3, 0, Unit::Us), 3000),
@@ -101,7 +101,7 @@ mod tests {
             let time = |(value, decimals, unit)| Time { value, decimals, unit };
             let mut clock = Clock::default();
             assert_eq!(clock.count(time(first)), first.0);
-            assert_eq!(clock.count(time(second)), expected, "{second:?} behind {first:?}");
+            assert_eq!(clock.count(time(second)), expected, "{second:?} after {first:?}");
             assert_eq!((clock.unit(), clock.decimals()), (Some(first.2), first.1));
         }
     }

@@ -1,22 +1,22 @@
-//! Who wrote a log: what is detected from its first lines, and what follows from it.
+//! Dialects: detection of the producer of a log from its first lines, and its conventions.
 //!
-//! Lines that only one producer prints decide. Nothing depends on it but what lines do not say themselves: what the order
-//! of lines means, and which instruction set is meant where none is named.
+//! Lines that only one producer prints decide. The dialect determines only what lines leave open: whether effects
+//! precede their instruction, and the instruction set where none is named.
 
-use super::lower::remark::Remark;
+use super::annotation::Annotation;
 use super::parse::{ParseOptions, Parser};
 use super::read::lines;
 use super::record::{Instruction, InstructionSet, Line, ProblemKind, Record, Tag};
 
-/// So many lines are looked at.
+/// Number of lines that are examined.
 const LINES: usize = 1000;
 
-/// Who wrote a log.
+/// The producer of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dialect {
-    /// Tarmac Text Rev 3: TarmacText plug-ins, Cycle Models, and the RTL of most cores.
+    /// Tarmac Text Rev 3: TarmacText plug-ins, Cycle Models, and the RTL of winner cores.
     Rev3,
-    /// Fast Models and what is made like it.
+    /// Fast Models and compatible producers.
     FastModels,
     /// gem5.
     Gem5,
@@ -26,25 +26,25 @@ pub enum Dialect {
     CortexM3,
     /// The RTL of Cortex-R5.
     CortexR5,
-    /// Nobody knows.
+    /// Unknown.
     Other,
 }
 
-/// Where the effects of an instruction are printed.
+/// Position of the effects of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Effects {
-    /// Before it.
+    /// Before the instruction.
     Before,
-    /// Behind it.
+    /// After the instruction.
     After,
 }
 
 impl Dialect {
-    /// All of them.
+    /// All dialects.
     pub const ALL: [Self; 7] =
         [Self::Rev3, Self::FastModels, Self::Gem5, Self::CortexM0, Self::CortexM3, Self::CortexR5, Self::Other];
 
-    /// Who wrote what starts like this. The last line is left out if it has no end, unless it is the only one.
+    /// Detects the dialect from the start of a log. An incomplete last line is ignored, unless it is the only one.
     pub fn detect(start: &[u8]) -> Self {
         if let Some(dialect) = Self::of_lowered(start) {
             return dialect;
@@ -54,20 +54,20 @@ impl Dialect {
         let mut votes = [0_u32; Self::ALL.len()];
         for (_, raw) in lines(whole).take(LINES) {
             let dialect = of_line(&parser.parse(raw));
-            if let Some(at) = Self::ALL.iter().position(|one| Some(*one) == dialect) {
+            if let Some(at) = Self::ALL.iter().position(|candidate| Some(*candidate) == dialect) {
                 votes[at] += 1;
             }
         }
-        // gem5 writes as Fast Models does, and some of its lines cannot be told apart.
+        // gem5 prints like Fast Models, and only some of its lines differ.
         if votes[Self::Gem5 as usize] > 0 && votes[Self::Gem5 as usize] * 4 >= votes[Self::FastModels as usize] {
             return Self::Gem5;
         }
-        let most = votes.iter().copied().max().unwrap_or(0);
-        let first = Self::ALL.iter().zip(votes).find(|(_, votes)| *votes == most && most > 0);
+        let winner = votes.iter().copied().max().unwrap_or(0);
+        let first = Self::ALL.iter().zip(votes).find(|(_, votes)| *votes == winner && winner > 0);
         first.map_or(Self::Other, |(dialect, _)| *dialect)
     }
 
-    /// Who wrote a log that starts like this, if it is one that we wrote: its first remark tells, whatever follows.
+    /// The style of a lowered log, which its first annotation identifies; `None`: any other log.
     pub fn of_lowered(start: &[u8]) -> Option<Self> {
         let mut parser = Parser::new(ParseOptions::default());
         let mut dialect = Self::FastModels;
@@ -81,7 +81,7 @@ impl Dialect {
         None
     }
 
-    /// Its name.
+    /// Name of the dialect.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rev3 => "rev3",
@@ -99,7 +99,7 @@ impl Dialect {
         Self::ALL.into_iter().find(|dialect| dialect.name() == name)
     }
 
-    /// Where the lines of registers and memory stand.
+    /// Position of register and memory lines.
     pub fn effects(self) -> Effects {
         match self {
             Self::CortexM0 | Self::CortexR5 => Effects::Before,
@@ -107,18 +107,18 @@ impl Dialect {
         }
     }
 
-    /// Instructions are Thumb, and lines do not say so.
+    /// Whether all instructions are Thumb although lines do not name the instruction set.
     pub fn has_implicit_thumb(self) -> bool {
         self == Self::CortexM0
     }
 }
 
-/// Is it the remark that a log starts with which was lowered from steps?
+/// Whether a comment is the first annotation of a lowered log.
 fn is_lowered(comment: &[u8]) -> bool {
-    matches!(Remark::parse(comment), Some(Remark::Covers(..)))
+    matches!(Annotation::parse(comment), Some(Annotation::Covers(..)))
 }
 
-/// Who prints such lines; `None`: many do.
+/// The dialect that prints such lines; `None`: several do.
 fn of_line(line: &Line<'_>) -> Option<Dialect> {
     match &line.record {
         Record::Header(_) | Record::Picture(_) | Record::Exception(_) | Record::Branch(_) => Some(Dialect::Rev3),
@@ -156,7 +156,7 @@ fn has_suffix(mode: &[u8]) -> bool {
     mode.contains(&b'_')
 }
 
-/// gem5 prints operands in capitals; nobody else does.
+/// Whether the operands are in capitals, which only gem5 prints.
 fn is_gem5(text: &[u8]) -> bool {
     let mut words = text.splitn(2, |byte| *byte == b' ');
     let operands = words.nth(1).unwrap_or_default();

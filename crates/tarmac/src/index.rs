@@ -1,15 +1,15 @@
-//! Where to find what in a log: jumps, and the state at any point, without reading it again.
+//! Index of a log: jumps, and the state at any point, without reading the whole log.
 //!
 //! ```text
-//! log ─▶ pieces ─▶ summary of each ─▶ in order: checkpoints, tree of tables ─▶ file
+//! log ─▶ segments ─▶ summary of each ─▶ in order: checkpoints, tree of tables ─▶ file
 //! file, log ─▶ a line, an instruction, an address, registers and memory at a line
 //! ```
 //!
-//! A log is cut into pieces at instructions. What a piece tells is found out without what came before, on all cores, and
-//! put together in order. At the start of each piece all registers are kept. Of memory, each piece has what was read in
-//! it first and what was written last; pieces are put together by sixteens, and those again. A question reads one piece
-//! of the log at most twice and a few blocks of the index. An index knows which log it is of; every block has a checksum.
-//! Knows streams, and opens no file.
+//! A log is divided into segments at instructions. Segments are summarized in parallel, each without the earlier ones,
+//! and the summaries are merged in order. A checkpoint at the start of each segment holds all registers. Of memory,
+//! each segment has the first reads and the last writes; sixteen segments are merged into one node of a tree, and
+//! sixteen nodes again. A query reads one segment of the log at most twice, and a few blocks of the index. An index
+//! identifies its log by a fingerprint, and every block has a checksum. Works on streams, and opens no file.
 
 mod builder;
 mod bytes;
@@ -41,83 +41,83 @@ pub use scan::Scanner;
 pub use time::compare;
 pub use view::{MemoryQuery, RegisterValue, StateView, WriteQuery, WrittenRange, register, time_text};
 
-/// How lines are understood, and how an index is made of them.
+/// Options for reading the log and building the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexOptions {
-    /// What lines do not say.
+    /// Properties of the log that its lines do not contain.
     pub parse: ParseOptions,
-    /// Who wrote the log.
+    /// The dialect of the log.
     pub dialect: Dialect,
-    /// Numbers lie in memory with the highest byte first.
+    /// Whether data is big-endian.
     pub big_endian: bool,
-    /// How many threads find out what pieces tell.
+    /// Number of threads that summarize segments.
     pub threads: usize,
-    /// How many bytes a piece has, about.
-    pub piece: usize,
+    /// Approximate number of bytes in a segment.
+    pub segment_size: usize,
 }
 
 impl IndexOptions {
-    /// The usual ones, for a log of this dialect.
+    /// Default options for a log in this dialect.
     pub fn of(dialect: Dialect) -> Self {
         let parse = ParseOptions { implicit_thumb: dialect.has_implicit_thumb() };
-        Self { parse, dialect, big_endian: false, threads: 1, piece: 2 << 20 }
+        Self { parse, dialect, big_endian: false, threads: 1, segment_size: 2 << 20 }
     }
 }
 
-/// A place in a log. What is known there is what all lines up to it tell.
+/// A position in a log. The state there includes all lines up to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Position {
-    /// Behind a line; the first is 1.
+    /// After a line, counted from 1.
     Line(u64),
-    /// Before the first line that is later.
+    /// Before the first line with a later time.
     Time(Time),
-    /// Behind all that an instruction did; the first is 1.
+    /// After all effects of an instruction, counted from 1.
     Instruction(u64),
 }
 
-/// What a log comes to.
+/// Totals of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// Lines.
+    /// Number of lines.
     pub lines: u64,
-    /// Instructions of all cores.
+    /// Number of instructions of all cores.
     pub instructions: u64,
-    /// Exceptions that were taken.
+    /// Number of exceptions.
     pub exceptions: u64,
-    /// Lines that cannot be understood.
+    /// Number of lines that could not be parsed.
     pub problems: u64,
 }
 
-/// Why an index cannot be written or read.
+/// Error in building or reading an index.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
     /// The log cannot be read.
-    #[error("the log cannot be read: {0}")]
+    #[error("cannot read the log: {0}")]
     Log(#[source] io::Error),
     /// The index cannot be written.
-    #[error("the index cannot be written: {0}")]
+    #[error("cannot write the index: {0}")]
     Write(#[source] io::Error),
     /// The index cannot be read.
-    #[error("the index cannot be read: {0}")]
+    #[error("cannot read the index: {0}")]
     Read(#[source] io::Error),
-    /// This is no index.
-    #[error("this is no index of a Tarmac log")]
+    /// The file is not an index.
+    #[error("this is not an index of a Tarmac log")]
     Foreign,
     /// The index is of another version.
-    #[error("the index is of version {0}, and only version {current} can be read", current = directory::VERSION)]
+    #[error("the index has version {0}; only version {current} is supported", current = directory::VERSION)]
     Version(u32),
     /// The index ends too early.
-    #[error("the index is cut short")]
+    #[error("the index is truncated")]
     Truncated,
-    /// A checksum is wrong, or what it covers means nothing.
+    /// A checksum is wrong, or a checked block is invalid.
     #[error("the index is damaged at offset {offset:#x}")]
     Damaged {
-        /// Where in the index.
+        /// Offset in the index.
         offset: u64,
     },
-    /// The log is not the one that the index was made of.
-    #[error("the log has changed since its index was made")]
+    /// The fingerprint of the log does not match.
+    #[error("the log has changed since its index was built")]
     Changed,
 }
 
@@ -126,7 +126,7 @@ impl IndexError {
         if error.kind() == io::ErrorKind::UnexpectedEof { Self::Truncated } else { Self::Read(error) }
     }
 
-    /// Would a new index help?
+    /// Whether rebuilding the index would help.
     pub fn is_of_index(&self) -> bool {
         matches!(self, Self::Foreign | Self::Version(_) | Self::Truncated | Self::Damaged { .. } | Self::Changed)
     }

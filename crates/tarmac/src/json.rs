@@ -6,7 +6,7 @@ use unspool_model::json::{Object, quoted};
 
 use crate::read::Place;
 use crate::record::{Access, Direction, Instruction, Line, Picture, Purpose, Record, Register, Stamp};
-use crate::text::{Text, kind, picture_name, set_name, stretches};
+use crate::text::{Text, byte_runs, kind, picture_name, set_name};
 
 /// Adds the JSON line of a log line; with `with_raw`, also its text. `scratch` is a buffer to reuse.
 pub fn push_json(place: Place, line: &Line<'_>, with_raw: bool, scratch: &mut String, text: &mut String) {
@@ -61,7 +61,7 @@ fn push_fields(line: &Line<'_>, object: &mut Object<'_>) {
         Record::Flow(flow) => {
             object.string("flow", char::from(flow.kind)).hex("address", flow.address).hex("target", flow.target);
         }
-        Record::Told(told) => drop(object.string("tag", Text(told.tag)).string("text", Text(told.text))),
+        Record::Opaque(line) => drop(object.string("tag", Text(line.tag)).string("text", Text(line.text))),
         Record::Unknown(problem) => {
             object.plain("column", problem.column).string("what", problem.kind).string("text", Text(line.raw));
         }
@@ -119,7 +119,7 @@ fn push_access(access: &Access<'_>, object: &mut Object<'_>) {
 
 fn push_picture(picture: &Picture<'_>, object: &mut Object<'_>) {
     object.string("picture", picture_name(picture.kind)).hex("address", picture.address);
-    object.list("bytes", stretches(picture), |text, (address, bytes)| {
+    object.list("bytes", byte_runs(picture), |text, (address, bytes)| {
         Object::within(text).hex("address", address).string("data", bytes).close();
     });
     if let Some(physical) = &picture.physical {

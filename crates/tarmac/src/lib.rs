@@ -1,19 +1,32 @@
-//! Tarmac, the text that simulators and models print of what a core executes.
+//! Tarmac logs: the text that simulators, models and RTL print of what a core executes.
 //!
-//! A file is lines, and no two producers write them alike. A line is a record; records around an instruction are a step.
+//! log ─▶ [`read`] ─▶ [`parse`] ─▶ records ─▶ [`lift`] ─▶ [`steps`], and back by [`lower`] and [`write`]
+//!
+//! A log is a sequence of lines, and every producer has a dialect of its own. A line is a record; an instruction with
+//! the lines of its effects is a step.
+//!
+//! ```
+//! use unspool_tarmac::Record;
+//! use unspool_tarmac::parse::{ParseOptions, Parser};
+//!
+//! let line = Parser::new(ParseOptions::default()).parse(b"1 clk IT (1) 00008008 a00a T svc_s : ADR r0,{pc}+0x2c");
+//! assert!(matches!(line.record, Record::Instruction(instruction) if instruction.opcode == Some(0xa00a)));
+//! ```
 
+mod annotation;
 pub mod check;
 pub mod clock;
-pub mod convert;
 pub mod dialect;
 pub mod index;
 pub mod json;
 pub mod lift;
 pub mod lower;
+mod opcode;
 pub mod parse;
 pub mod read;
 pub mod record;
 pub mod registers;
+pub mod restyle;
 pub mod slice;
 pub mod state;
 pub mod stats;

@@ -1,20 +1,19 @@
-//! Steps as a Tarmac log, of either style.
+//! Lowering: steps to a Tarmac log in either style.
 //!
-//! steps ─▶ **lines and remarks** ─▶ a log, which [`super::steps`] lifts to the same steps
+//! steps ─▶ **lines and annotations** ─▶ a log, which [`super::steps`] lifts to the same steps
 //!
-//! What lines can say they say, in the words of the style. What they cannot (processes, gaps, what a source does not
-//! know, accesses without a direction) is in comments, `# unspool ...`; the first of them says what the source tells.
-//! Nothing is invented: bytes that nobody knows are `xx` or `##`, an opcode that nobody knows is dashes, and a mode that
-//! would say more than is known is left out. Lines of a core that has no name are those of core 0.
+//! Whatever the style has a line for is written as that line. The rest (processes, gaps, unknown values, accesses
+//! without a direction) is written as annotations, comments that start with `# unspool`; the first one records the
+//! coverage of the source.
+//! Nothing is invented: unknown bytes are `xx` or `##`, an unknown opcode is dashes, and a mode that would claim more
+//! than is known is left out. Lines without a core name belong to core 0.
 
 mod accesses;
 #[cfg(feature = "text")]
 mod disassembly;
-pub(super) mod escape;
+mod from_model;
 mod registers;
-pub(super) mod remark;
 mod scale;
-mod words;
 
 use std::io;
 
@@ -23,44 +22,44 @@ use unspool_model::{
     StepSink, TimeUnit,
 };
 
-use self::registers::{bits, is_word, push_value, spell};
-use self::remark::{Outcome, Remark, core_name};
+use self::from_model::{letter, push_mode};
+use self::registers::{bits, is_word, push_value, register_name};
 use self::scale::Scale;
-use self::words::{letter, push_mode};
-pub use super::convert::Style;
+use super::annotation::{Annotation, Outcome, core_name};
 use super::record::{self, Branch, Header, Line, Record, Register, Stamp, Tag};
+pub use super::restyle::Style;
 use super::steps::lowered::{conclude, expect, outcome};
 use super::value::Value;
 use super::write::Writer;
 
-/// So much is written at once.
+/// Number of buffered bytes at which the lines are written out.
 const CHUNK: usize = 64 << 10;
 
-/// Logs with more cores are not read back.
-const MOST_CORES: u32 = 256;
+/// Limit of the readers on the number of cores in a log.
+const MAX_CORES: u32 = 256;
 
-/// The text of a note in one line.
-const LONGEST_NOTE: usize = 64 << 10;
+/// Maximum number of bytes of a note in one annotation.
+const MAX_NOTE: usize = 64 << 10;
 
-/// How steps are lowered.
+/// Options of a [`Lowerer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LowerOptions {
-    /// In whose words.
+    /// The style of the lines.
     pub style: Style,
-    /// Instructions are disassembled; needs the feature `text`.
+    /// Append the disassembly of each instruction; needs the feature `text`.
     pub disassemble: bool,
 }
 
-/// What may be lost: registers that no line can name or that have bits of a digit unknown, bytes of memory of which only
-/// some bits are known, times where the source said that it has none or that are too large, and digits of them.
+/// Losses that lowering can report: registers that no line can name or that have partly known digits, memory bytes of
+/// which only some bits are known, times that are too large or that the source does not cover, and digits of times.
 pub const LOSSES: &[Loss] = &[Loss::Data, Loss::Registers, Loss::Times, Loss::TimeDigits];
 
-/// What Tarmac can say at all, remarks included: everything.
+/// The coverage of a log with annotations: all facets.
 pub fn coverage() -> Coverage {
     Coverage::of(&Facet::ALL)
 }
 
-/// Writes steps as a log.
+/// Step sink that writes a log.
 ///
 /// ```
 /// use unspool_tarmac::lower::{LowerOptions, Lowerer, Style, coverage};
@@ -81,64 +80,66 @@ pub fn coverage() -> Coverage {
 #[derive(Debug)]
 pub struct Lowerer<W: io::Write> {
     out: W,
-    page: Page,
+    writer: LineWriter,
     cores: Vec<Core>,
     #[cfg(feature = "text")]
     opcodes: Option<disassembly::Opcodes>,
-    /// The disassembly of the instruction.
+    /// Disassembly of the current instruction.
     text: Vec<u8>,
-    /// The digits of a value.
+    /// Digits of the current value.
     digits: Vec<u8>,
 }
 
-/// Lines that were written, and what holds for the next.
+/// Buffer of written lines, with the state that the next line depends on.
 #[derive(Debug)]
-struct Page {
+struct LineWriter {
     lines: Vec<u8>,
     style: Style,
     coverage: Coverage,
     scale: Scale,
-    /// The time of the line before.
+    /// The time of the previous line.
     time: Option<u64>,
-    /// The core of the line before.
+    /// The core of the previous line.
     core: Option<usize>,
     losses: Losses,
-    /// Where the source says what is written.
+    /// Position of the current step in its source.
     place: u64,
 }
 
-/// Whose lines are written, and when.
+/// Core and time of the lines to write.
 #[derive(Debug, Clone, Copy)]
-struct Spot<'a> {
+struct LineHead<'a> {
+    /// Index of the core.
     at: usize,
-    /// The name of the core.
+    /// Name of the core.
     name: &'a str,
     stamp: Stamp,
-    /// Addresses of Rev 3 have 16 digits.
+    /// Whether addresses of Rev 3 have 16 digits.
     is_wide: bool,
 }
 
-/// A core.
+/// State of one core.
 #[derive(Debug)]
 struct Core {
-    /// Its name; that of the first is empty.
+    /// The name, empty for core 0.
     name: String,
-    /// The instructions so far.
+    /// Number of instructions so far.
     count: u64,
     context: Context,
-    /// The mode for an instruction set, AArch64 or not.
+    /// The mode as text, and whether it was formatted for AArch64.
     mode: Option<(bool, Vec<u8>)>,
     /// The last instruction.
     last: Option<Instruction>,
-    /// What the lines of the last instruction say of it until the next one comes, and what the source says.
-    open: Option<(Instruction, Instruction)>,
+    /// The last instruction, while its outcome depends on the next one: as a reader concludes it from the lines, and as
+    /// the source recorded it.
+    pending: Option<(Instruction, Instruction)>,
 }
 
 impl<W: io::Write> Lowerer<W> {
-    /// Before the first step of a source that tells this, and counts times in this unit.
+    /// A lowerer for a source with this coverage and this unit of time.
     pub fn new(out: W, coverage: Coverage, unit: TimeUnit, options: &LowerOptions) -> Result<Self, SinkError> {
         let scale = Scale::new(unit, options.style);
-        let mut page = Page {
+        let mut writer = LineWriter {
             lines: Vec::with_capacity(CHUNK * 2),
             style: options.style,
             coverage,
@@ -150,12 +151,12 @@ impl<W: io::Write> Lowerer<W> {
         };
         if options.style == Style::Rev3 {
             let flags: &[u8] = if coverage.has(Facet::Times) { b"t" } else { b"" };
-            page.line(Stamp::Absent, None, Record::Header(Header { revision: 3, flags }));
+            writer.line(Stamp::Absent, None, Record::Header(Header { revision: 3, flags }));
         }
-        page.remark(&Remark::Covers(coverage, scale.unit()));
+        writer.annotate(&Annotation::Covers(coverage, scale.unit()));
         Ok(Self {
             out,
-            page,
+            writer,
             cores: Vec::new(),
             #[cfg(feature = "text")]
             opcodes: options.disassemble.then(disassembly::Opcodes::new),
@@ -164,81 +165,84 @@ impl<W: io::Write> Lowerer<W> {
         })
     }
 
-    /// What was written to.
+    /// Returns the underlying writer.
     pub fn into_inner(self) -> W {
         self.out
     }
 
     fn flush(&mut self) -> Result<(), SinkError> {
-        self.out.write_all(&self.page.lines)?;
-        self.page.lines.clear();
+        self.out.write_all(&self.writer.lines)?;
+        self.writer.lines.clear();
         Ok(())
     }
 
-    /// The place of the core of a step; readers count cores as they come.
+    /// Index of the core of a step. New cores are announced in order, since readers number them by first appearance.
     fn core(&mut self, step: &Step) -> Result<usize, SinkError> {
-        if step.core >= MOST_CORES {
-            let reason =
-                format!("core {}: Tarmac is read back with {MOST_CORES} cores at most; leave some out", step.core);
+        if step.core >= MAX_CORES {
+            let reason = format!("core {}: a Tarmac log can be read back with at most {MAX_CORES} cores", step.core);
             return Err(SinkError::Refused { place: Some(step.place), reason });
         }
         let at = step.core as usize;
         while self.cores.len() <= at {
             let number = self.cores.len();
             self.cores.push(Core::new(number));
-            // Whoever comes before its turn would be counted first.
+            // A core that appears out of order would be numbered by its appearance.
             if number < at || number > 0 {
-                self.page.remark(&Remark::Core(number as u32));
-                self.page.core = Some(number);
+                self.writer.annotate(&Annotation::Core(number as u32));
+                self.writer.core = Some(number);
             }
         }
         Ok(at)
     }
 
-    /// The next step of a core is here: do the lines say what became of its last instruction?
-    fn settle(&mut self, at: usize, next: Option<u64>) {
-        let Some((mut expected, told)) = self.cores[at].open.take() else { return };
-        conclude(&mut expected, next, self.page.coverage);
-        // What is no instruction may be passed by, so nothing is left to conclusions.
-        if next.is_none() || (expected.is_executed, expected.branch) != (told.is_executed, told.branch) {
-            self.page.enter(at);
-            self.page.remark(&Remark::Went(outcome(&told)));
+    /// Completes the last instruction of a core at its next step: annotates its outcome if the lines imply a different
+    /// one.
+    fn conclude_last(&mut self, at: usize, next: Option<u64>) {
+        let Some((mut expected, instruction)) = self.cores[at].pending.take() else { return };
+        conclude(&mut expected, next, self.writer.coverage);
+        // Readers may skip a step that is no instruction, so the outcome is explicit before one.
+        if next.is_none() || (expected.is_executed, expected.branch) != (instruction.is_executed, instruction.branch) {
+            self.writer.select_core(at);
+            self.writer.annotate(&Annotation::Outcome(outcome(&instruction)));
         }
     }
 
-    fn instruction(&mut self, at: usize, step: &Step, told: &Instruction) -> Result<(), SinkError> {
-        let Some(set) = letter(told.isa) else {
+    fn instruction(&mut self, at: usize, step: &Step, instruction: &Instruction) -> Result<(), SinkError> {
+        let Some(set) = letter(instruction.isa) else {
             let reason = format!(
-                "{} instructions: Tarmac has instructions of Arm only; convert to STF instead",
-                told.isa.name()
+                "{} instructions: Tarmac supports Arm instructions only; convert to STF instead",
+                instruction.isa.name()
             );
             return Err(SinkError::Refused { place: Some(step.place), reason });
         };
-        let stamp = self.page.begin(at, step.time);
-        let is_odd = is_odd(told);
-        let opcode = told.opcode.filter(|_| !is_odd);
-        let length = if is_odd { 4 } else { told.length };
-        let plain = Instruction { opcode, length, ..*told };
-        let is_skipped = told.is_executed == Some(false) && !(self.page.style == Style::Rev3 && told.isa == Isa::A64);
-        let led = words::led(self.page.style, &plain);
-        let (expected, waits) = expect(&plain, !is_skipped, led.map(|led| led.target), self.page.coverage);
-        let is_said = !is_odd && told.za_index.is_none();
-        if is_said && waits {
-            self.cores[at].open = Some((expected, *told));
-        } else if !is_said || (expected.is_executed, expected.branch) != (told.is_executed, told.branch) {
-            self.page.enter(at);
-            let odd = is_odd.then_some((told.opcode, told.length));
-            self.page.remark(&Remark::Instruction(Outcome { odd, ..outcome(told) }));
+        let stamp = self.writer.begin(at, step.time);
+        let is_irregular = is_irregular(instruction);
+        let opcode = instruction.opcode.filter(|_| !is_irregular);
+        let length = if is_irregular { 4 } else { instruction.length };
+        let plain = Instruction { opcode, length, ..*instruction };
+        let is_skipped = instruction.is_executed == Some(false)
+            && !(self.writer.style == Style::Rev3 && instruction.isa == Isa::A64);
+        let branch = from_model::branch_line(self.writer.style, &plain);
+        let (expected, is_pending) =
+            expect(&plain, !is_skipped, branch.map(|branch| branch.target), self.writer.coverage);
+        let fits_line = !is_irregular && instruction.za_index.is_none();
+        if fits_line && is_pending {
+            self.cores[at].pending = Some((expected, *instruction));
+        } else if !fits_line || (expected.is_executed, expected.branch) != (instruction.is_executed, instruction.branch)
+        {
+            self.writer.select_core(at);
+            let irregular = is_irregular.then_some((instruction.opcode, instruction.length));
+            self.writer.annotate(&Annotation::Instruction(Outcome { irregular, ..outcome(instruction) }));
         }
         self.disassemble(&plain);
         let core = &mut self.cores[at];
         core.count += 1;
-        core.last = Some(*told);
-        core.find_mode(self.page.style, told.isa == Isa::A64);
-        let is_fast_models = self.page.style == Style::FastModels;
-        let said = record::Instruction {
+        core.last = Some(*instruction);
+        core.find_mode(self.writer.style, instruction.isa == Isa::A64);
+        let is_fast_models = self.writer.style == Style::FastModels;
+        let line = record::Instruction {
             tag: if is_fast_models { Tag::It } else { Tag::Es },
-            address: Some(told.address),
+            address: Some(instruction.address),
             digits: 0,
             physical: None,
             second: None,
@@ -250,11 +254,11 @@ impl<W: io::Write> Lowerer<W> {
             number: Some(core.count).filter(|_| is_fast_models),
             text: &self.text,
         };
-        let spot = Spot { at, name: &core.name, stamp, is_wide: told.isa == Isa::A64 };
-        self.page.emit(&spot, Record::Instruction(said));
-        self.effects(at, stamp, step, opcode.filter(|_| told.isa == Isa::A64));
-        if let Some(led) = led {
-            self.page.effect(&self.cores[at].spot(at, stamp), Record::Branch(led));
+        let head = LineHead { at, name: &core.name, stamp, is_wide: instruction.isa == Isa::A64 };
+        self.writer.emit(&head, Record::Instruction(line));
+        self.effects(at, stamp, step, opcode.filter(|_| instruction.isa == Isa::A64));
+        if let Some(branch) = branch {
+            self.writer.effect(&self.cores[at].head(at, stamp), Record::Branch(branch));
         }
         Ok(())
     }
@@ -270,32 +274,32 @@ impl<W: io::Write> Lowerer<W> {
     #[cfg(not(feature = "text"))]
     fn disassemble(&mut self, _: &Instruction) {}
 
-    /// A step that is no instruction: a remark says what it is, and lines that others may know.
+    /// Writes a step that is no instruction: an annotation with all of it, then the lines that other tools understand.
     fn other(&mut self, at: usize, step: &Step) {
-        self.page.enter(at);
-        let time = self.page.scaled(step.time);
-        let time_said = (time != self.page.time).then_some(time);
+        self.writer.select_core(at);
+        let time = self.writer.scaled(step.time);
+        let new_time = (time != self.writer.time).then_some(time);
         let mut text = step.note();
-        while text.len() > LONGEST_NOTE {
-            let cut = text.floor_char_boundary(LONGEST_NOTE);
-            self.page.remark(&Remark::More(&text[..cut]));
+        while text.len() > MAX_NOTE {
+            let cut = text.floor_char_boundary(MAX_NOTE);
+            self.writer.annotate(&Annotation::NoteStart(&text[..cut]));
             text = &text[cut..];
         }
-        self.page.remark(&Remark::Step { event: step.event, time: time_said, text });
+        self.writer.annotate(&Annotation::Step { event: step.event, time: new_time, text });
         let has_effects = step.registers().len() > 0 || step.accesses().len() > 0;
         match &step.event {
             Event::Exception(exception) => {
-                let stamp = self.page.begin(at, step.time);
+                let stamp = self.writer.begin(at, step.time);
                 self.exception(at, stamp, exception);
                 self.effects(at, stamp, step, None);
             }
-            Event::State if self.page.style == Style::Rev3 => {
-                let stamp = self.page.begin(at, step.time);
-                self.page.emit(&self.cores[at].spot(at, stamp), Record::Asynchronous(b"Background Update"));
+            Event::State if self.writer.style == Style::Rev3 => {
+                let stamp = self.writer.begin(at, step.time);
+                self.writer.emit(&self.cores[at].head(at, stamp), Record::Asynchronous(b"Background Update"));
                 self.effects(at, stamp, step, None);
             }
             _ if has_effects => {
-                let stamp = self.page.begin(at, step.time);
+                let stamp = self.writer.begin(at, step.time);
                 self.effects(at, stamp, step, None);
             }
             _ => {}
@@ -304,29 +308,29 @@ impl<W: io::Write> Lowerer<W> {
 
     fn exception(&mut self, at: usize, stamp: Stamp, exception: &Exception) {
         let Core { last, context, .. } = &self.cores[at];
-        let spot = self.cores[at].spot(at, stamp);
+        let head = self.cores[at].head(at, stamp);
         let is_a64 = last.map(|last| last.isa == Isa::A64).or(context.is_aarch64);
-        let record = match self.page.style {
-            Style::Rev3 => words::exception(exception, is_a64),
-            Style::FastModels => words::event(exception, is_a64, last.map(|last| last.address)),
+        let record = match self.writer.style {
+            Style::Rev3 => from_model::exception(exception, is_a64),
+            Style::FastModels => from_model::event(exception, is_a64, last.map(|last| last.address)),
         };
         match record {
             None => return,
             Some(record @ Record::Exception(record::Exception { is_step: false, .. })) => {
-                self.page.effect(&spot, record);
+                self.writer.effect(&head, record);
             }
-            Some(record) => self.page.emit(&spot, record),
+            Some(record) => self.writer.emit(&head, record),
         }
-        if let (Style::Rev3, Some(target), Some(true)) = (self.page.style, exception.target, is_a64) {
+        if let (Style::Rev3, Some(target), Some(true)) = (self.writer.style, exception.target, is_a64) {
             let branch = Branch { target, digits: 16, set: letter(Isa::A64) };
-            self.page.effect(&spot, Record::Branch(branch));
+            self.writer.effect(&head, Record::Branch(branch));
         }
     }
 
-    /// The lines of registers and memory. `opcode`: that of A64, if an instruction of it is the cause.
+    /// Writes the memory and register lines. `opcode`: that of the A64 instruction that caused them.
     fn effects(&mut self, at: usize, stamp: Stamp, step: &Step, opcode: Option<u32>) {
         for access in step.accesses() {
-            accesses::write(&mut self.page, &self.cores[at].spot(at, stamp), &access, opcode, &mut self.digits);
+            accesses::write(&mut self.writer, &self.cores[at].head(at, stamp), &access, opcode, &mut self.digits);
         }
         for register in step.registers() {
             self.register(at, stamp, &register);
@@ -336,44 +340,44 @@ impl<W: io::Write> Lowerer<W> {
     fn register(&mut self, at: usize, stamp: Stamp, write: &RegisterWrite<'_>) {
         let mut name = [0; 32];
         let bits = if is_word(write) { Some(None) } else { bits(write) };
-        let (Some(name), Some(bits)) = (spell(self.page.style, write.name, &mut name), bits) else {
-            return self.page.lose(Loss::Registers);
+        let (Some(name), Some(bits)) = (register_name(self.writer.style, write.name, &mut name), bits) else {
+            return self.writer.lose(Loss::Registers);
         };
         if let Some(first) = name.first_mut().filter(|_| is_word(write)) {
             *first = b'W';
         }
         if push_value(write.bytes, &mut self.digits) {
-            self.page.lose(Loss::Registers);
+            self.writer.lose(Loss::Registers);
         }
         let register = Register { name, context: b"", bits, value: Value(&self.digits), notes: b"" };
-        self.page.effect(&self.cores[at].spot(at, stamp), Record::Register(register));
+        self.writer.effect(&self.cores[at].head(at, stamp), Record::Register(register));
     }
 }
 
 impl<W: io::Write> StepSink for Lowerer<W> {
     fn take(&mut self, step: &Step) -> Result<(), SinkError> {
-        self.page.place = step.place;
+        self.writer.place = step.place;
         let at = self.core(step)?;
-        self.settle(at, step.event.instruction().map(|instruction| instruction.address));
+        self.conclude_last(at, step.event.instruction().map(|instruction| instruction.address));
         match &step.event {
             Event::Instruction(instruction) => self.instruction(at, step, instruction)?,
-            // It says nothing.
+            // An empty step.
             Event::State if step.registers().len() == 0 && step.accesses().len() == 0 => {}
             event => {
-                self.cores[at].pass(event);
+                self.cores[at].observe(event);
                 self.other(at, step);
             }
         }
-        if self.page.lines.len() >= CHUNK { self.flush() } else { Ok(()) }
+        if self.writer.lines.len() >= CHUNK { self.flush() } else { Ok(()) }
     }
 
     fn finish(&mut self) -> Result<(), SinkError> {
         for at in 0..self.cores.len() {
-            let Some((mut expected, told)) = self.cores[at].open.take() else { continue };
-            conclude(&mut expected, None, self.page.coverage);
-            if (expected.is_executed, expected.branch) != (told.is_executed, told.branch) {
-                self.page.enter(at);
-                self.page.remark(&Remark::Went(outcome(&told)));
+            let Some((mut expected, instruction)) = self.cores[at].pending.take() else { continue };
+            conclude(&mut expected, None, self.writer.coverage);
+            if (expected.is_executed, expected.branch) != (instruction.is_executed, instruction.branch) {
+                self.writer.select_core(at);
+                self.writer.annotate(&Annotation::Outcome(outcome(&instruction)));
             }
         }
         self.flush()?;
@@ -381,28 +385,28 @@ impl<W: io::Write> StepSink for Lowerer<W> {
     }
 
     fn losses(&self) -> &Losses {
-        &self.page.losses
+        &self.writer.losses
     }
 }
 
-impl Page {
+impl LineWriter {
     fn lose(&mut self, loss: Loss) {
         self.losses.add(loss, self.place);
     }
 
-    fn remark(&mut self, remark: &Remark<'_>) {
-        remark.write(&mut self.lines);
+    fn annotate(&mut self, annotate: &Annotation<'_>) {
+        annotate.write(&mut self.lines);
     }
 
-    /// What follows is about this core, whatever the lines say.
-    fn enter(&mut self, at: usize) {
+    /// Makes the following lines apply to this core, by an annotation if needed.
+    fn select_core(&mut self, at: usize) {
         if self.core != Some(at) && (at > 0 || self.core.is_some()) {
-            self.remark(&Remark::Core(at as u32));
+            self.annotate(&Annotation::Core(at as u32));
         }
         self.core = Some(at);
     }
 
-    /// A time as the log counts.
+    /// A time in the unit of the log.
     fn scaled(&mut self, time: Option<u64>) -> Option<u64> {
         let time = time?;
         let scaled = Some(time).filter(|_| self.coverage.has(Facet::Times)).and_then(|time| self.scale.count(time));
@@ -412,7 +416,7 @@ impl Page {
         scaled
     }
 
-    /// What lines of a step at this time start with.
+    /// The timestamp for the lines of a step.
     #[inline]
     fn begin(&mut self, at: usize, time: Option<u64>) -> Stamp {
         match time.and_then(|time| self.stamped(time)) {
@@ -426,7 +430,7 @@ impl Page {
         if self.scale.is_exact() && self.coverage.has(Facet::Times) {
             return Some(time);
         }
-        if self.coverage.has(Facet::Times) && self.scale.has_rest(time) {
+        if self.coverage.has(Facet::Times) && self.scale.drops_digits(time) {
             self.lose(Loss::TimeDigits);
         }
         self.scaled(Some(time))
@@ -434,31 +438,31 @@ impl Page {
 
     fn no_time(&mut self, at: usize) -> Stamp {
         if self.time.take().is_some() {
-            self.enter(at);
-            self.remark(&Remark::NoTime);
+            self.select_core(at);
+            self.annotate(&Annotation::NoTime);
         }
         let has_dashes = self.style == Style::Rev3 && self.coverage.has(Facet::Times);
         if has_dashes { Stamp::Dashes } else { Stamp::Absent }
     }
 
-    /// The first line of a step.
+    /// Writes the first line of a step.
     #[inline]
-    fn emit(&mut self, spot: &Spot<'_>, record: Record<'_>) {
-        let name = Some(spot.name.as_bytes()).filter(|name| !name.is_empty());
-        if name.is_none() && spot.stamp == Stamp::Absent {
-            self.enter(spot.at);
+    fn emit(&mut self, head: &LineHead<'_>, record: Record<'_>) {
+        let name = Some(head.name.as_bytes()).filter(|name| !name.is_empty());
+        if name.is_none() && head.stamp == Stamp::Absent {
+            self.select_core(head.at);
         }
-        self.core = Some(spot.at);
-        self.line(spot.stamp, name, record);
+        self.core = Some(head.at);
+        self.line(head.stamp, name, record);
     }
 
-    /// Another line of a step.
+    /// Writes a further line of a step.
     #[inline]
-    fn effect(&mut self, spot: &Spot<'_>, record: Record<'_>) {
+    fn effect(&mut self, head: &LineHead<'_>, record: Record<'_>) {
         match self.style {
-            Style::FastModels => self.emit(spot, record),
+            Style::FastModels => self.emit(head, record),
             Style::Rev3 => {
-                self.enter(spot.at);
+                self.select_core(head.at);
                 self.line(Stamp::Absent, None, record);
             }
         }
@@ -470,9 +474,9 @@ impl Page {
             self.time = Some(time.value);
         }
         let line = Line { raw: b"", stamp, core, record };
-        // The style has a line for every record that is made here.
-        let said = Writer::new(self.style).write(&line, &mut self.lines);
-        debug_assert!(said.is_ok());
+        // The style has a line for every record that is built here.
+        let line = Writer::new(self.style).write(&line, &mut self.lines);
+        debug_assert!(line.is_ok());
     }
 }
 
@@ -484,17 +488,17 @@ impl Core {
             context: Context::default(),
             mode: None,
             last: None,
-            open: None,
+            pending: None,
         }
     }
 
     #[inline]
-    fn spot(&self, at: usize, stamp: Stamp) -> Spot<'_> {
+    fn head(&self, at: usize, stamp: Stamp) -> LineHead<'_> {
         let is_wide = self.last.is_none_or(|last| last.isa == Isa::A64);
-        Spot { at, name: &self.name, stamp, is_wide }
+        LineHead { at, name: &self.name, stamp, is_wide }
     }
 
-    /// The mode, in the words of the style.
+    /// Formats the mode in the notation of the style.
     #[inline]
     fn find_mode(&mut self, style: Style, is_a64: bool) {
         if self.mode.as_ref().is_none_or(|(known, _)| *known != is_a64) {
@@ -504,8 +508,8 @@ impl Core {
         }
     }
 
-    /// Something else than an instruction happens: in which context does execution go on?
-    fn pass(&mut self, event: &Event) {
+    /// Updates the context at a step that is no instruction.
+    fn observe(&mut self, event: &Event) {
         match event {
             Event::Context(context) => self.context = context.over(&self.context),
             Event::Gap(Gap::Start | Gap::Overflow | Gap::Discard | Gap::Damaged) => self.context = Context::default(),
@@ -515,9 +519,9 @@ impl Core {
     }
 }
 
-/// No line can say this opcode.
+/// Whether no line can represent this opcode and length.
 #[inline]
-fn is_odd(instruction: &Instruction) -> bool {
+fn is_irregular(instruction: &Instruction) -> bool {
     match (instruction.isa, instruction.opcode, instruction.length) {
         (Isa::T32, None, 2 | 4) | (_, None, 4) => false,
         (Isa::T32, Some(opcode), 2) => opcode >= 0xe800,

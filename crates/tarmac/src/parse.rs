@@ -1,11 +1,11 @@
-//! A line as a record: one pass, nothing copied.
+//! Parsing: a line to a record, in one pass and without copying.
 //!
 //! line ─▶ time, core ─▶ **record**
 //!
-//! Each line stands for itself, but for pictures of memory, which can be continued on the next line. What cannot be
-//! understood is a record too, which says where and why; nothing is guessed. Knows nothing of files and of what records
-//! mean together.
-//! Specification: ARM-EPM-041435, and what producers print beyond it.
+//! Lines are independent of each other, except for pictures, which the next line can continue. A malformed line is a
+//! record too, with the position and reason of the error; nothing is guessed. Knows nothing of files, nor of how
+//! records relate to each other.
+//! Specification: ARM-EPM-041435, and the extensions of producers.
 
 mod cursor;
 mod event;
@@ -19,50 +19,50 @@ use self::cursor::{Cursor, is_hex};
 use self::prefix::Kind;
 use super::record::{InstructionSet, Line, PictureKind, Problem, ProblemKind, Record, Stamp};
 
-/// What lines do not say and a user may.
+/// Properties of a log that its lines do not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ParseOptions {
     /// Instructions without an instruction set are Thumb.
     pub implicit_thumb: bool,
 }
 
-/// Understands lines, one after another.
+/// Parser of the lines of a log.
 #[derive(Debug, Clone, Default)]
 pub struct Parser {
     options: ParseOptions,
-    /// The line before was a picture, which may go on.
-    picture: Option<Before>,
+    /// The picture in the previous line, which may continue.
+    picture: Option<PreviousPicture>,
 }
 
-/// A picture that may go on in the next line.
+/// A picture that the next line may continue.
 #[derive(Debug, Clone, Copy)]
-struct Before {
+struct PreviousPicture {
     kind: PictureKind,
-    /// Where in the line its address starts.
+    /// Offset of its address in the line.
     at: usize,
-    /// How many digits its address has.
+    /// Number of digits of its address.
     digits: usize,
 }
 
 impl Parser {
-    /// Starts.
+    /// A parser for the start of a log.
     pub fn new(options: ParseOptions) -> Self {
         Self { options, picture: None }
     }
 
-    /// Understands a line, which is given without its end.
+    /// Parses a line, given without its line end.
     #[inline]
     pub fn parse<'a>(&mut self, raw: &'a [u8]) -> Line<'a> {
         let mut line = Line { raw, stamp: Stamp::Absent, core: None, record: Record::Blank };
         let before = self.picture.take();
-        if let Err(problem) = self.understand(&mut line, before) {
+        if let Err(problem) = self.parse_record(&mut line, before) {
             line.record = Record::Unknown(problem);
         }
         line
     }
 
     #[inline(always)]
-    fn understand<'a>(&mut self, line: &mut Line<'a>, before: Option<Before>) -> Result<(), Problem> {
+    fn parse_record<'a>(&mut self, line: &mut Line<'a>, before: Option<PreviousPicture>) -> Result<(), Problem> {
         if is_suspicious(line.raw) {
             binary(line.raw)?;
         }
@@ -88,11 +88,11 @@ impl Parser {
         }
         line.stamp = prefix::stamp(&mut cursor)?;
         let (kind, tag) = prefix::tag(&mut cursor, line)?;
-        if !matches!(cursor.peek(), None | Some(b' ' | b'\t' | b'(')) && kind != Kind::Told {
+        if !matches!(cursor.peek(), None | Some(b' ' | b'\t' | b'(')) && kind != Kind::Opaque {
             return Err(cursor.problem(ProblemKind::Unexpected));
         }
         line.record = match kind {
-            // Most lines by far, and large records: they are made where they stay.
+            // The most frequent and largest records: built in place.
             Kind::Instruction(tag) => {
                 return instruction::instruction(&mut cursor, tag, self.options, &mut line.record);
             }
@@ -108,7 +108,7 @@ impl Parser {
             Kind::Flow(kind) => event::flow(&mut cursor, kind)?,
             Kind::Transfer => memory::transfer(&mut cursor, tag)?,
             Kind::Bus => memory::bus(&mut cursor, tag)?,
-            Kind::Told => event::told(&mut cursor, tag)?,
+            Kind::Opaque => event::opaque(&mut cursor, tag)?,
         };
         Ok(())
     }
@@ -122,22 +122,22 @@ impl Parser {
     ) -> Result<Record<'a>, Problem> {
         let at = cursor.at();
         let picture = picture::picture(cursor, kind, is_continuation)?;
-        self.picture = Some(Before { kind, at, digits: usize::from(picture.digits) });
+        self.picture = Some(PreviousPicture { kind, at, digits: usize::from(picture.digits) });
         Ok(Record::Picture(picture))
     }
 }
 
-/// May a line that cannot be understood have told of an instruction or an exception? Yes, unless each word that lines can
-/// start with starts others; the next line may be in it too.
-pub(super) fn may_lead(raw: &[u8]) -> bool {
+/// Whether a malformed line may have been an instruction or an exception. It may, unless all known first words in it
+/// begin other lines; the next line may be joined to it.
+pub(super) fn may_be_instruction(raw: &[u8]) -> bool {
     let words = raw.split(|byte| matches!(byte, b' ' | b'\t' | b'('));
     let mut kinds = words.filter_map(prefix::kind).peekable();
     kinds.peek().is_none() || kinds.any(|kind| matches!(kind, Kind::Instruction(_) | Kind::Event | Kind::Exception))
 }
 
-/// An address stands right below that of the picture before. Digits of it may look like a time.
+/// Whether an address is right below that of the previous picture. It may look like a time.
 #[inline(always)]
-fn continues(before: Before, cursor: Cursor<'_>) -> bool {
+fn continues(before: PreviousPicture, cursor: Cursor<'_>) -> bool {
     let mut ahead = cursor;
     cursor.at() == before.at && {
         let word = ahead.word();
@@ -145,18 +145,18 @@ fn continues(before: Before, cursor: Cursor<'_>) -> bool {
     }
 }
 
-/// There are bytes that text seldom has. Looks at sixteen at a time, the last of them twice.
+/// Whether there are bytes that are rare in text. Examines sixteen at a time, the last of them twice.
 #[inline(always)]
 fn is_suspicious(line: &[u8]) -> bool {
-    let is_odd = |byte: &u8| byte.wrapping_sub(0x20) >= 0x5f;
-    let has_odd = |bytes: &[u8; 16]| bytes.iter().fold(false, |is_found, byte| is_found | is_odd(byte));
+    let is_rare = |byte: &u8| byte.wrapping_sub(0x20) >= 0x5f;
+    let has_rare = |bytes: &[u8; 16]| bytes.iter().fold(false, |is_found, byte| is_found | is_rare(byte));
     match line.last_chunk() {
-        Some(last) => line.as_chunks().0.iter().fold(has_odd(last), |is_found, bytes| is_found | has_odd(bytes)),
-        None => line.iter().any(is_odd),
+        Some(last) => line.as_chunks().0.iter().fold(has_rare(last), |is_found, bytes| is_found | has_rare(bytes)),
+        None => line.iter().any(is_rare),
     }
 }
 
-/// Text is UTF-8 without control characters; names in a disassembly may have any letters.
+/// Checks that a line is UTF-8 without control characters; symbol names in a disassembly may have any letters.
 #[cold]
 fn binary(line: &[u8]) -> Result<(), Problem> {
     let valid = match std::str::from_utf8(line) {

@@ -1,49 +1,49 @@
-//! The words of Tarmac: what a line can say.
+//! Records: the content of Tarmac lines, the same for all dialects.
 //!
-//! Every producer spells lines in its own way; here they mean the same in one way. A record is a view on its line: text
-//! that was not understood any further (modes, disassembly, attributes, notes) stays as it stands there, byte by byte.
-//! Specification: ARM-EPM-041435, and what producers print beyond it.
+//! A record borrows from its line. Text that is not parsed further (modes, disassembly, attributes, notes) is kept byte
+//! for byte. Knows nothing of how records relate to each other.
+//! Specification: ARM-EPM-041435, and the extensions of producers.
 
 use std::fmt;
 
 use super::value::Value;
 
-/// A line: when, which core, and what happened.
+/// A line: time, core and record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// The line as it is, without its end.
+    /// The line without its line end.
     pub raw: &'a [u8],
-    /// When.
+    /// The timestamp.
     pub stamp: Stamp,
-    /// Which core or other component, as it is named there: `cpu0`, `cluster0.cpu1`, `0`.
+    /// Name of the core or other component: `cpu0`, `cluster0.cpu1`, `0`.
     pub core: Option<&'a [u8]>,
-    /// What happened.
+    /// The content.
     pub record: Record<'a>,
 }
 
-/// What stands in the place of a time.
+/// The timestamp field of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stamp {
-    /// Nothing: it is the time of the line before.
+    /// Absent: the time of the previous line applies.
     Absent,
-    /// Dashes: there is none.
+    /// Dashes: there is no time.
     Dashes,
     /// A time.
     At(Time),
 }
 
-/// A time, exactly as it was written: `10.356000us` is 10356000 with 6 decimals, of microseconds.
+/// A time as printed: `10.356000us` is 10356000 with 6 decimals, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Time {
     /// All digits as one number.
     pub value: u64,
-    /// How many of the digits stand behind the point.
+    /// Number of digits after the decimal point.
     pub decimals: u8,
-    /// Of what.
+    /// The unit.
     pub unit: Unit,
 }
 
-/// What times are counted in.
+/// Unit of a timestamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unit {
     /// Seconds.
@@ -58,20 +58,20 @@ pub enum Unit {
     Ps,
     /// Femtoseconds.
     Fs,
-    /// Cycles of a clock.
+    /// Clock cycles.
     Clk,
-    /// Cycles, as some emulators say it.
+    /// Cycles, as some emulators print them.
     Cs,
-    /// Cycles, as Cortex-M RTL says it.
+    /// Cycles, as Cortex-M RTL prints them.
     Cyc,
     /// Ticks.
     Tic,
-    /// Nobody says.
+    /// No unit.
     None,
 }
 
 impl Unit {
-    /// How it is written.
+    /// The unit as printed.
     pub fn name(self) -> &'static str {
         match self {
             Self::S => "s",
@@ -89,44 +89,56 @@ impl Unit {
     }
 }
 
-/// What a line says.
+/// Content of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Record<'a> {
-    /// Nothing.
+    /// An empty line.
     Blank,
-    /// A comment: `#`, `;`, `//` or `*` before anything else.
+    /// A comment: `#`, `;`, `//` or `*` at the start.
     Comment(&'a [u8]),
     /// `Tarmac Text Rev 3t`.
     Header(Header<'a>),
     /// An instruction: ES, IT, IS or IF with an address.
     Instruction(Instruction<'a>),
-    /// Something that no instruction caused: `ES IRQ`, `ES Reset`.
+    /// An event that no instruction caused: `ES IRQ`, `ES Reset`.
     Asynchronous(&'a [u8]),
     /// `EXC [0x08] System Call`, with or without ES before it.
     Exception(Exception<'a>),
     /// An `E` line.
     Event(Event<'a>),
-    /// A register has a new value.
+    /// A register write.
     Register(Register<'a>),
-    /// A system operation in the shape of a register: `R DC CISW 00000000:00000000`.
+    /// A system operation in the notation of a register: `R DC CISW 00000000:00000000`.
     Operation(Operation<'a>),
-    /// An access to memory: `MR4 00009140 0000c0de`, `R08 ...`, `MNW4___D ...`.
+    /// A memory access: `MR4 00009140 0000c0de`, `R08 ...`, `MNW4___D ...`.
     Access(Access<'a>),
     /// Bytes of an aligned chunk of memory: LD, LA, ST, SA, SX and their continuations.
     Picture(Picture<'a>),
-    /// What a coprocessor was given or gave: `MCW4___R (pc:serial) TRANSFER data`.
+    /// A coprocessor transfer: `MCW4___R (pc:serial) TRANSFER data`.
     Transfer(Access<'a>),
-    /// An access on a bus: `BNR4O__I ...`, `BR4... I... O... master address data`.
+    /// A bus access: `BNR4O__I ...`, `BR4... I... O... master address data`.
     Bus(Access<'a>),
     /// `BR (00002d40) A`.
     Branch(Branch),
     /// Program flow: FD, FI, FR.
     Flow(Flow),
-    /// A line of a known kind whose text nobody took apart.
-    Told(Told<'a>),
-    /// A line that cannot be understood.
+    /// A line of a known kind that is not parsed further.
+    Opaque(OpaqueLine<'a>),
+    /// A line that could not be parsed.
     Unknown(Problem),
+}
+
+impl Record<'_> {
+    /// Whether the record is the first line of a step.
+    #[inline]
+    pub(crate) fn begins_step(&self) -> bool {
+        match self {
+            Self::Instruction(_) | Self::Asynchronous(_) => true,
+            Self::Exception(exception) => exception.is_step,
+            _ => false,
+        }
+    }
 }
 
 /// `Tarmac Text Rev 3t`.
@@ -134,11 +146,11 @@ pub enum Record<'a> {
 pub struct Header<'a> {
     /// The revision.
     pub revision: u32,
-    /// What stands behind it: `t` says that lines have times.
+    /// The flags after it: `t` announces timestamps.
     pub flags: &'a [u8],
 }
 
-/// What an instruction line starts with.
+/// First word of an instruction line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Tag {
     /// ES: an execution step.
@@ -147,11 +159,11 @@ pub enum Tag {
     It,
     /// IS: an instruction was skipped.
     Is,
-    /// IF: an instruction was folded into the one before.
+    /// IF: an instruction was folded into the previous one.
     If,
 }
 
-/// The instruction set, in the letters of instruction lines.
+/// Instruction set, by its letter in instruction lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum InstructionSet {
     /// `A`: AArch32 ARM.
@@ -164,32 +176,32 @@ pub enum InstructionSet {
     O,
 }
 
-/// An instruction.
+/// An instruction line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instruction<'a> {
-    /// What the line starts with.
+    /// The first word.
     pub tag: Tag,
-    /// Where it is; `None`: in debug state, from DBGITR or EDITR.
+    /// The address; `None`: in debug state, from DBGITR or EDITR.
     pub address: Option<u64>,
-    /// How many digits the address was written with.
+    /// Number of digits of the address as printed.
     pub digits: u8,
-    /// Where it is physically.
+    /// The physical address.
     pub physical: Option<Physical<'a>>,
-    /// Where its second half is physically.
+    /// The physical address of the second half.
     pub second: Option<Physical<'a>>,
-    /// Its opcode; `None`: it could not be fetched.
+    /// The opcode; `None`: the fetch failed.
     pub opcode: Option<u32>,
-    /// How many bytes the opcode has: 2 or 4.
+    /// Number of bytes of the opcode: 2 or 4.
     pub length: u8,
-    /// The instruction set; `None`: the line does not say.
+    /// The instruction set; `None`: the line names none.
     pub set: Option<InstructionSet>,
-    /// The mode with the security state, as it is there: `svc_s`, `EL3h_s`, `el0t_ns`; may be empty.
+    /// Mode and Security state as printed: `svc_s`, `EL3h_s`, `el0t_ns`; may be empty.
     pub mode: &'a [u8],
-    /// It was executed: it is not IS and not CCFAIL.
+    /// Whether it was executed: neither IS nor CCFAIL.
     pub is_executed: bool,
-    /// Its number, as the producer counts.
+    /// Instruction number of the producer.
     pub number: Option<u64>,
-    /// The disassembly and what follows it; may be empty.
+    /// The disassembly and any text after it; may be empty.
     pub text: &'a [u8],
 }
 
@@ -198,50 +210,51 @@ pub struct Instruction<'a> {
 pub struct Physical<'a> {
     /// The address.
     pub address: u64,
-    /// The address space, as it is there: `NS`, `S`, ...; may be empty.
+    /// The address space as printed: `NS`, `S`, ...; may be empty.
     pub space: &'a [u8],
-    /// The base 2 logarithm of the page's size.
+    /// Base 2 logarithm of the page size.
     pub page: Option<u8>,
 }
 
 /// `EXC [0x08] System Call`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exception<'a> {
-    /// ES stands before it, so that it starts an event of its own.
+    /// Whether ES precedes it, so that it starts a step of its own.
     pub is_step: bool,
-    /// What is in brackets: the offset of the vector, or its number on M-profile.
+    /// The value in brackets: offset of the vector, or exception number on M-profile.
     pub vector: Option<i64>,
-    /// Its name.
+    /// The name.
     pub name: &'a [u8],
 }
 
 /// An `E` line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// What it is about; the address of an instruction mostly.
+    /// The first value, usually the address of an instruction.
     pub value: Option<u64>,
-    /// The mode, if it has one.
+    /// The mode, if there is one.
     pub mode: &'a [u8],
-    /// The number of the event.
+    /// Number of the event.
     pub number: Option<u32>,
-    /// Its name: `CoreEvent_RESET`, `LOCKUP`; with all that follows.
+    /// Name with all that follows: `CoreEvent_RESET`, `LOCKUP`.
     pub name: &'a [u8],
-    /// An exception is taken. Not every event is one: `CoreEvent_ModeChange`, `HRESETn`, `DebugEvent_...` are not.
+    /// Whether an exception is taken. Not every event is one: `CoreEvent_ModeChange`, `HRESETn`, `DebugEvent_...` are
+    /// not.
     pub is_exception: bool,
 }
 
-/// A register has a new value, or a part of it.
+/// A write to a register or to a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Register<'a> {
-    /// Its name, as it is there.
+    /// Name of the register as printed.
     pub name: &'a [u8],
-    /// What is in brackets behind the name: `USR`, `AARCH32`; may be empty.
+    /// Text in brackets after the name: `USR`, `AARCH32`; may be empty.
     pub context: &'a [u8],
-    /// Which bits: the highest and the lowest.
+    /// The bit range: highest and lowest bit.
     pub bits: Option<(u16, u16)>,
-    /// What it holds.
+    /// The value.
     pub value: Value<'a>,
-    /// What stands behind the value.
+    /// Text after the value.
     pub notes: &'a [u8],
 }
 
@@ -252,77 +265,77 @@ pub struct Operation<'a> {
     pub kind: &'a [u8],
     /// `CISW`, ...
     pub name: &'a [u8],
-    /// What it was given.
+    /// The argument.
     pub value: Value<'a>,
 }
 
-/// Reads or writes.
+/// Direction of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Reads.
+    /// A read.
     Read,
-    /// Writes.
+    /// A write.
     Write,
 }
 
-/// What bytes an access is for.
+/// Purpose of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// Data; what lines are about that do not say.
+    /// Data; the default where a line names none.
     Data,
-    /// Instructions are fetched.
+    /// An instruction fetch.
     Fetch,
-    /// A peripheral bus.
+    /// An access on a peripheral bus.
     Peripheral,
 }
 
-/// In which order the digits of data stand.
+/// Byte order of the digits of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Order {
-    /// As a number, the highest byte first.
+    /// As a number, most significant byte first.
     Number,
-    /// As they are in memory, the byte of the lowest address first.
+    /// As in memory, lowest address first.
     Memory,
-    /// As they are on the lanes of a bus, which may be wider than the access.
+    /// As on the lanes of a bus, which may be wider than the access.
     Lanes,
 }
 
-/// An access to memory.
+/// A memory access line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access<'a> {
-    /// The word that the line starts with: `MR4`, `MNW4___D`.
+    /// The first word: `MR4`, `MNW4___D`.
     pub tag: &'a [u8],
     /// Reads or writes.
     pub direction: Direction,
-    /// What for.
+    /// Purpose of the access.
     pub purpose: Purpose,
-    /// How many bytes.
+    /// Number of bytes.
     pub size: u16,
-    /// Where; `None` of a transfer, which has no address.
+    /// The address; `None` for a transfer.
     pub address: Option<u64>,
-    /// How many digits the address was written with.
+    /// Number of digits of the address as printed.
     pub digits: u8,
-    /// Where physically.
+    /// The physical address.
     pub physical: Option<Physical<'a>>,
-    /// The address and the serial number of the instruction that caused it, if the line says.
+    /// Address and serial number of the instruction that caused it, if the line has them.
     pub owner: Option<(u64, u64)>,
-    /// What was read or written. `None`: it was aborted, or the line does not say.
+    /// The data; `None`: it was aborted, or the line has none.
     pub data: Option<Value<'a>>,
-    /// In which order the digits of the data stand.
+    /// Byte order of the data.
     pub order: Order,
-    /// It was aborted, or the bus answered with an error.
+    /// Whether it was aborted, or got an error response.
     pub is_aborted: bool,
-    /// It is exclusive.
+    /// Whether it is exclusive.
     pub is_exclusive: bool,
-    /// It is made as if unprivileged.
+    /// Whether it is made as unprivileged.
     pub is_unprivileged: bool,
-    /// It is locked.
+    /// Whether it is locked.
     pub is_locked: bool,
-    /// What stands behind the data, or between tag and address on a bus.
+    /// Text after the data, or between tag and address on a bus.
     pub notes: &'a [u8],
 }
 
-/// What a picture shows.
+/// Kind of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PictureKind {
     /// LD: a load.
@@ -337,22 +350,22 @@ pub enum PictureKind {
     FailedStore,
 }
 
-/// Bytes of memory: sixteen of them, the highest first. Those that were not accessed are dots.
+/// A memory picture: sixteen bytes, the highest address first, with dots for bytes that were not accessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Picture<'a> {
-    /// What it shows.
+    /// Kind of the access.
     pub kind: PictureKind,
-    /// The line has no LD or ST, but continues one that has.
+    /// Whether the line has no LD or ST, but continues the previous picture.
     pub is_continuation: bool,
-    /// The address of the lowest byte.
+    /// Address of the lowest byte.
     pub address: u64,
-    /// How many digits the address was written with.
+    /// Number of digits of the address as printed.
     pub digits: u8,
     /// The bytes, lowest address first.
     pub bytes: [Byte; 16],
-    /// Where physically.
+    /// The physical address.
     pub physical: Option<Physical<'a>>,
-    /// What stands behind it: memory type, shareability, cacheability; may be empty.
+    /// Text after it: memory type, shareability, cacheability; may be empty.
     pub attributes: &'a [u8],
 }
 
@@ -362,20 +375,20 @@ pub enum Byte {
     /// `..`: not accessed.
     #[default]
     Untouched,
-    /// `##` or `xx`: accessed, but nobody knows what it is.
+    /// `##` or `xx`: accessed, with an unknown value.
     Unknown,
-    /// What it is.
+    /// The value.
     Known(u8),
 }
 
 /// `BR (00002d40) A`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Branch {
-    /// Where it goes.
+    /// The target.
     pub target: u64,
-    /// How many digits the address was written with.
+    /// Number of digits of the address as printed.
     pub digits: u8,
-    /// The instruction set there.
+    /// The instruction set at the target.
     pub set: Option<InstructionSet>,
 }
 
@@ -384,76 +397,76 @@ pub struct Branch {
 pub struct Flow {
     /// `D` direct, `I` indirect, `R` return.
     pub kind: u8,
-    /// Its number.
+    /// Instruction number of the producer.
     pub number: Option<u64>,
-    /// From where.
+    /// Address of the branch.
     pub address: u64,
-    /// To where.
+    /// The target.
     pub target: u64,
-    /// The instruction set there.
+    /// The instruction set at the target.
     pub set: Option<InstructionSet>,
 }
 
-/// A line of a known kind whose text nobody took apart.
+/// A line of a known kind that is not parsed further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told<'a> {
-    /// Which kind: `CADI`, `SIGNAL`, `INFO_EXCEPTION_REASON`, `CACHE`, `TTW`, `TLB`, `WALKCACHE`, `P`, ...
+pub struct OpaqueLine<'a> {
+    /// The kind: `CADI`, `SIGNAL`, `INFO_EXCEPTION_REASON`, `CACHE`, `TTW`, `TLB`, `WALKCACHE`, `P`, ...
     pub tag: &'a [u8],
     /// The rest of the line.
     pub text: &'a [u8],
 }
 
-/// Why a line cannot be understood, and where in it.
+/// Position and reason of a parse error in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Problem {
-    /// The column; the first is 1.
+    /// The column, counted from 1.
     pub column: u32,
-    /// Why.
+    /// The reason.
     pub kind: ProblemKind,
 }
 
-/// Why a line cannot be understood.
+/// Reason why a line could not be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProblemKind {
-    /// No such line is known.
-    #[error("no known kind of line starts with this word")]
+    /// The first word is of no known kind of line.
+    #[error("unknown kind of line")]
     UnknownTag,
     /// The line ends too early.
-    #[error("the line ends within its record")]
+    #[error("the line is truncated")]
     Truncated,
-    /// No number where one has to be.
-    #[error("this should be a hexadecimal number")]
+    /// A hexadecimal number is missing.
+    #[error("expected a hexadecimal number")]
     NotHexadecimal,
     /// The number does not fit.
-    #[error("this number has too many digits")]
+    #[error("the number has too many digits")]
     TooLong,
-    /// An instruction set was expected.
-    #[error("this should be an instruction set (A, T, E, X, O)")]
+    /// An instruction set is missing.
+    #[error("expected an instruction set (A, T, E, X, O)")]
     NotAnInstructionSet,
-    /// Without an instruction set, and nobody said which one it would be.
-    #[error("the line does not say which instruction set this is; --implicit-thumb says that it is Thumb")]
+    /// The dialect prints no instruction set, and none was given.
+    #[error("no instruction set; --implicit-thumb declares all instructions as Thumb")]
     NoInstructionSet,
     /// An opcode has 4 or 8 digits.
-    #[error("this should be an opcode of 4 or 8 digits")]
+    #[error("expected an opcode of 4 or 8 digits")]
     WrongOpcode,
-    /// Data does not have as many digits as the size needs.
-    #[error("the data does not have as many digits as the access has bytes")]
+    /// The data does not match the size of the access.
+    #[error("the number of data digits does not match the size of the access")]
     WrongWidth,
-    /// The size of an access cannot be.
-    #[error("this cannot be the size of an access")]
+    /// The size of an access is invalid.
+    #[error("invalid access size")]
     WrongSize,
-    /// A picture of memory that is none.
-    #[error("this should be 16 bytes in four groups, with dots for those that were not accessed")]
+    /// The bytes of a picture are missing.
+    #[error("expected 16 bytes in four groups, with dots for bytes that were not accessed")]
     NotAPicture,
-    /// Bytes that text cannot have.
-    #[error("bytes that are no text")]
+    /// Bytes that are not text.
+    #[error("the line is not text")]
     Binary,
-    /// Longer than any line can be.
+    /// Longer than any line of a log.
     #[error("the line is too long")]
     TooLongLine,
-    /// Something else was expected.
-    #[error("this was not expected here")]
+    /// Any other syntax error.
+    #[error("unexpected text")]
     Unexpected,
 }
 

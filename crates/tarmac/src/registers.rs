@@ -1,10 +1,10 @@
-//! The names of registers: which of them are one register, and which part of it.
+//! Names of registers: which of them alias the same register, and which part of it.
 //!
 //! name, context, mode ─▶ **slot**, part
 //!
-//! `X1`, `w1`, `r1` and `E1` are one register; so are `r13_main_s` and `MSP_S`, `V2`, `q2` and `Z2`. `r13_svc` and
-//! `r13_irq` are two, and what `SP` alone is depends on the mode. Any other name is a register of its own, whatever the
-//! case of its letters. This room knows names and no values.
+//! `X1`, `w1`, `r1` and `E1` are one register; so are `r13_main_s` and `MSP_S`, and `V2`, `q2` and `Z2`. `r13_svc` and
+//! `r13_irq` are two, and what `SP` means depends on the mode. Any other name is a register of its own, in any case.
+//! Knows no values.
 
 mod mode;
 
@@ -12,12 +12,12 @@ pub use mode::{Level, Mode, Security};
 
 use super::record::Register;
 
-/// A register: the same for all of its names. Slots from [`Slot::NAMED`] on are those of names that only logs know.
+/// A register, independent of its names. Slots from [`Slot::NAMED`] on are allocated to other names in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slot(pub u16);
 
 impl Slot {
-    /// X0, which is r0 as well.
+    /// X0, also r0.
     pub const X0: Self = Self(0);
     /// X30, the link register of AArch64.
     pub const X30: Self = Self(30);
@@ -25,60 +25,60 @@ impl Slot {
     pub const PC: Self = Self(31);
     /// The stack pointer of a mode that is not known.
     pub const SP: Self = Self(32);
-    /// SP_EL0, and those of the other levels behind it.
+    /// SP_EL0, followed by those of the other levels.
     pub const SP_EL0: Self = Self(33);
-    /// sp_usr, and those of [`BANKS`] behind it.
+    /// sp_usr, followed by those of the other [`BANKS`].
     pub const SP_USR: Self = Self(37);
-    /// MSP, and the rest of [`STACKS`] behind it.
+    /// MSP, followed by the other [`STACKS`].
     pub const MSP: Self = Self(45);
     /// The link register of M-profile, or of a mode that is not known.
     pub const LR: Self = Self(51);
-    /// lr_usr, and those of [`BANKS`] behind it.
+    /// lr_usr, followed by those of the other [`BANKS`].
     pub const LR_USR: Self = Self(52);
-    /// r8_fiq, and those up to r12_fiq behind it.
+    /// r8_fiq, followed by those up to r12_fiq.
     pub const R8_FIQ: Self = Self(60);
-    /// V0, which is q0 and Z0 as well.
+    /// V0, also q0 and Z0.
     pub const V0: Self = Self(65);
     /// P0.
     pub const P0: Self = Self(97);
-    /// CPSR, which is PSR and XPSR as well.
+    /// CPSR, also PSR and XPSR.
     pub const CPSR: Self = Self(129);
     /// FPCR.
     pub const FPCR: Self = Self(130);
     /// FPSR.
     pub const FPSR: Self = Self(131);
-    /// The first of those that only logs know.
+    /// The first slot that is allocated to other names.
     pub const NAMED: Self = Self(132);
 
     pub(super) const fn at(self, number: u8) -> Self {
         Self(self.0 + number as u16)
     }
 
-    /// Is it a stack pointer?
+    /// Whether this is a stack pointer.
     pub fn is_stack_pointer(self) -> bool {
         (Self::SP..Self::LR).contains(&self)
     }
 
-    /// Is it a link register of AArch32?
+    /// Whether this is an AArch32 link register.
     pub fn is_link(self) -> bool {
         (Self::LR..Self::R8_FIQ).contains(&self)
     }
 
-    /// What it is called, in AArch64 or in AArch32. `None`: only the log knows.
+    /// Name of the register in AArch64 or AArch32. `None`: its slot is allocated.
     pub fn name(self, is_a64: bool) -> Option<String> {
-        let behind = |first: Self| usize::from(self.0.saturating_sub(first.0));
+        let offset_from = |first: Self| usize::from(self.0.saturating_sub(first.0));
         Some(match self {
             slot if slot < Self::PC => format!("{}{}", if is_a64 { 'x' } else { 'r' }, slot.0),
             Self::PC => "pc".into(),
             Self::SP => "sp".into(),
-            slot if slot < Self::SP_USR => format!("sp_el{}", behind(Self::SP_EL0)),
-            slot if slot < Self::MSP => format!("sp_{}", BANKS[behind(Self::SP_USR)]),
-            slot if slot < Self::LR => STACKS[behind(Self::MSP)].into(),
+            slot if slot < Self::SP_USR => format!("sp_el{}", offset_from(Self::SP_EL0)),
+            slot if slot < Self::MSP => format!("sp_{}", BANKS[offset_from(Self::SP_USR)]),
+            slot if slot < Self::LR => STACKS[offset_from(Self::MSP)].into(),
             Self::LR => "lr".into(),
-            slot if slot < Self::R8_FIQ => format!("lr_{}", BANKS[behind(Self::LR_USR)]),
-            slot if slot < Self::V0 => format!("r{}_fiq", behind(Self::R8_FIQ) + 8),
-            slot if slot < Self::P0 => format!("{}{}", if is_a64 { 'v' } else { 'q' }, behind(Self::V0)),
-            slot if slot < Self::CPSR => format!("p{}", behind(Self::P0)),
+            slot if slot < Self::R8_FIQ => format!("lr_{}", BANKS[offset_from(Self::LR_USR)]),
+            slot if slot < Self::V0 => format!("r{}_fiq", offset_from(Self::R8_FIQ) + 8),
+            slot if slot < Self::P0 => format!("{}{}", if is_a64 { 'v' } else { 'q' }, offset_from(Self::V0)),
+            slot if slot < Self::CPSR => format!("p{}", offset_from(Self::P0)),
             Self::CPSR => "cpsr".into(),
             Self::FPCR => "fpcr".into(),
             Self::FPSR => "fpsr".into(),
@@ -87,27 +87,27 @@ impl Slot {
     }
 }
 
-/// The modes of AArch32 that have registers of their own.
+/// The AArch32 modes with banked registers.
 pub const BANKS: [&str; 8] = ["usr", "svc", "abt", "und", "irq", "fiq", "hyp", "mon"];
 
 /// The stack pointers of M-profile.
 pub const STACKS: [&str; 6] = ["msp", "psp", "msp_s", "psp_s", "msp_ns", "psp_ns"];
 
-/// The most bits that a register may have.
-pub(super) const MOST_BITS: usize = 1 << 14;
+/// Maximum number of bits of a register.
+pub(super) const MAX_BITS: usize = 1 << 14;
 
-/// What a name means.
+/// The part of a register that a name refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Which register.
+    /// The register.
     pub(super) slot: Slot,
     /// The lowest bit.
     pub(super) low: u16,
-    /// How many bits, if no more are given; 0: as many as are given.
+    /// Number of bits, unless more are given; 0: as many as are given.
     pub(super) bits: u16,
-    /// No more than these are kept, however many are given.
+    /// Whether further bits that are given are ignored.
     pub(super) is_fixed: bool,
-    /// What is not written becomes zero.
+    /// Whether bits that are not written become zero.
     pub(super) clears: bool,
 }
 
@@ -121,16 +121,16 @@ impl Part {
     }
 }
 
-/// A name, understood as far as it can be without the names that only logs know.
+/// Meaning of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// A register that everybody knows.
+    /// A register with a slot of its own.
     Part(Part),
-    /// A register of its own. Its name is in small letters, with its bank.
+    /// Any other register, by its lower-case name with its bank.
     Named(Name),
 }
 
-/// A short name in small letters.
+/// A short lower-case name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Name {
     bytes: [u8; 48],
@@ -138,7 +138,7 @@ pub(super) struct Name {
 }
 
 impl Name {
-    /// Longer names are cut: no register has one.
+    /// Truncates longer names; no register has one.
     fn of(text: &[u8]) -> Self {
         let mut name = Self { bytes: [0; 48], length: 0 };
         name.push(text);
@@ -148,9 +148,9 @@ impl Name {
     fn push(&mut self, text: &[u8]) {
         let start = usize::from(self.length);
         let length = text.len().min(self.bytes.len() - start);
-        let place = &mut self.bytes[start..start + length];
-        place.copy_from_slice(&text[..length]);
-        place.make_ascii_lowercase();
+        let target = &mut self.bytes[start..start + length];
+        target.copy_from_slice(&text[..length]);
+        target.make_ascii_lowercase();
         self.length += length as u8;
     }
 
@@ -159,21 +159,21 @@ impl Name {
     }
 }
 
-/// What decides about names that depend on it.
+/// The state that the meaning of a name depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Scene {
+pub(super) struct NameContext {
     pub(super) mode: Mode,
-    /// AArch64; `None`: nobody said.
+    /// Whether the core is in AArch64; `None`: unknown.
     pub(super) is_a64: Option<bool>,
 }
 
-impl Scene {
-    /// AArch64, or nothing says otherwise.
+impl NameContext {
+    /// Whether the core is in AArch64 or may be.
     fn is_a64(&self) -> bool {
         self.is_a64 != Some(false)
     }
 
-    /// What SP alone is. On M-profile it is whichever is current, which the mode alone does not say.
+    /// The register that SP means. On M-profile it is the current stack, which the mode alone does not determine.
     pub(super) fn sp(&self) -> Slot {
         match self.mode.level {
             Level::El { el, own_stack: Some(true) | None } => Slot::SP_EL0.at(el),
@@ -182,7 +182,7 @@ impl Scene {
         }
     }
 
-    /// Which of the stacks of M-profile is meant, if this is known of the process stack.
+    /// The current M-profile stack, given whether CONTROL selects the process stack.
     pub(super) fn stack(&self, is_process: bool) -> Slot {
         let security = match self.mode.security {
             Some(Security::Secure) => 2,
@@ -192,17 +192,17 @@ impl Scene {
         Slot::MSP.at(security + u8::from(is_process && self.mode.level == Level::Thread))
     }
 
-    /// What LR alone is.
+    /// The register that LR means.
     pub(super) fn lr(&self) -> Slot {
         match (self.is_a64, self.mode.level) {
             (Some(true), _) | (_, Level::El { .. }) => Slot::X30,
-            // Hypervisor mode has none of its own.
+            // Hyp mode has no link register of its own.
             (_, Level::Hyp) => Slot::LR_USR,
             (_, level) => bank_of(level).map_or(Slot::LR, |bank| Slot::LR_USR.at(bank)),
         }
     }
 
-    /// What a name means.
+    /// The meaning of a name.
     #[inline]
     pub(super) fn meaning(&self, register: &Register<'_>) -> Meaning {
         if let [first, digits @ ..] = register.name
@@ -211,10 +211,10 @@ impl Scene {
         {
             return Meaning::Part(part);
         }
-        self.spelled(register)
+        self.other_name(register)
     }
 
-    /// A letter and a number.
+    /// The meaning of a letter and a number.
     #[inline]
     fn numbered(&self, letter: u8, number: u8, register: &Register<'_>) -> Option<Part> {
         Some(match (letter, number) {
@@ -224,17 +224,17 @@ impl Scene {
             (b'r', 8..=30) => self.banked(number, register)?,
             (b'v' | b'q', 0..=31) => Part::whole(Slot::V0.at(number), 128),
             (b'z', 0..=31) => Part::whole(Slot::V0.at(number), 0),
-            (b'd', 0..=31) => self.piece(number, 64),
-            (b's', 0..=31) => self.piece(number, 32),
-            (b'h', 0..=31) if self.is_a64() => self.piece(number, 16),
+            (b'd', 0..=31) => self.scalar(number, 64),
+            (b's', 0..=31) => self.scalar(number, 32),
+            (b'h', 0..=31) if self.is_a64() => self.scalar(number, 16),
             (b'h', 0..=31) => Part::kept(Slot::V0.at(number / 4), u16::from(number % 4) * 32, 16),
-            (b'b', 0..=31) => self.piece(number, 8),
+            (b'b', 0..=31) => self.scalar(number, 8),
             (b'p', 0..=31) => Part::whole(Slot::P0.at(number), 0),
             _ => return None,
         })
     }
 
-    /// A general register by its name in AArch32: the upper half of one of AArch64 stays.
+    /// A general-purpose register by its AArch32 name: the upper half of the AArch64 one is unchanged.
     fn general(&self, slot: Slot) -> Part {
         match self.is_a64 {
             Some(true) => Part::whole(slot, 64),
@@ -242,7 +242,7 @@ impl Scene {
         }
     }
 
-    /// r8 and above, some of which are another register in another mode.
+    /// r8 and above, some of which are banked.
     fn banked(&self, number: u8, register: &Register<'_>) -> Option<Part> {
         if self.is_a64 == Some(true) {
             return Some(Part::whole(Slot::X0.at(number), 64));
@@ -262,13 +262,13 @@ impl Scene {
             14 => bank.map_or_else(|| self.lr(), |bank| Slot::LR_USR.at(bank)),
             15 => Slot::PC,
             8..=12 => Slot::X0.at(number),
-            // No register of Arm: its own name.
+            // Not an Arm register.
             _ => return None,
         }))
     }
 
-    /// A small part of a vector register.
-    fn piece(&self, number: u8, bits: u16) -> Part {
+    /// A scalar in a vector register.
+    fn scalar(&self, number: u8, bits: u16) -> Part {
         let each = (128 / bits) as u8;
         if self.is_a64() || bits < 32 {
             return Part { is_fixed: true, ..Part::whole(Slot::V0.at(number), bits) };
@@ -276,8 +276,8 @@ impl Scene {
         Part::kept(Slot::V0.at(number / each), u16::from(number % each) * bits, bits)
     }
 
-    /// Any other name.
-    fn spelled(&self, register: &Register<'_>) -> Meaning {
+    /// The meaning of any other name.
+    fn other_name(&self, register: &Register<'_>) -> Meaning {
         let mut name = Name::of(register.name);
         if let Some(part) = self.special(name.as_bytes(), register) {
             return Meaning::Part(part);
@@ -315,16 +315,16 @@ impl Scene {
         })
     }
 
-    /// A stack pointer or a link register; another that has a bank is a general register.
+    /// A stack pointer or link register; any other banked register is a general-purpose one.
     fn pointer(&self, slot: Slot) -> Part {
         if slot.is_stack_pointer() || slot.is_link() { Part::whole(slot, 0) } else { self.general(slot) }
     }
 }
 
-/// FIQ among [`BANKS`].
+/// Index of FIQ in [`BANKS`].
 const FIQ: u8 = 5;
 
-/// The bank of a mode among [`BANKS`].
+/// Index of the bank of a mode in [`BANKS`].
 fn bank_of(level: Level) -> Option<u8> {
     Some(match level {
         Level::Usr | Level::Sys => 0,
@@ -346,7 +346,7 @@ fn bank_named(name: &[u8]) -> Option<u8> {
     BANKS.iter().position(|bank| name.eq_ignore_ascii_case(bank.as_bytes())).map(|bank| bank as u8)
 }
 
-/// Which stack a note names: `(MSP)`.
+/// The stack that a note names: `(MSP)`.
 fn stack_noted(register: &Register<'_>) -> Option<Slot> {
     let note = match register.context {
         b"" => register.notes.strip_prefix(b"(")?.split(|byte| *byte == b')').next()?,
@@ -377,7 +377,7 @@ fn bank_suffix(name: &[u8]) -> Option<Slot> {
     }
 }
 
-/// The stacks of M-profile, as models call them.
+/// The M-profile stacks as models name them.
 fn stack_suffix(bank: &[u8]) -> Option<Slot> {
     let (stack, security) = match bank.iter().position(|byte| *byte == b'_') {
         Some(at) => (&bank[..at], &bank[at + 1..]),
@@ -396,7 +396,7 @@ fn stack_suffix(bank: &[u8]) -> Option<Slot> {
     }
 }
 
-/// One or two decimal digits.
+/// A number of one or two decimal digits.
 #[inline(always)]
 fn small(digits: &[u8]) -> Option<u8> {
     match digits {

@@ -1,80 +1,79 @@
-//! A cut: the lines of some instructions, byte for byte.
+//! Slicing: the lines of selected instructions, byte for byte.
 //!
 //! lines, selection ─▶ **slice** ─▶ lines
 //!
-//! A line belongs to the instruction of its core before it, or behind it where the producer prints effects first. The
-//! header of the log stays in front, and so does what stands before the first instruction if that is wanted. A log has no
-//! word for what is not in it, and a reader would take the next instruction for the target of a branch: so where a piece
-//! follows another, a comment says that something was left out, unless each piece is a log of its own. Of a log that was
-//! lowered, the remark that says what it covers stays in front, and each piece starts with the context that holds. Where a
-//! piece starts with a line that has no time of its own, it gets the one that holds: lines before it are gone.
+//! A line belongs to the previous instruction of its core, or to the next one where the producer prints effects first.
+//! The header of the log is kept, and so are the lines before the first instruction if they are selected. Tarmac has no
+//! notation for missing lines, so a reader would take the next instruction for the target of a branch: between two
+//! pieces of one log, an annotation marks the cut. Of a lowered log, the coverage annotation is kept, and each piece
+//! starts with the current context. If the first line of a piece has no time of its own, it gets the current one.
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 
-use unspool_isa::Isa;
 use unspool_model::Event;
 
+use super::annotation::{Annotation, write_cut};
 use super::clock::Clock;
 use super::dialect::{Dialect, Effects};
-use super::lower::remark::{Remark, write_seam};
+use super::opcode::isa;
 use super::read::{Place, ReadError, Reader};
-use super::record::{Instruction, InstructionSet, Line, Record, Stamp};
+use super::record::{Instruction, Line, Record, Stamp};
 use super::state::Machine;
 use super::write::{Style, push_start};
 use unspool_model::selection::{Candidate, Choice, PieceSink, Select};
 
-/// Bytes of lines that wait for their instruction; more are of none.
-const MOST_WAITING: usize = 1 << 20;
+/// Maximum number of bytes of lines that wait for their instruction; further lines are dropped.
+const MAX_WAITING: usize = 1 << 20;
 
-/// How to cut.
+/// Options of [`slice`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SliceOptions<'n> {
-    /// Every piece is a log of its own.
+    /// Write every piece as a log of its own.
     pub split: bool,
-    /// Only lines of the core with this name.
+    /// Keep only lines of the core with this name.
     pub core: Option<&'n [u8]>,
-    /// Who wrote the log, if somebody knows better than its start tells.
+    /// The dialect, to override the detected one.
     pub dialect: Option<Dialect>,
 }
 
-/// What was cut.
+/// Result of [`slice`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sliced {
-    /// How many instructions the log has, as far as it was read.
+    /// Number of instructions in the log, as far as it was read.
     pub seen: u64,
-    /// How many instructions the cut has.
+    /// Number of instructions in the slice.
     pub instructions: u64,
-    /// In how many pieces.
+    /// Number of pieces.
     pub pieces: u64,
-    /// How many lines the cut has.
+    /// Number of lines in the slice.
     pub lines: u64,
-    /// The first line of a piece had no time of its own, and has the one that holds.
+    /// Whether the first line of a piece had no time of its own and got the current one.
     pub has_new_time: bool,
 }
 
-/// Why not everything was cut.
+/// Reason why the slice is incomplete.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SliceError {
     /// Writing failed.
-    #[error("the cut could not be written: {0}")]
+    #[error("cannot write the slice: {0}")]
     Write(#[source] io::Error),
-    /// The log cannot be read to the end of the cut. What came before was cut.
+    /// The log could not be read to the end of the slice. Everything before was written.
     #[error(transparent)]
     Read(#[from] ReadError),
 }
 
-/// Cuts instructions out of a log of which nothing was read. Every line is also handed to `look`.
+/// Writes the selected instructions of a log that was not read yet. Every line is also passed to `visit`.
 pub fn slice<R: Read>(
     reader: &mut Reader<R>,
     select: &mut impl Select,
     options: SliceOptions<'_>,
     sink: &mut impl PieceSink<u8>,
-    mut look: impl FnMut(Place, &Line<'_>),
+    mut visit: impl FnMut(Place, &Line<'_>),
 ) -> Result<Sliced, SliceError> {
     let dialect = options.dialect.unwrap_or(reader.dialect());
-    let mut cut = Cut {
+    let mut slicer = Slicer {
         effects: dialect.effects(),
         wants_start: select.wants_start(),
         select,
@@ -86,56 +85,56 @@ pub fn slice<R: Read>(
         stamp: Stamp::Absent,
         style: if dialect == Dialect::Rev3 { Style::Rev3 } else { Style::FastModels },
         cores: Vec::new(),
-        heading: Vec::new(),
-        is_behind_heading: false,
+        header: Vec::new(),
+        is_past_header: false,
         waiting: Vec::new(),
         is_lowered: false,
         contexts: Vec::new(),
-        waits_context: false,
+        has_waiting_context: false,
         written: None,
-        is_apart: true,
-        waits_line: false,
-        timeless: None,
-        lacks_time: None,
+        follows_cut: true,
+        has_waiting_line: false,
+        waiting_timeless: None,
+        needs_time: None,
         ending: b"\n",
         is_stopped: false,
         sliced: Sliced::default(),
         failed: None,
     };
     let read = reader.each(|place, line| {
-        cut.end_line(place.offset);
-        look(place, line);
-        cut.line(place, line)
+        slicer.end_line(place.offset);
+        visit(place, line);
+        slicer.line(place, line)
     });
-    cut.end_line(reader.place().offset);
+    slicer.end_line(reader.place().offset);
     if matches!(read, Ok(false)) {
-        cut.end();
+        slicer.end();
     }
-    match (cut.failed, read) {
+    match (slicer.failed, read) {
         (Some(error), _) => Err(SliceError::Write(error)),
         (None, Err(error)) => Err(error.into()),
-        (None, Ok(_)) => Ok(cut.sliced),
+        (None, Ok(_)) => Ok(slicer.sliced),
     }
 }
 
-/// What is known of a core.
+/// State of one core.
 #[derive(Debug, Clone, Copy, Default)]
 struct Core {
-    /// Its last instruction was taken.
-    is_taken: bool,
-    /// It had an instruction.
+    /// Whether its last instruction is selected.
+    is_selected: bool,
+    /// Whether it had an instruction.
     has_begun: bool,
-    /// An exception was taken behind the last instruction.
+    /// Whether an exception followed the last instruction.
     is_interrupted: bool,
-    /// Lines of it were written.
-    is_told: bool,
-    /// How many instructions were left out behind them.
-    left: u64,
+    /// Whether lines of it were written.
+    has_output: bool,
+    /// Number of instructions that were left out since.
+    skipped: u64,
 }
 
-/// A cut in the making.
-struct Cut<'c, C, S> {
-    /// Do lines belong to the instruction before them, or to the one behind?
+/// State of a slice.
+struct Slicer<'c, C, S> {
+    /// Whether lines belong to the previous instruction or to the next.
     effects: Effects,
     wants_start: bool,
     select: &'c mut C,
@@ -144,49 +143,49 @@ struct Cut<'c, C, S> {
     machine: Machine,
     clock: Clock,
     time: Option<u64>,
-    /// The time of the line before, as it is written, and in whose words.
+    /// The last timestamp.
     stamp: Stamp,
     style: Style,
     cores: Vec<Core>,
     /// The header of the log, with line ends.
-    heading: Vec<u8>,
-    is_behind_heading: bool,
+    header: Vec<u8>,
+    is_past_header: bool,
     /// Lines that wait for their instruction, with line ends.
     waiting: Vec<u8>,
-    /// The log was lowered: it has remarks.
+    /// Whether the log was lowered and has annotations.
     is_lowered: bool,
-    /// The remarks with the contexts that hold, core by core.
+    /// The annotation with the current context, per core.
     contexts: Vec<Vec<u8>>,
-    /// There is a context among the lines that wait.
-    waits_context: bool,
-    /// Where the last line that was kept ends, and where it is. Its own end, one byte or two, is known when the next line
-    /// comes.
+    /// Whether the waiting lines include a context.
+    has_waiting_context: bool,
+    /// End offset of the last line that was kept, and where it was kept. The length of its line end is known once the
+    /// next line is read.
     written: Option<(u64, Kept)>,
-    /// Something was left out behind what was written, or nothing was written.
-    is_apart: bool,
-    /// There is more than comments among those.
-    waits_line: bool,
-    /// Where among those the first that is no comment is, if it has no time; and whether it names its core.
-    timeless: Option<(usize, bool)>,
-    /// The next line of this core starts a piece and has no time.
-    lacks_time: Option<usize>,
-    /// How lines end.
+    /// Whether lines were left out since the last one that was written, or none was written yet.
+    follows_cut: bool,
+    /// Whether the waiting lines include more than comments.
+    has_waiting_line: bool,
+    /// Offset of the first waiting line that is no comment, if it has no time, and whether it names its core.
+    waiting_timeless: Option<(usize, bool)>,
+    /// The core whose next line starts a piece and has no time.
+    needs_time: Option<usize>,
+    /// The line end of the log.
     ending: &'static [u8],
-    /// No more is wanted.
+    /// Whether the selection has ended.
     is_stopped: bool,
     sliced: Sliced,
     failed: Option<io::Error>,
 }
 
-/// Where a line is kept.
+/// Destination of a kept line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kept {
-    Heading,
+    Header,
     Waiting,
     Written,
 }
 
-impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
+impl<C: Select, S: PieceSink<u8>> Slicer<'_, C, S> {
     fn line(&mut self, place: Place, line: &Line<'_>) -> ControlFlow<()> {
         if self.failed.is_some() {
             return ControlFlow::Break(());
@@ -197,17 +196,17 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         if line.stamp != Stamp::Absent {
             self.stamp = line.stamp;
         }
-        if matches!(line.record, Record::Header(_)) && !self.is_behind_heading {
-            self.keep(place, line, Kept::Heading);
+        if matches!(line.record, Record::Header(_)) && !self.is_past_header {
+            self.keep(place, line, Kept::Header);
             return ControlFlow::Continue(());
         }
         if matches!(line.record, Record::Comment(text) if is_covers(text)) && self.sliced.seen == 0 {
             self.is_lowered = true;
-            self.keep(place, line, Kept::Heading);
+            self.keep(place, line, Kept::Header);
             return ControlFlow::Continue(());
         }
-        self.is_behind_heading = true;
-        let at = self.machine.pass(line);
+        self.is_past_header = true;
+        let at = self.machine.select_core(line);
         let core = at.unwrap_or(self.machine.current());
         if self.cores.len() <= core {
             self.cores.resize(core + 1, Core::default());
@@ -229,14 +228,14 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         }
     }
 
-    /// Is it a remark about the next instruction? A context is remembered: it holds until another comes.
+    /// Whether an annotation belongs to the next instruction. A context is stored, since it holds until the next one.
     fn is_of_next(&mut self, line: &Line<'_>, core: usize, comment: &[u8]) -> bool {
-        match Remark::parse(comment) {
-            Some(Remark::Instruction(_)) => true,
-            Some(Remark::Step { event: Event::Context(_), .. }) => {
+        match Annotation::parse(comment) {
+            Some(Annotation::Instruction(_)) => true,
+            Some(Annotation::Step { event: Event::Context(_), .. }) => {
                 self.contexts.resize(self.contexts.len().max(core + 1), Vec::new());
                 self.contexts[core] = line.raw.to_vec();
-                self.waits_context = true;
+                self.has_waiting_context = true;
                 true
             }
             _ => false,
@@ -258,18 +257,18 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         let candidate = self.candidate(core, instruction);
         self.sliced.seen += 1;
         let choice = self.select.choose(&candidate);
-        let is_taken = choice == Choice::Take;
-        self.cores[core] = Core { is_taken, has_begun: true, is_interrupted: false, ..self.cores[core] };
+        let is_selected = choice == Choice::Take;
+        self.cores[core] = Core { is_selected, has_begun: true, is_interrupted: false, ..self.cores[core] };
         match choice {
             Choice::Stop => {
                 self.is_stopped = true;
                 return ControlFlow::Break(());
             }
             Choice::Leave => {
-                self.is_apart = true;
-                self.cores[core].left += 1;
+                self.follows_cut = true;
+                self.cores[core].skipped += 1;
                 self.waiting.clear();
-                (self.waits_context, self.timeless, self.waits_line) = (false, None, false);
+                (self.has_waiting_context, self.waiting_timeless, self.has_waiting_line) = (false, None, false);
             }
             Choice::Take => {
                 self.join(core, line);
@@ -281,18 +280,14 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         self.flow()
     }
 
-    /// Where effects come first, nothing more belongs to the last instruction.
+    /// Stops once the selection is complete, if effects come first and nothing more belongs to the last instruction.
     fn flow(&self) -> ControlFlow<()> {
         let is_over = self.effects == Effects::Before && !self.select.wants_more();
         if is_over || self.failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     fn candidate(&self, core: usize, instruction: &Instruction<'_>) -> Candidate {
-        let isa = instruction.set.map(|set| match set {
-            InstructionSet::O => Isa::A64,
-            InstructionSet::A => Isa::A32,
-            InstructionSet::T | InstructionSet::E => Isa::T32,
-        });
+        let isa = instruction.set.map(isa);
         Candidate {
             core: core as u32,
             index: self.sliced.seen,
@@ -305,18 +300,18 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         }
     }
 
-    /// A line that is no instruction.
+    /// Handles a line that is no instruction.
     fn other(&mut self, place: Place, line: &Line<'_>, core: usize) {
-        let Core { is_taken, has_begun, .. } = self.cores[core];
+        let Core { is_selected, has_begun, .. } = self.cores[core];
         match self.effects {
             Effects::Before => {
-                if self.waiting.len() < MOST_WAITING {
+                if self.waiting.len() < MAX_WAITING {
                     self.keep(place, line, Kept::Waiting);
                 }
             }
-            // A context stands before it.
+            // A context precedes it.
             Effects::After if !self.waiting.is_empty() => self.keep(place, line, Kept::Waiting),
-            Effects::After if is_taken || !has_begun && self.wants_start => {
+            Effects::After if is_selected || !has_begun && self.wants_start => {
                 self.join(core, line);
                 self.keep(place, line, Kept::Written);
             }
@@ -324,55 +319,56 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         }
     }
 
-    /// A line of this core is about to be written: does a piece begin with it?
+    /// Starts a new piece if needed, before a line of this core is written.
     fn join(&mut self, core: usize, line: &Line<'_>) {
         let is_first = self.sliced.pieces == 0;
-        let Core { is_told, left, .. } = self.cores[core];
-        let begins = is_first || if self.options.split { self.is_apart } else { is_told && left > 0 };
+        let Core { has_output, skipped, .. } = self.cores[core];
+        let begins = is_first || if self.options.split { self.follows_cut } else { has_output && skipped > 0 };
         if begins {
             self.sliced.pieces += 1;
             self.begin(is_first || self.options.split, core);
-            self.say_context(core);
+            self.write_context(core);
         }
-        if begins || left > 0 {
-            self.give_time(core, line);
+        if begins || skipped > 0 {
+            self.add_time(core, line);
         }
-        self.is_apart = false;
-        (self.cores[core].is_told, self.cores[core].left) = (true, 0);
+        self.follows_cut = false;
+        (self.cores[core].has_output, self.cores[core].skipped) = (true, 0);
     }
 
-    /// A piece of a lowered log begins with the context that holds.
-    fn say_context(&mut self, core: usize) {
-        let Some(context) = self.contexts.get(core).filter(|context| !self.waits_context && !context.is_empty()) else {
+    /// Writes the current context at the start of a piece of a lowered log.
+    fn write_context(&mut self, core: usize) {
+        let Some(context) = self.contexts.get(core).filter(|context| !self.has_waiting_context && !context.is_empty())
+        else {
             return;
         };
-        let mut said = Vec::new();
+        let mut lines = Vec::new();
         if self.machine.cores().len() > 1 {
             let name = str::from_utf8(&self.machine.cores()[core].name).unwrap_or_default();
             let number = name.strip_prefix("cpu").and_then(|number| number.parse().ok()).unwrap_or(0);
-            Remark::Core(number).write(&mut said);
+            Annotation::Core(number).write(&mut lines);
         }
-        said.extend_from_slice(context);
-        said.extend_from_slice(self.ending);
-        self.put(&said);
+        lines.extend_from_slice(context);
+        lines.extend_from_slice(self.ending);
+        self.put(&lines);
     }
 
-    /// Lines before this one are left out: if it has no time, it gets the one that holds.
-    fn give_time(&mut self, core: usize, line: &Line<'_>) {
+    /// Adds the current time to the first line after a cut, if it has none.
+    fn add_time(&mut self, core: usize, line: &Line<'_>) {
         let is_missing = self.stamp != Stamp::Absent;
-        match self.timeless.filter(|_| is_missing) {
+        match self.waiting_timeless.filter(|_| is_missing) {
             Some((at, names_core)) => {
                 let rest = self.waiting.split_off(at);
                 let start = self.start(core, names_core);
                 self.waiting.extend_from_slice(&start);
                 self.waiting.extend_from_slice(rest.trim_ascii_start());
             }
-            None if is_missing && !self.waits_line && line.stamp == Stamp::Absent => self.lacks_time = Some(core),
+            None if is_missing && !self.has_waiting_line && line.stamp == Stamp::Absent => self.needs_time = Some(core),
             None => {}
         }
     }
 
-    /// What a line of a core starts with that has no time and perhaps no core of its own.
+    /// The start of a line that has no time and perhaps no core of its own.
     fn start(&mut self, core: usize, names_core: bool) -> Vec<u8> {
         self.sliced.has_new_time = true;
         let name = self.machine.cores().get(core).map(|core| core.name.as_slice());
@@ -382,32 +378,31 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         start
     }
 
-    /// A piece begins, in a log of its own or not.
+    /// Begins a piece, as a log of its own or after a cut mark.
     fn begin(&mut self, is_log: bool, core: usize) {
         if is_log {
             if self.failed.is_none() {
-                self.failed = self.sink.begin().and_then(|()| self.sink.take(&self.heading)).err();
+                self.failed = self.sink.begin().and_then(|()| self.sink.take(&self.header)).err();
             }
         } else {
-            let seam = self.seam(core);
-            self.put(&seam);
+            let cut_mark = self.cut_mark(core);
+            self.put(&cut_mark);
         }
     }
 
-    /// What stands between two pieces: the remark by which a lowered log tells a gap. Where there are several cores, it says
-    /// which one it is about.
-    fn seam(&self, core: usize) -> Vec<u8> {
-        let mut seam = Vec::new();
+    /// The annotation between two pieces, which reads as a gap. It names the core if the log has several.
+    fn cut_mark(&self, core: usize) -> Vec<u8> {
+        let mut cut_mark = Vec::new();
         let cores = self.machine.cores();
         let name = cores.get(core).map(|core| core.name.as_slice()).filter(|_| cores.len() > 1);
-        write_seam(name, &mut seam);
-        seam.extend_from_slice(self.ending);
-        seam
+        write_cut(name, &mut cut_mark);
+        cut_mark.extend_from_slice(self.ending);
+        cut_mark
     }
 
-    /// The log ends. What stands behind its last instruction stays there.
+    /// Writes the lines after the last instruction at the end of the log.
     fn end(&mut self) {
-        let is_wanted = if self.sliced.seen == 0 { self.wants_start } else { !self.is_apart };
+        let is_wanted = if self.sliced.seen == 0 { self.wants_start } else { !self.follows_cut };
         if is_wanted && !self.is_stopped && self.select.wants_more() && !self.waiting.is_empty() {
             if self.sliced.pieces == 0 {
                 self.sliced.pieces += 1;
@@ -417,29 +412,29 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         }
     }
 
-    /// Lines that waited belong to the instruction that comes.
+    /// Writes the waiting lines, which belong to the current instruction.
     fn write_waiting(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         self.put(&waiting);
-        (self.waits_context, self.timeless, self.waits_line) = (false, None, false);
+        (self.has_waiting_context, self.waiting_timeless, self.has_waiting_line) = (false, None, false);
     }
 
     fn keep(&mut self, place: Place, line: &Line<'_>, kept: Kept) {
         match kept {
-            Kept::Heading => self.heading.extend_from_slice(line.raw),
+            Kept::Header => self.header.extend_from_slice(line.raw),
             Kept::Waiting => {
-                // What has no time, or cannot be read, stays as it is.
+                // A line without a time field, or a malformed one, stays as it is.
                 let has_time = !matches!(line.record, Record::Comment(_) | Record::Unknown(_) | Record::Blank);
-                if !self.waits_line && has_time {
-                    self.waits_line = true;
+                if !self.has_waiting_line && has_time {
+                    self.has_waiting_line = true;
                     let here = (self.waiting.len(), line.core.is_some());
-                    self.timeless = Some(here).filter(|_| line.stamp == Stamp::Absent);
+                    self.waiting_timeless = Some(here).filter(|_| line.stamp == Stamp::Absent);
                 }
                 self.waiting.extend_from_slice(line.raw);
             }
             Kept::Written => {
                 self.sliced.lines += 1;
-                match self.lacks_time.take() {
+                match self.needs_time.take() {
                     None => self.put(line.raw),
                     Some(core) => {
                         let start = self.start(core, line.core.is_some());
@@ -452,7 +447,7 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         self.written = Some((place.offset + line.raw.len() as u64, kept));
     }
 
-    /// The next line starts there, or the log ends.
+    /// Adds the line end to the last line, once the offset of the next line is known.
     fn end_line(&mut self, next: u64) {
         let Some((end, kept)) = self.written.take() else { return };
         let ending: &'static [u8] = match next.saturating_sub(end) {
@@ -462,7 +457,7 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         };
         self.ending = if ending.is_empty() { self.ending } else { ending };
         match kept {
-            Kept::Heading => self.heading.extend_from_slice(ending),
+            Kept::Header => self.header.extend_from_slice(ending),
             Kept::Waiting => self.waiting.extend_from_slice(ending),
             Kept::Written => self.put(ending),
         }
@@ -475,9 +470,9 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
     }
 }
 
-/// Does the comment say what a log covers that was lowered?
+/// Whether a comment is the coverage annotation of a lowered log.
 fn is_covers(comment: &[u8]) -> bool {
-    matches!(Remark::parse(comment), Some(Remark::Covers(..)))
+    matches!(Annotation::parse(comment), Some(Annotation::Covers(..)))
 }
 
 fn is_exception(record: &Record<'_>) -> bool {

@@ -1,17 +1,17 @@
-//! What registers and memory hold, byte by byte, and what of it is known.
+//! State: the values of registers and memory, as far as the log determines them.
 //!
 //! records ─▶ **registers**, **memory**
 //!
-//! A log tells changes, so at its start nothing is known. What is read from memory before anything was written there was
-//! there from the start. A read that contradicts what is known tells that somebody else wrote.
+//! A log contains changes only, so at its start nothing is known. A value that is read from memory before any write was
+//! there from the start. A read that contradicts a known value shows that another agent wrote it.
 
 mod cells;
 mod data;
-mod forgotten;
 mod machine;
 mod memory;
 mod registers;
 mod semihosting;
+mod unknown_writes;
 
 pub use cells::Contents;
 pub use machine::{Core, Machine};
@@ -21,6 +21,6 @@ pub use registers::{Registers, Touched};
 
 use cells::Cells;
 pub(crate) use data::{Bytes, is_low_first};
-pub(crate) use forgotten::{Forgotten, bytes_of};
-pub(crate) use machine::{Elsewhere, MOST_CORES};
+pub(crate) use machine::{EarlierState, MAX_CORES};
 pub(crate) use memory::{GRANULE, Granule};
+pub(crate) use unknown_writes::{UnknownWrites, bytes_of};

@@ -1,20 +1,20 @@
-//! Steps of a Tarmac log.
+//! Steps of the model from a Tarmac log.
 //!
-//! lines ─▶ [`super::lift`] ─▶ **steps**: contexts, instructions with their effects, exceptions and their returns
+//! lines ─▶ [`super::lift`] ─▶ **steps**: contexts, instructions with their effects, exceptions and exception returns
 //!
-//! Places are lines; times are counted in the unit of the first one. Whether a branch was taken is told by a BR line, by
-//! IS or CCFAIL, or by where the core goes on; so branches and exceptions wait for its next instruction. Registers have
-//! one name whatever the log calls them: `x0` for X0 and w0, `v1` for V1 and q1. Lines that tell none of this are notes,
-//! those of buses and of fetches too; what lines say besides is counted ([`UNTOLD`]). Logs that were lowered from steps
-//! carry remarks, which come first: [`super::lower`].
+//! The place of a step is its line; times are counted in the unit of the first timestamp. Whether a branch was taken
+//! follows from a BR line, from IS or CCFAIL, or from the next instruction of the core, so branches and exceptions are
+//! held back until that instruction. A register has one name, whatever the log calls it: `x0` for X0 and w0, `v1` for
+//! V1 and q1. Lines that belong to no step, those of buses and fetches too, become notes; what else steps have no field
+//! for is counted ([`NOT_IN_STEPS`]). The annotations of a lowered log take precedence: [`super::lower`].
 
 mod effects;
 mod implied;
 pub(super) mod lowered;
+mod not_in_steps;
 mod notes;
 mod start;
-mod untold;
-mod words;
+mod to_model;
 
 use std::io::Read;
 use std::ops::{ControlFlow, Range};
@@ -26,34 +26,35 @@ use unspool_model::{
 };
 
 use self::effects::Effects;
-use self::lowered::Said;
+use self::lowered::Annotated;
 use self::notes::{Notes, is_note};
 use self::start::Start;
-use self::words::{call, class, course, exception_kind, has_security, is_handler, isa, level, security};
+use self::to_model::{branch_outcome, call, class, exception_kind, has_security, is_handler, isa, level, security};
+use super::annotation::{Annotation, cut_core};
 use super::clock::Clock;
-use super::convert::opcode::is_branch;
 use super::dialect::Dialect;
 use super::lift::{self, Cause, Executed, Lifter, Raised};
-use super::lower::remark::{Remark, seam_core};
+use super::opcode::is_branch;
 use super::read::{Place, ReadError, ReadErrorKind, Reader};
 use super::record::{self, Line, Record, Time};
-use super::registers::Scene;
+use super::registers::NameContext;
 use unspool_model::hold::Hold;
 
-/// Hands out the steps of a log.
+/// Step source over a log.
 pub struct Steps<R> {
     reader: Reader<R>,
-    is_big: bool,
+    is_big_endian: bool,
     start: Start,
     losses: Losses,
 }
 
 impl<R: Read> Steps<R> {
-    /// Of a log of which nothing was read but its start. Data is big-endian where that matters and it is said so.
+    /// Steps of a log of which only the start was read. `big_endian` applies to data whose byte order the dialect
+    /// leaves open.
     pub fn new(reader: Reader<R>, big_endian: bool) -> Self {
         let mut start = Start::default();
         reader.look(|line| start.line(line));
-        Self { reader, is_big: big_endian, start, losses: Losses::default() }
+        Self { reader, is_big_endian: big_endian, start, losses: Losses::default() }
     }
 }
 
@@ -70,9 +71,9 @@ impl<R: Read> StepSource for Steps<R> {
             Facet::Times,
         ]);
         self.start.coverage(match self.reader.dialect() {
-            // The lines of these have no modes.
+            // The lines of these dialects have no modes.
             Dialect::CortexM0 | Dialect::CortexM3 | Dialect::CortexR5 => always.with(Facet::Exceptions),
-            // It has no lines for exceptions.
+            // gem5 prints no exceptions.
             Dialect::Gem5 => always.with(Facet::Levels).with(Facet::Security),
             _ => always.with(Facet::Exceptions).with(Facet::Levels).with(Facet::Security),
         })
@@ -82,23 +83,23 @@ impl<R: Read> StepSource for Steps<R> {
         self.start.time_unit()
     }
 
-    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+    fn each(&mut self, emit: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
         let lowered = self.start.lowered.map(|(coverage, _)| coverage);
-        let (dialect, is_big) = match lowered {
+        let (dialect, is_big_endian) = match lowered {
             Some(_) => (Dialect::Other, false),
-            None => (self.reader.dialect(), self.is_big),
+            None => (self.reader.dialect(), self.is_big_endian),
         };
-        let mut lifter = Lifter::new(dialect, is_big);
+        let mut lifter = Lifter::new(dialect, is_big_endian);
         let mut clock = Clock::default();
         self.start.time.iter().for_each(|first| {
             clock.count(*first);
         });
-        let mut teller = Teller {
-            take,
+        let mut emitter = StepEmitter {
+            emit,
             dialect,
             lowered,
-            says_skips: lowered.is_none() && self.start.says_skips(dialect),
-            bare: self.start.security(),
+            reports_skips: lowered.is_none() && self.start.reports_skips(dialect),
+            default_security: self.start.security(),
             cores: Vec::new(),
             clock,
             effects: Effects::new(),
@@ -108,28 +109,28 @@ impl<R: Read> StepSource for Steps<R> {
         let read = self.reader.each(|place, line| {
             lifter.line(place, line, |step| {
                 if flow.is_continue() {
-                    flow = teller.step(step);
+                    flow = emitter.step(step);
                 }
             });
             if lowered.is_none() {
-                untold::count(teller.losses, place.line, &line.record);
+                not_in_steps::count(emitter.losses, place.line, &line.record);
             }
             if flow.is_continue() && is_note(&line.record) {
-                flow = teller.told(place, line, &mut lifter);
+                flow = emitter.other_line(place, line, &mut lifter);
             }
             flow
         });
         lifter.finish(|step| {
             if flow.is_continue() {
-                flow = teller.step(step);
+                flow = emitter.step(step);
             }
         });
         if flow.is_continue() {
-            // Nothing follows that anybody could stop.
-            let _ = teller.finish();
+            // The log is at its end, so there is nothing left to stop.
+            let _ = emitter.finish();
         }
-        teller.names(lifter.cores());
-        read.map(|_| ()).map_err(|error| ended(&error))
+        emitter.count_core_names(lifter.cores());
+        read.map(|_| ()).map_err(|error| source_error(&error))
     }
 
     fn losses(&self) -> Losses {
@@ -137,8 +138,8 @@ impl<R: Read> StepSource for Steps<R> {
     }
 }
 
-/// What of a log no step tells.
-pub const UNTOLD: &[Loss] = &[
+/// Losses that lifting a log to steps can report.
+pub const NOT_IN_STEPS: &[Loss] = &[
     Loss::Instructions,
     Loss::Data,
     Loss::Times,
@@ -148,46 +149,45 @@ pub const UNTOLD: &[Loss] = &[
     Loss::Unreadable,
 ];
 
-/// Why no more steps come.
-fn ended(error: &ReadError) -> SourceError {
+fn source_error(error: &ReadError) -> SourceError {
     SourceError { text: error.to_string(), is_damage: !matches!(error.kind, ReadErrorKind::Io(_)) }
 }
 
-/// Tells steps of the log as steps of the model.
-struct Teller<'t> {
-    take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
+/// Converts the steps of the lifter to steps of the model.
+struct StepEmitter<'t> {
+    emit: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
     dialect: Dialect,
-    /// The log was lowered, from a source that tells this.
+    /// Coverage of the source, if the log was lowered.
     lowered: Option<Coverage>,
-    /// The producer says of each branch that is not taken that it is skipped.
-    says_skips: bool,
-    /// The Security state of modes that do not name one.
-    bare: Option<Security>,
+    /// Whether the producer prints each branch that is not taken as skipped.
+    reports_skips: bool,
+    /// The Security state of modes that name none.
+    default_security: Option<Security>,
     cores: Vec<Core>,
     clock: Clock,
     effects: Effects,
     losses: &'t mut Losses,
 }
 
-/// What is told of a core.
+/// State of one core.
 #[derive(Default)]
 struct Core {
     context: Option<Context>,
     isa: Isa,
-    /// What decides which registers names mean.
-    scene: Scene,
+    /// Mode and instruction set, which decide what register names mean.
+    name_context: NameContext,
     hold: Hold,
-    /// The last instruction, if nothing is told behind it.
+    /// The last instruction, unless an exception or a gap followed.
     last: Option<Instruction>,
-    /// What was told last of where the core goes is a reset, and where that leads nobody says.
+    /// Whether the last exception was a reset, whose target no line gives.
     is_reset: bool,
-    /// The first line.
+    /// The first line of the core.
     first: u64,
     notes: Notes,
-    said: Said,
+    annotated: Annotated,
 }
 
-impl Teller<'_> {
+impl StepEmitter<'_> {
     fn step(&mut self, step: &lift::Step) -> ControlFlow<()> {
         while self.cores.len() <= step.core {
             self.cores.push(Core { first: step.place.line, ..Core::default() });
@@ -198,7 +198,7 @@ impl Teller<'_> {
         if step.strays.count > 0 {
             self.losses.add_many(Loss::Times, step.strays.count, step.strays.first);
         }
-        self.notes_before(step.core, step.place.line)?;
+        self.push_notes_before(step.core, step.place.line)?;
         match &step.cause {
             Cause::Start => self.start(step),
             Cause::Instruction(executed) => self.instruction(step, executed),
@@ -206,117 +206,121 @@ impl Teller<'_> {
         }
     }
 
-    /// The log ends.
+    /// Emits all held steps at the end of the log.
     fn finish(&mut self) -> ControlFlow<()> {
         (0..self.cores.len()).try_for_each(|core| {
-            self.tell_said(core, None, u64::MAX)?;
-            self.all_notes(core)?;
+            self.emit_annotated(core, None, u64::MAX)?;
+            self.push_all_notes(core)?;
             match self.lowered {
                 Some(coverage) => {
                     let conclude = |instruction: &mut _, next| lowered::conclude(instruction, next, coverage);
-                    self.cores[core].hold.release(None, conclude, self.take)
+                    self.cores[core].hold.release(None, conclude, self.emit)
                 }
                 None => self.release(core, None),
             }
         })
     }
 
-    /// Counts the names of cores, which steps number.
-    fn names<'n>(&mut self, names: impl Iterator<Item = &'n [u8]>) {
+    /// Counts the names of cores as lost, where they are more than a number.
+    fn count_core_names<'n>(&mut self, names: impl Iterator<Item = &'n [u8]>) {
         for (number, (name, core)) in names.zip(&self.cores).enumerate() {
-            if self.lowered.is_none() && untold::is_name(name, number) {
+            if self.lowered.is_none() && not_in_steps::is_custom_name(name, number) {
                 self.losses.add(Loss::Attributes, core.first);
             }
         }
     }
 
-    /// Lines before the first instruction, or such that no instruction caused, in their order.
+    /// A step without a cause: lines before the first instruction, or that no instruction caused, in order.
     fn start(&mut self, step: &lift::Step) -> ControlFlow<()> {
         let until = step.exceptions.first().map_or(u64::MAX, |raised| raised.line);
         let mut effects = step.registers.iter().map(|written| written.line);
         let mut accesses = step.accesses.iter().map(|access| access.line);
         if effects.any(|line| line < until) || accesses.any(|line| line < until) {
-            self.tell(step, step.place.line, Event::State, 0..until)?;
+            self.push(step, step.place.line, Event::State, 0..until)?;
         }
         step.exceptions.iter().try_for_each(|raised| {
-            self.notes_before(step.core, raised.line)?;
+            self.push_notes_before(step.core, raised.line)?;
             self.exception(step, raised, step.branch)
         })
     }
 
-    /// An interrupt, a reset: one exception, which the lines behind it may name again.
+    /// An interrupt or a reset: one exception, which the following lines may name again.
     fn asynchronous(&mut self, step: &lift::Step, name: &[u8]) -> ControlFlow<()> {
-        // Registers and memory change, and that is all.
+        // No exception: registers and memory change in the background.
         if name == b"Background Update" {
-            return self.tell(step, step.place.line, Event::State, ALL);
+            return self.push(step, step.place.line, Event::State, ALL_LINES);
         }
         let named = step.exceptions.first().map(|raised| exception_kind(step.text(&raised.name), raised.vector));
         let kind = match exception_kind(name, None) {
             ExceptionKind::Unknown => named.unwrap_or_default(),
             kind => kind,
         };
-        self.pass(step.core, kind);
+        self.follow_exception(step.core, kind);
         let target = step.branch.map(|branch| branch.target);
-        let class = class(step, &ALL);
-        self.tell(
+        let class = class(step, &ALL_LINES);
+        self.push(
             step,
             step.place.line,
             Event::Exception(Exception { kind, class, target, ..Exception::default() }),
-            ALL,
+            ALL_LINES,
         )
     }
 
     fn instruction(&mut self, step: &lift::Step, executed: &Executed) -> ControlFlow<()> {
         let line = step.place.line;
-        // Where effects come first, exceptions before the line are such before the instruction.
+        // With effects before their instruction, exceptions above the line precede the instruction.
         let before = step.exceptions.iter().take_while(|raised| raised.line < line).count();
-        let (before, behind) = step.exceptions.split_at(before);
+        let (before, after) = step.exceptions.split_at(before);
         before.iter().try_for_each(|raised| self.exception(step, raised, None))?;
-        // In debug state it is nowhere, but it has effects.
-        let Some(address) = executed.address else { return self.tell(step, line, Event::State, ALL) };
+        // In debug state it has no address, only effects.
+        let Some(address) = executed.address else { return self.push(step, line, Event::State, ALL_LINES) };
         self.implied(step, executed, address)?;
-        // Behind a reset a loader may set the PC.
+        // After a reset a loader may set the PC.
         let is_reset = std::mem::take(&mut self.cores[step.core].is_reset);
         self.release(step.core, Some(address).filter(|_| !is_reset))?;
-        self.notes_now(step.core, line)?;
+        self.push_notes_up_to(step.core, line)?;
         self.context(step, executed)?;
         let isa = self.cores[step.core].isa;
-        let led = step.branch.filter(|_| behind.is_empty());
+        let branch_line = step.branch.filter(|_| after.is_empty());
         let (opcode, length) = (executed.opcode, executed.length);
         let plain = Instruction { address, opcode, length, isa, ..Instruction::default() };
-        let (instruction, facts) = instruction(&plain, executed.is_executed, led.map(|branch| branch.target));
-        let until = behind.first().map_or(u64::MAX, |raised| raised.line);
-        self.tell(step, line, Event::Instruction(instruction), 0..until)?;
-        self.cores[step.core].last = Some(instruction).filter(|_| behind.is_empty());
+        let (instruction, facts) = instruction(&plain, executed.is_executed, branch_line.map(|branch| branch.target));
+        let until = after.first().map_or(u64::MAX, |raised| raised.line);
+        self.push(step, line, Event::Instruction(instruction), 0..until)?;
+        self.cores[step.core].last = Some(instruction).filter(|_| after.is_empty());
         let is_eret = facts.is_some_and(|facts| facts.flow == isa::ControlFlow::ExceptionReturn)
             && executed.is_executed
-            && behind.is_empty();
+            && after.is_empty();
         if is_eret && self.dialect != Dialect::Gem5 {
-            let target = led.map(|branch| branch.target);
-            self.tell(step, line, Event::ExceptionReturn { target }, NONE)?;
+            let target = branch_line.map(|branch| branch.target);
+            self.push(step, line, Event::ExceptionReturn { target }, NO_LINES)?;
         }
-        behind.iter().try_for_each(|raised| self.exception(step, raised, step.branch))?;
-        let waits = is_eret || !behind.is_empty() || facts.is_some() && instruction.branch.is_none();
-        if waits {
+        after.iter().try_for_each(|raised| self.exception(step, raised, step.branch))?;
+        let is_pending = is_eret || !after.is_empty() || facts.is_some() && instruction.branch.is_none();
+        if is_pending {
             return ControlFlow::Continue(());
         }
-        // All is known: nothing is asked a second time.
-        self.cores[step.core].hold.release(None, |_, _| {}, self.take)
+        // The outcome is known, so nothing has to wait for the next instruction.
+        self.cores[step.core].hold.release(None, |_, _| {}, self.emit)
     }
 
-    /// The state of the core, if it is another than before.
+    /// Emits a context step if the state of the core has changed.
     #[inline]
     fn context(&mut self, step: &lift::Step, executed: &Executed) -> ControlFlow<()> {
         let core = &mut self.cores[step.core];
         let isa = isa(self.dialect, executed);
         core.isa = isa;
-        if core.scene.mode.level != executed.mode.level && untold::is_untold(executed.mode.level) {
+        if core.name_context.mode.level != executed.mode.level && not_in_steps::has_no_level(executed.mode.level) {
             self.losses.add(Loss::Modes, step.place.line);
         }
-        core.scene = Scene { mode: executed.mode, is_a64: Some(isa == Isa::A64) };
+        core.name_context = NameContext { mode: executed.mode, is_a64: Some(isa == Isa::A64) };
         let context = Context {
             level: level(executed.mode),
-            security: executed.mode.security.map(security).or(self.bare.filter(|_| has_security(executed.mode.level))),
+            security: executed
+                .mode
+                .security
+                .map(security)
+                .or(self.default_security.filter(|_| has_security(executed.mode.level))),
             is_aarch64: Some(isa == Isa::A64),
             is_handler: is_handler(executed.mode.level),
             ..Context::default()
@@ -324,59 +328,64 @@ impl Teller<'_> {
         if core.context.replace(context) == Some(context) {
             return ControlFlow::Continue(());
         }
-        self.tell(step, step.place.line, Event::Context(context), NONE)
+        self.push(step, step.place.line, Event::Context(context), NO_LINES)
     }
 
-    /// An exception that a line tells, and the effects from there on to the next one.
-    fn exception(&mut self, step: &lift::Step, raised: &Raised, led: Option<record::Branch>) -> ControlFlow<()> {
+    /// An exception line, with the effects up to the next exception.
+    fn exception(
+        &mut self,
+        step: &lift::Step,
+        raised: &Raised,
+        branch_line: Option<record::Branch>,
+    ) -> ControlFlow<()> {
         let next = step.exceptions.iter().map(|raised| raised.line).find(|line| *line > raised.line);
-        // A BR line belongs to the last one.
-        let target = led.filter(|_| next.is_none()).map(|branch| branch.target);
+        // A BR line belongs to the last exception.
+        let target = branch_line.filter(|_| next.is_none()).map(|branch| branch.target);
         let kind = exception_kind(step.text(&raised.name), raised.vector);
-        self.pass(step.core, kind);
+        self.follow_exception(step.core, kind);
         let cause = step.instruction().filter(|_| raised.line > step.place.line);
-        // What comes before an instruction, where effects do, are its own.
+        // With effects before their instruction, those above an instruction are its own.
         let is_before = step.instruction().is_some() && cause.is_none();
-        let lines = if is_before { NONE } else { raised.line..next.unwrap_or(u64::MAX) };
-        // Some print the registers of an exception before its line.
+        let lines = if is_before { NO_LINES } else { raised.line..next.unwrap_or(u64::MAX) };
+        // Some producers print the registers of an exception before its line.
         let is_only = cause.is_some() && step.exceptions.len() == 1;
-        let class = class(step, if is_only { &ALL } else { &lines });
+        let class = class(step, if is_only { &ALL_LINES } else { &lines });
         let call = cause.filter(|_| is_only && kind == ExceptionKind::Synchronous).and_then(|cause| call(cause, class));
         let event = Event::Exception(Exception { kind, class, call, target, ..Exception::default() });
-        self.tell_at(step, raised.line, raised.time, event, lines)
+        self.push_at(step, raised.line, raised.time, event, lines)
     }
 
-    /// An exception comes behind the last instruction.
-    fn pass(&mut self, core: usize, kind: ExceptionKind) {
+    /// Records that an exception follows the last instruction.
+    fn follow_exception(&mut self, core: usize, kind: ExceptionKind) {
         let core = &mut self.cores[core];
         (core.last, core.is_reset) = (None, kind == ExceptionKind::Reset);
     }
 
-    /// A line that tells no step.
+    /// A line that belongs to no step: a cut mark, an annotation, or a note.
     #[cold]
-    fn told(&mut self, place: Place, line: &Line<'_>, lifter: &mut Lifter) -> ControlFlow<()> {
+    fn other_line(&mut self, place: Place, line: &Line<'_>, lifter: &mut Lifter) -> ControlFlow<()> {
         if let Record::Comment(text) = line.record
-            && let Some(core) = seam_core(text)
+            && let Some(core) = cut_core(text)
         {
-            lifter.enter(core);
+            lifter.select_core(core);
         }
         if let (Some(_), Record::Comment(text)) = (self.lowered, line.record)
-            && let Some(remark) = Remark::parse(text)
+            && let Some(annotation) = Annotation::parse(text)
         {
-            return self.remark(place, remark, lifter);
+            return self.annotate(place, annotation, lifter);
         }
         self.note(place, line, lifter)
     }
 
-    /// Puts a step behind those that wait, with the effects that these lines show.
+    /// Appends a step to the held ones, with the effects in these lines.
     #[inline]
-    fn tell(&mut self, step: &lift::Step, place: u64, event: Event, lines: Range<u64>) -> ControlFlow<()> {
-        self.tell_at(step, place, step.time, event, lines)
+    fn push(&mut self, step: &lift::Step, place: u64, event: Event, lines: Range<u64>) -> ControlFlow<()> {
+        self.push_at(step, place, step.time, event, lines)
     }
 
-    /// The same at another time than that of the step.
+    /// Like `push`, at a time other than that of the step.
     #[inline]
-    fn tell_at(
+    fn push_at(
         &mut self,
         step: &lift::Step,
         place: u64,
@@ -389,66 +398,67 @@ impl Teller<'_> {
         }
         let time = time.map(|time| self.clock.count(time));
         let core = &mut self.cores[step.core];
-        let told = core.hold.push();
-        (told.core, told.place, told.time, told.event) = (step.core as u32, place, time, event);
-        self.effects.tell(step, &lines, &core.scene, told);
+        let out = core.hold.push();
+        (out.core, out.place, out.time, out.event) = (step.core as u32, place, time, event);
+        self.effects.push(step, &lines, &core.name_context, out);
         ControlFlow::Continue(())
     }
 
-    /// Hands out what waits: the core goes on there, if that is known.
+    /// Emits the held steps. `next`: the address where the core continues, if known.
     #[inline]
     fn release(&mut self, core: usize, next: Option<u64>) -> ControlFlow<()> {
-        let says_skips = self.says_skips;
-        self.cores[core].hold.release(next, |instruction, next| resolve(instruction, next, says_skips), self.take)
+        let reports_skips = self.reports_skips;
+        self.cores[core].hold.release(next, |instruction, next| resolve(instruction, next, reports_skips), self.emit)
     }
 }
 
-/// All lines of a step, and none.
-const ALL: Range<u64> = 0..u64::MAX;
-const NONE: Range<u64> = 0..0;
+/// All lines of a step.
+const ALL_LINES: Range<u64> = 0..u64::MAX;
+/// No line.
+const NO_LINES: Range<u64> = 0..0;
 
-/// An instruction, as far as it is known without the next one; and the facts, if it is a branch. `led`: where a line says
-/// that it went.
+/// An instruction as far as it is known without the next one, and its facts if it is a branch. `target`: the target in
+/// a BR line.
 #[inline]
-fn instruction(plain: &Instruction, is_executed: bool, led: Option<u64>) -> (Instruction, Option<Decoded>) {
+fn instruction(plain: &Instruction, is_executed: bool, target: Option<u64>) -> (Instruction, Option<Decoded>) {
     let mut instruction = Instruction { is_executed: Some(is_executed), ..*plain };
     let facts = branch_facts(&instruction);
-    instruction.branch = match (&facts, led) {
-        (_, Some(led)) => Some(Branch { taken: true, target: Some(led) }),
+    instruction.branch = match (&facts, target) {
+        (_, Some(_)) => Some(Branch { taken: true, target }),
         (Some(_), None) if !is_executed => Some(Branch { taken: false, target: None }),
         _ => None,
     };
     if let Some(facts) = &facts {
-        settle(&mut instruction, facts);
+        set_condition(&mut instruction, facts);
     }
     (instruction, facts)
 }
 
-/// The core goes on at `next`: what became of the branch before? `says_skips`: the producer says of each branch that is not
-/// taken that it is skipped.
-fn resolve(instruction: &mut Instruction, next: Option<u64>, says_skips: bool) {
+/// Derives the outcome of a branch from `next`, the address where the core continues. `reports_skips`: the producer
+/// prints each branch that is not taken as skipped.
+fn resolve(instruction: &mut Instruction, next: Option<u64>, reports_skips: bool) {
     if instruction.branch.is_none()
         && let Some(facts) = branch_facts(instruction)
     {
-        instruction.branch = course(instruction, &facts, next, says_skips);
-        settle(instruction, &facts);
-        let behind = instruction.address.wrapping_add(u64::from(instruction.length));
-        if instruction.branch.is_none() && next == Some(behind) && !says_skips {
-            // Not everybody says that a condition failed.
+        instruction.branch = branch_outcome(instruction, &facts, next, reports_skips);
+        set_condition(instruction, &facts);
+        let fall_through = instruction.address.wrapping_add(u64::from(instruction.length));
+        if instruction.branch.is_none() && next == Some(fall_through) && !reports_skips {
+            // Not every producer reports a failed condition.
             instruction.is_executed = None;
         }
     }
 }
 
-/// The condition of a branch that has one held if it was taken. Some producers say so themselves (a CBZ that is skipped),
-/// others only of AArch32.
-fn settle(instruction: &mut Instruction, facts: &Decoded) {
+/// Sets whether the condition of a conditional A64 branch held: it did if the branch was taken. Some producers report
+/// it themselves (a skipped CBZ), others only for AArch32.
+fn set_condition(instruction: &mut Instruction, facts: &Decoded) {
     if instruction.isa == Isa::A64 && facts.conditional {
         instruction.is_executed = instruction.branch.map(|branch| branch.taken);
     }
 }
 
-/// What is known of an instruction, if it is a branch.
+/// Facts about an instruction, if it is a branch.
 #[inline]
 fn branch_facts(instruction: &Instruction) -> Option<Decoded> {
     let facts = decode(instruction.isa, instruction.address, instruction.opcode?);

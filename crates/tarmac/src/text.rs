@@ -1,4 +1,4 @@
-//! How a record reads: one line that says in plain words what a line of any producer means.
+//! Records as readable text: one line per record, in the same terms for every dialect.
 //!
 //! line ─▶ `157   1 clk  instruction 0x2105d4 d2a00200 a64 EL3h_s  MOV x0,#0x100000`
 
@@ -10,7 +10,7 @@ use super::record::{
     PictureKind, Purpose, Record, Register, Stamp, Time, Unit,
 };
 
-/// Adds what a line says, without an end.
+/// Appends the text of a line, without a line end.
 pub fn push_line(place: Place, line: &Line<'_>, out: &mut String) {
     let _ = match line.stamp {
         Stamp::At(time) => write!(out, "{:>8} {:>16}", place.line, time.to_string()),
@@ -24,7 +24,7 @@ pub fn push_line(place: Place, line: &Line<'_>, out: &mut String) {
     push_record(line, out);
 }
 
-/// The kind of a record, in one word.
+/// The kind of a record, as one word.
 pub fn kind(record: &Record<'_>) -> &'static str {
     match record {
         Record::Blank => "blank",
@@ -42,12 +42,12 @@ pub fn kind(record: &Record<'_>) -> &'static str {
         Record::Bus(_) => "bus",
         Record::Branch(_) => "branch",
         Record::Flow(_) => "flow",
-        Record::Told(_) => "told",
+        Record::Opaque(_) => "told",
         Record::Unknown(_) => "unknown",
     }
 }
 
-/// The name of an instruction set, as everywhere in unspool.
+/// The name of an instruction set, as used throughout unspool.
 pub fn set_name(set: InstructionSet) -> &'static str {
     match set {
         InstructionSet::A => "a32",
@@ -57,7 +57,7 @@ pub fn set_name(set: InstructionSet) -> &'static str {
     }
 }
 
-/// What a picture shows, in a word or two.
+/// The kind of a picture in words.
 pub fn picture_name(kind: PictureKind) -> &'static str {
     match kind {
         PictureKind::Load => "load",
@@ -68,8 +68,8 @@ pub fn picture_name(kind: PictureKind) -> &'static str {
     }
 }
 
-/// Stretches of bytes that were accessed: where each starts, and its bytes, the highest first; `##` is unknown.
-pub fn stretches(picture: &Picture<'_>) -> impl Iterator<Item = (u64, String)> + use<> {
+/// Runs of accessed bytes: the address of each, and its bytes, the highest first; `##` is unknown.
+pub fn byte_runs(picture: &Picture<'_>) -> impl Iterator<Item = (u64, String)> + use<> {
     let (address, bytes) = (picture.address, picture.bytes);
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -87,7 +87,7 @@ pub fn stretches(picture: &Picture<'_>) -> impl Iterator<Item = (u64, String)> +
     })
 }
 
-/// Text of a log, with what is no text spelled out.
+/// Text of a log, with non-printable bytes escaped.
 pub struct Text<'a>(pub &'a [u8]);
 
 impl fmt::Display for Text<'_> {
@@ -116,7 +116,7 @@ impl fmt::Display for Time {
 
 fn push_record(line: &Line<'_>, out: &mut String) {
     out.push_str(kind(&line.record));
-    // Writing to a string does not fail.
+    // Writing to a String cannot fail.
     let _ = match &line.record {
         Record::Blank => Ok(()),
         Record::Comment(text) | Record::Asynchronous(text) => write!(out, " {}", Text(text)),
@@ -135,7 +135,7 @@ fn push_record(line: &Line<'_>, out: &mut String) {
             let set = set.map_or("", set_name);
             write!(out, " {} from {address:#x} to {target:#x} {set}", char::from(*kind))
         }
-        Record::Told(told) => write!(out, " {}: {}", Text(told.tag), Text(told.text)),
+        Record::Opaque(opaque) => write!(out, " {}: {}", Text(opaque.tag), Text(opaque.text)),
         Record::Unknown(problem) => write!(out, " {problem}: {}", Text(line.raw)),
     };
     out.truncate(out.trim_end().len());
@@ -234,7 +234,7 @@ fn push_access(access: &Access<'_>, out: &mut String) -> fmt::Result {
 
 fn push_picture(picture: &Picture<'_>, out: &mut String) -> fmt::Result {
     write!(out, " {}", picture_name(picture.kind))?;
-    for (address, bytes) in stretches(picture) {
+    for (address, bytes) in byte_runs(picture) {
         write!(out, " at {address:#x} = {bytes}")?;
     }
     push_physical(picture.physical.as_ref(), out)?;

@@ -1,30 +1,30 @@
-//! Values as they are written: digits, with what is unknown and what was not changed.
+//! Values as printed: digits, some of them unknown or unchanged.
 //!
-//! Separators (`_`, `:`, space) mean nothing. A digit is known, or `x`: written, but nobody knows what, or `-`: not
-//! changed. The first digit is the highest, as people write numbers.
+//! Separators (`_`, `:`, space) are ignored. A digit is a known number, `x` (written, but unknown) or `-` (not
+//! changed). The most significant digit comes first.
 
-/// A value.
+/// A value as printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Value<'a>(pub &'a [u8]);
 
 /// Four bits of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Digit {
-    /// Known.
+    /// A known digit.
     Known(u8),
-    /// `x` or `X`: nobody knows.
+    /// `x` or `X`: an unknown value.
     Unknown,
     /// `-`: not changed.
     Unchanged,
 }
 
 impl<'a> Value<'a> {
-    /// Its digits, the highest first.
+    /// The digits, the most significant first.
     pub fn digits(self) -> impl DoubleEndedIterator<Item = Digit> + Clone + use<'a> {
         self.0.iter().filter_map(|byte| digit(*byte))
     }
 
-    /// How many digits it has.
+    /// Number of digits.
     pub fn width(self) -> usize {
         self.digits().count()
     }
@@ -42,7 +42,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// What a character says of four bits; `None`: it is a separator.
+/// The digit of a character; `None`: it is a separator.
 #[inline(always)]
 pub(super) fn digit(byte: u8) -> Option<Digit> {
     match byte {

@@ -1,11 +1,11 @@
-//! Records as lines: Rev 3 and Fast Models style.
+//! Records as lines, in Rev 3 or Fast Models style.
 //!
 //! record ─▶ **line**
 //!
-//! Writes what it is given, in the words of one style, so that reading the line gives the record again. What the style
-//! has no place for (the number of an instruction in Rev 3, the memory type of a picture in Fast Models) is left out;
-//! who translates between styles counts it. Lines that were not taken apart are written as they were read.
-//! Specification: ARM-EPM-041435, "Trace Specification", and what Fast Models print.
+//! Writes a record so that reading the line gives the record again. Fields that the style lacks (the instruction number
+//! in Rev 3, the memory type of a picture in Fast Models) are dropped without notice; `restyle` counts them. Opaque
+//! lines are written as they were read.
+//! Specification: ARM-EPM-041435, "Trace Specification", and the output of Fast Models.
 
 mod fast_models;
 mod number;
@@ -16,22 +16,22 @@ use super::record::{Line, Record, Stamp};
 pub(super) use fast_models::push_address;
 pub(super) use number::{push_decimal, push_hex};
 
-/// How lines are written.
+/// Notation of lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Style {
-    /// The published text: ES lines and pictures of memory.
+    /// Tarmac Text Rev 3: ES lines and memory pictures.
     Rev3,
-    /// IT and IS lines, and accesses by their size.
+    /// Fast Models: IT and IS lines, and accesses with their size.
     FastModels,
 }
 
-/// The style has no line for such a record.
+/// Error: the style has no line for this record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{} has no line for this", .0.name())]
-pub struct CannotSay(pub Style);
+#[error("{} has no line for this record", .0.name())]
+pub struct NoSuchLine(pub Style);
 
 impl Style {
-    /// What it is called: `rev3`, `fast-models`.
+    /// Name of the style: `rev3`, `fast-models`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Rev3 => "rev3",
@@ -40,7 +40,7 @@ impl Style {
     }
 }
 
-/// Writes lines in one style.
+/// Writer of lines in one style.
 ///
 /// ```
 /// use unspool_tarmac::record::{Branch, InstructionSet, Line, Record, Stamp};
@@ -58,39 +58,39 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Writes in this style.
+    /// A writer for this style.
     pub fn new(style: Style) -> Self {
         Self { style }
     }
 
-    /// Writes what the published text describes.
+    /// A writer for Rev 3.
     pub fn rev3() -> Self {
         Self::new(Style::Rev3)
     }
 
-    /// Writes as Fast Models do.
+    /// A writer for Fast Models style.
     pub fn fast_models() -> Self {
         Self::new(Style::FastModels)
     }
 
-    /// The style that is written.
+    /// The style.
     pub fn style(self) -> Style {
         self.style
     }
 
-    /// Adds the line and its end. If the style has no line for the record, nothing is added.
-    pub fn write(self, line: &Line<'_>, out: &mut Vec<u8>) -> Result<(), CannotSay> {
+    /// Appends the line and a line end. Appends nothing if the style has no line for the record.
+    pub fn write(self, line: &Line<'_>, out: &mut Vec<u8>) -> Result<(), NoSuchLine> {
         if is_verbatim(&line.record) {
             out.extend_from_slice(line.raw);
         } else {
             let length = out.len();
-            let is_said = match self.style {
+            let is_written = match self.style {
                 Style::Rev3 => rev3::write(line, out),
                 Style::FastModels => fast_models::write(line, out),
             };
-            if !is_said {
+            if !is_written {
                 out.truncate(length);
-                return Err(CannotSay(self.style));
+                return Err(NoSuchLine(self.style));
             }
         }
         out.push(b'\n');
@@ -98,7 +98,7 @@ impl Writer {
     }
 }
 
-/// Adds what lines of a style start with: when, and which core.
+/// Appends timestamp and core in the notation of the style.
 pub(super) fn push_start(style: Style, stamp: Stamp, core: Option<&[u8]>, out: &mut Vec<u8>) {
     let line = Line { raw: b"", stamp, core, record: Record::Blank };
     match style {
@@ -107,7 +107,7 @@ pub(super) fn push_start(style: Style, stamp: Stamp, core: Option<&[u8]>, out: &
     }
 }
 
-/// Is the line written as it was read, whatever the style?
+/// Whether the line is written as it was read, in every style.
 pub(super) fn is_verbatim(record: &Record<'_>) -> bool {
     matches!(
         record,
@@ -116,12 +116,12 @@ pub(super) fn is_verbatim(record: &Record<'_>) -> bool {
             | Record::Transfer(_)
             | Record::Bus(_)
             | Record::Flow(_)
-            | Record::Told(_)
+            | Record::Opaque(_)
             | Record::Unknown(_)
     )
 }
 
-/// A word, and a space before it if it is not the first of the line.
+/// Appends a space and the word, unless it is empty.
 fn push_word(out: &mut Vec<u8>, word: &[u8]) {
     if !word.is_empty() {
         out.push(b' ');

@@ -91,7 +91,7 @@ impl Origin {
             Self::Capture => &[Loss::CycleCounts],
             Self::Astf => astf::steps::UNTOLD,
             Self::StfArm | Self::StfRiscv => stf::steps::UNTOLD,
-            Self::Tarmac => tarmac::steps::UNTOLD,
+            Self::Tarmac => tarmac::steps::NOT_IN_STEPS,
         }
     }
 

@@ -115,7 +115,7 @@ fn holds_log(bytes: &[u8]) -> bool {
     let _ = reader.each(|_, line| {
         lines += 1;
         match line.record {
-            tarmac::Record::Blank | tarmac::Record::Comment(_) | tarmac::Record::Told(_) => {}
+            tarmac::Record::Blank | tarmac::Record::Comment(_) | tarmac::Record::Opaque(_) => {}
             tarmac::Record::Header(_) => known += LINES,
             tarmac::Record::Unknown(_) => unknown += 1,
             _ => known += 1,

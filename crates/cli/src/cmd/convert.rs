@@ -31,8 +31,8 @@ use unspool::number::many;
 use unspool::stf::version::Rewriter;
 use unspool::stf::{self, builder};
 use unspool::target::{WriteError, astf_storage, is_stream, log_container};
-use unspool::tarmac::convert::{Converter, Style};
 use unspool::tarmac::dialect::Dialect;
+use unspool::tarmac::restyle::{Restyler, Style};
 use unspool::tarmac::{self, parse::ParseOptions};
 use unspool::{FileKind, Meter, OpenSteps, OpenedSteps, open_steps};
 
@@ -376,13 +376,13 @@ fn convert_tarmac(args: &Args, mut file: TarmacFile) -> anyhow::Result<Verdict> 
     let container = args.to.and_then(To::tarmac).unwrap_or_else(|| log_container(&args.output));
     args.refuse_level(container)?;
     let (from, mut progress) = (file.dialect(), Progress::new(false));
-    let Some(to) = args.dialect.map(Style::from).filter(|to| !Converter::is_copy(from, *to)) else {
+    let Some(to) = args.dialect.map(Style::from).filter(|to| !Restyler::is_copy(from, *to)) else {
         let end = store_tarmac(&mut file, container, args.log_options(), args.native(), &mut progress.callback())?;
         return Ok(end_verdict(&end));
     };
-    let converter = Converter::new(from, to).with_big_endian(args.big_endian).with_continuations(args.continuations);
+    let restyler = Restyler::new(from, to).with_big_endian(args.big_endian).with_continuations(args.continuations);
     let write = (container, args.log_options());
-    let (report, end) = restyle_tarmac(&mut file, converter, to, write, args.native(), &mut progress.callback())?;
+    let (report, end) = restyle_tarmac(&mut file, restyler, to, write, args.native(), &mut progress.callback())?;
     report_lines(&mut file);
     let name = file.name().to_string();
     report_native(args, &name, &report, &end, || tarmac_verdict(&mut file, &end))

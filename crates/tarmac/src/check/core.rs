@@ -1,9 +1,9 @@
-//! What is remembered of a core: its last instruction with all that belongs to it.
+//! State of one core: its last instruction with its effects.
 
 use unspool_isa::Decoded;
 
-use super::super::convert::opcode::facts_of;
 use super::super::dialect::Dialect;
+use super::super::opcode::facts_of;
 use super::super::read::Place;
 use super::super::record::{
     Access, Branch, Byte, Direction, Instruction, InstructionSet, Line, Picture, PictureKind, Purpose, Record, Stamp,
@@ -11,22 +11,22 @@ use super::super::record::{
 };
 use super::instruction::digits;
 use super::rules::RuleId;
-use super::{Out, access, flow, has_effects};
+use super::{FindingSink, access, flow, has_effects};
 
-/// A core.
+/// State of one core.
 #[derive(Debug)]
 pub(super) struct Core {
     name: Option<Vec<u8>>,
     time: Option<Time>,
     number: Option<u64>,
-    /// There was a step.
+    /// Whether there was a step.
     pub(super) has_step: bool,
     last: Option<Step>,
-    /// How many instructions are left that an IT instruction made conditional.
+    /// Number of remaining instructions in the current IT block.
     it: u8,
-    /// There are BR lines.
+    /// Whether there are BR lines.
     has_branches: bool,
-    /// There are accesses to memory.
+    /// Whether there are memory lines.
     has_accesses: bool,
 }
 
@@ -40,18 +40,18 @@ pub(super) struct Step {
     pub(super) set: InstructionSet,
     pub(super) facts: Option<Decoded>,
     pub(super) is_executed: bool,
-    /// An IT instruction makes it conditional.
+    /// Whether it is in an IT block.
     pub(super) is_in_it: bool,
-    /// Something came between that may have led elsewhere.
-    pub(super) is_excused: bool,
+    /// Whether an event in between may have changed the flow.
+    pub(super) is_exempt: bool,
     pub(super) branch: Option<(Place, u64)>,
     pub(super) read: u64,
     pub(super) written: u64,
 }
 
 impl Step {
-    /// The address behind the instruction.
-    pub(super) fn behind(&self) -> u64 {
+    /// The address of the following instruction in memory.
+    pub(super) fn fall_through(&self) -> u64 {
         self.address.wrapping_add(u64::from(self.length))
     }
 }
@@ -74,33 +74,38 @@ impl Core {
         self.name.as_deref() == name
     }
 
-    /// Is the core in AArch64? `None`: no instruction was there.
+    /// Whether the core is in AArch64; `None` before the first instruction.
     pub(super) fn is_aarch64(&self) -> Option<bool> {
         self.last.map(|last| last.set == InstructionSet::O)
     }
 
-    /// Times and numbers grow.
-    pub(super) fn check_order(&mut self, line: &Line<'_>, out: &mut Out<'_>) {
-        if let Record::Told(_) | Record::Unknown(_) = line.record {
+    /// Checks that times and instruction numbers increase.
+    pub(super) fn check_order(&mut self, line: &Line<'_>, out: &mut FindingSink<'_>) {
+        if let Record::Opaque(_) | Record::Unknown(_) = line.record {
             return;
         }
         if let Stamp::At(time) = line.stamp {
             let before = self.time.filter(|last| (last.unit, last.decimals) == (time.unit, time.decimals));
             if let Some(before) = before.filter(|before| before.value > time.value) {
                 let (now, before) = (time.value, before.value);
-                out.add(RuleId::TimeOrder, format_args!("the time is {now}, and was {before} before"));
+                out.add(RuleId::TimeOrder, format_args!("the time goes back from {before} to {now}"));
             }
             self.time = Some(time);
         }
         let Record::Instruction(Instruction { number: Some(number), .. }) = line.record else { return };
         if let Some(before) = self.number.filter(|before| *before >= number) {
-            out.add(RuleId::Number, format_args!("the number is {number}, and was {before} before"));
+            out.add(RuleId::Number, format_args!("the number is {number} after {before}"));
         }
         self.number = Some(number);
     }
 
-    /// The next instruction.
-    pub(super) fn arrive(&mut self, instruction: &Instruction<'_>, dialect: Dialect, out: &mut Out<'_>) {
+    /// Checks the previous instruction, and starts the next.
+    pub(super) fn next_instruction(
+        &mut self,
+        instruction: &Instruction<'_>,
+        dialect: Dialect,
+        out: &mut FindingSink<'_>,
+    ) {
         self.has_step = true;
         let (Some(address), Some(set)) = (instruction.address, instruction.set) else {
             return self.lose_track();
@@ -125,43 +130,43 @@ impl Core {
             facts,
             is_executed: instruction.is_executed,
             is_in_it,
-            is_excused: instruction.opcode.is_none(),
+            is_exempt: instruction.opcode.is_none(),
             branch: None,
             read: 0,
             written: 0,
         });
     }
 
-    /// An exception or an asynchronous event.
+    /// Handles an exception or an asynchronous event.
     pub(super) fn interrupt(&mut self) {
         self.has_step = true;
         self.lose_track();
     }
 
-    /// Nobody knows where execution goes on.
+    /// Exempts the last instruction, since the flow of execution is unknown.
     pub(super) fn lose_track(&mut self) {
         self.it = 0;
         if let Some(last) = &mut self.last {
-            last.is_excused = true;
+            last.is_exempt = true;
         }
     }
 
-    pub(super) fn branch(&mut self, branch: &Branch, is_rev3: bool, out: &mut Out<'_>) {
+    pub(super) fn branch(&mut self, branch: &Branch, is_rev3: bool, out: &mut FindingSink<'_>) {
         self.has_branches = true;
         let is_aarch64 = match branch.set {
             Some(set) => Some(set == InstructionSet::O),
             None => self.is_aarch64(),
         };
-        let (found, wanted) = (branch.digits, is_aarch64.map(digits));
-        if let Some(wanted) = wanted.filter(|wanted| is_rev3 && *wanted != found) {
-            out.add(RuleId::BranchDigits, format_args!("the target has {found} digits, not {wanted}"));
+        let (found, expected) = (branch.digits, is_aarch64.map(digits));
+        if let Some(expected) = expected.filter(|expected| is_rev3 && *expected != found) {
+            out.add(RuleId::BranchDigits, format_args!("the target has {found} digits, not {expected}"));
         }
         let Some(last) = &mut self.last else { return };
         flow::check_branch(last, branch.target, out);
         last.branch = Some((out.place, branch.target));
     }
 
-    pub(super) fn touch_picture(&mut self, picture: &Picture<'_>) {
+    pub(super) fn count_picture(&mut self, picture: &Picture<'_>) {
         let bytes = picture.bytes.iter().filter(|byte| **byte != Byte::Untouched).count() as u64;
         let direction = match picture.kind {
             PictureKind::Load | PictureKind::AbortedLoad => Direction::Read,
@@ -173,7 +178,7 @@ impl Core {
         }
     }
 
-    pub(super) fn touch(&mut self, access: &Access<'_>) {
+    pub(super) fn count_access(&mut self, access: &Access<'_>) {
         if access.purpose == Purpose::Fetch {
             return;
         }
@@ -192,8 +197,8 @@ impl Core {
         }
     }
 
-    /// The log ends. What belongs to the last instruction may be cut off.
-    pub(super) fn end(&mut self, out: &mut Out<'_>) {
+    /// Checks the last instruction at the end of the log, where its lines may be incomplete.
+    pub(super) fn end(&mut self, out: &mut FindingSink<'_>) {
         if let Some(last) = self.last.take() {
             access::check_unexpected(&last, out);
         }

@@ -1,8 +1,8 @@
-//! Exceptions and asynchronous events: are they those that the text lists?
+//! Checks of exceptions and asynchronous events against those that the specification lists.
 
 use super::super::record::Exception;
 use super::super::write::vectors::{AARCH32, AARCH64, EXTERNAL, M_PROFILE, Vector};
-use super::Out;
+use super::FindingSink;
 use super::rules::RuleId;
 
 const ASYNCHRONOUS: [&[u8]; 9] = [
@@ -17,17 +17,17 @@ const ASYNCHRONOUS: [&[u8]; 9] = [
     b"Background Update",
 ];
 
-/// Those that have no vector: entering debug state, and a reset as plug-ins write it.
+/// Exceptions without a vector: entry to debug state, and a reset as plug-ins print it.
 const PLAIN: [&[u8]; 2] = [b"Debug Halt Mode Entry", b"Reset"];
 
-pub(super) fn check_asynchronous(name: &[u8], is_rev3: bool, out: &mut Out<'_>) {
+pub(super) fn check_asynchronous(name: &[u8], is_rev3: bool, out: &mut FindingSink<'_>) {
     if is_rev3 && !ASYNCHRONOUS.contains(&name) {
         let shown = String::from_utf8_lossy(name);
         out.add_in(name, RuleId::AsynchronousName, format_args!("{shown} is not listed"));
     }
 }
 
-pub(super) fn check(exception: &Exception<'_>, is_rev3: bool, out: &mut Out<'_>) {
+pub(super) fn check(exception: &Exception<'_>, is_rev3: bool, out: &mut FindingSink<'_>) {
     if !is_rev3 {
         return;
     }
@@ -39,11 +39,11 @@ pub(super) fn check(exception: &Exception<'_>, is_rev3: bool, out: &mut Out<'_>)
         }
         return;
     };
-    // A number with 0x is an offset, and without it is that of M-profile; but for those of ThumbEE.
+    // A number with 0x is an offset; without, it is an M-profile number. ThumbEE offsets are negative.
     let is_offset = vector < 0 || out.raw.windows(3).any(|word| word == b"[0x");
-    let is_this = |row: &&Vector| row.value == vector;
+    let is_row = |row: &&Vector| row.value == vector;
     let mut rows = AARCH32.iter().chain(AARCH64).filter(|_| is_offset).chain(M_PROFILE.iter().filter(|_| !is_offset));
-    let mut rows = rows.by_ref().filter(is_this).peekable();
+    let mut rows = rows.by_ref().filter(is_row).peekable();
     if !is_offset && vector >= 16 {
         if name != EXTERNAL.as_bytes() {
             out.add_in(name, RuleId::ExceptionName, format_args!("{vector} is an external interrupt, not {shown}"));
@@ -55,8 +55,8 @@ pub(super) fn check(exception: &Exception<'_>, is_rev3: bool, out: &mut Out<'_>)
     }
 }
 
-/// The text spells EL0 with the letter O.
+/// Whether two names are equal. The specification spells EL0 with the letter O.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
-    let spelled = |byte: &u8| if *byte == b'O' { b'0' } else { *byte };
-    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| spelled(one) == spelled(other))
+    let normalized = |byte: &u8| if *byte == b'O' { b'0' } else { *byte };
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| normalized(one) == normalized(other))
 }

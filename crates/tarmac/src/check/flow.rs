@@ -1,33 +1,33 @@
-//! Where execution goes on: what the opcode says, what a BR line says, and what the next instruction shows.
+//! Checks of control flow: opcode against BR line against next instruction.
 
 use unspool_isa::ControlFlow;
 
-use super::super::convert::opcode::is_branch;
-use super::Out;
+use super::super::opcode::is_branch;
+use super::FindingSink;
 use super::core::Step;
 use super::rules::RuleId;
 
-/// A BR line behind the instruction.
-pub(super) fn check_branch(step: &Step, target: u64, out: &mut Out<'_>) {
-    let Some(facts) = step.facts.filter(|_| !step.is_excused) else { return };
+/// Checks a BR line against its instruction.
+pub(super) fn check_branch(step: &Step, target: u64, out: &mut FindingSink<'_>) {
+    let Some(facts) = step.facts.filter(|_| !step.is_exempt) else { return };
     if !is_branch(&facts) && facts.flow != ControlFlow::TransactionStart {
-        out.add(RuleId::BranchUnexpected, format_args!("the instruction is no branch"));
+        out.add(RuleId::BranchUnexpected, format_args!("the instruction is not a branch"));
     } else if !step.is_executed {
         out.add(RuleId::BranchUnexpected, format_args!("the branch was not executed"));
     } else if let Some(direct) = facts.target.filter(|direct| direct.address != target) {
         let direct = direct.address;
-        out.add(RuleId::BranchOpcode, format_args!("the target is {target:#x}, and the opcode says {direct:#x}"));
+        out.add(RuleId::BranchOpcode, format_args!("the target is {target:#x}, but the opcode encodes {direct:#x}"));
     }
 }
 
-/// The next instruction is at `next`.
-pub(super) fn check(step: &Step, next: u64, has_branches: bool, out: &mut Out<'_>) {
-    if step.is_excused {
+/// Checks a step against the address of the next instruction.
+pub(super) fn check(step: &Step, next: u64, has_branches: bool, out: &mut FindingSink<'_>) {
+    if step.is_exempt {
         return;
     }
     if let Some((place, target)) = step.branch {
         if target != next {
-            let detail = format_args!("the target is {target:#x}, and execution goes on at {next:#x}");
+            let detail = format_args!("the target is {target:#x}, but execution continues at {next:#x}");
             out.add_at(place, 1, RuleId::BranchTarget, detail);
         }
         return;
@@ -36,18 +36,18 @@ pub(super) fn check(step: &Step, next: u64, has_branches: bool, out: &mut Out<'_
     if facts.flow == ControlFlow::TransactionStart {
         return;
     }
-    let behind = step.behind();
+    let fall_through = step.fall_through();
     let is_taken = step.is_executed && is_branch(&facts);
     let is_conditional = facts.conditional || step.is_in_it || !step.is_executed;
     let is_allowed = match facts.target {
-        Some(target) if is_taken => next == target.address || is_conditional && next == behind,
+        Some(target) if is_taken => next == target.address || is_conditional && next == fall_through,
         None if is_taken => true,
-        _ => next == behind,
+        _ => next == fall_through,
     };
     if !is_allowed {
         let pc = step.address;
-        out.add(RuleId::NextPc, format_args!("{pc:#x} does not lead to {next:#x}, and no event is between"));
-    } else if has_branches && is_taken && (next != behind || !is_conditional) {
+        out.add(RuleId::NextPc, format_args!("{pc:#x} does not lead to {next:#x}, and there is no event in between"));
+    } else if has_branches && is_taken && (next != fall_through || !is_conditional) {
         out.add_at(step.place, 1, RuleId::BranchMissing, format_args!("the branch to {next:#x} has no BR line"));
     }
 }

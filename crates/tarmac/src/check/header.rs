@@ -1,22 +1,22 @@
-//! The header: where it is, and what it says.
+//! Checks of the header.
 
 use super::super::record::{Header, Record};
-use super::Out;
+use super::FindingSink;
 use super::rules::RuleId;
 
-/// What headers said.
+/// State of the header checks.
 #[derive(Debug, Default)]
 pub(super) struct Headers {
     has_header: bool,
-    /// The header says that lines have times. Without a header nobody knows.
+    /// Whether the header announces times; `None` without a header.
     pub(super) has_times: Option<bool>,
 }
 
 impl Headers {
-    pub(super) fn line(&mut self, record: &Record<'_>, is_first: bool, out: &mut Out<'_>) {
+    pub(super) fn line(&mut self, record: &Record<'_>, is_first: bool, out: &mut FindingSink<'_>) {
         let Record::Header(header) = record else {
             if is_first {
-                out.add(RuleId::HeaderFirst, format_args!("the first line is no header"));
+                out.add(RuleId::HeaderFirst, format_args!("the first line is not a header"));
             }
             return;
         };
@@ -29,7 +29,7 @@ impl Headers {
     }
 }
 
-fn check(header: &Header<'_>, out: &mut Out<'_>) {
+fn check(header: &Header<'_>, out: &mut FindingSink<'_>) {
     if header.revision != 3 {
         out.add(RuleId::HeaderRevision, format_args!("the revision is {}", header.revision));
     }

@@ -1,19 +1,19 @@
-//! Pictures of memory: alignment, digits and attributes.
+//! Checks of memory pictures: alignment, digits and attributes.
 
 use super::super::record::{Byte, Physical, Picture};
-use super::Out;
+use super::FindingSink;
 use super::instruction::digits;
 use super::rules::RuleId;
 
 const TYPES: [&[u8]; 7] = [b"SO", b"DV", b"NM", b"nGnRnE", b"nGnRE", b"nGRE", b"GRE"];
 const SHAREABILITY: [&[u8]; 3] = [b"OSH", b"ISH", b"NSH"];
 const SPACES: [&[u8]; 5] = [b"", b"S", b"NS", b"RT", b"RL"];
-/// The text lists RWA, and its examples and others have WRA.
+/// The specification lists RWA; its examples and real logs have WRA.
 const CACHES: [&[u8]; 11] =
     [b"NC", b"WTNA", b"WTRA", b"WTWA", b"WTRWA", b"WTWRA", b"WBNA", b"WBRA", b"WBWA", b"WBRWA", b"WBWRA"];
 
-/// Checks a picture. Only Rev 3 demands how it is written.
-pub(super) fn check(picture: &Picture<'_>, is_aarch64: Option<bool>, is_rev3: bool, out: &mut Out<'_>) {
+/// Checks a picture. The format rules apply to Rev 3 only.
+pub(super) fn check(picture: &Picture<'_>, is_aarch64: Option<bool>, is_rev3: bool, out: &mut FindingSink<'_>) {
     if is_rev3 {
         check_form(picture, is_aarch64, out);
     }
@@ -26,18 +26,18 @@ pub(super) fn check(picture: &Picture<'_>, is_aarch64: Option<bool>, is_rev3: bo
     check_attributes(picture.attributes, out);
 }
 
-fn check_form(picture: &Picture<'_>, is_aarch64: Option<bool>, out: &mut Out<'_>) {
+fn check_form(picture: &Picture<'_>, is_aarch64: Option<bool>, out: &mut FindingSink<'_>) {
     let address = picture.address;
     if !address.is_multiple_of(16) {
-        out.add(RuleId::PictureAligned, format_args!("the address {address:#x} is no multiple of 16"));
+        out.add(RuleId::PictureAligned, format_args!("the address {address:#x} is not a multiple of 16"));
     }
-    let (found, Some(wanted)) = (picture.digits, is_aarch64.map(digits)) else { return };
-    if found != wanted {
-        out.add(RuleId::PictureDigits, format_args!("the address has {found} digits, not {wanted}"));
+    let (found, Some(expected)) = (picture.digits, is_aarch64.map(digits)) else { return };
+    if found != expected {
+        out.add(RuleId::PictureDigits, format_args!("the address has {found} digits, not {expected}"));
     }
 }
 
-fn check_physical(physical: &Physical<'_>, virtually: u64, out: &mut Out<'_>) {
+fn check_physical(physical: &Physical<'_>, virtually: u64, out: &mut FindingSink<'_>) {
     if !SPACES.contains(&physical.space) {
         let shown = String::from_utf8_lossy(physical.space);
         out.add_once_in(physical.space, RuleId::SecureBit, format_args!("the address space {shown} is unknown"));
@@ -45,7 +45,7 @@ fn check_physical(physical: &Physical<'_>, virtually: u64, out: &mut Out<'_>) {
     let differing = physical.address ^ virtually;
     if differing & 0xf != 0 {
         let address = physical.address;
-        out.add(RuleId::PhysicalAligned, format_args!("the physical address {address:#x} is aligned in another way"));
+        out.add(RuleId::PhysicalAligned, format_args!("the physical address {address:#x} has another alignment"));
     } else if let Some(page) = physical.page.filter(|page| (1..64).contains(page))
         && differing & ((1 << page) - 1) != 0
     {
@@ -53,7 +53,7 @@ fn check_physical(physical: &Physical<'_>, virtually: u64, out: &mut Out<'_>) {
     }
 }
 
-fn check_attributes(attributes: &[u8], out: &mut Out<'_>) {
+fn check_attributes(attributes: &[u8], out: &mut FindingSink<'_>) {
     let mut words = attributes.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let Some(kind) = words.next() else { return };
     if !TYPES.contains(&kind) {

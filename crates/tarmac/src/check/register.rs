@@ -1,12 +1,12 @@
-//! Register lines: does a value have as many digits as its register?
+//! Checks of register lines: number of digits of the value.
 
 use super::super::record::Register;
 use super::super::value::Digit;
-use super::Out;
+use super::FindingSink;
 use super::rules::RuleId;
 
-pub(super) fn check(register: &Register<'_>, out: &mut Out<'_>) {
-    let wanted = match register.bits {
+pub(super) fn check(register: &Register<'_>, out: &mut FindingSink<'_>) {
+    let expected = match register.bits {
         Some((high, low)) => (usize::from(high.saturating_sub(low)) + 1).div_ceil(4),
         None => match width(register.name) {
             Some(width) => width,
@@ -15,18 +15,18 @@ pub(super) fn check(register: &Register<'_>, out: &mut Out<'_>) {
     };
     let found = register.value.width();
     let is_known = |digit: Digit| digit != Digit::Unchanged && digit != Digit::Known(0);
-    // Zeros and dashes are often cut short.
-    if found < wanted && !register.value.digits().any(is_known) {
+    // Zeros and dashes are often abbreviated.
+    if found < expected && !register.value.digits().any(is_known) {
         return;
     }
-    if found != wanted {
+    if found != expected {
         let name = String::from_utf8_lossy(register.name);
-        let detail = format_args!("the value of {name} has {found} digits, not {wanted}");
+        let detail = format_args!("the value of {name} has {found} digits, not {expected}");
         out.add_in(register.value.0, RuleId::RegisterWidth, detail);
     }
 }
 
-/// How many digits a register has, if its name tells for certain.
+/// Number of digits of a register, if the name implies it.
 fn width(name: &[u8]) -> Option<usize> {
     let (first, rest) = name.split_first()?;
     let number = rest.split(|byte| *byte == b'_').next().unwrap_or_default();

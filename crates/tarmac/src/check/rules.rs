@@ -1,106 +1,106 @@
-//! The table of rules: what a log must keep to, what it should, and where that is said.
+//! The table of rules: requirements and recommendations, with the section that states each.
 
 use unspool_model::rule::rules;
 
 rules! {
 HeaderFirst "tarmac-header-first" Error "2.1 Header"
-    "The first line of Rev 3 is the header.";
+    "The first line of a Rev 3 log is the header.";
 HeaderOnce "tarmac-header-once" Error "2.1 Header"
     "There is one header.";
 HeaderRevision "tarmac-header-revision" Warning "2.1 Header"
-    "The revision is 3, the only one that is published.";
+    "The revision is 3, the only published one.";
 HeaderFlags "tarmac-header-flags" Warning "2.1 Header"
-    "The header has no flag but `t`.";
+    "The only header flag is `t`.";
 TimeMissing "tarmac-time-missing" Error "2.2 Timestamp"
-    "With the flag `t` every step starts with a time, or with dashes.";
+    "With the flag `t` every step starts with a time or with dashes.";
 TimeUnannounced "tarmac-time-unannounced" Error "2.2 Timestamp"
-    "Without the flag `t` there are no times; told once.";
+    "Without the flag `t` no line has a time. Reported once.";
 TimeColumns "tarmac-time-columns" Warning "2.2 Timestamp"
-    "Times end in column 11; told once.";
+    "Times end in column 11. Reported once.";
 TimeDecimals "tarmac-time-decimals" Error "2.2 Timestamp"
-    "Times of Rev 3 are whole numbers; told once.";
+    "Times in Rev 3 are integers. Reported once.";
 TimeUnit "tarmac-time-unit" Warning "2.2 Timestamp"
-    "The unit is one that the text lists, or tic, which plug-ins write; told once.";
+    "The unit is one that the specification lists, or tic, which plug-ins print. Reported once.";
 TimeUnitChange "tarmac-time-unit-change" Warning "2.2 Timestamp"
-    "The unit stays the same.";
+    "The unit does not change.";
 TimeOrder "tarmac-time-order" Warning "2.2 Timestamp"
-    "The times of a core do not go back.";
+    "The times of a core do not decrease.";
 TimeInStep "tarmac-time-in-step" Warning "2.2 Timestamp"
-    "Only the first line of a step has a time; told once.";
+    "Only the first line of a step has a time. Reported once.";
 StepFirst "tarmac-step-first" Warning "2.3 Execution Event"
-    "What registers, memory and branches do belongs to a step before it; told once.";
+    "Register, memory and branch lines follow a step. Reported once.";
 Malformed "tarmac-malformed-line" Error "2.3 Execution Event"
-    "A line of a known kind reads as that kind does.";
+    "A line of a known kind has the fields of that kind.";
 UnknownLine "tarmac-unknown-line" Warning "1.4 Scope"
-    "A line is of a known kind. Implementations may have others.";
+    "The kind of a line is known. Implementations may add others.";
 NoInstruction "tarmac-no-instruction" Warning "2.3 Execution Event"
     "A log has at least one instruction.";
 AddressDigits "tarmac-address-digits" Error "2.3.1 Instruction execution line"
-    "The address has 16 digits in AArch64, else 8.";
+    "An address has 16 digits in AArch64, otherwise 8.";
 AddressWidth "tarmac-address-width" Warning "2.3.1 Instruction execution line"
-    "Addresses of AArch32 have 32 bits.";
+    "AArch32 addresses have at most 32 bits.";
 AddressAligned "tarmac-address-aligned" Warning "2.3.1 Instruction execution line"
-    "An instruction that was fetched is at a multiple of 4, or of 2 in Thumb.";
+    "The address of a fetched instruction is a multiple of 4, or of 2 in Thumb.";
 OpcodeWidth "tarmac-opcode-width" Error "2.3.1 Instruction execution line"
-    "An opcode has the digits that it needs: 8, or 4 where Thumb has 16 bits.";
+    "An opcode has 8 digits, or 4 for a 16-bit Thumb instruction.";
 OpcodePadding "tarmac-opcode-padding" Warning "2.3.1 Instruction execution line"
-    "Behind an opcode of 4 digits are spaces, so that columns stay where they are; told once.";
+    "A 4-digit opcode is padded with spaces, so that later columns are aligned. Reported once.";
 ModeSet "tarmac-mode-set" Error "2.3.1 Instruction execution line"
-    "The mode is one of the instruction set: el0t to el3h in AArch64, others in AArch32.";
+    "The mode belongs to the instruction set: el0t to el3h in AArch64, others in AArch32.";
 ModeKnown "tarmac-mode-known" Warning "2.3.1 Instruction execution line"
-    "The mode is one that is known, those of M-profile included; told once.";
+    "The mode is a known one, including those of M-profile. Reported once.";
 Security "tarmac-security" Warning "2.3.1 Instruction execution line"
-    "The security state is _ns or nothing; _n, _s, _rt and _rl are in use too. Told once.";
+    "The Security state is _ns or absent; _n, _s, _rt and _rl are in use too. Reported once.";
 CcfailSet "tarmac-ccfail-set" Error "2.3.1 Instruction execution line"
-    "Only instructions of AArch32 have CCFAIL.";
+    "Only AArch32 instructions have CCFAIL.";
 Condition "tarmac-condition" Warning "2.3.1 Instruction execution line"
-    "Only an instruction with a condition can fail or be skipped.";
+    "Only a conditional instruction can fail its condition or be skipped.";
 Number "tarmac-instruction-number" Warning "Fast Models"
-    "The numbers of the instructions of a core grow.";
+    "The instruction numbers of a core increase.";
 NextPc "tarmac-next-pc" Warning "2.3.1 Instruction execution line"
-    "Execution goes on behind an instruction, or where it branches to, unless an event is between.";
+    "Execution continues after an instruction or at its branch target, unless there is an event in between.";
 AsynchronousName "tarmac-asynchronous-name" Error "2.3.2 Asynchronous event line"
-    "An asynchronous event is one that the text lists.";
+    "An asynchronous event is one that the specification lists.";
 ExceptionVector "tarmac-exception-vector" Error "2.3.3 Exception entry line"
-    "The vector is one that the text lists.";
+    "The vector is one that the specification lists.";
 ExceptionName "tarmac-exception-name" Warning "2.3.3 Exception entry line"
-    "The name of an exception is that of its vector.";
+    "The name of an exception matches its vector.";
 PictureAligned "tarmac-picture-aligned" Error "2.3.4 Memory access line"
-    "The address of a chunk of memory is a multiple of 16.";
+    "The address of a memory chunk is a multiple of 16.";
 PictureDigits "tarmac-picture-digits" Error "2.3.4 Memory access line"
-    "The address of a chunk of memory has 16 digits in AArch64, else 8.";
+    "The address of a memory chunk has 16 digits in AArch64, otherwise 8.";
 PictureEmpty "tarmac-picture-empty" Warning "2.3.4 Memory access line"
-    "At least one byte of a chunk is accessed.";
+    "A memory chunk has at least one accessed byte.";
 SecureBit "tarmac-secure-bit" Warning "2.3.4 Memory access line"
-    "The physical address space is S or NS; RT and RL are in use too. Told once.";
+    "The physical address space is S or NS; RT and RL are in use too. Reported once.";
 PhysicalAligned "tarmac-physical-aligned" Error "2.3.4 Memory access line"
-    "The physical address is aligned as the virtual one is.";
+    "The physical address has the alignment of the virtual one.";
 PageOffset "tarmac-page-offset" Warning "2.3.4 Memory access line"
-    "Both addresses are at the same place in their pages.";
+    "Virtual and physical address have the same page offset.";
 MemoryType "tarmac-memory-type" Warning "2.3.4 Memory access line"
-    "The memory type is one that the text lists; told once.";
+    "The memory type is one that the specification lists. Reported once.";
 Shareability "tarmac-shareability" Warning "2.3.4 Memory access line"
-    "The shareability is OSH, ISH or NSH; told once.";
+    "The shareability is OSH, ISH or NSH. Reported once.";
 Cacheability "tarmac-cacheability" Warning "2.3.4 Memory access line"
-    "Cache attributes are those that the text lists, inner before outer; told once.";
+    "Cache attributes are those that the specification lists, inner before outer. Reported once.";
 AccessUnexpected "tarmac-access-unexpected" Warning "2.3.4 Memory access line"
-    "An instruction that has no access by its opcode has none in the log.";
+    "An instruction whose opcode makes no access has no memory line.";
 AccessDirection "tarmac-access-direction" Warning "2.3.4 Memory access line"
-    "Loads read, and stores write.";
+    "Loads read and stores write.";
 AccessMissing "tarmac-access-missing" Warning "2.3.4 Memory access line"
-    "A load or store has an access, if others have.";
+    "A load or store has a memory line, if others have.";
 AccessSize "tarmac-access-size" Warning "2.3.4 Memory access line"
-    "An instruction accesses as many bytes as its opcode says.";
+    "An instruction accesses as many bytes as its opcode encodes.";
 RegisterWidth "tarmac-register-width" Warning "2.3.5 Register update line"
     "A value has as many digits as its register.";
 BranchDigits "tarmac-branch-digits" Error "2.3.6 Branch line"
-    "The target has 16 digits in AArch64, else 8.";
+    "A branch target has 16 digits in AArch64, otherwise 8.";
 BranchTarget "tarmac-branch-target" Warning "2.3.6 Branch line"
-    "Execution goes on where the branch line says.";
+    "Execution continues at the target of the branch line.";
 BranchOpcode "tarmac-branch-opcode" Warning "2.3.6 Branch line"
-    "A direct branch goes where its opcode says.";
+    "A direct branch goes to the target that its opcode encodes.";
 BranchUnexpected "tarmac-branch-unexpected" Warning "2.3.6 Branch line"
     "Only branches and exceptions have a branch line.";
 BranchMissing "tarmac-branch-missing" Warning "2.3.6 Branch line"
-    "A branch that is taken has a branch line, if others have.";
+    "A taken branch has a branch line, if others have.";
 }

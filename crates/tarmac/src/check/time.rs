@@ -1,28 +1,28 @@
-//! Times: whether they are there, how they are written, and that they do not go back.
+//! Checks of timestamps: presence, notation and order.
 
 use super::super::record::{Line, Record, Stamp, Time, Unit};
-use super::Out;
+use super::FindingSink;
 use super::header::Headers;
 use super::rules::RuleId;
 
-/// Where times end.
+/// The column in which times end.
 const END: usize = 11;
 
-/// What is known of the times of a log.
+/// State of the time checks.
 #[derive(Debug, Default)]
 pub(super) struct Times {
     unit: Option<Unit>,
 }
 
 impl Times {
-    /// The time of a line, as Rev 3 wants it.
-    pub(super) fn rev3(&mut self, line: &Line<'_>, is_start: bool, headers: &Headers, out: &mut Out<'_>) {
+    /// Checks the timestamp of a Rev 3 line.
+    pub(super) fn rev3(&mut self, line: &Line<'_>, is_start: bool, headers: &Headers, out: &mut FindingSink<'_>) {
         match (line.stamp, headers.has_times) {
             (Stamp::Absent, Some(true)) if is_start => {
                 out.add(RuleId::TimeMissing, format_args!("a step without a time"));
             }
             (Stamp::At(_) | Stamp::Dashes, Some(false)) => {
-                let detail = format_args!("a line with a time, and the header has no flag t");
+                let detail = format_args!("a line with a time, but the header has no flag t");
                 out.add_once(RuleId::TimeUnannounced, detail);
             }
             (Stamp::At(_), _) if !is_start && !matches!(line.record, Record::Event(_)) => {
@@ -36,18 +36,18 @@ impl Times {
         self.any(line, out);
     }
 
-    /// The time of a line, whoever wrote it.
-    pub(super) fn any(&mut self, line: &Line<'_>, out: &mut Out<'_>) {
+    /// Checks the timestamp of a line in any dialect.
+    pub(super) fn any(&mut self, line: &Line<'_>, out: &mut FindingSink<'_>) {
         let Stamp::At(time) = line.stamp else { return };
         if let Some(unit) = self.unit.filter(|unit| *unit != time.unit) {
             let (new, old) = (name(time.unit), name(unit));
-            out.add(RuleId::TimeUnitChange, format_args!("the unit becomes {new}, and was {old}"));
+            out.add(RuleId::TimeUnitChange, format_args!("the unit changes from {old} to {new}"));
         }
         self.unit = Some(time.unit);
     }
 }
 
-fn check_form(time: Time, raw: &[u8], out: &mut Out<'_>) {
+fn check_form(time: Time, raw: &[u8], out: &mut FindingSink<'_>) {
     let blanks = raw.iter().take_while(|byte| **byte == b' ').count();
     let digits = raw.iter().skip(blanks).take_while(|byte| byte.is_ascii_digit() || **byte == b'.').count();
     if time.decimals > 0 {
@@ -62,5 +62,5 @@ fn check_form(time: Time, raw: &[u8], out: &mut Out<'_>) {
 }
 
 fn name(unit: Unit) -> &'static str {
-    if unit == Unit::None { "not said" } else { unit.name() }
+    if unit == Unit::None { "missing" } else { unit.name() }
 }

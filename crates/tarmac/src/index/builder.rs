@@ -1,6 +1,6 @@
-//! Making an index: pieces on all cores, then in order.
+//! Building an index: segments are summarized in parallel, then merged in order.
 //!
-//! log ─▶ pieces ─▶ summaries (threads) ─▶ **in order**: checkpoint, tables, tree ─▶ file
+//! log ─▶ segments ─▶ summaries (threads) ─▶ **in order**: checkpoint, tables, tree ─▶ file
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -10,28 +10,28 @@ use std::sync::mpsc::{Receiver, channel, sync_channel};
 use super::bytes::put;
 use super::calls::{Pointers, flow};
 use super::checkpoint::{Checkpoint, CoreAt};
-use super::directory::{Directory, Piece, finish, start};
+use super::directory::{Directory, Segment, finish, start};
 use super::query::Before;
-use super::segment::{CoreSummary, Summary, Text, put_addresses, summarize};
+use super::segment::{CoreSummary, SegmentText, Summary, encode_addresses, summarize};
 use super::store::Packed;
-use super::table::put_forgotten;
+use super::table::encode_unknown_writes;
 use super::tree::{Node, Tree};
 use super::{Fingerprint, IndexError, IndexOptions, Totals};
 use crate::parse::Parser;
 use crate::record::{Record, Stamp};
-use crate::state::{Core, Elsewhere, MOST_CORES, Machine};
+use crate::state::{Core, EarlierState, MAX_CORES, Machine};
 use memchr::memrchr;
 
-/// No more threads than these: each has a piece in memory.
-const MOST_THREADS: usize = 16;
+/// Maximum number of threads, each of which holds a segment in memory.
+const MAX_THREADS: usize = 16;
 
-/// A piece may be so many times longer than asked for if it has no end of a line.
-const PATIENCE: usize = 4;
+/// Factor by which a segment may exceed its size if it has no line end.
+const MAX_GROWTH: usize = 4;
 
-/// How far back a place to cut is looked for.
+/// Maximum distance back from the end of a segment at which it is cut.
 const REACH: usize = 64 << 10;
 
-/// Makes the index of a log. `progress` is told how many bytes of the log are done.
+/// Builds the index of a log. `progress` gets the number of bytes that are done.
 pub fn build<T: Read + Seek, S: Read + Write + Seek>(
     log: &mut T,
     file: &mut S,
@@ -46,7 +46,7 @@ pub fn build<T: Read + Seek, S: Read + Write + Seek>(
         options: *options,
         totals: Totals::default(),
         cores: Vec::new(),
-        pieces: Vec::new(),
+        segments: Vec::new(),
         tree: Tree::default(),
     };
     let mut merge = Merge { file, end, directory, now: Checkpoint::default(), offset: 0 };
@@ -56,15 +56,15 @@ pub fn build<T: Read + Seek, S: Read + Write + Seek>(
     Ok(merge.directory.totals)
 }
 
-/// Cuts, has pieces looked at by threads, and puts them together in order.
+/// Reads segments, has threads summarize them, and merges the summaries in order.
 fn run<T: Read, S: Read + Write + Seek>(
     cutter: &mut Cutter<'_, T>,
     merge: &mut Merge<'_, S>,
     options: &IndexOptions,
     progress: &mut impl FnMut(u64),
 ) -> Result<(), IndexError> {
-    let threads = options.threads.clamp(1, MOST_THREADS);
-    let (to_workers, work) = sync_channel::<(usize, Text)>(threads + 2);
+    let threads = options.threads.clamp(1, MAX_THREADS);
+    let (to_workers, work) = sync_channel::<(usize, SegmentText)>(threads + 2);
     let work = Mutex::new(work);
     std::thread::scope(|scope| {
         let (to_merge, done) = channel();
@@ -73,7 +73,7 @@ fn run<T: Read, S: Read + Write + Seek>(
             scope.spawn(move || {
                 while let Some((number, text)) = next(work) {
                     let mut missing = Missing(false);
-                    let mut summary = summarize(&text, options, Machine::within(options.big_endian), &mut missing);
+                    let mut summary = summarize(&text, options, Machine::mid_log(options.big_endian), &mut missing);
                     summary.is_unresolved = missing.0;
                     if to_merge.send((number, text, summary)).is_err() {
                         return;
@@ -90,43 +90,43 @@ fn run<T: Read, S: Read + Write + Seek>(
                 if is_sent {
                     sent += 1;
                 } else {
-                    // Without work the workers end.
+                    // The workers end when the channel is closed.
                     sender = None;
                 }
             }
             if merged == sent {
                 return Ok(());
             }
-            // A worker that is gone had a fault of its own, which the scope tells.
+            // The scope propagates the panic of a worker that ended early.
             let Ok((number, text, summary)) = done.recv() else { return Ok(()) };
             waiting.insert(number, (text, summary));
             while let Some((text, summary)) = waiting.remove(&merged) {
                 merged += 1;
-                merge.take(&text, summary)?;
+                merge.push(&text, summary)?;
                 progress(merge.offset);
             }
         }
     })
 }
 
-fn next(work: &Mutex<Receiver<(usize, Text)>>) -> Option<(usize, Text)> {
+fn next(work: &Mutex<Receiver<(usize, SegmentText)>>) -> Option<(usize, SegmentText)> {
     work.lock().ok()?.recv().ok()
 }
 
-/// A worker knows nothing of what came before; it says so if it has to know.
+/// The earlier state of a worker, which has none: records whether any was needed.
 struct Missing(bool);
 
-impl Elsewhere for Missing {
+impl EarlierState for Missing {
     fn byte(&mut self, _: &[u8], _: u64) -> Option<u8> {
         None
     }
 
-    fn unresolved(&mut self) {
+    fn unresolved_call(&mut self) {
         self.0 = true;
     }
 }
 
-/// Cuts a log into pieces.
+/// Divides a log into segments.
 struct Cutter<'a, T> {
     log: &'a mut T,
     rest: Vec<u8>,
@@ -136,8 +136,8 @@ struct Cutter<'a, T> {
 }
 
 impl<T: Read> Cutter<'_, T> {
-    fn next(&mut self) -> Result<Option<Text>, IndexError> {
-        let size = self.options.piece.max(1);
+    fn next(&mut self) -> Result<Option<SegmentText>, IndexError> {
+        let size = self.options.segment_size.max(1);
         let mut bytes = std::mem::take(&mut self.rest);
         let is_within_line = self.is_within_line;
         self.is_within_line = false;
@@ -145,23 +145,23 @@ impl<T: Read> Cutter<'_, T> {
         while !self.is_at_end {
             self.read(&mut bytes, wanted)?;
             match memrchr(b'\n', &bytes) {
-                None if !self.is_at_end && wanted < size * PATIENCE => wanted += size,
+                None if !self.is_at_end && wanted < size * MAX_GROWTH => wanted += size,
                 None => break,
                 Some(newline) => {
                     if !self.is_at_end {
                         let cut = self.cut(&bytes, newline + 1);
                         self.rest = bytes.split_off(cut);
-                        return Ok(Some(Text { bytes, is_within_line }));
+                        return Ok(Some(SegmentText { bytes, is_within_line }));
                     }
                 }
             }
         }
-        // Either the log ends here, or a line does not.
+        // The log ends here, or a line is longer than a segment.
         self.is_within_line = !self.is_at_end;
-        Ok((!bytes.is_empty()).then_some(Text { bytes, is_within_line }))
+        Ok((!bytes.is_empty()).then_some(SegmentText { bytes, is_within_line }))
     }
 
-    /// Reads on until there are so many bytes.
+    /// Reads until there are `wanted` bytes.
     fn read(&mut self, bytes: &mut Vec<u8>, wanted: usize) -> Result<(), IndexError> {
         let missing = wanted.saturating_sub(bytes.len()) as u64;
         let got = self.log.take(missing).read_to_end(bytes).map_err(IndexError::Log)?;
@@ -169,8 +169,8 @@ impl<T: Read> Cutter<'_, T> {
         Ok(())
     }
 
-    /// Where to cut: at the last instruction that has a time, so that nothing behind it needs the line before. If there
-    /// is none close by, at the last line.
+    /// Offset at which to cut: the last instruction with a time, so that the lines after it do not depend on earlier
+    /// ones. If there is none nearby, the last line.
     fn cut(&self, bytes: &[u8], last: usize) -> usize {
         let mut end = last;
         let mut fallback = None;
@@ -191,24 +191,24 @@ impl<T: Read> Cutter<'_, T> {
     }
 }
 
-/// Puts summaries together in order.
+/// Merges summaries in order.
 struct Merge<'a, S> {
     file: &'a mut S,
     end: u64,
     directory: Directory,
-    /// What is known behind the last piece.
+    /// State after the last segment.
     now: Checkpoint,
-    /// Bytes of the log so far.
+    /// Number of bytes of the log so far.
     offset: u64,
 }
 
 impl<S: Read + Write + Seek> Merge<'_, S> {
-    fn take(&mut self, text: &Text, summary: Summary) -> Result<(), IndexError> {
-        let summary = if summary.is_unresolved { self.again(text)? } else { summary };
+    fn push(&mut self, text: &SegmentText, summary: Summary) -> Result<(), IndexError> {
+        let summary = if summary.is_unresolved { self.summarize_again(text)? } else { summary };
         self.file.seek(SeekFrom::Start(self.end)).map_err(IndexError::Write)?;
         let mut bytes = Vec::new();
-        self.now.put(&mut bytes);
-        let mut piece = Piece {
+        self.now.encode(&mut bytes);
+        let mut segment = Segment {
             offset: self.offset,
             is_within_line: text.is_within_line,
             instructions: self.directory.totals.instructions,
@@ -219,32 +219,32 @@ impl<S: Read + Write + Seek> Merge<'_, S> {
             exception_list: None,
             checkpoint: Packed::of(&bytes).save(self.file, &mut self.end)?,
         };
-        let places = self.places(&summary.cores);
+        let core_indexes = self.core_indexes(&summary.cores);
         if !summary.exceptions.is_empty() {
-            let list = Packed::of(&put_exceptions(&summary.exceptions, &places));
-            piece.exception_list = Some(list.save(self.file, &mut self.end)?);
+            let list = Packed::of(&encode_exceptions(&summary.exceptions, &core_indexes));
+            segment.exception_list = Some(list.save(self.file, &mut self.end)?);
         }
-        self.tables(&summary, &places)?;
-        self.directory.pieces.push(piece);
-        self.follow(summary, &places);
+        self.tables(&summary, &core_indexes)?;
+        self.directory.segments.push(segment);
+        self.follow(summary, &core_indexes);
         self.offset += text.bytes.len() as u64;
         Ok(())
     }
 
-    /// Looks at a piece once more, with all that came before.
-    fn again(&mut self, text: &Text) -> Result<Summary, IndexError> {
+    /// Summarizes a segment again, with the earlier state.
+    fn summarize_again(&mut self, text: &SegmentText) -> Result<Summary, IndexError> {
         let known = |core: &CoreAt| Core {
             name: core.name.clone(),
             registers: core.registers.clone(),
-            is_settled: true,
+            has_mode: true,
             ..Core::default()
         };
         let cores = self.now.cores.iter().map(known).collect();
         let options = self.directory.options;
         let base = self.directory.totals.lines;
         let machine = Machine::with(options.big_endian, cores, self.now.current, base);
-        let pieces = self.directory.pieces.len();
-        let mut before = Before::new(&mut *self.file, &self.directory, pieces);
+        let segments = self.directory.segments.len();
+        let mut before = Before::new(&mut *self.file, &self.directory, segments);
         let mut summary = summarize(text, &options, machine, &mut before);
         if let Some(error) = before.failed {
             return Err(error);
@@ -253,52 +253,52 @@ impl<S: Read + Write + Seek> Merge<'_, S> {
         Ok(summary)
     }
 
-    /// The places of the cores of a summary among all.
-    fn places(&mut self, cores: &[CoreSummary]) -> Vec<usize> {
+    /// Indexes of the cores of a summary among all cores.
+    fn core_indexes(&mut self, cores: &[CoreSummary]) -> Vec<usize> {
         let directory = &mut self.directory;
-        let mut place = |core: &CoreSummary| {
+        let mut index = |core: &CoreSummary| {
             let known = directory.cores.iter().position(|name| *name == core.name);
             known.or_else(|| {
-                let place = directory.cores.len();
-                (place < MOST_CORES).then(|| directory.cores.push(core.name.clone())).map(|()| place)
+                let index = directory.cores.len();
+                (index < MAX_CORES).then(|| directory.cores.push(core.name.clone())).map(|()| index)
             })
         };
-        // Cores that are too many go to the last, which nobody asks for.
-        let places: Vec<usize> = cores.iter().map(|core| place(core).unwrap_or(MOST_CORES)).collect();
+        // Cores beyond the limit share the last index, which no query uses.
+        let core_indexes: Vec<usize> = cores.iter().map(|core| index(core).unwrap_or(MAX_CORES)).collect();
         for name in &directory.cores[self.now.cores.len()..] {
             self.now.cores.push(CoreAt { name: name.clone(), ..CoreAt::default() });
         }
-        places
+        core_indexes
     }
 
-    fn tables(&mut self, summary: &Summary, places: &[usize]) -> Result<(), IndexError> {
+    fn tables(&mut self, summary: &Summary, core_indexes: &[usize]) -> Result<(), IndexError> {
         let mut node = Node {
             base: self.directory.totals.lines,
             lines: summary.lines.into(),
-            addresses: Some(Packed::of(&put_addresses(&summary.addresses)).save(self.file, &mut self.end)?),
+            addresses: Some(Packed::of(&encode_addresses(&summary.addresses)).save(self.file, &mut self.end)?),
             ..Node::default()
         };
-        for (at, core) in summary.cores.iter().enumerate().filter(|(_, core)| !core.forgotten.is_empty()) {
-            let block = Packed::of(&put_forgotten(&core.forgotten)).save(self.file, &mut self.end)?;
-            node.forgotten.push((places.get(at).map_or(MOST_CORES, |place| *place) as u16, block));
+        for (at, core) in summary.cores.iter().enumerate().filter(|(_, core)| !core.unknown_writes.is_empty()) {
+            let block = Packed::of(&encode_unknown_writes(&core.unknown_writes)).save(self.file, &mut self.end)?;
+            node.unknown_writes.push((core_indexes.get(at).map_or(MAX_CORES, |index| *index) as u16, block));
         }
         for ((core, first), packed) in &summary.tables {
-            let core = places.get(usize::from(*core)).map_or(MOST_CORES, |place| *place) as u16;
+            let core = core_indexes.get(usize::from(*core)).map_or(MAX_CORES, |index| *index) as u16;
             node.tables.push(((core, *first), packed.save(self.file, &mut self.end)?));
         }
         node.tables.sort_unstable_by_key(|(key, _)| *key);
         self.directory.tree.add(node, self.file, &mut self.end)
     }
 
-    /// Goes on behind a piece.
-    fn follow(&mut self, summary: Summary, places: &[usize]) {
+    /// Advances the state over a segment.
+    fn follow(&mut self, summary: Summary, core_indexes: &[usize]) {
         let base = self.directory.totals.lines;
-        for (core, place) in summary.cores.into_iter().zip(places) {
-            if let Some(now) = self.now.cores.get_mut(*place) {
+        for (core, index) in summary.cores.into_iter().zip(core_indexes) {
+            if let Some(now) = self.now.cores.get_mut(*index) {
                 follow_core(now, core, base, &self.directory.options);
             }
         }
-        self.now.current = places.get(summary.current).copied().unwrap_or(0).min(self.now.cores.len().max(1) - 1);
+        self.now.current = core_indexes.get(summary.current).copied().unwrap_or(0).min(self.now.cores.len().max(1) - 1);
         self.now.time = summary.last.or(self.now.time);
         let totals = &mut self.directory.totals;
         totals.lines += u64::from(summary.lines);
@@ -316,7 +316,7 @@ fn follow_core(now: &mut CoreAt, later: CoreSummary, base: u64, options: &IndexO
             now.registers.update(&register);
         }
     }
-    // From the last instruction before the piece to its first.
+    // From the last instruction before the segment to its first.
     if let Some(first) = &later.track.first
         && !first.mode.is_empty()
     {
@@ -328,9 +328,9 @@ fn follow_core(now: &mut CoreAt, later: CoreSummary, base: u64, options: &IndexO
     {
         let pointers = now.track.snapshot.unwrap_or_else(|| Pointers::of(&now.registers));
         let flow = flow(&previous, first.address, pointers);
-        flow.iter().for_each(|flow| now.calls.take(flow, &now.registers));
+        flow.iter().for_each(|flow| now.calls.apply(flow, &now.registers));
     }
-    later.track.flows.iter().for_each(|flow| now.calls.take(flow, &now.registers));
+    later.track.flows.iter().for_each(|flow| now.calls.apply(flow, &now.registers));
     now.track.snapshot = later.track.snapshot.map(|later| later.resolved(&now.registers)).or(now.track.snapshot);
     if later.is_seeded {
         now.registers = later.registers;
@@ -341,11 +341,11 @@ fn follow_core(now: &mut CoreAt, later: CoreSummary, base: u64, options: &IndexO
     now.track.previous = later.track.previous.or(now.track.previous);
 }
 
-fn put_exceptions(exceptions: &[(u32, usize, u64)], places: &[usize]) -> Vec<u8> {
+fn encode_exceptions(exceptions: &[(u32, usize, u64)], core_indexes: &[usize]) -> Vec<u8> {
     let mut out = Vec::new();
     for (line, core, address) in exceptions {
         put(&mut out, (*line).into());
-        put(&mut out, places.get(*core).copied().unwrap_or(0) as u64);
+        put(&mut out, core_indexes.get(*core).copied().unwrap_or(0) as u64);
         put(&mut out, *address);
     }
     out

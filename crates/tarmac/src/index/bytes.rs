@@ -1,10 +1,10 @@
-//! Numbers as bytes: small ones are short. What comes from a file may be anything, so every read may fail.
+//! Variable-length encoding of numbers. Input may be damaged, so every read can fail.
 
-/// Why bytes of an index are none.
+/// Error: the bytes are not a valid encoding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// Adds a number, seven bits a byte.
+/// Appends a number, seven bits per byte.
 #[inline]
 pub(super) fn put(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -14,13 +14,13 @@ pub(super) fn put(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Adds some bytes, and before them how many.
+/// Appends bytes, preceded by their number.
 pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Takes numbers off bytes.
+/// Decodes numbers from bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a>(pub(super) &'a [u8]);
 
@@ -41,7 +41,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A number that says how many items follow, each of which has at least one byte.
+    /// A number of following items, each of which has at least one byte.
     pub(super) fn count(&mut self) -> Result<usize, Malformed> {
         let count = self.number()?;
         if count > self.0.len() as u64 { Err(Malformed) } else { Ok(count as usize) }

@@ -1,24 +1,25 @@
-//! How deep in calls a core is.
+//! Call depth of a core.
 //!
-//! A branch that leaves the address behind it in the link register is a call; a branch that a register or memory decides
-//! and that goes to the return address of a call, with its stack pointer, returns from it and from all within.
+//! A branch that sets the link register to the next address is a call. An indirect branch to the return address of a
+//! call, with its stack pointer, returns from that call and all calls within it.
 
 use unspool_isa::{Isa, decode};
 
+use crate::opcode::isa;
 use crate::record::{Instruction, InstructionSet};
 use crate::state::{Pointer, Registers};
 
-/// Calls above these are counted, but cannot be returned from.
-const MOST_FRAMES: usize = 1 << 16;
+/// Maximum number of calls that can be returned from; further ones are ignored.
+const MAX_FRAMES: usize = 1 << 16;
 
-/// How far a return looks for its call.
+/// Maximum number of frames that a return is matched against.
 const REACH: usize = 4096;
 
-/// The instruction before.
+/// The previous instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Previous {
     pub(super) address: u64,
-    /// The address behind it.
+    /// The address of the following instruction in memory.
     pub(super) next: u64,
     pub(super) opcode: Option<u32>,
     pub(super) set: Option<InstructionSet>,
@@ -33,29 +34,25 @@ impl Previous {
     }
 
     fn isa(&self) -> Option<Isa> {
-        Some(match self.set? {
-            InstructionSet::O => Isa::A64,
-            InstructionSet::A => Isa::A32,
-            InstructionSet::T | InstructionSet::E => Isa::T32,
-        })
+        self.set.map(isa)
     }
 }
 
-/// Execution went from an instruction to an address that is not behind it: a call, or what may be a return.
+/// A discontinuity in the flow of execution: a call or a possible return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Flow {
-    /// The address behind the instruction.
+    /// Address after the instruction.
     next: u64,
-    /// Where execution goes.
+    /// Address where execution continues.
     target: u64,
-    /// The instruction is a call; otherwise the link register tells.
+    /// Whether the instruction is a call; otherwise the link register decides.
     is_call: bool,
-    /// It may return.
+    /// Whether it may be a return.
     is_return: bool,
     pointers: Pointers,
 }
 
-/// The link register and the stack pointer, as far as a part of a log tells.
+/// Link register and stack pointer, as far as a part of a log determines them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pointers {
     pub(super) lr: Pointer,
@@ -68,14 +65,14 @@ impl Pointers {
         Self { lr: registers.link(), sp: registers.stack() }
     }
 
-    /// What they are, with the registers as they were at the start of the part.
+    /// The values, given the registers at the start of the part.
     pub(super) fn resolved(&self, start: &Registers) -> Self {
         Self { lr: Pointer::Is(self.lr.resolve(start, true)), sp: Pointer::Is(self.sp.resolve(start, false)) }
     }
 }
 
-/// Execution went from an instruction to an address that is not behind it; what link register and stack pointer are now.
-/// `None`: neither call nor return, whatever was before.
+/// A discontinuity from `previous` to `target`, with the current link register and stack pointer. `None`: neither a
+/// call nor a return in any case.
 pub(super) fn flow(previous: &Previous, target: u64, pointers: Pointers) -> Option<Flow> {
     let known = previous.isa().zip(previous.opcode).map(|(isa, opcode)| decode(isa, previous.address, opcode));
     let is_call = known.is_some_and(|facts| facts.link);
@@ -89,7 +86,7 @@ pub(super) fn flow(previous: &Previous, target: u64, pointers: Pointers) -> Opti
 }
 
 impl Flow {
-    /// The link register has the address behind the instruction.
+    /// Whether the link register has the address after the instruction.
     fn is_linked(&self, lr: Option<u64>) -> bool {
         lr.is_some_and(|lr| lr & !1 == self.next & !1)
     }
@@ -98,23 +95,23 @@ impl Flow {
 /// Calls that have not returned.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Calls {
-    /// The return address and the stack pointer of each.
+    /// Return address and stack pointer of each.
     pub(super) frames: Vec<(u64, Option<u64>)>,
-    /// Further calls around them, which cannot be returned from.
+    /// Number of outer calls that are not kept as frames.
     pub(super) below: u64,
 }
 
 impl Calls {
-    /// How many.
+    /// The call depth.
     pub(super) fn depth(&self) -> u64 {
         self.below.saturating_add(self.frames.len() as u64)
     }
 
-    /// A call or what may be a return; `start` are the registers at the start of the part of the log.
-    pub(super) fn take(&mut self, flow: &Flow, start: &Registers) {
+    /// Applies a call or possible return. `start`: the registers at the start of the part.
+    pub(super) fn apply(&mut self, flow: &Flow, start: &Registers) {
         let sp = flow.pointers.sp.resolve(start, false);
         if flow.is_call || flow.is_linked(flow.pointers.lr.resolve(start, true)) {
-            if self.frames.len() < MOST_FRAMES {
+            if self.frames.len() < MAX_FRAMES {
                 self.frames.push((flow.next, sp));
             }
             return;
@@ -122,10 +119,10 @@ impl Calls {
         if !flow.is_return {
             return;
         }
-        let is_it = |(address, other): &(u64, Option<u64>)| {
+        let is_match = |(address, other): &(u64, Option<u64>)| {
             *address == flow.target && (sp.is_none() || other.is_none() || sp == *other)
         };
-        let found = self.frames.iter().rev().take(REACH).position(is_it);
+        let found = self.frames.iter().rev().take(REACH).position(is_match);
         if let Some(above) = found {
             self.frames.truncate(self.frames.len() - above - 1);
         }

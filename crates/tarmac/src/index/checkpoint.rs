@@ -1,54 +1,54 @@
-//! What is known of all cores at the start of a piece, as bytes and back.
+//! Checkpoints: the state of all cores at the start of a segment, encoded and decoded.
 
 use super::IndexError;
 use super::bytes::{Cursor, Malformed, put, put_bytes};
 use super::calls::{Calls, Pointers, Previous};
 use super::segment::Track;
-use super::time::{put_time, take_time};
+use super::time::{decode_time, encode_time};
 use crate::record::{InstructionSet, Time};
-use crate::registers::{MOST_BITS, Slot};
+use crate::registers::{MAX_BITS, Slot};
 use crate::state::{Pointer, Registers};
 
-/// Calls that are kept in a checkpoint, the innermost ones.
-const KEPT: usize = 4096;
+/// Maximum number of calls in a checkpoint, the innermost ones.
+const MAX_CALLS: usize = 4096;
 
-/// What is known at a place between two lines.
+/// State between two lines.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Checkpoint {
     pub(super) cores: Vec<CoreAt>,
-    /// The core of the line before.
+    /// The core of the previous line.
     pub(super) current: usize,
-    /// The time of the line before.
+    /// The time of the previous line.
     pub(super) time: Option<Time>,
 }
 
-/// What is known of a core.
+/// State of one core.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CoreAt {
     pub(super) name: Vec<u8>,
     pub(super) registers: Registers,
     pub(super) calls: Calls,
-    /// Its flows are empty.
+    /// Progress through the program; its flows are empty.
     pub(super) track: Track,
 }
 
 impl Checkpoint {
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
         put(out, self.current as u64);
-        put_time(out, self.time);
+        encode_time(out, self.time);
         put(out, self.cores.len() as u64);
-        self.cores.iter().for_each(|core| core.put(out));
+        self.cores.iter().for_each(|core| core.encode(out));
     }
 
-    pub(super) fn take(bytes: &[u8], offset: u64) -> Result<Self, IndexError> {
+    pub(super) fn decode(bytes: &[u8], offset: u64) -> Result<Self, IndexError> {
         Self::read(&mut Cursor(bytes)).map_err(|Malformed| IndexError::Damaged { offset })
     }
 
     fn read(cursor: &mut Cursor<'_>) -> Result<Self, Malformed> {
         let current = cursor.number()? as usize;
-        let time = take_time(cursor)?;
+        let time = decode_time(cursor)?;
         let count = cursor.count()?;
-        let cores = (0..count).map(|_| CoreAt::take(cursor)).collect::<Result<Vec<_>, _>>()?;
+        let cores = (0..count).map(|_| CoreAt::decode(cursor)).collect::<Result<Vec<_>, _>>()?;
         if current >= cores.len().max(1) {
             return Err(Malformed);
         }
@@ -57,86 +57,87 @@ impl Checkpoint {
 }
 
 impl CoreAt {
-    fn put(&self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut Vec<u8>) {
         put_bytes(out, &self.name);
-        put_registers(out, &self.registers);
+        encode_registers(out, &self.registers);
         put(out, self.calls.depth());
         let frames = &self.calls.frames;
-        let kept = &frames[frames.len().saturating_sub(KEPT)..];
+        let kept = &frames[frames.len().saturating_sub(MAX_CALLS)..];
         put(out, kept.len() as u64);
         for (address, sp) in kept {
             put(out, *address);
-            put_option(out, *sp);
+            encode_option(out, *sp);
         }
         put(out, self.track.instructions);
-        put_previous(out, self.track.previous);
+        encode_previous(out, self.track.previous);
         out.push(u8::from(self.track.snapshot.is_some()));
         if let Some(pointers) = self.track.snapshot {
-            put_option(out, pointers.lr.resolve(&self.registers, true));
-            put_option(out, pointers.sp.resolve(&self.registers, false));
+            encode_option(out, pointers.lr.resolve(&self.registers, true));
+            encode_option(out, pointers.sp.resolve(&self.registers, false));
         }
     }
 
-    fn take(cursor: &mut Cursor<'_>) -> Result<Self, Malformed> {
+    fn decode(cursor: &mut Cursor<'_>) -> Result<Self, Malformed> {
         let name = cursor.bytes()?.to_vec();
-        let registers = take_registers(cursor)?;
+        let registers = decode_registers(cursor)?;
         let depth = cursor.number()?;
         let mut frames = Vec::new();
         for _ in 0..cursor.count()? {
-            frames.push((cursor.number()?, take_option(cursor)?));
+            frames.push((cursor.number()?, decode_option(cursor)?));
         }
         let below = depth.checked_sub(frames.len() as u64).ok_or(Malformed)?;
-        let mut track = Track { instructions: cursor.number()?, previous: take_previous(cursor)?, ..Track::default() };
+        let mut track =
+            Track { instructions: cursor.number()?, previous: decode_previous(cursor)?, ..Track::default() };
         if cursor.byte()? != 0 {
-            let (lr, sp) = (Pointer::Is(take_option(cursor)?), Pointer::Is(take_option(cursor)?));
+            let (lr, sp) = (Pointer::Is(decode_option(cursor)?), Pointer::Is(decode_option(cursor)?));
             track.snapshot = Some(Pointers { lr, sp });
         }
         Ok(Self { name, registers, calls: Calls { frames, below }, track })
     }
 }
 
-fn put_option(out: &mut Vec<u8>, number: Option<u64>) {
+fn encode_option(out: &mut Vec<u8>, number: Option<u64>) {
     out.push(u8::from(number.is_some()));
     number.into_iter().for_each(|number| put(out, number));
 }
 
-fn take_option(cursor: &mut Cursor<'_>) -> Result<Option<u64>, Malformed> {
+fn decode_option(cursor: &mut Cursor<'_>) -> Result<Option<u64>, Malformed> {
     if cursor.byte()? == 0 { Ok(None) } else { cursor.number().map(Some) }
 }
 
-fn take_slot(cursor: &mut Cursor<'_>) -> Result<Slot, Malformed> {
+fn decode_slot(cursor: &mut Cursor<'_>) -> Result<Slot, Malformed> {
     u16::try_from(cursor.number()?).map(Slot).map_err(|_| Malformed)
 }
 
-/// The instruction sets, in the order of their numbers in a file.
+/// The instruction sets in the order of their numbers in the file.
 const SETS: [Option<InstructionSet>; 5] =
     [None, Some(InstructionSet::A), Some(InstructionSet::T), Some(InstructionSet::E), Some(InstructionSet::O)];
 
-fn put_previous(out: &mut Vec<u8>, previous: Option<Previous>) {
+fn encode_previous(out: &mut Vec<u8>, previous: Option<Previous>) {
     out.push(u8::from(previous.is_some()));
     if let Some(previous) = previous {
         put(out, previous.address);
         put(out, previous.next.wrapping_sub(previous.address));
-        put_option(out, previous.opcode.map(u64::from));
+        encode_option(out, previous.opcode.map(u64::from));
         out.push(SETS.iter().position(|set| *set == previous.set).unwrap_or(0) as u8);
     }
 }
 
-fn take_previous(cursor: &mut Cursor<'_>) -> Result<Option<Previous>, Malformed> {
+fn decode_previous(cursor: &mut Cursor<'_>) -> Result<Option<Previous>, Malformed> {
     if cursor.byte()? == 0 {
         return Ok(None);
     }
     let address = cursor.number()?;
     let next = address.wrapping_add(cursor.number()?);
-    let opcode = take_option(cursor)?.map(|opcode| opcode as u32);
+    let opcode = decode_option(cursor)?.map(|opcode| opcode as u32);
     let set = *SETS.get(usize::from(cursor.byte()?)).ok_or(Malformed)?;
     Ok(Some(Previous { address, next, opcode, set }))
 }
 
-fn put_registers(out: &mut Vec<u8>, registers: &Registers) {
+fn encode_registers(out: &mut Vec<u8>, registers: &Registers) {
     put_bytes(out, registers.mode_text());
     out.push(registers.is_a64().map_or(0, |is_a64| 1 + u8::from(is_a64)));
-    registers.last().iter().for_each(|slot| put_option(out, slot.map(|slot| slot.0.into())));
+    registers.last().iter().for_each(|slot| encode_option(out, slot.map(|slot| slot.0.into())));
     put(out, registers.names().count() as u64);
     registers.names().for_each(|name| put_bytes(out, name));
     let mut count = 0;
@@ -145,7 +146,7 @@ fn put_registers(out: &mut Vec<u8>, registers: &Registers) {
     registers.each(|slot, _, contents| {
         put(out, slot.0.into());
         let whole = registers.cells.whole(slot);
-        // Mostly one write is the last to all of it.
+        // Usually the last write covers the whole register.
         let is_one = contents.lines().iter().copied().chain(whole).all(|line| line == contents.line);
         put(out, u64::from(contents.bits) << 2 | u64::from(!is_one) << 1 | u64::from(whole.is_some()));
         put(out, contents.line);
@@ -158,7 +159,7 @@ fn put_registers(out: &mut Vec<u8>, registers: &Registers) {
     });
 }
 
-fn take_registers(cursor: &mut Cursor<'_>) -> Result<Registers, Malformed> {
+fn decode_registers(cursor: &mut Cursor<'_>) -> Result<Registers, Malformed> {
     let mut registers = Registers::new();
     let mode = cursor.bytes()?;
     let is_a64 = cursor.byte()?;
@@ -166,16 +167,16 @@ fn take_registers(cursor: &mut Cursor<'_>) -> Result<Registers, Malformed> {
     registers.set_is_a64((is_a64 != 0).then_some(is_a64 == 2));
     let mut last = [None; 2];
     for slot in &mut last {
-        *slot = take_option(cursor)?.map(|slot| Slot(slot as u16));
+        *slot = decode_option(cursor)?.map(|slot| Slot(slot as u16));
     }
     registers.set_last(last);
     for _ in 0..cursor.count()? {
         registers.add_name(cursor.bytes()?).ok_or(Malformed)?;
     }
     for _ in 0..cursor.count()? {
-        let (slot, bits, line) = (take_slot(cursor)?, cursor.number()?, cursor.number()?);
+        let (slot, bits, line) = (decode_slot(cursor)?, cursor.number()?, cursor.number()?);
         let (bits, has_lines, is_whole) = (bits >> 2, bits & 2 != 0, bits & 1 != 0);
-        if bits > MOST_BITS as u64 {
+        if bits > MAX_BITS as u64 {
             return Err(Malformed);
         }
         let (words, halves) = ((bits as usize).div_ceil(64), (bits as usize).div_ceil(32));

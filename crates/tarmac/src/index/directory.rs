@@ -1,4 +1,4 @@
-//! What stands at the end of an index, and leads to everything in it.
+//! The directory at the end of an index, which locates everything in it.
 //!
 //! ```text
 //! head: 12 letters, version │ blocks ... │ directory │ tail: its offset, lengths and checksum
@@ -8,57 +8,60 @@ use std::io::{Read, Seek, SeekFrom, Write};
 
 use super::bytes::{Cursor, Malformed, put, put_bytes};
 use super::store::{Block, Packed};
-use super::time::{put_time, take_time};
+use super::time::{decode_time, encode_time};
 use super::tree::{FAN, Node, Tree};
 use super::{Fingerprint, IndexError, IndexOptions, Totals};
 use crate::dialect::Dialect;
 use crate::parse::ParseOptions;
 use crate::record::Time;
 
-/// What an index starts with.
+/// First bytes of an index.
 const MAGIC: &[u8; 12] = b"unspool-idx\n";
 
-/// The version that is written and read.
+/// The supported version.
 pub(super) const VERSION: u32 = 2;
 
-/// The bytes of head and tail.
+/// Number of bytes of the head.
 pub(super) const HEAD: u64 = 16;
+/// Number of bytes of the tail.
 const TAIL: u64 = 32;
 
-/// A piece of a log.
+/// A segment of a log.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Piece {
-    /// Where it starts in the log.
+pub(super) struct Segment {
+    /// Offset in the log.
     pub(super) offset: u64,
-    /// It starts within a line.
+    /// Whether it starts within a line.
     pub(super) is_within_line: bool,
-    /// Instructions before it, of all cores.
+    /// Number of instructions before it, of all cores.
     pub(super) instructions: u64,
-    /// Instructions before it, of each core that was seen before its end.
+    /// Number of instructions before it, of each core that appeared before its end.
     pub(super) of_cores: Vec<u64>,
-    /// The latest time in it, and the first.
+    /// The latest time in it.
     pub(super) latest: Option<Time>,
+    /// The first time in it.
     pub(super) first: Option<Time>,
-    /// Exceptions in it: how many, and where they are listed.
+    /// Number of exceptions in it.
     pub(super) exceptions: u64,
+    /// List of the exceptions.
     pub(super) exception_list: Option<Block>,
-    /// What is known at its start.
+    /// State at its start.
     pub(super) checkpoint: Block,
 }
 
-/// All that leads to the rest.
+/// The directory.
 #[derive(Debug, Clone)]
 pub(super) struct Directory {
     pub(super) fingerprint: Fingerprint,
     pub(super) options: IndexOptions,
     pub(super) totals: Totals,
-    /// The names of cores, in the order in which they appear.
+    /// Names of the cores, in order of appearance.
     pub(super) cores: Vec<Vec<u8>>,
-    pub(super) pieces: Vec<Piece>,
+    pub(super) segments: Vec<Segment>,
     pub(super) tree: Tree,
 }
 
-/// The index of a log.
+/// An open index.
 #[derive(Debug)]
 pub struct Index<S> {
     pub(super) file: S,
@@ -87,34 +90,34 @@ impl<S: Read + Seek> Index<S> {
         }
         let block = tail(&mut file, size)?;
         let bytes = block.load(&mut file)?;
-        let directory = Directory::take(&mut Cursor(&bytes), block.offset);
+        let directory = Directory::decode(&mut Cursor(&bytes), block.offset);
         let directory = directory.map_err(|Malformed| IndexError::Damaged { offset: block.offset })?;
         Ok(Self { file, directory, size })
     }
 
-    /// How many bytes it has.
+    /// Number of bytes of the index.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// What the log comes to.
+    /// Totals of the log.
     pub fn totals(&self) -> Totals {
         self.directory.totals
     }
 
-    /// The names of its cores, in the order in which they appear.
+    /// Names of the cores, in order of appearance.
     pub fn cores(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.directory.cores.iter().map(|name| &name[..])
     }
 
-    /// Is it the index of this log, read in this way?
+    /// Whether this is the index of a log with this fingerprint, read with these options.
     pub fn is_of(&self, fingerprint: &Fingerprint, options: &IndexOptions) -> bool {
         let own = &self.directory.options;
         self.directory.fingerprint == *fingerprint
             && (own.parse, own.dialect, own.big_endian) == (options.parse, options.dialect, options.big_endian)
     }
 
-    /// How the log was read.
+    /// Options that the log was read with.
     pub fn options(&self) -> IndexOptions {
         self.directory.options
     }
@@ -136,7 +139,7 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// Starts a file. It is valid only when it is finished.
+/// Starts a file, which becomes valid only when it is finished.
 pub(super) fn start(file: &mut (impl Write + Seek)) -> Result<u64, IndexError> {
     file.seek(SeekFrom::Start(0)).map_err(IndexError::Write)?;
     file.write_all(MAGIC).map_err(IndexError::Write)?;
@@ -144,10 +147,10 @@ pub(super) fn start(file: &mut (impl Write + Seek)) -> Result<u64, IndexError> {
     Ok(HEAD)
 }
 
-/// Ends a file.
+/// Finishes a file.
 pub(super) fn finish(file: &mut (impl Write + Seek), mut end: u64, directory: &Directory) -> Result<u64, IndexError> {
     let mut bytes = Vec::new();
-    directory.put(&mut bytes);
+    directory.encode(&mut bytes);
     let packed = Packed::of(&bytes);
     file.seek(SeekFrom::Start(end)).map_err(IndexError::Write)?;
     let mut tail = packed.save(file, &mut end)?.fixed();
@@ -160,54 +163,54 @@ pub(super) fn finish(file: &mut (impl Write + Seek), mut end: u64, directory: &D
 }
 
 impl Directory {
-    fn put(&self, out: &mut Vec<u8>) {
-        self.fingerprint.put(out);
-        put_options(out, &self.options);
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.fingerprint.encode(out);
+        encode_options(out, &self.options);
         let totals = &self.totals;
         for number in [totals.lines, totals.instructions, totals.exceptions, totals.problems] {
             put(out, number);
         }
         put(out, self.cores.len() as u64);
         self.cores.iter().for_each(|name| put_bytes(out, name));
-        put(out, self.pieces.len() as u64);
-        self.pieces.iter().for_each(|piece| piece.put(out));
+        put(out, self.segments.len() as u64);
+        self.segments.iter().for_each(|segment| segment.encode(out));
         put(out, self.tree.levels.len() as u64);
         for level in &self.tree.levels {
             put(out, level.len() as u64);
-            level.iter().for_each(|node| node.put(out));
+            level.iter().for_each(|node| node.encode(out));
         }
     }
 
-    fn take(cursor: &mut Cursor<'_>, end: u64) -> Result<Self, Malformed> {
-        let fingerprint = Fingerprint::take(cursor)?;
-        let options = take_options(cursor)?;
+    fn decode(cursor: &mut Cursor<'_>, end: u64) -> Result<Self, Malformed> {
+        let fingerprint = Fingerprint::decode(cursor)?;
+        let options = decode_options(cursor)?;
         let [lines, instructions, exceptions, problems] =
             [cursor.number()?, cursor.number()?, cursor.number()?, cursor.number()?];
         let totals = Totals { lines, instructions, exceptions, problems };
         let count = cursor.count()?;
         let cores = (0..count).map(|_| cursor.bytes().map(<[u8]>::to_vec)).collect::<Result<Vec<_>, _>>()?;
         let count = cursor.count()?;
-        let pieces = (0..count).map(|_| Piece::take(cursor, end)).collect::<Result<Vec<_>, _>>()?;
+        let segments = (0..count).map(|_| Segment::decode(cursor, end)).collect::<Result<Vec<_>, _>>()?;
         let mut tree = Tree::default();
         for _ in 0..cursor.count()? {
             let count = cursor.count()?;
-            tree.levels.push((0..count).map(|_| Node::take(cursor, end)).collect::<Result<Vec<_>, _>>()?);
+            tree.levels.push((0..count).map(|_| Node::decode(cursor, end)).collect::<Result<Vec<_>, _>>()?);
         }
-        let directory = Self { fingerprint, options, totals, cores, pieces, tree };
+        let directory = Self { fingerprint, options, totals, cores, segments, tree };
         if directory.is_consistent() { Ok(directory) } else { Err(Malformed) }
     }
 
-    /// Are there as many of everything as there have to be, in the right order?
+    /// Whether counts and order of all parts are consistent.
     fn is_consistent(&self) -> bool {
         let nodes = self.tree.levels.first().map_or(&[][..], |nodes| &nodes[..]);
         let is_sorted = nodes.windows(2).all(|pair| pair[0].base.checked_add(pair[0].lines) == Some(pair[1].base));
         let ends = nodes.last().map_or(0, |node| node.base.saturating_add(node.lines));
         let is_tree = self.tree.levels.windows(2).all(|pair| pair[1].len() <= pair[0].len() / FAN);
-        let offsets = self.pieces.windows(2).all(|pair| pair[0].offset <= pair[1].offset);
-        let is_within = self.pieces.last().is_none_or(|piece| piece.offset <= self.fingerprint.length);
+        let offsets = self.segments.windows(2).all(|pair| pair[0].offset <= pair[1].offset);
+        let is_within = self.segments.last().is_none_or(|segment| segment.offset <= self.fingerprint.length);
         let has_bytes = self.totals.lines <= self.fingerprint.length;
         let is_first = nodes.first().is_none_or(|node| node.base == 0);
-        nodes.len() == self.pieces.len()
+        nodes.len() == self.segments.len()
             && ends == self.totals.lines
             && is_sorted
             && is_tree
@@ -218,31 +221,31 @@ impl Directory {
     }
 }
 
-impl Piece {
-    fn put(&self, out: &mut Vec<u8>) {
+impl Segment {
+    fn encode(&self, out: &mut Vec<u8>) {
         put(out, self.offset);
         out.push(u8::from(self.is_within_line));
         put(out, self.instructions);
         put(out, self.of_cores.len() as u64);
         self.of_cores.iter().for_each(|number| put(out, *number));
-        put_time(out, self.latest);
-        put_time(out, self.first);
+        encode_time(out, self.latest);
+        encode_time(out, self.first);
         put(out, self.exceptions);
         if let Some(block) = &self.exception_list {
-            block.put(out);
+            block.encode(out);
         }
-        self.checkpoint.put(out);
+        self.checkpoint.encode(out);
     }
 
-    fn take(cursor: &mut Cursor<'_>, end: u64) -> Result<Self, Malformed> {
+    fn decode(cursor: &mut Cursor<'_>, end: u64) -> Result<Self, Malformed> {
         let (offset, is_within_line) = (cursor.number()?, cursor.byte()? != 0);
         let instructions = cursor.number()?;
         let count = cursor.count()?;
         let of_cores = (0..count).map(|_| cursor.number()).collect::<Result<Vec<_>, _>>()?;
-        let (latest, first) = (take_time(cursor)?, take_time(cursor)?);
+        let (latest, first) = (decode_time(cursor)?, decode_time(cursor)?);
         let exceptions = cursor.number()?;
-        let exception_list = if exceptions > 0 { Some(Block::take(cursor, end)?) } else { None };
-        let checkpoint = Block::take(cursor, end)?;
+        let exception_list = if exceptions > 0 { Some(Block::decode(cursor, end)?) } else { None };
+        let checkpoint = Block::decode(cursor, end)?;
         Ok(Self {
             offset,
             is_within_line,
@@ -257,19 +260,19 @@ impl Piece {
     }
 }
 
-fn put_options(out: &mut Vec<u8>, options: &IndexOptions) {
+fn encode_options(out: &mut Vec<u8>, options: &IndexOptions) {
     put_bytes(out, options.dialect.name().as_bytes());
     out.push(u8::from(options.parse.implicit_thumb));
     out.push(u8::from(options.big_endian));
-    put(out, options.piece as u64);
+    put(out, options.segment_size as u64);
 }
 
-fn take_options(cursor: &mut Cursor<'_>) -> Result<IndexOptions, Malformed> {
+fn decode_options(cursor: &mut Cursor<'_>) -> Result<IndexOptions, Malformed> {
     let name = std::str::from_utf8(cursor.bytes()?).map_err(|_| Malformed)?;
     let dialect = Dialect::from_name(name).ok_or(Malformed)?;
     let parse = ParseOptions { implicit_thumb: cursor.byte()? != 0 };
     let big_endian = cursor.byte()? != 0;
-    Ok(IndexOptions { parse, dialect, big_endian, threads: 1, piece: cursor.number()? as usize })
+    Ok(IndexOptions { parse, dialect, big_endian, threads: 1, segment_size: cursor.number()? as usize })
 }
 
 #[cfg(test)]
@@ -279,7 +282,7 @@ mod tests {
     use super::*;
     use crate::index::{Indexed, build};
 
-    /// Checksums find damage. What was made up with the right ones has no answers, or wrong ones, but no panic.
+    /// Checksums detect damage. Forged data with valid checksums gives no or wrong answers, but no panic.
     #[test]
     fn forged_directories() {
         let mut log = String::new();
@@ -290,7 +293,7 @@ mod tests {
         }
         let mut input = io::Cursor::new(log.as_bytes());
         let fingerprint = Fingerprint::of(&mut input, 1).unwrap();
-        let options = IndexOptions { piece: 400, ..IndexOptions::of(Dialect::FastModels) };
+        let options = IndexOptions { segment_size: 400, ..IndexOptions::of(Dialect::FastModels) };
         let mut file = io::Cursor::new(Vec::new());
         build(&mut input, &mut file, fingerprint, &options, |_| {}).unwrap();
         let file = file.into_inner();
@@ -301,7 +304,7 @@ mod tests {
             for value in [0, 1, bytes[at] ^ 0x80, bytes[at].wrapping_add(1)] {
                 let mut forged = bytes.clone();
                 forged[at] = value;
-                let Ok(directory) = Directory::take(&mut Cursor(&forged), block.offset) else { continue };
+                let Ok(directory) = Directory::decode(&mut Cursor(&forged), block.offset) else { continue };
                 read += 1;
                 let index = Index { file: io::Cursor::new(&file), directory, size: file.len() as u64 };
                 let mut indexed = Indexed::new(io::Cursor::new(log.as_bytes()), index);

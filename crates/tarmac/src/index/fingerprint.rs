@@ -1,48 +1,48 @@
-//! Which log is it? Its length, when it was changed, and a look at some of it.
+//! Fingerprint of a log: length, time of modification, and a checksum of samples.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
 use super::bytes::{Cursor, Malformed, put};
 
-/// So many places are looked at, besides the start and the end.
-const PLACES: u64 = 16;
+/// Number of samples, besides the first.
+const SAMPLES: u64 = 16;
 
-/// As many bytes are looked at in each.
-const LOOK: u64 = 4096;
+/// Number of bytes of a sample.
+const SAMPLE: u64 = 4096;
 
-/// What tells a log from others, and from what it was before.
+/// Identification of a log and its version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fingerprint {
-    /// How many bytes it has.
+    /// Number of bytes.
     pub length: u64,
-    /// When it was changed, in nanoseconds; 0: nobody knows.
+    /// Time of modification in nanoseconds; 0: unknown.
     pub modified: u64,
-    /// A checksum of some of it.
+    /// Checksum of samples.
     pub sum: u32,
 }
 
 impl Fingerprint {
-    /// Looks at a log.
+    /// Computes the fingerprint of a log.
     pub fn of(log: &mut (impl Read + Seek), modified: u64) -> io::Result<Self> {
         let length = log.seek(SeekFrom::End(0))?;
         let (mut sum, mut bytes) = (flate2::Crc::new(), Vec::new());
-        for place in 0..=PLACES {
-            let last = length.saturating_sub(LOOK);
-            let offset = (u128::from(last) * u128::from(place) / u128::from(PLACES)) as u64;
+        for index in 0..=SAMPLES {
+            let last = length.saturating_sub(SAMPLE);
+            let offset = (u128::from(last) * u128::from(index) / u128::from(SAMPLES)) as u64;
             log.seek(SeekFrom::Start(offset))?;
             bytes.clear();
-            log.by_ref().take(LOOK).read_to_end(&mut bytes)?;
+            log.by_ref().take(SAMPLE).read_to_end(&mut bytes)?;
             sum.update(&bytes);
         }
         log.seek(SeekFrom::Start(0))?;
         Ok(Self { length, modified, sum: sum.sum() })
     }
 
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
         [self.length, self.modified, self.sum.into()].iter().for_each(|number| put(out, *number));
     }
 
-    pub(super) fn take(cursor: &mut Cursor<'_>) -> Result<Self, Malformed> {
+    pub(super) fn decode(cursor: &mut Cursor<'_>) -> Result<Self, Malformed> {
         let (length, modified) = (cursor.number()?, cursor.number()?);
         Ok(Self { length, modified, sum: u32::try_from(cursor.number()?).map_err(|_| Malformed)? })
     }

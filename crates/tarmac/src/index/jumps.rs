@@ -1,4 +1,4 @@
-//! Jumps: where in a log a time, an instruction, an address or an exception is.
+//! Jumps: the line of a time, an instruction, an address or an exception.
 
 use std::cmp::Ordering;
 use std::io::{Read, Seek};
@@ -6,26 +6,26 @@ use std::ops::Range;
 
 use super::bytes::{Cursor, Malformed};
 use super::directory::Index;
-use super::query::{Answer, Found, Indexed, starts_step};
+use super::query::{Answer, Found, Indexed};
 use super::time::compare;
 use super::{IndexError, Position};
 use crate::dialect::Effects;
 use crate::record::{Line, Record, Stamp, Time};
 
 impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
-    /// The last line at or before a time: the one before the first that is later. `None`: all are later, or no time in
-    /// the log can be compared with it.
+    /// The last line before the first one with a later time. `None`: all lines are later, or no time in the log is
+    /// comparable.
     pub fn line_at(&mut self, time: Time) -> Answer<Option<u64>> {
         let is_later = |other: Time| compare(other, time).is_some_and(Ordering::is_gt);
-        let pieces = &self.directory().pieces;
-        if !pieces.iter().filter_map(|piece| piece.first).any(|first| compare(first, time).is_some()) {
+        let segments = &self.directory().segments;
+        if !segments.iter().filter_map(|segment| segment.first).any(|first| compare(first, time).is_some()) {
             return Ok(None);
         }
-        let Some(piece) = pieces.iter().position(|piece| piece.latest.is_some_and(is_later)) else {
+        let Some(segment) = segments.iter().position(|segment| segment.latest.is_some_and(is_later)) else {
             return Ok(Some(self.directory().totals.lines));
         };
         let mut found = None;
-        self.each_line(piece, |number, line| {
+        self.each_line(segment, |number, line| {
             if matches!(line.stamp, Stamp::At(time) if is_later(time)) {
                 found = Some(number);
             }
@@ -34,27 +34,32 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         Ok(found.map(|line| line - 1).filter(|line| *line > 0))
     }
 
-    /// The instruction of a number, counted from 1: of a core, or of all.
+    /// The instruction with a number, counted from 1, of a core or of all.
     pub fn instruction(&mut self, core: Option<&[u8]>, number: u64) -> Answer<Option<Found>> {
         let Some(wanted) = number.checked_sub(1) else { return Ok(None) };
         let directory = self.directory();
-        let place = core.map(|core| directory.cores.iter().position(|name| name == core));
-        let before = |piece: usize| match place {
-            None => directory.pieces[piece].instructions,
-            Some(place) => place.and_then(|place| directory.pieces[piece].of_cores.get(place)).copied().unwrap_or(0),
+        let index = core.map(|core| directory.cores.iter().position(|name| name == core));
+        let before = |segment: usize| match index {
+            None => directory.segments[segment].instructions,
+            Some(index) => {
+                index.and_then(|index| directory.segments[segment].of_cores.get(index)).copied().unwrap_or(0)
+            }
         };
-        let pieces: Vec<u64> = (0..directory.pieces.len()).map(before).collect();
-        let Some(piece) = pieces.partition_point(|before| *before <= wanted).checked_sub(1) else { return Ok(None) };
-        let mut left = wanted.saturating_sub(pieces[piece]);
-        self.find(piece, |line, name| {
-            let is_it = matches!(line.record, Record::Instruction(_)) && core.is_none_or(|core| core == name);
-            let is_found = is_it && left == 0;
-            left = left.saturating_sub(u64::from(is_it));
+        let segments: Vec<u64> = (0..directory.segments.len()).map(before).collect();
+        let Some(segment) = segments.partition_point(|before| *before <= wanted).checked_sub(1) else {
+            return Ok(None);
+        };
+        let mut left = wanted.saturating_sub(segments[segment]);
+        self.find(segment, |line, name| {
+            let is_match = matches!(line.record, Record::Instruction(_)) && core.is_none_or(|core| core == name);
+            let is_found = is_match && left == 0;
+            left = left.saturating_sub(u64::from(is_match));
             is_found
         })
     }
 
-    /// The last line of a place; instructions are counted for this core, or for all. `None`: the log has no such place.
+    /// The last line of a position; instructions are counted per core if one is given. `None`: the log has no such
+    /// position.
     pub fn line_of(&mut self, position: Position, core: Option<&[u8]>) -> Answer<Option<u64>> {
         match position {
             Position::Line(line) => Ok(Some(line)),
@@ -66,16 +71,16 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         }
     }
 
-    /// The last line that belongs to the instruction on a line: the one before its core's next instruction.
+    /// The last line of the step of an instruction: the one before the next step of its core.
     pub fn end_of_step(&mut self, found: &Found) -> Answer<u64> {
         if self.directory().options.dialect.effects() == Effects::Before {
             return Ok(found.line);
         }
-        let Some(piece) = self.piece_of(found.line) else { return Ok(found.line) };
+        let Some(segment) = self.segment_of(found.line) else { return Ok(found.line) };
         let mut end = None;
-        for piece in piece..self.directory().pieces.len() {
-            self.each_core_line(piece, |number, line, core| {
-                if number > found.line && starts_step(&line.record) && core == found.core {
+        for segment in segment..self.directory().segments.len() {
+            self.each_core_line(segment, |number, line, core| {
+                if number > found.line && line.record.begins_step() && core == found.core {
                     end = Some(number - 1);
                 }
                 end.is_none()
@@ -87,12 +92,12 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         Ok(self.directory().totals.lines)
     }
 
-    /// The next instruction at an address behind a line.
+    /// The next instruction at an address after a line.
     pub fn next_at(&mut self, pc: u64, line: u64) -> Answer<Option<Found>> {
-        let Some(first) = self.piece_of(line.saturating_add(1)) else { return Ok(None) };
-        let last = self.directory().pieces.len();
-        for piece in self.pieces_with(pc, first..last)? {
-            let found = self.find_numbered(piece, |number, other, _| number > line && is_at(other, pc))?;
+        let Some(first) = self.segment_of(line.saturating_add(1)) else { return Ok(None) };
+        let last = self.directory().segments.len();
+        for segment in self.segments_with(pc, first..last)? {
+            let found = self.find_numbered(segment, |number, other, _| number > line && is_at(other, pc))?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -102,12 +107,12 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
 
     /// The last instruction at an address before a line.
     pub fn previous_at(&mut self, pc: u64, line: u64) -> Answer<Option<Found>> {
-        let Some(last) = self.piece_of(line.saturating_sub(1).clamp(1, self.directory().totals.lines.max(1))) else {
+        let Some(last) = self.segment_of(line.saturating_sub(1).clamp(1, self.directory().totals.lines.max(1))) else {
             return Ok(None);
         };
-        for piece in self.pieces_with(pc, 0..last + 1)?.into_iter().rev() {
+        for segment in self.segments_with(pc, 0..last + 1)?.into_iter().rev() {
             let mut found = None;
-            self.each_core_line(piece, |number, other, core| {
+            self.each_core_line(segment, |number, other, core| {
                 if number < line && is_at(other, pc) {
                     found = Some(Found { line: number, core: core.to_vec(), pc });
                 }
@@ -120,11 +125,11 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         Ok(None)
     }
 
-    /// The next exception behind a line.
+    /// The next exception after a line.
     pub fn next_exception(&mut self, line: u64) -> Answer<Option<Found>> {
-        let Some(first) = self.piece_of(line.saturating_add(1)) else { return Ok(None) };
-        for piece in first..self.directory().pieces.len() {
-            let found = self.exceptions(piece)?.into_iter().find(|found| found.line > line);
+        let Some(first) = self.segment_of(line.saturating_add(1)) else { return Ok(None) };
+        for segment in first..self.directory().segments.len() {
+            let found = self.exceptions(segment)?.into_iter().find(|found| found.line > line);
             if found.is_some() {
                 return Ok(found);
             }
@@ -135,9 +140,9 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     /// The last exception before a line.
     pub fn previous_exception(&mut self, line: u64) -> Answer<Option<Found>> {
         let lines = self.directory().totals.lines;
-        let Some(last) = self.piece_of(line.saturating_sub(1).clamp(1, lines.max(1))) else { return Ok(None) };
-        for piece in (0..=last).rev() {
-            let found = self.exceptions(piece)?.into_iter().rfind(|found| found.line < line);
+        let Some(last) = self.segment_of(line.saturating_sub(1).clamp(1, lines.max(1))) else { return Ok(None) };
+        for segment in (0..=last).rev() {
+            let found = self.exceptions(segment)?.into_iter().rfind(|found| found.line < line);
             if found.is_some() {
                 return Ok(found);
             }
@@ -145,11 +150,11 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         Ok(None)
     }
 
-    /// The exceptions of a piece.
-    fn exceptions(&mut self, piece: usize) -> Answer<Vec<Found>> {
-        let base = self.base(piece);
+    /// The exceptions of a segment.
+    fn exceptions(&mut self, segment: usize) -> Answer<Vec<Found>> {
+        let base = self.base(segment);
         let Index { file, directory, .. } = &mut self.index;
-        let Some(block) = directory.pieces[piece].exception_list else { return Ok(Vec::new()) };
+        let Some(block) = directory.segments[segment].exception_list else { return Ok(Vec::new()) };
         let bytes = block.load(file)?;
         let (mut cursor, mut found) = (Cursor(&bytes), Vec::new());
         let mut next = || -> Result<Found, Malformed> {
@@ -157,43 +162,43 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
             let core = directory.cores.get(core as usize).cloned().unwrap_or_default();
             Ok(Found { line: base.saturating_add(line), core, pc })
         };
-        for _ in 0..directory.pieces[piece].exceptions {
+        for _ in 0..directory.segments[segment].exceptions {
             found.push(next().map_err(|Malformed| IndexError::Damaged { offset: block.offset })?);
         }
         Ok(found)
     }
 
-    /// The pieces that have an instruction at an address.
-    fn pieces_with(&mut self, pc: u64, pieces: Range<usize>) -> Answer<Vec<usize>> {
+    /// The segments with an instruction at an address.
+    fn segments_with(&mut self, pc: u64, segments: Range<usize>) -> Answer<Vec<usize>> {
         let Index { file, directory, .. } = &mut self.index;
-        let (mut nodes, mut found) = (directory.tree.cover(pieces), Vec::new());
+        let (mut nodes, mut found) = (directory.tree.cover(segments), Vec::new());
         nodes.reverse();
-        while let Some((level, place)) = nodes.pop() {
-            let Some(node) = directory.tree.node((level, place)) else { continue };
+        while let Some((level, index)) = nodes.pop() {
+            let Some(node) = directory.tree.node((level, index)) else { continue };
             if !node.has_address(pc, file)? {
                 continue;
             }
             match level.checked_sub(1) {
-                None => found.push(place),
-                Some(below) => nodes.extend(directory.tree.children(place).rev().map(|place| (below, place))),
+                None => found.push(index),
+                Some(below) => nodes.extend(directory.tree.children(index).rev().map(|index| (below, index))),
             }
         }
         Ok(found)
     }
 
-    /// The first line of a piece that is the one that is looked for.
-    fn find(&mut self, piece: usize, mut is_it: impl FnMut(&Line<'_>, &[u8]) -> bool) -> Answer<Option<Found>> {
-        self.find_numbered(piece, |_, line, core| is_it(line, core))
+    /// The first instruction of a segment that satisfies a predicate.
+    fn find(&mut self, segment: usize, mut is_match: impl FnMut(&Line<'_>, &[u8]) -> bool) -> Answer<Option<Found>> {
+        self.find_numbered(segment, |_, line, core| is_match(line, core))
     }
 
     fn find_numbered(
         &mut self,
-        piece: usize,
-        mut is_it: impl FnMut(u64, &Line<'_>, &[u8]) -> bool,
+        segment: usize,
+        mut is_match: impl FnMut(u64, &Line<'_>, &[u8]) -> bool,
     ) -> Answer<Option<Found>> {
         let mut found = None;
-        self.each_core_line(piece, |number, line, core| {
-            if is_it(number, line, core)
+        self.each_core_line(segment, |number, line, core| {
+            if is_match(number, line, core)
                 && let Record::Instruction(instruction) = &line.record
             {
                 found = Some(Found { line: number, core: core.to_vec(), pc: instruction.address.unwrap_or(0) });

@@ -1,7 +1,7 @@
-//! What is known at a place of a log, found out without an index: from its first line to its last.
+//! State at a position of a log without an index, by one pass over the whole log.
 
 use super::calls::Calls;
-use super::query::{CoreState, State, fill, starts_step};
+use super::query::{CoreState, State, fill};
 use super::segment::Track;
 use super::time::compare;
 use super::{IndexOptions, Position};
@@ -9,7 +9,7 @@ use crate::dialect::Effects;
 use crate::record::{Line, Record, Stamp, Time};
 use crate::state::{Core, Machine, Registers};
 
-/// Goes through a log once.
+/// Computes the state at a position in one pass.
 #[derive(Debug)]
 pub struct Scanner {
     options: IndexOptions,
@@ -20,19 +20,19 @@ pub struct Scanner {
     time: Option<Time>,
     /// The last line that is in the state.
     line: u64,
-    /// Instructions that count.
+    /// Number of instructions that count.
     instructions: u64,
-    /// A line has a time that can be compared with the one that is looked for.
+    /// Whether a line has a time that is comparable with the requested one.
     has_unit: bool,
-    /// The core of the instruction that was looked for.
+    /// Core of the requested instruction, once found.
     found: Option<usize>,
-    /// What comes behind the place.
+    /// State of the lines after the position.
     later: Option<Machine>,
 }
 
 impl Scanner {
-    /// Looks for a place; instructions are counted for this core, or for all. Of each core's memory, no more than
-    /// `limit` times eight bytes are kept.
+    /// A scanner for a position; instructions are counted per core if one is given. Keeps at most `limit` granules
+    /// (eight bytes) of memory per core.
     pub fn new(options: IndexOptions, position: Position, core: Option<&[u8]>, limit: usize) -> Self {
         Self {
             options,
@@ -49,10 +49,10 @@ impl Scanner {
         }
     }
 
-    /// Takes a line.
+    /// Takes the next line.
     pub fn line(&mut self, number: u64, line: &Line<'_>) {
-        if self.later.is_none() && self.is_behind(number, line) {
-            let name = |core: &Core| Core { name: core.name.clone(), is_settled: true, ..Core::default() };
+        if self.later.is_none() && self.is_after(number, line) {
+            let name = |core: &Core| Core { name: core.name.clone(), has_mode: true, ..Core::default() };
             let cores = self.machine.cores().iter().map(name).collect();
             self.later = Some(Machine::with(self.options.big_endian, cores, self.machine.current(), 0));
         }
@@ -60,11 +60,11 @@ impl Scanner {
             Some(later) => {
                 later.line(number, line);
             }
-            None => self.take(number, line),
+            None => self.apply(number, line),
         }
     }
 
-    fn is_behind(&mut self, number: u64, line: &Line<'_>) -> bool {
+    fn is_after(&mut self, number: u64, line: &Line<'_>) -> bool {
         match self.position {
             Position::Line(last) => number > last,
             Position::Time(time) => {
@@ -73,12 +73,12 @@ impl Scanner {
             Position::Instruction(_) => match self.found {
                 None => false,
                 Some(_) if self.options.dialect.effects() == Effects::Before => true,
-                Some(found) => starts_step(&line.record) && self.machine.pass(line) == Some(found),
+                Some(found) => line.record.begins_step() && self.machine.select_core(line) == Some(found),
             },
         }
     }
 
-    fn take(&mut self, number: u64, line: &Line<'_>) {
+    fn apply(&mut self, number: u64, line: &Line<'_>) {
         self.line = number;
         if let Stamp::At(time) = line.stamp {
             self.time = Some(time);
@@ -97,10 +97,10 @@ impl Scanner {
         let registers = &self.machine.cores()[at].registers;
         let (track, calls) = &mut self.tracks[at];
         track.instruction(instruction, registers, self.options.dialect.effects());
-        track.flows.drain(..).for_each(|flow| calls.take(&flow, &Registers::new()));
+        track.flows.drain(..).for_each(|flow| calls.apply(&flow, &Registers::new()));
     }
 
-    /// What is known at the place. `None`: the log has no such place.
+    /// The state at the position. `None`: the log has no such position.
     pub fn finish(self) -> Option<State> {
         let is_there = match self.position {
             Position::Line(_) => true,

@@ -1,8 +1,8 @@
-//! What there is to know of a piece of a log, found out without what came before.
+//! Summary of a segment of a log, made without the earlier ones.
 //!
 //! lines ─▶ **summary**: counts, times, addresses of instructions, exceptions, registers and memory at its end
 //!
-//! Lines are counted from the start of the piece; its first is 1.
+//! Lines are counted from the start of the segment; the first is 1.
 
 use super::IndexOptions;
 use super::bytes::put;
@@ -14,66 +14,66 @@ use crate::dialect::Effects;
 use crate::parse::Parser;
 use crate::read::{LONGEST, lines};
 use crate::record::{Instruction, Line, Record, Stamp, Time};
-use crate::state::{Elsewhere, Forgotten, Machine, Registers};
+use crate::state::{EarlierState, Machine, Registers, UnknownWrites};
 
-/// A piece of a log.
+/// Bytes of a segment.
 #[derive(Debug, Default)]
-pub(super) struct Text {
+pub(super) struct SegmentText {
     pub(super) bytes: Vec<u8>,
-    /// It starts within a line that was too long to be kept.
+    /// Whether it starts within an overlong line.
     pub(super) is_within_line: bool,
 }
 
-/// What there is to know of a piece.
+/// Summary of a segment.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
     pub(super) lines: u32,
     pub(super) instructions: u64,
-    /// Lines that cannot be understood.
+    /// Number of lines that could not be parsed.
     pub(super) problems: u64,
     pub(super) first: Option<Time>,
     pub(super) last: Option<Time>,
     pub(super) latest: Option<Time>,
-    /// The cores, in the order in which they appear.
+    /// The cores, in order of appearance.
     pub(super) cores: Vec<CoreSummary>,
     /// The core of the last line.
     pub(super) current: usize,
-    /// Where an exception was taken: the line, the core, the address of the instruction.
+    /// Exceptions: line, core, address of the instruction.
     pub(super) exceptions: Vec<(u32, usize, u64)>,
-    /// What is known of memory. The core of a key is its place among `cores`.
+    /// State of memory. The core of a key is an index into `cores`.
     pub(super) tables: Vec<(Key, Packed)>,
     pub(super) addresses: Vec<u64>,
-    /// What came before is needed to understand a call to the host.
+    /// Whether a semihosting call needs earlier state to be interpreted.
     pub(super) is_unresolved: bool,
 }
 
-/// What there is to know of a core.
+/// Summary of a core.
 #[derive(Debug, Default)]
 pub(super) struct CoreSummary {
     pub(super) name: Vec<u8>,
     pub(super) registers: Registers,
-    /// The registers have all that came before as well.
+    /// Whether the registers include all earlier state.
     pub(super) is_seeded: bool,
-    /// Lines of registers before the first instruction, each with its number.
+    /// Register lines before the first instruction, each with its number.
     pub(super) early: Vec<(u32, Vec<u8>)>,
-    /// What was written without a line that says what. It holds of granules that no table has.
-    pub(super) forgotten: Forgotten,
+    /// Writes of unknown data, to granules that are in no table.
+    pub(super) unknown_writes: UnknownWrites,
     pub(super) track: Track,
 }
 
-/// How a core goes through the program.
+/// Progress of a core through the program.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Track {
     pub(super) instructions: u64,
     /// The first instruction.
     pub(super) first: Option<First>,
     pub(super) previous: Option<Previous>,
-    /// Link register and stack pointer behind the instruction before, if its effects are printed before it.
+    /// Link register and stack pointer after the previous instruction, if its effects are printed before it.
     pub(super) snapshot: Option<Pointers>,
     pub(super) flows: Vec<Flow>,
 }
 
-/// The first instruction of a core in a piece: where it is, and what it tells of the core.
+/// The first instruction of a core in a segment: its address, and the state it implies.
 #[derive(Debug, Clone)]
 pub(super) struct First {
     pub(super) address: u64,
@@ -89,7 +89,7 @@ impl First {
 }
 
 impl Track {
-    /// Takes an instruction, and the registers as they are on its line.
+    /// Takes an instruction, with the registers on its line.
     #[inline]
     pub(super) fn instruction(&mut self, instruction: &Instruction<'_>, registers: &Registers, effects: Effects) {
         self.instructions = self.instructions.saturating_add(1);
@@ -111,10 +111,10 @@ impl Track {
     }
 }
 
-/// Goes through the lines of a piece with their numbers, until told to stop.
-pub(super) fn each_line(text: &Text, options: &IndexOptions, mut take: impl FnMut(u32, &Line<'_>) -> bool) {
+/// Passes on the lines of a segment with their numbers, until `take` returns false.
+pub(super) fn each_line(text: &SegmentText, options: &IndexOptions, mut take: impl FnMut(u32, &Line<'_>) -> bool) {
     let mut parser = Parser::new(options.parse);
-    // The rest of a line that another piece has the start of has the number of its last line.
+    // The rest of a line that started in the previous segment has no number of its own.
     let first = u32::from(!text.is_within_line);
     for (number, (_, raw)) in (first..).zip(lines(&text.bytes)) {
         let is_kept = raw.len() <= LONGEST && number > 0;
@@ -124,14 +124,19 @@ pub(super) fn each_line(text: &Text, options: &IndexOptions, mut take: impl FnMu
     }
 }
 
-/// Finds out what there is to know. `machine`: what is known of the cores before.
-pub(super) fn summarize(text: &Text, options: &IndexOptions, machine: Machine, before: &mut impl Elsewhere) -> Summary {
+/// Summarizes a segment. `machine`: the state of the cores before it.
+pub(super) fn summarize(
+    text: &SegmentText,
+    options: &IndexOptions,
+    machine: Machine,
+    before: &mut impl EarlierState,
+) -> Summary {
     let mut work = Work { machine, tracks: Vec::new(), summary: Summary::default(), recent: Recent::new() };
     each_line(text, options, |number, line| {
         work.line(number, line, options, before);
         true
     });
-    // Lines that start here.
+    // Lines that start in this segment.
     let ends = memchr::memchr_iter(b'\n', &text.bytes).count();
     let has_rest = text.bytes.last().is_some_and(|byte| *byte != b'\n');
     work.summary.lines = (ends + usize::from(has_rest)).saturating_sub(usize::from(text.is_within_line)) as u32;
@@ -147,7 +152,7 @@ struct Work {
 
 impl Work {
     #[inline]
-    fn line(&mut self, number: u32, line: &Line<'_>, options: &IndexOptions, before: &mut impl Elsewhere) {
+    fn line(&mut self, number: u32, line: &Line<'_>, options: &IndexOptions, before: &mut impl EarlierState) {
         if let Stamp::At(time) = line.stamp {
             self.time(time);
         }
@@ -207,8 +212,8 @@ impl Work {
         let mut writer = TableWriter::default();
         for (at, (core, track)) in machine.cores_mut().iter_mut().zip(tracks).enumerate() {
             let mut full = |key: Key, block: &[u8]| summary.tables.push((key, Packed::of(block)));
-            let (granules, forgotten) = core.memory.sorted();
-            let forgotten = forgotten.clone();
+            let (granules, unknown_writes) = core.memory.sorted();
+            let unknown_writes = unknown_writes.clone();
             for (number, granule) in granules {
                 writer.add((at as u16, *number), granule, &mut full);
             }
@@ -216,13 +221,13 @@ impl Work {
             let mut early = Vec::new();
             core.each_early(|line, raw| early.push((line, raw.to_vec())));
             let (name, registers) = (std::mem::take(&mut core.name), std::mem::take(&mut core.registers));
-            summary.cores.push(CoreSummary { name, registers, is_seeded: false, early, forgotten, track });
+            summary.cores.push(CoreSummary { name, registers, is_seeded: false, early, unknown_writes, track });
         }
         summary
     }
 }
 
-/// Addresses that were there a short while ago.
+/// Cache of recent addresses.
 struct Recent(Vec<u64>);
 
 impl Recent {
@@ -232,15 +237,15 @@ impl Recent {
 
     #[inline]
     fn is_new(&mut self, address: u64) -> bool {
-        let place = &mut self.0[(address >> 1) as usize & ((1 << 12) - 1)];
-        let is_new = *place != address || address == u64::MAX;
-        *place = address;
+        let index = &mut self.0[(address >> 1) as usize & ((1 << 12) - 1)];
+        let is_new = *index != address || address == u64::MAX;
+        *index = address;
         is_new
     }
 }
 
-/// Addresses in rising order, as bytes.
-pub(super) fn put_addresses(addresses: &[u64]) -> Vec<u8> {
+/// Encodes addresses in ascending order.
+pub(super) fn encode_addresses(addresses: &[u64]) -> Vec<u8> {
     let (mut out, mut last) = (Vec::with_capacity(addresses.len() * 2), 0);
     for address in addresses {
         put(&mut out, address.wrapping_sub(last));

@@ -1,17 +1,17 @@
-//! Blocks of bytes in a file: compressed, and checked when they are read.
+//! Blocks of an index: compressed, with a checksum.
 
 use std::io::{Read, Seek, SeekFrom, Write};
 
 use super::IndexError;
 use super::bytes::{Cursor, Malformed, put};
 
-/// Fast, and small enough: an index is written more often than read.
+/// Compression level: fast, since an index is written more often than read.
 const LEVEL: i32 = 1;
 
-/// No block has more bytes, compressed or not.
-const MOST: u64 = 1 << 30;
+/// Maximum number of bytes of a block, compressed or not.
+const MAX_BYTES: u64 = 1 << 30;
 
-/// Where a block is.
+/// Location of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Block {
     pub(super) offset: u64,
@@ -20,7 +20,7 @@ pub(super) struct Block {
     sum: u32,
 }
 
-/// A block that is compressed, but in no file yet.
+/// A compressed block that is not written yet.
 #[derive(Debug, Clone)]
 pub(super) struct Packed {
     bytes: Vec<u8>,
@@ -30,12 +30,12 @@ pub(super) struct Packed {
 
 impl Packed {
     pub(super) fn of(bytes: &[u8]) -> Self {
-        // What cannot be compressed in memory is kept as nothing, and found to be damaged when it is read.
+        // If compression fails, the empty block is reported as damaged when it is read.
         let packed = zstd::bulk::compress(bytes, LEVEL).unwrap_or_default();
         Self { sum: sum(&packed), raw: bytes.len() as u32, bytes: packed }
     }
 
-    /// Writes it at `end`, which then is behind it.
+    /// Writes the block at `end`, and advances it.
     pub(super) fn save(&self, file: &mut impl Write, end: &mut u64) -> Result<Block, IndexError> {
         file.write_all(&self.bytes).map_err(IndexError::Write)?;
         let block = Block { offset: *end, stored: self.bytes.len() as u32, raw: self.raw, sum: self.sum };
@@ -45,7 +45,7 @@ impl Packed {
 }
 
 impl Block {
-    /// Reads it.
+    /// Reads the block.
     pub(super) fn load(&self, file: &mut (impl Read + Seek)) -> Result<Vec<u8>, IndexError> {
         let mut packed = vec![0; self.stored as usize];
         file.seek(SeekFrom::Start(self.offset)).map_err(IndexError::Read)?;
@@ -57,17 +57,17 @@ impl Block {
         bytes.ok().filter(|bytes| bytes.len() == self.raw as usize).ok_or(IndexError::Damaged { offset: self.offset })
     }
 
-    /// How many bytes [`fixed`](Self::fixed) has.
+    /// Number of bytes of [`fixed`](Self::fixed).
     pub(super) const FIXED: usize = 20;
 
-    /// Where it is, in as many bytes as any other.
+    /// Encodes the location with a fixed length.
     pub(super) fn fixed(&self) -> Vec<u8> {
         let mut out = self.offset.to_le_bytes().to_vec();
         [self.stored, self.raw, self.sum].iter().for_each(|number| out.extend(number.to_le_bytes()));
         out
     }
 
-    /// As it was written by [`fixed`](Self::fixed); it ends at `end`.
+    /// Decodes the location from [`fixed`](Self::fixed); the block ends at `end`.
     pub(super) fn of_fixed(bytes: &[u8], end: u64) -> Option<Self> {
         let (offset, rest) = bytes.split_first_chunk()?;
         let (stored, rest) = rest.split_first_chunk()?;
@@ -79,20 +79,20 @@ impl Block {
             sum: u32::from_le_bytes(*rest.first_chunk()?),
         };
         let is_whole = block.offset.checked_add(block.stored.into()) == Some(end);
-        (is_whole && u64::from(block.raw) <= MOST).then_some(block)
+        (is_whole && u64::from(block.raw) <= MAX_BYTES).then_some(block)
     }
 
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
         for number in [self.offset, self.stored.into(), self.raw.into(), self.sum.into()] {
             put(out, number);
         }
     }
 
-    /// Takes it off bytes; it lies before `end`.
-    pub(super) fn take(cursor: &mut Cursor<'_>, end: u64) -> Result<Self, Malformed> {
+    /// Decodes a location; the block must end at or before `end`.
+    pub(super) fn decode(cursor: &mut Cursor<'_>, end: u64) -> Result<Self, Malformed> {
         let [offset, stored, raw, sum] = [cursor.number()?, cursor.number()?, cursor.number()?, cursor.number()?];
-        let fits = offset.checked_add(stored).is_some_and(|behind| behind <= end);
-        if !fits || stored > MOST || raw > MOST {
+        let fits = offset.checked_add(stored).is_some_and(|block_end| block_end <= end);
+        if !fits || stored > MAX_BYTES || raw > MAX_BYTES {
             return Err(Malformed);
         }
         let sum = u32::try_from(sum).map_err(|_| Malformed)?;
@@ -100,7 +100,7 @@ impl Block {
     }
 }
 
-/// A checksum.
+/// Checksum of bytes.
 pub(super) fn sum(bytes: &[u8]) -> u32 {
     let mut sum = flate2::Crc::new();
     sum.update(bytes);

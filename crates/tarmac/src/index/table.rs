@@ -1,17 +1,17 @@
-//! What is known of memory in a part of a log, as blocks of bytes: sorted by core and address, and back.
+//! Tables: the state of memory in a part of a log, as encoded blocks sorted by core and address.
 //!
-//! Parts are put together without holding them: tables are read side by side, in the order of addresses.
+//! Parts are merged without loading them: their tables are read side by side, in address order.
 
 use super::bytes::{Cursor, Malformed, put};
-use crate::state::{Forgotten, Granule};
+use crate::state::{Granule, UnknownWrites};
 
 /// A core, and an address divided by eight.
 pub(super) type Key = (u16, u64);
 
-/// Blocks have about as many bytes before they are compressed.
+/// Approximate number of bytes of a block before compression.
 const BLOCK: usize = 64 << 10;
 
-/// A table in the making.
+/// Encoder of a table.
 #[derive(Debug, Default)]
 pub(super) struct TableWriter {
     block: Vec<u8>,
@@ -20,7 +20,7 @@ pub(super) struct TableWriter {
 }
 
 impl TableWriter {
-    /// Adds an entry; keys rise. `full` takes a block when it is full.
+    /// Adds an entry; keys must ascend. `full` gets each block that is full.
     pub(super) fn add(&mut self, key: Key, granule: &Granule, full: &mut impl FnMut(Key, &[u8])) {
         if self.block.len() >= BLOCK || !self.block.is_empty() && key.0 != self.first.0 {
             self.finish(full);
@@ -30,10 +30,10 @@ impl TableWriter {
         }
         put(&mut self.block, key.1.wrapping_sub(self.last.1));
         self.last = key;
-        put_granule(&mut self.block, granule);
+        encode_granule(&mut self.block, granule);
     }
 
-    /// Hands out what is left.
+    /// Passes the last block to `full`.
     pub(super) fn finish(&mut self, full: &mut impl FnMut(Key, &[u8])) {
         if !self.block.is_empty() {
             full(self.first, &self.block);
@@ -42,28 +42,28 @@ impl TableWriter {
     }
 }
 
-fn put_granule(out: &mut Vec<u8>, granule: &Granule) {
+fn encode_granule(out: &mut Vec<u8>, granule: &Granule) {
     out.push(granule.firsts);
     out.push(granule.changed);
     if granule.firsts != 0 {
-        put_lanes(out, granule.first, granule.firsts);
-        put_lines(out, &granule.first_at, granule.firsts);
+        encode_lanes(out, granule.first, granule.firsts);
+        encode_lines(out, &granule.first_at, granule.firsts);
     }
     if granule.changed != 0 {
         out.push(granule.known & granule.changed);
         out.push(granule.seen & granule.changed);
-        put_lanes(out, granule.last, granule.known & granule.changed);
-        put_lines(out, &granule.last_at, granule.changed);
+        encode_lanes(out, granule.last, granule.known & granule.changed);
+        encode_lines(out, &granule.last_at, granule.changed);
     }
 }
 
-fn put_lanes(out: &mut Vec<u8>, value: u64, bytes: u8) {
+fn encode_lanes(out: &mut Vec<u8>, value: u64, bytes: u8) {
     let lanes = value.to_le_bytes();
     out.extend((0..8).filter(|at| bytes >> at & 1 != 0).map(|at| lanes[at]));
 }
 
-/// The first line, and of each further byte how far it is from that of the byte before, if they are not all the same.
-fn put_lines(out: &mut Vec<u8>, lines: &[u32; 8], bytes: u8) {
+/// Encodes the line of the first byte, and those of the others unless all are the same.
+fn encode_lines(out: &mut Vec<u8>, lines: &[u32; 8], bytes: u8) {
     let first = lines[bytes.trailing_zeros() as usize];
     let mut each = (0..8).filter(|at| bytes >> at & 1 != 0).map(|at| lines[at]);
     let is_one = each.clone().all(|line| line == first);
@@ -74,11 +74,11 @@ fn put_lines(out: &mut Vec<u8>, lines: &[u32; 8], bytes: u8) {
     }
 }
 
-/// Ranges that were written without a line that says what: each by how far it is behind the one before, its length
-/// without one, and its line.
-pub(super) fn put_forgotten(forgotten: &Forgotten) -> Vec<u8> {
+/// Encodes writes of unknown data: each range by its distance from the previous one, its length minus one, and its
+/// line.
+pub(super) fn encode_unknown_writes(unknown_writes: &UnknownWrites) -> Vec<u8> {
     let (mut out, mut last) = (Vec::new(), 0_u64);
-    for (range, line) in forgotten.iter() {
+    for (range, line) in unknown_writes.iter() {
         put(&mut out, range.start().wrapping_sub(last));
         put(&mut out, range.end() - range.start());
         put(&mut out, line.into());
@@ -87,17 +87,17 @@ pub(super) fn put_forgotten(forgotten: &Forgotten) -> Vec<u8> {
     out
 }
 
-pub(super) fn take_forgotten(bytes: &[u8]) -> Result<Forgotten, Malformed> {
-    let (mut cursor, mut last, mut forgotten) = (Cursor(bytes), 0_u64, Forgotten::default());
+pub(super) fn decode_unknown_writes(bytes: &[u8]) -> Result<UnknownWrites, Malformed> {
+    let (mut cursor, mut last, mut unknown_writes) = (Cursor(bytes), 0_u64, UnknownWrites::default());
     while !cursor.is_empty() {
         let start = last.checked_add(cursor.number()?).ok_or(Malformed)?;
         last = start.checked_add(cursor.number()?).ok_or(Malformed)?;
-        forgotten.add(start..=last, cursor.line()?);
+        unknown_writes.add(start..=last, cursor.line()?);
     }
-    Ok(forgotten)
+    Ok(unknown_writes)
 }
 
-/// The entries of a block, in order.
+/// Passes on the entries of a block, in order.
 pub(super) fn each_entry(first: Key, block: &[u8], mut take: impl FnMut(Key, &Granule)) -> Result<(), Malformed> {
     let mut entries = Entries::new(first);
     while let Some((key, granule)) = entries.next(block)? {
@@ -106,7 +106,7 @@ pub(super) fn each_entry(first: Key, block: &[u8], mut take: impl FnMut(Key, &Gr
     Ok(())
 }
 
-/// Where one is in a block.
+/// Position in a block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entries {
     key: Key,
@@ -190,7 +190,7 @@ mod tests {
                 let _ = each_entry(*first, &block[..length], |_, _| {});
             }
         }
-        // What is written but not known has no value.
+        // A byte that is written but unknown has no value.
         assert_eq!(back.len(), 3);
         for ((key, granule), (other_key, other)) in entries.iter().zip(&back) {
             assert_eq!(key, other_key);

@@ -1,22 +1,22 @@
-//! Times in an order. Units of time are compared with each other; cycles of different kinds are not.
+//! Order of times. Units of time are comparable with each other, different kinds of cycles are not.
 
 use std::cmp::Ordering;
 
 use super::bytes::{Cursor, Malformed, put};
 use crate::record::{Time, Unit};
 
-/// All units, in the order of their numbers in a file.
+/// All units in the order of their numbers in the file.
 const UNITS: [Unit; 11] =
     [Unit::S, Unit::Ms, Unit::Us, Unit::Ns, Unit::Ps, Unit::Fs, Unit::Clk, Unit::Cs, Unit::Cyc, Unit::Tic, Unit::None];
 
-/// Which is later? `None`: nobody can say.
+/// Order of two times; `None`: they are not comparable.
 pub fn compare(a: Time, b: Time) -> Option<Ordering> {
     if a.unit == b.unit && a.decimals == b.decimals {
         return Some(a.value.cmp(&b.value));
     }
     match (exponent(a.unit), exponent(b.unit)) {
         (Some(_), Some(_)) => Some(scaled(a).cmp(&scaled(b))),
-        // A number alone is meant in the unit of the log.
+        // A number without a unit is in the unit of the log.
         (None, None) if a.unit == b.unit || a.unit == Unit::None || b.unit == Unit::None => {
             Some(scaled(a).cmp(&scaled(b)))
         }
@@ -24,12 +24,12 @@ pub fn compare(a: Time, b: Time) -> Option<Ordering> {
     }
 }
 
-/// The power of ten of femtoseconds; `None`: it is no unit of time.
+/// Power of ten of a unit in femtoseconds; `None`: it is no unit of time.
 fn exponent(unit: Unit) -> Option<u32> {
     UNITS.iter().position(|other| *other == unit).and_then(|at| 15_u32.checked_sub(at as u32 * 3))
 }
 
-/// In femtoseconds, or in millionths of a cycle.
+/// A time in femtoseconds, or in millionths of a cycle.
 fn scaled(time: Time) -> u128 {
     let (up, down) = (exponent(time.unit).unwrap_or(6), u32::from(time.decimals).min(38));
     let value = u128::from(time.value);
@@ -39,14 +39,14 @@ fn scaled(time: Time) -> u128 {
     }
 }
 
-pub(super) fn put_time(out: &mut Vec<u8>, time: Option<Time>) {
+pub(super) fn encode_time(out: &mut Vec<u8>, time: Option<Time>) {
     let Some(time) = time else { return out.push(0xff) };
     out.push(UNITS.iter().position(|unit| *unit == time.unit).unwrap_or(UNITS.len() - 1) as u8);
     out.push(time.decimals);
     put(out, time.value);
 }
 
-pub(super) fn take_time(cursor: &mut Cursor<'_>) -> Result<Option<Time>, Malformed> {
+pub(super) fn decode_time(cursor: &mut Cursor<'_>) -> Result<Option<Time>, Malformed> {
     let unit = cursor.byte()?;
     if unit == 0xff {
         return Ok(None);
@@ -74,8 +74,8 @@ mod tests {
         for (a, b, expected) in rows {
             assert_eq!(compare(a, b), expected, "{a:?} {b:?}");
             let mut out = Vec::new();
-            put_time(&mut out, Some(a));
-            assert_eq!(take_time(&mut Cursor(&out)), Ok(Some(a)));
+            encode_time(&mut out, Some(a));
+            assert_eq!(decode_time(&mut Cursor(&out)), Ok(Some(a)));
         }
     }
 }

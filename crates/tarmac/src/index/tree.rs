@@ -1,5 +1,4 @@
-//! Pieces of a log, and pieces of pieces: what is known of sixteen of them is put together into one, and of sixteen of
-//! those again, so that any part of a log is a few of them.
+//! Tree of segments: sixteen nodes are merged into one of the next level, so that a few nodes cover any part of a log.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, Write};
@@ -7,46 +6,46 @@ use std::ops::{Range, RangeInclusive};
 
 use super::IndexError;
 use super::bytes::{Cursor, Malformed, put};
-use super::segment::put_addresses;
+use super::segment::encode_addresses;
 use super::store::{Block, Packed};
-use super::table::{Entries, Key, TableWriter, each_entry, put_forgotten, take_forgotten};
-use crate::state::{Forgotten, Granule};
+use super::table::{Entries, Key, TableWriter, decode_unknown_writes, each_entry, encode_unknown_writes};
+use crate::state::{Granule, UnknownWrites};
 
-/// So many are put together.
+/// Number of nodes that are merged into one.
 pub(super) const FAN: usize = 16;
 
-/// A node with more addresses has none of them.
-const MOST_ADDRESSES: usize = 4 << 20;
+/// Maximum number of addresses of a node; beyond it, none are kept.
+const MAX_ADDRESSES: usize = 4 << 20;
 
-/// What is known of memory and of addresses in a part of a log.
+/// State of memory, and addresses of instructions, in a part of a log.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Node {
-    /// Lines before it.
+    /// Number of lines before it.
     pub(super) base: u64,
-    /// How many lines it has.
+    /// Number of lines in it.
     pub(super) lines: u64,
     /// Blocks of memory, in the order of their first keys.
     pub(super) tables: Vec<(Key, Block)>,
-    /// Addresses of its instructions; `None`: they are too many.
+    /// Addresses of its instructions; `None`: there are too many.
     pub(super) addresses: Option<Block>,
-    /// Of cores: ranges that were written without a line that says what. They hold of granules that `tables` do not have.
-    pub(super) forgotten: Vec<(u16, Block)>,
+    /// Writes of unknown data, per core, to granules that are not in `tables`.
+    pub(super) unknown_writes: Vec<(u16, Block)>,
 }
 
-/// All of them: pieces first.
+/// The tree; the first level has the segments.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tree {
     pub(super) levels: Vec<Vec<Node>>,
 }
 
 impl Tree {
-    /// The fewest nodes that make up these pieces, in order: the level and the place in it.
-    pub(super) fn cover(&self, pieces: Range<usize>) -> Vec<(usize, usize)> {
-        let (mut at, mut nodes) = (pieces.start, Vec::new());
-        while at < pieces.end {
+    /// The fewest nodes that cover these segments, in order: level, and index in the level.
+    pub(super) fn cover(&self, segments: Range<usize>) -> Vec<(usize, usize)> {
+        let (mut at, mut nodes) = (segments.start, Vec::new());
+        while at < segments.end {
             let (mut level, mut span) = (0, 1);
             while at.is_multiple_of(span * FAN)
-                && at + span * FAN <= pieces.end
+                && at + span * FAN <= segments.end
                 && self.levels.get(level + 1).is_some_and(|nodes| at / (span * FAN) < nodes.len())
             {
                 (level, span) = (level + 1, span * FAN);
@@ -57,22 +56,22 @@ impl Tree {
         nodes
     }
 
-    /// The pieces of a node.
-    pub(super) fn pieces(&self, (level, place): (usize, usize)) -> Range<usize> {
+    /// The segments of a node.
+    pub(super) fn segments(&self, (level, index): (usize, usize)) -> Range<usize> {
         let span = FAN.pow(level as u32);
-        place * span..(place + 1) * span
+        index * span..(index + 1) * span
     }
 
-    /// The places of the nodes that a node is made of, one level below.
-    pub(super) fn children(&self, place: usize) -> Range<usize> {
-        place * FAN..(place + 1) * FAN
+    /// Indexes of the children of a node, one level below.
+    pub(super) fn children(&self, index: usize) -> Range<usize> {
+        index * FAN..(index + 1) * FAN
     }
 
-    pub(super) fn node(&self, (level, place): (usize, usize)) -> Option<&Node> {
-        self.levels.get(level)?.get(place)
+    pub(super) fn node(&self, (level, index): (usize, usize)) -> Option<&Node> {
+        self.levels.get(level)?.get(index)
     }
 
-    /// Adds a piece, and what can be put together now.
+    /// Adds a segment, and merges the nodes that are complete.
     pub(super) fn add(
         &mut self,
         node: Node,
@@ -88,7 +87,7 @@ impl Tree {
             let nodes = &self.levels[level];
             let group = &nodes[nodes.len().saturating_sub(FAN)..];
             let lines: u64 = group.iter().map(|node| node.lines).sum();
-            // Lines within a node are counted with 32 bits. A level that stops here has to stop for good.
+            // Lines within a node are counted with 32 bits. A level that ends here must not continue later.
             let is_whole = nodes.len().is_multiple_of(FAN);
             let has_next = level + 1 < self.levels.len();
             let is_next = has_next && self.levels[level + 1].len() + 1 == nodes.len() / FAN;
@@ -102,7 +101,7 @@ impl Tree {
 }
 
 impl Node {
-    /// Hands out what is known of a range of memory.
+    /// Passes on the granules of a range of memory.
     pub(super) fn each_granule(
         &self,
         core: u16,
@@ -129,14 +128,18 @@ impl Node {
         Ok(())
     }
 
-    /// What was written without a line that says what, of granules that the tables do not have.
-    pub(super) fn forgotten(&self, core: u16, file: &mut (impl Read + Seek)) -> Result<Option<Forgotten>, IndexError> {
-        let Some((_, block)) = self.forgotten.iter().find(|(other, _)| *other == core) else { return Ok(None) };
-        let forgotten = take_forgotten(&block.load(file)?);
-        forgotten.map(Some).map_err(|Malformed| IndexError::Damaged { offset: block.offset })
+    /// Writes of unknown data, to granules that are not in the tables.
+    pub(super) fn unknown_writes(
+        &self,
+        core: u16,
+        file: &mut (impl Read + Seek),
+    ) -> Result<Option<UnknownWrites>, IndexError> {
+        let Some((_, block)) = self.unknown_writes.iter().find(|(other, _)| *other == core) else { return Ok(None) };
+        let unknown_writes = decode_unknown_writes(&block.load(file)?);
+        unknown_writes.map(Some).map_err(|Malformed| IndexError::Damaged { offset: block.offset })
     }
 
-    /// Has it an instruction at this address? Yes, if nobody knows.
+    /// Whether it has an instruction at this address, or may have.
     pub(super) fn has_address(&self, address: u64, file: &mut (impl Read + Seek)) -> Result<bool, IndexError> {
         let Some(block) = &self.addresses else { return Ok(true) };
         let mut found = false;
@@ -144,43 +147,43 @@ impl Node {
         Ok(found)
     }
 
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
         put(out, self.base);
         put(out, self.lines);
         put(out, self.tables.len() as u64);
         for ((core, first), block) in &self.tables {
             put(out, (*core).into());
             put(out, *first);
-            block.put(out);
+            block.encode(out);
         }
         out.push(u8::from(self.addresses.is_some()));
         if let Some(block) = &self.addresses {
-            block.put(out);
+            block.encode(out);
         }
-        put(out, self.forgotten.len() as u64);
-        for (core, block) in &self.forgotten {
+        put(out, self.unknown_writes.len() as u64);
+        for (core, block) in &self.unknown_writes {
             put(out, (*core).into());
-            block.put(out);
+            block.encode(out);
         }
     }
 
-    pub(super) fn take(cursor: &mut Cursor<'_>, end: u64) -> Result<Self, Malformed> {
+    pub(super) fn decode(cursor: &mut Cursor<'_>, end: u64) -> Result<Self, Malformed> {
         let (base, lines) = (cursor.number()?, cursor.number()?);
         let mut tables = Vec::new();
         for _ in 0..cursor.count()? {
             let core = u16::try_from(cursor.number()?).map_err(|_| Malformed)?;
-            tables.push(((core, cursor.number()?), Block::take(cursor, end)?));
+            tables.push(((core, cursor.number()?), Block::decode(cursor, end)?));
         }
         let addresses = match cursor.byte()? {
             0 => None,
-            _ => Some(Block::take(cursor, end)?),
+            _ => Some(Block::decode(cursor, end)?),
         };
-        let mut forgotten = Vec::new();
+        let mut unknown_writes = Vec::new();
         for _ in 0..cursor.count()? {
             let core = u16::try_from(cursor.number()?).map_err(|_| Malformed)?;
-            forgotten.push((core, Block::take(cursor, end)?));
+            unknown_writes.push((core, Block::decode(cursor, end)?));
         }
-        Ok(Self { base, lines, tables, addresses, forgotten })
+        Ok(Self { base, lines, tables, addresses, unknown_writes })
     }
 }
 
@@ -195,7 +198,7 @@ fn each_address(block: &Block, file: &mut (impl Read + Seek), mut take: impl FnM
     Ok(())
 }
 
-/// Puts nodes together that follow each other.
+/// Merges consecutive nodes.
 fn join(nodes: &[Node], file: &mut (impl Read + Write + Seek), end: &mut u64) -> Result<Node, IndexError> {
     let mut joined = Node {
         base: nodes.first().map_or(0, |node| node.base),
@@ -204,11 +207,12 @@ fn join(nodes: &[Node], file: &mut (impl Read + Write + Seek), end: &mut u64) ->
     };
     let mut heads = Vec::new();
     for node in nodes {
-        let mut forgotten = BTreeMap::new();
-        for (core, _) in &node.forgotten {
-            forgotten.insert(*core, node.forgotten(*core, file)?.unwrap_or_default());
+        let mut unknown_writes = BTreeMap::new();
+        for (core, _) in &node.unknown_writes {
+            unknown_writes.insert(*core, node.unknown_writes(*core, file)?.unwrap_or_default());
         }
-        let mut head = Head { node, next: 0, block: Vec::new(), entries: Entries::new((0, 0)), entry: None, forgotten };
+        let mut head =
+            Head { node, next: 0, block: Vec::new(), entries: Entries::new((0, 0)), entry: None, unknown_writes };
         head.advance(file)?;
         heads.push(head);
     }
@@ -220,9 +224,9 @@ fn join(nodes: &[Node], file: &mut (impl Read + Write + Seek), end: &mut u64) ->
             if let Some((_, later)) = head.entry.filter(|(other, _)| *other == key) {
                 granule.append(&later, shift);
                 head.advance(file)?;
-            } else if let Some(forgotten) = head.forgotten.get(&key.0) {
+            } else if let Some(unknown_writes) = head.unknown_writes.get(&key.0) {
                 let mut later = Granule::default();
-                forgotten.settle(key.1, &mut later);
+                unknown_writes.apply(key.1, &mut later);
                 granule.append(&later, shift);
             }
         }
@@ -231,15 +235,15 @@ fn join(nodes: &[Node], file: &mut (impl Read + Write + Seek), end: &mut u64) ->
     }
     writer.finish(&mut |key, block: &[u8]| packed.push((key, Packed::of(block))));
     save(&mut packed, &mut joined.tables, file, end)?;
-    for (core, forgotten) in join_forgotten(&heads, joined.base) {
+    for (core, unknown_writes) in join_unknown_writes(&heads, joined.base) {
         file.seek(std::io::SeekFrom::Start(*end)).map_err(IndexError::Write)?;
-        joined.forgotten.push((core, Packed::of(&put_forgotten(&forgotten)).save(file, end)?));
+        joined.unknown_writes.push((core, Packed::of(&encode_unknown_writes(&unknown_writes)).save(file, end)?));
     }
     joined.addresses = join_addresses(nodes, file, end)?;
     Ok(joined)
 }
 
-/// Writes blocks that are full. Reading goes on elsewhere in the file.
+/// Writes the full blocks at the end of the file, since reading moves the position.
 fn save(
     packed: &mut Vec<(Key, Packed)>,
     tables: &mut Vec<(Key, Block)>,
@@ -253,14 +257,14 @@ fn save(
     Ok(())
 }
 
-/// Of granules that any of the tables has, all is there.
-fn join_forgotten(heads: &[Head<'_>], base: u64) -> BTreeMap<u16, Forgotten> {
-    let mut joined: BTreeMap<u16, Forgotten> = BTreeMap::new();
+/// Merges writes of unknown data; granules in any of the tables include theirs.
+fn join_unknown_writes(heads: &[Head<'_>], base: u64) -> BTreeMap<u16, UnknownWrites> {
+    let mut joined: BTreeMap<u16, UnknownWrites> = BTreeMap::new();
     for head in heads {
-        for (core, forgotten) in &head.forgotten {
+        for (core, unknown_writes) in &head.unknown_writes {
             let joined = joined.entry(*core).or_default();
             let shift = (head.node.base - base) as u32;
-            forgotten.iter().for_each(|(range, line)| joined.add(range, line.saturating_add(shift)));
+            unknown_writes.iter().for_each(|(range, line)| joined.add(range, line.saturating_add(shift)));
         }
     }
     joined
@@ -277,15 +281,15 @@ fn join_addresses(
         each_address(block, file, |address| all.push(address))?;
         all.sort_unstable();
         all.dedup();
-        if all.len() > MOST_ADDRESSES {
+        if all.len() > MAX_ADDRESSES {
             return Ok(None);
         }
     }
     file.seek(std::io::SeekFrom::Start(*end)).map_err(IndexError::Write)?;
-    Packed::of(&put_addresses(&all)).save(file, end).map(Some)
+    Packed::of(&encode_addresses(&all)).save(file, end).map(Some)
 }
 
-/// How far the table of a node was read.
+/// Read position in the table of a node.
 struct Head<'a> {
     node: &'a Node,
     /// The next block.
@@ -293,7 +297,7 @@ struct Head<'a> {
     block: Vec<u8>,
     entries: Entries,
     entry: Option<(Key, Granule)>,
-    forgotten: BTreeMap<u16, Forgotten>,
+    unknown_writes: BTreeMap<u16, UnknownWrites>,
 }
 
 impl Head<'_> {

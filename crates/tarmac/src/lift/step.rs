@@ -1,4 +1,4 @@
-//! A step: what an instruction was and did.
+//! A lifted step: an instruction, exception or start of log, with its effects.
 
 use std::ops::Range;
 
@@ -11,48 +11,48 @@ use super::super::registers::Mode;
 use super::super::state::Bytes;
 use super::super::value::Value;
 
-/// Text within a step; see [`Step::text`].
+/// Text stored in a step; see [`Step::text`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Span(pub(super) Range<u32>);
 
-/// What happened.
+/// One step of a core.
 #[derive(Debug, Clone, Default)]
 pub struct Step {
-    /// Which core: its place among [`Lifter::cores`](super::Lifter::cores).
+    /// Index of the core in [`Lifter::cores`](super::Lifter::cores).
     pub core: usize,
-    /// The number of its instruction, counted for its core from 1; of a step without one, that of the last.
+    /// Number of the instruction, counted per core from 1; without an instruction, that of the last one.
     pub number: u64,
-    /// Where its cause is, or its first line if it has none.
+    /// Position of the cause, or of the first line if there is none.
     pub place: Place,
-    /// When; inherited from the line before if its own does not say.
+    /// Time of the step; inherited from the previous line if its own has none.
     pub time: Option<Time>,
-    /// Why.
+    /// Cause of the step.
     pub cause: Cause,
-    /// Registers that have a new value, in order.
+    /// Register writes, in order.
     pub registers: Vec<Written>,
-    /// Accesses to memory, in order.
+    /// Memory accesses, in order.
     pub accesses: Vec<Accessed>,
     /// Exceptions that were taken.
     pub exceptions: Vec<Raised>,
-    /// Where a branch goes, if a line says so.
+    /// The BR line.
     pub branch: Option<Branch>,
-    /// Registers and accesses whose lines have another time than the instruction or exception that they belong to.
+    /// Register and memory lines with another time than the instruction or exception that they belong to.
     pub strays: Strays,
-    /// The time of the last instruction or exception, or of the first line.
+    /// Time of the last instruction or exception, or of the first line.
     now: Option<Time>,
     text: Vec<u8>,
     bytes: Vec<u8>,
     known: Vec<bool>,
     is_begun: bool,
-    room: Bytes,
+    scratch: Bytes,
 }
 
-/// How many lines have a time of their own, and the first of them.
+/// Number of lines with a time of their own, and the first of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Strays {
-    /// How many.
+    /// Number of lines.
     pub count: u64,
-    /// The line.
+    /// The first line.
     pub first: u64,
 }
 
@@ -65,7 +65,7 @@ impl Strays {
     }
 }
 
-/// Why a step is.
+/// Cause of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Cause {
     /// Lines before the first instruction.
@@ -73,78 +73,78 @@ pub enum Cause {
     Start,
     /// An instruction.
     Instruction(Executed),
-    /// Something that no instruction caused: an interrupt, a reset.
+    /// An event that no instruction caused: an interrupt, a reset.
     Asynchronous(Span),
 }
 
-/// An instruction.
+/// An instruction of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Executed {
-    /// Where it is; `None`: in debug state.
+    /// The address; `None`: in debug state.
     pub address: Option<u64>,
-    /// Where it is physically.
+    /// The physical address.
     pub physical: Option<u64>,
-    /// Its opcode; `None`: it could not be fetched.
+    /// The opcode; `None`: the fetch failed.
     pub opcode: Option<u32>,
-    /// How many bytes the opcode has.
+    /// Number of bytes of the opcode.
     pub length: u8,
     /// The instruction set.
     pub set: Option<InstructionSet>,
-    /// The mode and the security state.
+    /// Mode and Security state.
     pub mode: Mode,
-    /// The mode as it was written.
+    /// The mode as printed.
     pub mode_text: Span,
-    /// It was executed: its condition did not fail.
+    /// Whether it was executed, that is, its condition held.
     pub is_executed: bool,
-    /// Its number, as the producer counts.
+    /// Instruction number of the producer.
     pub serial: Option<u64>,
     /// The disassembly.
     pub text: Span,
 }
 
-/// A register that has a new value.
+/// A register write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// The line.
+    /// The line number.
     pub line: u64,
-    /// Its name, as it was written.
+    /// Name of the register, as printed.
     pub name: Span,
-    /// Its context.
+    /// Bank or state in brackets after the name.
     pub context: Span,
-    /// Which bits: the highest and the lowest.
+    /// The bit range: highest and lowest bit.
     pub bits: Option<(u16, u16)>,
-    /// What it holds, as it was written; see [`Step::value`].
+    /// The value as printed; see [`Step::value`].
     pub value: Span,
-    /// What stands behind the value.
+    /// Text after the value.
     pub notes: Span,
 }
 
-/// An access to memory.
+/// A memory access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Accessed {
-    /// The line.
+    /// The line number.
     pub line: u64,
     /// Reads or writes.
     pub direction: Direction,
-    /// What for.
+    /// Purpose of the access.
     pub purpose: Purpose,
-    /// Where; `None` of what is exchanged with a coprocessor.
+    /// The address; `None`: a coprocessor transfer.
     pub address: Option<u64>,
-    /// Where physically.
+    /// The physical address.
     pub physical: Option<u64>,
-    /// The physical address space, and the attributes.
+    /// The physical address space.
     pub space: Span,
-    /// Memory type, shareability, cacheability; what else was written behind it.
+    /// Memory type, shareability and cacheability, or other text after the data.
     pub attributes: Span,
-    /// How many bytes.
+    /// Number of bytes.
     pub size: u16,
-    /// It was aborted.
+    /// Whether it was aborted.
     pub is_aborted: bool,
-    /// It is exclusive.
+    /// Whether it is exclusive.
     pub is_exclusive: bool,
-    /// An exclusive store that failed: nothing was written.
+    /// Whether it is an exclusive store that failed and wrote nothing.
     pub is_failed: bool,
-    /// The instruction that caused it, if the line says: its address and serial number.
+    /// Address and serial number of the instruction that caused it, if the line has them.
     pub(super) owner: Option<(u64, u64)>,
     data: Range<u32>,
 }
@@ -152,28 +152,28 @@ pub struct Accessed {
 /// An exception that was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Raised {
-    /// The line.
+    /// The line number.
     pub line: u64,
-    /// When; inherited from the line before if its own does not say.
+    /// Time of the line; inherited from the previous line if it has none.
     pub time: Option<Time>,
-    /// The offset of the vector, or the number of the exception.
+    /// Offset of the vector, or number of the exception.
     pub vector: Option<i64>,
-    /// Its name.
+    /// Name of the exception.
     pub name: Span,
 }
 
 impl Step {
-    /// Text of the step.
+    /// Text of a span.
     pub fn text(&self, span: &Span) -> &[u8] {
         self.text.get(span.0.start as usize..span.0.end as usize).unwrap_or_default()
     }
 
-    /// The value of a register.
+    /// Value of a register write.
     pub fn value(&self, register: &Written) -> Value<'_> {
         Value(self.text(&register.value))
     }
 
-    /// The bytes of an access, lowest address first; `None`: nobody knows.
+    /// Bytes of an access, lowest address first; `None`: unknown.
     pub fn data(&self, access: &Accessed) -> impl ExactSizeIterator<Item = Option<u8>> {
         let range = access.data.start as usize..access.data.end as usize;
         let (bytes, known) = (self.bytes.get(range.clone()), self.known.get(range));
@@ -181,7 +181,7 @@ impl Step {
         each.map(|(byte, is_known)| is_known.then_some(*byte))
     }
 
-    /// The instruction, if one caused it.
+    /// The instruction that caused the step.
     pub fn instruction(&self) -> Option<&Executed> {
         match &self.cause {
             Cause::Instruction(executed) => Some(executed),
@@ -193,7 +193,7 @@ impl Step {
         !self.is_begun
     }
 
-    /// Gives it its number.
+    /// Sets the number of the step and advances the counter.
     #[inline]
     pub(super) fn count(&mut self, number: &mut u64) {
         *number += u64::from(self.instruction().is_some());
@@ -211,20 +211,20 @@ impl Step {
         self.known.clear();
     }
 
-    /// Takes a line.
+    /// Adds a line.
     #[inline]
-    pub(super) fn add(&mut self, place: Place, line: &Line<'_>, time: Option<Time>, is_big: bool) {
+    pub(super) fn add(&mut self, place: Place, line: &Line<'_>, time: Option<Time>, is_big_endian: bool) {
         match &line.record {
             Record::Instruction(instruction) => self.cause = Cause::Instruction(self.executed(instruction)),
-            Record::Asynchronous(name) => self.cause = Cause::Asynchronous(self.keep(name)),
+            Record::Asynchronous(name) => self.cause = Cause::Asynchronous(self.store_text(name)),
             Record::Exception(exception) => self.exception(place.line, time, exception),
             Record::Event(event) if event.is_exception => {
-                let (vector, name) = (event.number.map(i64::from), self.keep(event.name));
+                let (vector, name) = (event.number.map(i64::from), self.store_text(event.name));
                 self.exceptions.push(Raised { line: place.line, time, vector, name });
                 self.now = time;
             }
             Record::Register(register) => self.register(place.line, register),
-            Record::Access(access) | Record::Transfer(access) => self.access(place.line, access, is_big),
+            Record::Access(access) | Record::Transfer(access) => self.access(place.line, access, is_big_endian),
             Record::Picture(picture) => self.picture(place.line, picture),
             Record::Branch(branch) => self.branch = Some(*branch),
             _ => return,
@@ -236,17 +236,17 @@ impl Step {
         }
     }
 
-    /// This is its cause, or its first line.
+    /// Marks the cause of the step, or its first line.
     #[inline]
     fn begin(&mut self, place: Place, time: Option<Time>) {
         if self.is_begun && time != self.time {
-            // Effects that came before their cause.
+            // The effects precede their cause.
             self.strays.add(self.registers.len() + self.accesses.len(), self.place.line);
         }
         (self.place, self.time, self.now, self.is_begun) = (place, time, time, true);
     }
 
-    fn keep(&mut self, text: &[u8]) -> Span {
+    fn store_text(&mut self, text: &[u8]) -> Span {
         let start = self.text.len() as u32;
         self.text.extend_from_slice(text);
         Span(start..self.text.len() as u32)
@@ -260,15 +260,15 @@ impl Step {
             length: instruction.length,
             set: instruction.set,
             mode: Mode::of(instruction.mode),
-            mode_text: self.keep(instruction.mode),
+            mode_text: self.store_text(instruction.mode),
             is_executed: instruction.is_executed,
             serial: instruction.number,
-            text: self.keep(instruction.text),
+            text: self.store_text(instruction.text),
         }
     }
 
     fn exception(&mut self, line: u64, time: Option<Time>, exception: &Exception<'_>) {
-        let name = self.keep(exception.name);
+        let name = self.store_text(exception.name);
         if exception.is_step {
             self.cause = Cause::Asynchronous(name.clone());
         }
@@ -279,30 +279,30 @@ impl Step {
     fn register(&mut self, line: u64, register: &Register<'_>) {
         let written = Written {
             line,
-            name: self.keep(register.name),
-            context: self.keep(register.context),
+            name: self.store_text(register.name),
+            context: self.store_text(register.context),
             bits: register.bits,
-            value: self.keep(register.value.0),
-            notes: if register.notes.is_empty() { Span::default() } else { self.keep(register.notes) },
+            value: self.store_text(register.value.0),
+            notes: if register.notes.is_empty() { Span::default() } else { self.store_text(register.notes) },
         };
         self.registers.push(written);
     }
 
-    fn access(&mut self, line: u64, access: &Access<'_>, is_big: bool) {
+    fn access(&mut self, line: u64, access: &Access<'_>, is_big_endian: bool) {
         let start = self.bytes.len() as u32;
-        let mut room = std::mem::take(&mut self.room);
-        room.take(access, is_big);
-        self.bytes.extend_from_slice(&room.values);
-        self.known.extend_from_slice(&room.known);
-        self.room = room;
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.set(access, is_big_endian);
+        self.bytes.extend_from_slice(&scratch.values);
+        self.known.extend_from_slice(&scratch.known);
+        self.scratch = scratch;
         let accessed = Accessed {
             line,
             direction: access.direction,
             purpose: access.purpose,
             address: access.address,
             physical: access.physical.map(|physical| physical.address),
-            space: self.keep(access.physical.map_or(b"", |physical| physical.space)),
-            attributes: self.keep(access.notes),
+            space: self.store_text(access.physical.map_or(b"", |physical| physical.space)),
+            attributes: self.store_text(access.notes),
             size: access.size,
             is_aborted: access.is_aborted,
             is_exclusive: access.is_exclusive,
@@ -313,17 +313,17 @@ impl Step {
         self.accesses.push(accessed);
     }
 
-    /// Bytes of a picture that lie together are one access.
+    /// Adds an access for each run of adjacent bytes in a picture.
     fn picture(&mut self, line: u64, picture: &Picture<'_>) {
-        let space = self.keep(picture.physical.map_or(b"", |physical| physical.space));
-        let attributes = self.keep(picture.attributes);
+        let space = self.store_text(picture.physical.map_or(b"", |physical| physical.space));
+        let attributes = self.store_text(picture.attributes);
         let mut at = 0;
         while at < picture.bytes.len() {
             let length = picture.bytes[at..].iter().take_while(|byte| **byte != Byte::Untouched).count();
             if length > 0 {
                 let offset = at as u64;
                 let start = self.bytes.len() as u32;
-                self.keep_bytes(&picture.bytes[at..at + length]);
+                self.store_bytes(&picture.bytes[at..at + length]);
                 self.accesses.push(Accessed {
                     line,
                     direction: match picture.kind {
@@ -347,7 +347,7 @@ impl Step {
         }
     }
 
-    fn keep_bytes(&mut self, bytes: &[Byte]) {
+    fn store_bytes(&mut self, bytes: &[Byte]) {
         for byte in bytes {
             let (value, is_known) = match byte {
                 Byte::Known(value) => (*value, true),
@@ -358,8 +358,8 @@ impl Step {
         }
     }
 
-    /// Takes over effects of another step that are its own: `belongs` is given both, and the effect.
-    pub(super) fn take_from(&mut self, other: &mut Self, belongs: impl Fn(&Self, &Self, Effect<'_>) -> bool) {
+    /// Moves effects from `other` for which `belongs(self, other, effect)` holds.
+    pub(super) fn move_effects_from(&mut self, other: &mut Self, belongs: impl Fn(&Self, &Self, Effect<'_>) -> bool) {
         let registers = std::mem::take(&mut other.registers);
         let accesses = std::mem::take(&mut other.accesses);
         for mut register in registers {
@@ -368,7 +368,7 @@ impl Step {
                 continue;
             }
             for span in [&mut register.name, &mut register.context, &mut register.value, &mut register.notes] {
-                *span = self.keep(other.text(span));
+                *span = self.store_text(other.text(span));
             }
             self.registers.push(register);
         }
@@ -378,7 +378,7 @@ impl Step {
                 continue;
             }
             for span in [&mut access.space, &mut access.attributes] {
-                *span = self.keep(other.text(span));
+                *span = self.store_text(other.text(span));
             }
             let range = access.data.start as usize..access.data.end as usize;
             access.data = self.bytes.len() as u32..(self.bytes.len() + range.len()) as u32;
@@ -397,10 +397,10 @@ fn is_effect(record: &Record<'_>) -> bool {
     matches!(record, Record::Register(_) | Record::Access(_) | Record::Picture(_))
 }
 
-/// Something that an instruction did.
+/// An effect of an instruction.
 pub(super) enum Effect<'a> {
-    /// A register of this name has a new value.
+    /// A write to the register of this name.
     Register(&'a [u8]),
-    /// Memory was accessed.
+    /// A memory access.
     Access(&'a Accessed),
 }

@@ -1,59 +1,60 @@
-//! Registers as lines spell them: names, bits, and digits.
+//! Register names, bit ranges and values as lines write them.
 
 use unspool_model::RegisterWrite;
 
 use super::super::write::Style;
 
-/// A register has no more bytes when it is read back.
-const LONGEST: usize = 2048;
+/// Maximum number of bytes of a register when it is read back.
+const MAX_BYTES: usize = 2048;
 
-/// The name of a register as lines spell it; `None`: no line can.
-pub(super) fn spell<'n>(style: Style, name: &str, room: &'n mut [u8; 32]) -> Option<&'n mut [u8]> {
+/// The name of a register in the notation of the style; `None`: no line can name it.
+pub(super) fn register_name<'n>(style: Style, name: &str, buffer: &'n mut [u8; 32]) -> Option<&'n mut [u8]> {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'(' | b'<' | b'[');
-    let room = room.get_mut(..name.len()).filter(|_| !name.is_empty() && name.bytes().all(is_plain))?;
-    room.copy_from_slice(name.as_bytes());
+    let buffer = buffer.get_mut(..name.len()).filter(|_| !name.is_empty() && name.bytes().all(is_plain))?;
+    buffer.copy_from_slice(name.as_bytes());
     let is_small = name == "cpsr" || matches!(name.as_bytes(), [b'r', b'0'..=b'9', ..]);
     if style == Style::Rev3 || !is_small {
-        room.make_ascii_uppercase();
+        buffer.make_ascii_uppercase();
     }
-    Some(room)
+    Some(buffer)
 }
 
-/// Is it the lower half of a general register of AArch64? Lines have a name for that, which says that the upper half
-/// becomes zero.
+/// Whether this writes the lower half of an AArch64 general-purpose register. Lines name it `Wn`, which implies that
+/// the upper half becomes zero.
 pub(super) fn is_word(write: &RegisterWrite<'_>) -> bool {
-    write.low == 0 && write.bytes.len() == 4 && numbered(write.name, b'x')
+    write.low == 0 && write.bytes.len() == 4 && is_numbered(write.name, b'x')
 }
 
-/// The bits that are written, if it is not all of the register. `None`: no line can say this.
+/// The bit range that is written, or `Some(None)` for the whole register. `None`: no line can represent it.
 pub(super) fn bits(write: &RegisterWrite<'_>) -> Option<Option<(u16, u16)>> {
     let length = write.bytes.len();
-    if length == 0 || length > LONGEST {
+    if length == 0 || length > MAX_BYTES {
         return None;
     }
-    if write.low == 0 && whole(write.name).is_none_or(|whole| length >= whole) {
+    if write.low == 0 && min_bytes(write.name).is_none_or(|min_bytes| length >= min_bytes) {
         return Some(None);
     }
     let high = usize::from(write.low) + length * 8 - 1;
     u16::try_from(high).ok().map(|high| Some((high, write.low)))
 }
 
-/// How many bytes a register has at least, if its name tells. Fewer are a part of it, and would be read as all of it.
-fn whole(name: &str) -> Option<usize> {
+/// Minimum number of bytes of a register, if its name implies one. A shorter value without a bit range would be read as
+/// the whole register.
+fn min_bytes(name: &str) -> Option<usize> {
     match name {
         "cpsr" | "fpcr" | "fpsr" => Some(4),
         "sp_el0" | "sp_el1" | "sp_el2" | "sp_el3" => Some(8),
-        name if numbered(name, b'x') => Some(8),
-        name if numbered(name, b'r') => Some(4),
-        name if numbered(name, b'v') || numbered(name, b'q') => Some(16),
-        // Without bits it would be read as a part of another; see `is_word`.
-        name if numbered(name, b'w') => Some(usize::MAX),
+        name if is_numbered(name, b'x') => Some(8),
+        name if is_numbered(name, b'r') => Some(4),
+        name if is_numbered(name, b'v') || is_numbered(name, b'q') => Some(16),
+        // Without a bit range it would be read as a part of the X register; see `is_word`.
+        name if is_numbered(name, b'w') => Some(usize::MAX),
         _ => None,
     }
 }
 
-/// Is it this letter and a number?
-fn numbered(name: &str, letter: u8) -> bool {
+/// Whether the name is this letter and a number.
+fn is_numbered(name: &str, letter: u8) -> bool {
     match name.as_bytes() {
         [first, digits @ ..] => {
             *first == letter && matches!(digits.len(), 1 | 2) && digits.iter().all(u8::is_ascii_digit)
@@ -62,14 +63,15 @@ fn numbered(name: &str, letter: u8) -> bool {
     }
 }
 
-/// The digits of a value, the highest first. True: of some, only a part of the bits is known, and is lost.
+/// Formats a value, the most significant digit first. Returns true if some digit is only partly known; its bits are
+/// dropped.
 pub(super) fn push_value(bytes: &[(u8, u8)], out: &mut Vec<u8>) -> bool {
     out.clear();
     let mut is_partial = false;
     for (value, known) in bytes.iter().rev() {
         for (digit, known) in [(value >> 4, known >> 4), (value & 0xf, known & 0xf)] {
             is_partial |= !matches!(known, 0 | 0xf);
-            // What is read as a prefix is none.
+            // Separates a leading `0x` that is no prefix.
             if known != 0xf && *out == b"0" {
                 out.push(b'_');
             }
@@ -84,23 +86,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn registers_have_names_that_lines_can_say() {
+    fn register_names_of_lines() {
         let rows =
             [("x0", Some("X0")), ("r0", Some("r0")), ("cpsr", Some("cpsr")), ("", None), ("a b", None), ("a(b", None)];
         for (name, expected) in rows {
-            let mut room = [0; 32];
-            let spelled = spell(Style::FastModels, name, &mut room).map(|name| String::from_utf8_lossy(name));
+            let mut buffer = [0; 32];
+            let spelled = register_name(Style::FastModels, name, &mut buffer).map(|name| String::from_utf8_lossy(name));
             assert_eq!(spelled.as_deref(), expected, "{name}");
         }
-        assert_eq!(spell(Style::Rev3, "r0", &mut [0; 32]).as_deref(), Some(&b"R0"[..]));
+        assert_eq!(register_name(Style::Rev3, "r0", &mut [0; 32]).as_deref(), Some(&b"R0"[..]));
     }
 
     #[test]
-    fn a_part_of_a_register_has_its_bits() {
+    fn part_of_a_register_has_a_bit_range() {
         let rows = [
             ("v5", 0, 8, Some((63, 0))),
             ("v5", 0, 16, None),
-            // That of a longer vector.
+            // From a longer vector.
             ("v5", 0, 32, None),
             ("v5", 64, 8, Some((127, 64))),
             ("q1", 0, 4, Some((31, 0))),
@@ -126,12 +128,12 @@ mod tests {
     }
 
     #[test]
-    fn values_have_their_digits() {
+    fn values_are_formatted_by_digit() {
         type Row<'r> = (&'r [(u8, u8)], &'r str, bool);
         let rows: [Row<'_>; 4] = [
             (&[(0x12, 0xff), (0x34, 0xff)], "3412", false),
             (&[(0x02, 0x0f), (0, 0)], "xxx2", false),
-            // What would be read as a prefix.
+            // Would be read as a prefix.
             (&[(0x12, 0xff), (0x00, 0xf0)], "0_x12", false),
             (&[(0x12, 0x7f)], "x2", true),
         ];

@@ -1,4 +1,4 @@
-//! Times of a source as a log writes them: in a unit that it has a word for.
+//! Conversion of times to a unit that Tarmac has a name for.
 
 use unspool_model::TimeUnit;
 
@@ -6,11 +6,11 @@ use super::super::clock::time_unit;
 use super::super::record::{Time, Unit};
 use super::super::write::Style;
 
-/// The units of seconds, and the power of ten of each.
+/// Units of seconds, each with its power of ten.
 const UNITS: [(i8, Unit); 6] =
     [(0, Unit::S), (-3, Unit::Ms), (-6, Unit::Us), (-9, Unit::Ns), (-12, Unit::Ps), (-15, Unit::Fs)];
 
-/// How times are written.
+/// Conversion from the unit of a source to the unit of the log.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scale {
     unit: Unit,
@@ -20,7 +20,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// Rev 3 has no decimals: what has no unit of its own is counted in the next finer one.
+    /// The closest unit that the style can write. Rev 3 has no decimals, so it uses the next finer unit.
     pub(super) fn new(unit: TimeUnit, style: Style) -> Self {
         let whole = |unit| Self { unit, decimals: 0, multiply: Some(1), divide: Some(1) };
         let power = match unit {
@@ -41,29 +41,29 @@ impl Scale {
         }
     }
 
-    /// What the log is read back with.
+    /// The unit of time that a reader of the log sees.
     pub(super) fn unit(&self) -> TimeUnit {
         time_unit(self.time(0))
     }
 
-    /// Times stay as they are.
+    /// Whether times are written unchanged.
     #[inline]
     pub(super) fn is_exact(&self) -> bool {
         (self.multiply, self.divide) == (Some(1), Some(1))
     }
 
-    /// A time as the log counts; `None`: it is too large.
+    /// A time in the unit of the log; `None`: it overflows.
     pub(super) fn count(&self, time: u64) -> Option<u64> {
         let divided = self.divide.map_or(0, |divide| time / divide);
         if divided == 0 { Some(0) } else { divided.checked_mul(self.multiply?) }
     }
 
-    /// Digits of it are lost.
-    pub(super) fn has_rest(&self, time: u64) -> bool {
+    /// Whether digits of the time are dropped.
+    pub(super) fn drops_digits(&self, time: u64) -> bool {
         self.divide.map_or(time, |divide| time % divide) != 0
     }
 
-    /// As it is written.
+    /// A scaled time as a record.
     #[inline]
     pub(super) fn time(&self, count: u64) -> Time {
         Time { value: count, decimals: self.decimals, unit: self.unit }
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_that_a_log_has_a_word_for() {
+    fn times_are_scaled_to_a_tarmac_unit() {
         let seconds = TimeUnit::Seconds;
         let rows = [
             (TimeUnit::Cycles, Style::Rev3, 7, (Some(7), 0, Unit::Clk), TimeUnit::Cycles),
@@ -95,7 +95,7 @@ mod tests {
             assert_eq!((scale.count(time), scale.decimals, scale.unit), (count, decimals, name), "{unit:?}");
             assert_eq!(scale.unit(), read, "{unit:?}");
         }
-        assert!(Scale::new(seconds(-17), Style::Rev3).has_rest(765));
-        assert!(!Scale::new(seconds(-17), Style::Rev3).has_rest(700));
+        assert!(Scale::new(seconds(-17), Style::Rev3).drops_digits(765));
+        assert!(!Scale::new(seconds(-17), Style::Rev3).drops_digits(700));
     }
 }

@@ -1,16 +1,16 @@
-//! A place in a line, and the words and numbers from there on.
+//! A cursor in a line, which reads words and numbers.
 //!
-//! Knows blanks, words and hexadecimal numbers, and nothing of what they mean.
+//! Knows blanks, words and hexadecimal numbers, and nothing of their meaning.
 
 use crate::record::{Problem, ProblemKind};
 
-/// No number has more digits than these.
-const MOST_DIGITS: usize = 16;
+/// Maximum number of hexadecimal digits of a number.
+const MAX_DIGITS: usize = 16;
 
-/// So many decimal digits always fit.
+/// Number of decimal digits that always fit in 64 bits.
 const DECIMAL_DIGITS: usize = 19;
 
-/// Classes of characters.
+/// Character class: blanks.
 pub(super) const BLANK: u8 = 1;
 /// `(`, `<`, `[`.
 pub(super) const OPEN: u8 = 2;
@@ -21,10 +21,10 @@ pub(super) const COLON: u8 = 8;
 pub(super) const COMMA: u8 = 16;
 /// Digits of values, `x` and `-` among them.
 const DIGIT: u8 = 32;
-/// What may stand between them.
+/// Separators between digits.
 const SEPARATOR: u8 = 64;
 
-/// Which classes a character is of.
+/// The classes of each character.
 static CLASS: [u8; 256] = {
     let mut table = [0; 256];
     let mut at = 0;
@@ -44,14 +44,14 @@ static CLASS: [u8; 256] = {
     table
 };
 
-/// A number as it was written.
+/// A number as printed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Number {
     pub(super) value: u64,
     pub(super) digits: u8,
 }
 
-/// A place in a line.
+/// A position in a line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor<'a> {
     line: &'a [u8],
@@ -63,22 +63,22 @@ impl<'a> Cursor<'a> {
         Self { line, at: 0 }
     }
 
-    /// How many bytes are before this place.
+    /// The byte offset.
     #[inline(always)]
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// Goes to another place of the line.
+    /// Moves to an offset.
     #[inline(always)]
-    pub(super) fn go(&mut self, at: usize) {
+    pub(super) fn seek(&mut self, at: usize) {
         self.at = at.min(self.line.len());
     }
 
-    /// Passes so many bytes.
+    /// Skips `count` bytes.
     #[inline(always)]
-    pub(super) fn pass(&mut self, count: usize) {
-        self.go(self.at + count);
+    pub(super) fn skip(&mut self, count: usize) {
+        self.seek(self.at + count);
     }
 
     #[inline(always)]
@@ -86,30 +86,30 @@ impl<'a> Cursor<'a> {
         self.at >= self.line.len()
     }
 
-    /// What comes next; nothing at the end.
+    /// The next byte; `None` at the end.
     #[inline(always)]
     pub(super) fn peek(&self) -> Option<u8> {
         self.line.get(self.at).copied()
     }
 
-    /// All that comes.
+    /// The remaining bytes.
     #[inline(always)]
     pub(super) fn rest(&self) -> &'a [u8] {
         self.line.get(self.at..).unwrap_or_default()
     }
 
-    /// All that comes, without blanks around it.
+    /// The remaining bytes without surrounding blanks.
     pub(super) fn trimmed(&self) -> &'a [u8] {
         self.rest().trim_ascii()
     }
 
-    /// What was passed since.
+    /// The bytes since an offset.
     #[inline(always)]
     pub(super) fn since(&self, start: usize) -> &'a [u8] {
         self.line.get(start..self.at).unwrap_or_default()
     }
 
-    /// Passes blanks.
+    /// Skips blanks.
     #[inline(always)]
     pub(super) fn blanks(&mut self) {
         while let Some(b' ' | b'\t') = self.peek() {
@@ -117,7 +117,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes blanks of which there may be many.
+    /// Skips blanks, many of which are expected.
     #[inline(always)]
     pub(super) fn many_blanks(&mut self) {
         while self.rest().first_chunk() == Some(b"        ") {
@@ -126,7 +126,7 @@ impl<'a> Cursor<'a> {
         self.blanks();
     }
 
-    /// Passes this byte, if it is there.
+    /// Skips this byte if it is next.
     #[inline(always)]
     pub(super) fn eat(&mut self, byte: u8) -> bool {
         let is_there = self.peek() == Some(byte);
@@ -134,13 +134,13 @@ impl<'a> Cursor<'a> {
         is_there
     }
 
-    /// Passes this byte, which has to be there.
+    /// Skips this byte, which must be next.
     #[inline(always)]
     pub(super) fn expect(&mut self, byte: u8) -> Result<(), Problem> {
         if self.eat(byte) { Ok(()) } else { Err(self.problem(ProblemKind::Unexpected)) }
     }
 
-    /// Passes all up to a blank, or a byte of one of these classes.
+    /// Reads up to a blank or a byte of one of these classes.
     #[inline(always)]
     pub(super) fn until(&mut self, ends: u8) -> &'a [u8] {
         let start = self.at;
@@ -152,26 +152,26 @@ impl<'a> Cursor<'a> {
         self.since(start)
     }
 
-    /// Passes a word.
+    /// Reads a word.
     #[inline(always)]
     pub(super) fn word(&mut self) -> &'a [u8] {
         self.until(BLANK)
     }
 
-    /// Passes a word behind blanks. A copy of the cursor looks ahead this way.
+    /// Skips blanks and reads a word. A copy of the cursor looks ahead this way.
     #[inline(always)]
     pub(super) fn next_word(&mut self) -> &'a [u8] {
         self.blanks();
         self.word()
     }
 
-    /// Here is the end, or a blank.
+    /// Whether a blank or the end is next.
     #[inline(always)]
     pub(super) fn is_word_end(&self) -> bool {
         matches!(self.peek(), None | Some(b' ' | b'\t'))
     }
 
-    /// Passes decimal digits. The number; `None`: it does not fit, or there is none.
+    /// Reads decimal digits. `None`: there are none, or the number does not fit.
     #[inline(always)]
     pub(super) fn decimal_digits(&mut self) -> Option<u64> {
         let (start, mut number) = (self.at, 0_u64);
@@ -186,7 +186,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes a hexadecimal number, with or without `0x`.
+    /// Reads a hexadecimal number, with or without `0x`.
     #[inline(always)]
     pub(super) fn hex(&mut self) -> Result<Number, Problem> {
         let mut start = self.at;
@@ -198,20 +198,20 @@ impl<'a> Cursor<'a> {
         self.at = start + digits;
         match digits {
             0 => Err(self.problem(ProblemKind::NotHexadecimal)),
-            1..=MOST_DIGITS => Ok(Number { value, digits: digits as u8 }),
+            1..=MAX_DIGITS => Ok(Number { value, digits: digits as u8 }),
             _ => Err(self.problem_at(start, ProblemKind::TooLong)),
         }
     }
 
-    /// Passes a hexadecimal number that is a whole word.
+    /// Reads a hexadecimal number that is a whole word.
     #[inline(always)]
     pub(super) fn hex_word(&mut self) -> Result<Number, Problem> {
         let number = self.hex()?;
         if self.is_word_end() { Ok(number) } else { Err(self.problem(ProblemKind::NotHexadecimal)) }
     }
 
-    /// Passes a word of digits that may be unknown (`x`) or unchanged (`-`), with separators in it. How many digits there
-    /// are; `None`: it is something else.
+    /// Reads a word of digits that may be unknown (`x`) or unchanged (`-`), with separators. Returns the number of
+    /// digits; `None`: it is something else.
     #[inline(always)]
     pub(super) fn value_word(&mut self) -> Option<usize> {
         let mut digits = 0;
@@ -231,13 +231,13 @@ impl<'a> Cursor<'a> {
         (self.is_word_end() && digits > 0).then_some(digits)
     }
 
-    /// Something is wrong here.
+    /// A parse error at this position.
     #[cold]
     pub(super) fn problem(&self, kind: ProblemKind) -> Problem {
         self.problem_at(self.at, kind)
     }
 
-    /// Something is wrong there. Where the line ends, that is what is wrong.
+    /// A parse error at an offset. At the end of the line it is a truncation.
     #[cold]
     pub(super) fn problem_at(&self, at: usize, kind: ProblemKind) -> Problem {
         let kind = match self.line.get(at) {
@@ -249,7 +249,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The number at the start, and how many digits it has; the lowest bits of it if there are more than sixteen.
+/// The leading hexadecimal number and its number of digits; only its lowest bits if there are more than sixteen.
 #[inline(always)]
 fn leading_hex(bytes: &[u8]) -> (u64, usize) {
     let (mut value, mut digits) = (0_u64, 0);
@@ -274,28 +274,28 @@ fn leading_hex(bytes: &[u8]) -> (u64, usize) {
     (value, digits)
 }
 
-/// Eight digits, all of them.
+/// The number, if all eight bytes are digits.
 #[inline(always)]
 pub(super) fn eight_digits(bytes: [u8; 8]) -> Option<u32> {
     let (number, count) = some_digits(bytes);
     (count == 8).then_some(number)
 }
 
-/// The digits at the start of eight bytes, as a number, and how many there are. Each byte becomes its four bits, then pairs
-/// of them move together three times.
+/// The leading digits of eight bytes as a number, and how many there are. Each byte is reduced to its four bits, then
+/// adjacent pairs are merged three times.
 #[inline(always)]
 fn some_digits(bytes: [u8; 8]) -> (u32, u32) {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHEST: u64 = 0x80 * ONES;
     let word = u64::from_le_bytes(bytes);
     let lower = word | (0x20 * ONES);
-    // The highest bit of a byte says whether it is above another. Bytes that have it already are no digits, and only
+    // The highest bit of a byte is set if it is above another. Bytes that have it already are no digits, and only
     // they could carry into the next.
     let above = |byte: u64, bytes: u64| bytes.wrapping_add((0x7f - byte) * ONES);
     let decimal = above(0x2f, word) & !above(0x39, word);
     let letter = above(0x60, lower) & !above(0x66, lower);
     let others = !((decimal | letter) & !word) & HIGHEST;
-    // Mostly all of them are digits.
+    // The common case: all eight are digits.
     let (digits, count) = match others {
         0 => (word, 8),
         others => {
@@ -309,7 +309,7 @@ fn some_digits(bytes: [u8; 8]) -> (u32, u32) {
     (((halves << 16) | (halves >> 32)) as u32, count)
 }
 
-/// What a character is as a hexadecimal digit; more than 15 if it is none.
+/// Value of each character as a hexadecimal digit; more than 15 if it is none.
 static HEX: [u8; 256] = {
     let mut table = [0xff; 256];
     let mut at = 0;
@@ -325,13 +325,13 @@ static HEX: [u8; 256] = {
     table
 };
 
-/// A word of hexadecimal digits only.
+/// Whether a word has hexadecimal digits only.
 #[inline(always)]
 pub(super) fn is_hex(word: &[u8]) -> bool {
     !word.is_empty() && word.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// A decimal number; `None`: it is none, or it does not fit.
+/// A decimal number; `None`: it is none, or does not fit.
 #[inline(always)]
 pub(super) fn decimal(word: &[u8]) -> Option<u64> {
     let mut number = 0_u64;
@@ -349,7 +349,7 @@ pub(super) fn decimal(word: &[u8]) -> Option<u64> {
     }
 }
 
-/// A number of more digits than always fit.
+/// A number with more digits than always fit.
 #[cold]
 fn many_digits(word: &[u8]) -> Option<u64> {
     word.iter().try_fold(0_u64, |number, byte| number.checked_mul(10)?.checked_add(u64::from(byte & 15)))

@@ -1,10 +1,10 @@
-//! What is neither an instruction nor its effect on registers and memory: headers, events, branches.
+//! Headers, events, branches and opaque lines.
 
 use super::cursor::{CLOSE, COLON, Cursor, decimal, is_hex};
-use super::instruction::{no_other_line, set};
-use crate::record::{Branch, Event, Flow, Header, Problem, ProblemKind, Record, Told};
+use super::instruction::{check_no_joined_line, set};
+use crate::record::{Branch, Event, Flow, Header, OpaqueLine, Problem, ProblemKind, Record};
 
-/// `Tarmac Text Rev 3t`; nothing if the line starts in another way.
+/// Parses `Tarmac Text Rev 3t`; `None` if the line starts differently.
 pub(super) fn header(line: &[u8]) -> Option<Result<Header<'_>, Problem>> {
     let mut cursor = Cursor::new(line);
     for word in [&b"Tarmac"[..], b"Text", b"Rev"] {
@@ -21,7 +21,7 @@ pub(super) fn header(line: &[u8]) -> Option<Result<Header<'_>, Problem>> {
     Some(revision.map(|revision| Header { revision, flags }))
 }
 
-/// `BR (00002d40) A`.
+/// Parses `BR (00002d40) A`.
 pub(super) fn branch<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, Problem> {
     cursor.blanks();
     cursor.expect(b'(')?;
@@ -31,7 +31,7 @@ pub(super) fn branch<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, Problem>
     Ok(Record::Branch(Branch { target: target.value, digits: target.digits, set }))
 }
 
-/// `FD (12) 00008000 00008010 A`.
+/// Parses `FD (12) 00008000 00008010 A`.
 pub(super) fn flow<'a>(cursor: &mut Cursor<'a>, kind: u8) -> Result<Record<'a>, Problem> {
     cursor.blanks();
     let mut number = None;
@@ -50,42 +50,42 @@ pub(super) fn flow<'a>(cursor: &mut Cursor<'a>, kind: u8) -> Result<Record<'a>, 
     Ok(Record::Flow(Flow { kind, number, address, target, set: last_set(cursor)? }))
 }
 
-/// An instruction set, or the end of the line.
+/// Parses an instruction set or the end of the line.
 fn last_set(cursor: &mut Cursor<'_>) -> Result<Option<super::InstructionSet>, Problem> {
     cursor.blanks();
     if cursor.is_at_end() {
         return Ok(None);
     }
     let (set, length) = set(cursor.rest()).ok_or_else(|| cursor.problem(ProblemKind::NotAnInstructionSet))?;
-    cursor.pass(length);
+    cursor.skip(length);
     cursor.blanks();
     if cursor.is_at_end() { Ok(Some(set)) } else { Err(cursor.problem(ProblemKind::Unexpected)) }
 }
 
-/// `CADI E simulation_stopped`, `SIGNAL: SIGNAL=poreset STATE=N`.
-pub(super) fn told<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Record<'a>, Problem> {
+/// Parses `CADI E simulation_stopped`, `SIGNAL: SIGNAL=poreset STATE=N`.
+pub(super) fn opaque<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Record<'a>, Problem> {
     cursor.eat(b':');
     cursor.blanks();
     let text = cursor.trimmed();
-    no_other_line(cursor, text)?;
-    Ok(Record::Told(Told { tag, text }))
+    check_no_joined_line(cursor, text)?;
+    Ok(Record::Opaque(OpaqueLine { tag, text }))
 }
 
-/// What follows `E`: `<value> {mode} {value} <number> <name>`, or only a name with its arguments.
+/// Parses the fields after `E`: `<value> {mode} {value} <number> <name>`, or only a name with arguments.
 pub(super) fn event<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, Problem> {
     cursor.blanks();
     let mut event = Event { value: None, mode: &[], number: None, name: &[], is_exception: false };
     let mut ahead = *cursor;
     if is_number(ahead.until(COLON)) {
         event.value = Some(cursor.hex()?.value);
-        // Where it is physically may follow.
+        // A physical address may follow.
         cursor.word();
         cursor.blanks();
         mode_and_number(cursor, &mut event)?;
     }
     cursor.blanks();
     event.name = cursor.trimmed();
-    no_other_line(cursor, event.name)?;
+    check_no_joined_line(cursor, event.name)?;
     if event.name.is_empty() && event.number.is_none() {
         return Err(cursor.problem(ProblemKind::Truncated));
     }
@@ -98,12 +98,13 @@ pub(super) fn event<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, Problem> 
     Ok(Record::Event(event))
 }
 
-/// Numbers of events are written in full. Names can have only letters that are digits too, but not that many.
+/// Whether a word is a number, which events print in full. A name can consist of hexadecimal letters, but is shorter.
 fn is_number(word: &[u8]) -> bool {
     word.len() >= 8 && is_hex(word.strip_prefix(b"0x").unwrap_or(word))
 }
 
-/// The last number before the name is that of the event. Fast Models print 64 bits of it at times, the upper half junk.
+/// Parses mode and number. The last number before the name is that of the event; Fast Models sometimes print 64 bits,
+/// with junk in the upper half.
 fn mode_and_number<'a>(cursor: &mut Cursor<'a>, event: &mut Event<'a>) -> Result<(), Problem> {
     let mut ahead = *cursor;
     let mode = ahead.word();
@@ -118,7 +119,7 @@ fn mode_and_number<'a>(cursor: &mut Cursor<'a>, event: &mut Event<'a>) -> Result
     Ok(())
 }
 
-/// An exception is taken. Changes of mode, levels of signals, debug state and requests are none.
+/// Whether an exception is taken. Mode changes, signal levels, debug state and requests are none.
 fn is_exception(event: &Event<'_>) -> bool {
     const OTHERS: [&[u8]; 8] = [b"ModeChange", b"Lockup", b"Halted", b"Sleep", b"Wakeup", b"WFI", b"WFE", b"SetEvent"];
     let mut words = Cursor::new(event.name);
@@ -128,7 +129,7 @@ fn is_exception(event: &Event<'_>) -> bool {
         None if name.is_empty() => {
             event.number.is_some_and(|number| matches!(number, 1..=5 | 7..=8 | 14 | 0x80..=0x8f))
         }
-        // A signal of this name has its level behind it.
+        // A signal of this name has a level after it.
         None => name == b"INT_TAKEN" || name == b"RESET" && words.trimmed().is_empty(),
     }
 }

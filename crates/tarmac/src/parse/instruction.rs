@@ -1,14 +1,14 @@
-//! Instructions: ES, IT, IS and IF of every producer.
+//! Instruction lines: ES, IT, IS and IF of every producer.
 //!
-//! What is in brackets is a count, an address, an address with a serial number or an address with an opcode; only what
-//! follows tells which. The instruction set is a word of its own, and addresses are never that short.
+//! The brackets contain a count, an address, an address with a serial number or an address with an opcode; only the
+//! following words distinguish them. The instruction set is a word of its own, and addresses are never that short.
 
 use super::ParseOptions;
 use super::cursor::{CLOSE, COLON, COMMA, Cursor, Number, OPEN, decimal};
-use super::prefix::{LONG_DISASSEMBLY, LONG_TEXT, joined};
+use super::prefix::{LONG_DISASSEMBLY, LONG_TEXT, joined_line};
 use crate::record::{Exception, Instruction, InstructionSet, Physical, Problem, ProblemKind, Record, Tag};
 
-/// What follows the tag.
+/// Parses the fields after the tag.
 #[inline(always)]
 pub(super) fn instruction<'a>(
     cursor: &mut Cursor<'a>,
@@ -33,7 +33,7 @@ pub(super) fn instruction<'a>(
     };
     match cursor.peek() {
         Some(b'(') => {
-            cursor.pass(1);
+            cursor.skip(1);
             bracketed(cursor, &mut instruction)?;
         }
         _ if tag == Tag::Es => {
@@ -51,7 +51,7 @@ pub(super) fn instruction<'a>(
     Ok(())
 }
 
-/// `ES EXC [0x00] Reset`, `ES IRQ`.
+/// Parses `ES EXC [0x00] Reset`, `ES IRQ`.
 fn asynchronous<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, Problem> {
     let mut ahead = *cursor;
     if ahead.until(OPEN) == b"EXC" {
@@ -59,14 +59,14 @@ fn asynchronous<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, Problem> {
     }
     match cursor.peek() {
         Some(byte) if byte.is_ascii_alphabetic() => {
-            no_other_line(cursor, cursor.trimmed())?;
+            check_no_joined_line(cursor, cursor.trimmed())?;
             Ok(Record::Asynchronous(cursor.trimmed()))
         }
         _ => Err(cursor.problem(ProblemKind::Unexpected)),
     }
 }
 
-/// `[0x08] System Call`; the offset in brackets is hexadecimal with 0x, and a decimal number else.
+/// Parses `[0x08] System Call`. The offset in brackets is hexadecimal with 0x, otherwise decimal.
 pub(super) fn exception<'a>(cursor: &mut Cursor<'a>, is_step: bool) -> Result<Exception<'a>, Problem> {
     cursor.blanks();
     let mut vector = None;
@@ -87,18 +87,18 @@ pub(super) fn exception<'a>(cursor: &mut Cursor<'a>, is_step: bool) -> Result<Ex
     if name.is_empty() && vector.is_none() {
         return Err(cursor.problem(ProblemKind::Truncated));
     }
-    no_other_line(cursor, name)?;
+    check_no_joined_line(cursor, name)?;
     Ok(Exception { is_step, vector, name })
 }
 
-/// What is in brackets, and the address and the opcode if they are behind it.
+/// Parses the brackets, and address and opcode if they follow.
 #[inline(always)]
 fn bracketed<'a>(cursor: &mut Cursor<'a>, instruction: &mut Instruction<'a>) -> Result<(), Problem> {
     let start = *cursor;
     let count = cursor.decimal_digits();
     if cursor.peek() != Some(b')') {
         let first = start.clone().until(COLON | CLOSE);
-        cursor.go(start.at() + first.len());
+        cursor.seek(start.at() + first.len());
         if cursor.eat(b':') {
             return with_colon(cursor, start, first, instruction);
         }
@@ -109,13 +109,13 @@ fn bracketed<'a>(cursor: &mut Cursor<'a>, instruction: &mut Instruction<'a>) -> 
     let words = *cursor;
     let address_or_opcode = cursor.hex();
     if cursor.is_word_end() || words.peek() == Some(b'-') {
-        // `(0000000000412c40) 54ffff81 O`: no address is outside, so it is inside.
+        // `(0000000000412c40) 54ffff81 O`: the address is in the brackets.
         let mut ahead = *cursor;
         ahead.word();
         ahead.blanks();
         if set(ahead.rest()).is_some() {
             *cursor = start;
-            place(cursor, instruction)?;
+            virtual_address(cursor, instruction)?;
             *cursor = words;
             return opcode_word(cursor, instruction);
         }
@@ -133,7 +133,7 @@ fn not_a_count(start: Cursor<'_>, word: &[u8]) -> Problem {
     start.problem(if is_number { ProblemKind::TooLong } else { ProblemKind::Unexpected })
 }
 
-/// `(address:opcode) A` or `(address:serial) address opcode T16`.
+/// Parses `(address:opcode) A` or `(address:serial) address opcode T16`.
 #[inline(always)]
 fn with_colon<'a>(
     cursor: &mut Cursor<'a>,
@@ -148,9 +148,9 @@ fn with_colon<'a>(
     if instruction.tag == Tag::Es || set(cursor.rest()).is_some() {
         let mut inside = start;
         if matches!(first, b"DBGITR" | b"EDITR") {
-            inside.go(second.at() - 1);
+            inside.seek(second.at() - 1);
         } else {
-            place(&mut inside, instruction)?;
+            virtual_address(&mut inside, instruction)?;
         }
         inside.expect(b':')?;
         opcode(&mut inside, instruction)?;
@@ -165,20 +165,20 @@ fn with_colon<'a>(
 }
 
 #[inline(always)]
-fn place(cursor: &mut Cursor<'_>, instruction: &mut Instruction<'_>) -> Result<(), Problem> {
+fn virtual_address(cursor: &mut Cursor<'_>, instruction: &mut Instruction<'_>) -> Result<(), Problem> {
     let Number { value, digits } = cursor.hex()?;
     (instruction.address, instruction.digits) = (Some(value), digits);
     Ok(())
 }
 
-/// `0000944c:00000000944c_NS,00000000944e_NS`; where it is physically may be missing.
+/// Parses `0000944c:00000000944c_NS,00000000944e_NS`; the physical addresses are optional.
 #[inline(always)]
 fn address<'a>(cursor: &mut Cursor<'a>, instruction: &mut Instruction<'a>) -> Result<(), Problem> {
-    place(cursor, instruction)?;
+    virtual_address(cursor, instruction)?;
     translation(cursor, instruction)
 }
 
-/// What follows the virtual address.
+/// Parses the physical addresses after the virtual one.
 #[inline(always)]
 fn translation<'a>(cursor: &mut Cursor<'a>, instruction: &mut Instruction<'a>) -> Result<(), Problem> {
     if cursor.eat(b':') {
@@ -190,7 +190,7 @@ fn translation<'a>(cursor: &mut Cursor<'a>, instruction: &mut Instruction<'a>) -
     if cursor.is_word_end() { Ok(()) } else { Err(cursor.problem(ProblemKind::NotHexadecimal)) }
 }
 
-/// `00000000944c_NS`.
+/// Parses `00000000944c_NS`.
 #[inline(always)]
 pub(super) fn physical<'a>(cursor: &mut Cursor<'a>) -> Result<Physical<'a>, Problem> {
     let address = cursor.hex()?.value;
@@ -198,7 +198,7 @@ pub(super) fn physical<'a>(cursor: &mut Cursor<'a>) -> Result<Physical<'a>, Prob
     Ok(Physical { address, space, page: None })
 }
 
-/// An opcode that is a word.
+/// Parses an opcode that is a whole word.
 #[inline(always)]
 fn opcode_word(cursor: &mut Cursor<'_>, instruction: &mut Instruction<'_>) -> Result<(), Problem> {
     cursor.blanks();
@@ -206,7 +206,7 @@ fn opcode_word(cursor: &mut Cursor<'_>, instruction: &mut Instruction<'_>) -> Re
     if cursor.is_word_end() { Ok(()) } else { Err(cursor.problem(ProblemKind::NotHexadecimal)) }
 }
 
-/// Four or eight digits, or dashes if the instruction could not be fetched.
+/// Parses four or eight digits, or dashes if the fetch failed.
 #[inline(always)]
 fn opcode(cursor: &mut Cursor<'_>, instruction: &mut Instruction<'_>) -> Result<(), Problem> {
     let start = cursor.at();
@@ -230,7 +230,7 @@ fn opcode(cursor: &mut Cursor<'_>, instruction: &mut Instruction<'_>) -> Result<
     Ok(())
 }
 
-/// The instruction set that is here as a word, and how long the word is.
+/// The instruction set in the next word, and the length of the word.
 #[inline(always)]
 pub(super) fn set(rest: &[u8]) -> Option<(InstructionSet, usize)> {
     let (set, length) = match rest {
@@ -244,7 +244,7 @@ pub(super) fn set(rest: &[u8]) -> Option<(InstructionSet, usize)> {
     matches!(rest.get(length), None | Some(b' ' | b'\t' | b':')).then_some((set, length))
 }
 
-/// `O EL3h_s :`, `A svc:`, `A :`, `T16`, or nothing at all.
+/// Parses `O EL3h_s :`, `A svc:`, `A :`, `T16`, or nothing at all.
 #[inline(always)]
 fn set_and_mode<'a>(
     cursor: &mut Cursor<'a>,
@@ -254,7 +254,7 @@ fn set_and_mode<'a>(
     cursor.blanks();
     let Some((set, length)) = set(cursor.rest()) else { return no_set(*cursor, instruction, options) };
     instruction.set = Some(set);
-    cursor.pass(length);
+    cursor.skip(length);
     cursor.blanks();
     let mode_start = *cursor;
     let mode = cursor.until(COLON);
@@ -269,7 +269,7 @@ fn set_and_mode<'a>(
     Ok(())
 }
 
-/// Cortex-M0 has only Thumb and does not say so.
+/// Handles a line without an instruction set; Cortex-M0 has only Thumb and prints none.
 fn no_set(start: Cursor<'_>, instruction: &mut Instruction<'_>, options: ParseOptions) -> Result<(), Problem> {
     if instruction.tag == Tag::Es || instruction.number.is_some() {
         return Err(start.problem(ProblemKind::NotAnInstructionSet));
@@ -282,7 +282,7 @@ fn no_set(start: Cursor<'_>, instruction: &mut Instruction<'_>, options: ParseOp
     Ok(())
 }
 
-/// The disassembly, behind CCFAIL if it is there.
+/// Parses the disassembly, and CCFAIL before it.
 #[inline(always)]
 fn text<'a>(cursor: &mut Cursor<'a>, instruction: &mut Instruction<'a>) -> Result<(), Problem> {
     cursor.many_blanks();
@@ -295,18 +295,18 @@ fn text<'a>(cursor: &mut Cursor<'a>, instruction: &mut Instruction<'a>) -> Resul
         }
     }
     instruction.text = cursor.rest();
-    behind(cursor, joined(instruction.text, LONG_DISASSEMBLY))
+    check_joined(cursor, joined_line(instruction.text, LONG_DISASSEMBLY))
 }
 
-/// A line that lost its end has the next one in its text.
+/// Fails if another line is joined to the text, because a line end was lost.
 #[inline(always)]
-pub(super) fn no_other_line(cursor: &Cursor<'_>, text: &[u8]) -> Result<(), Problem> {
-    behind(cursor, joined(text, LONG_TEXT))
+pub(super) fn check_no_joined_line(cursor: &Cursor<'_>, text: &[u8]) -> Result<(), Problem> {
+    check_joined(cursor, joined_line(text, LONG_TEXT))
 }
 
 #[inline(always)]
-fn behind(cursor: &Cursor<'_>, joined: Option<usize>) -> Result<(), Problem> {
-    match joined {
+fn check_joined(cursor: &Cursor<'_>, joined_line: Option<usize>) -> Result<(), Problem> {
+    match joined_line {
         None => Ok(()),
         Some(at) => Err(cursor.problem_at(cursor.at() + at, ProblemKind::Unexpected)),
     }

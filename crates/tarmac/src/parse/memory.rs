@@ -1,15 +1,15 @@
-//! Accesses to memory in one piece: `MR4`, `R08`, `MNW4___D`, and those of a bus or a coprocessor.
+//! Memory accesses with contiguous data: `MR4`, `R08`, `MNW4___D`, and those of a bus or a coprocessor.
 //!
-//! The first word is a table of letters: cycle (S, N, C), R or W, the size, and attributes, which every producer has in
-//! an order of its own. Data has as many digits as the size says, in one word or several.
+//! The letters of the first word encode the cycle (S, N, C), R or W, the size, and attributes, in an order that differs
+//! between producers. The data has as many digits as the size implies, in one word or several.
 
 use super::cursor::{Cursor, Number};
-use super::instruction::{no_other_line, physical};
+use super::instruction::{check_no_joined_line, physical};
 use super::register::notes;
 use crate::record::{Access, Direction, Order, Problem, ProblemKind, Purpose, Record};
 use crate::value::Value;
 
-/// What follows `MR4` and the like.
+/// Parses the fields after `MR4` and the like.
 #[inline(always)]
 pub(super) fn access<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8], record: &mut Record<'a>) -> Result<(), Problem> {
     let mut access = of_tag(cursor, tag)?;
@@ -29,7 +29,7 @@ pub(super) fn access<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8], record: &mut Re
     Ok(())
 }
 
-/// `MCW4___R (00020444:0000001f) TRANSFER 00000000`.
+/// Parses `MCW4___R (00020444:0000001f) TRANSFER 00000000`.
 pub(super) fn transfer<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Record<'a>, Problem> {
     let mut access = of_tag(cursor, tag)?;
     cursor.blanks();
@@ -47,7 +47,7 @@ pub(super) fn transfer<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Rec
     Ok(Record::Transfer(access))
 }
 
-/// `BNR4O__I 00000620 46c04770`, or with attributes and a master before the address, which is physical then.
+/// Parses `BNR4O__I 00000620 46c04770`, or attributes and a master before the address, which is then physical.
 pub(super) fn bus<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Record<'a>, Problem> {
     let mut access = of_tag(cursor, tag)?;
     cursor.blanks();
@@ -75,7 +75,7 @@ pub(super) fn bus<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Record<'
     Ok(Record::Bus(access))
 }
 
-/// What the letters of the first word say. The cursor stands behind it.
+/// Parses the letters of the first word. The cursor is after it.
 #[inline(always)]
 fn of_tag<'a>(cursor: &Cursor<'a>, tag: &'a [u8]) -> Result<Access<'a>, Problem> {
     let mut access = Access {
@@ -119,10 +119,10 @@ fn of_tag<'a>(cursor: &Cursor<'a>, tag: &'a [u8]) -> Result<Access<'a>, Problem>
     Ok(access)
 }
 
-/// Attributes in the order of no producer: each letter means the same wherever it is, but for the last, which says what
-/// the bytes are for (the first on the bus of Fast Models). With a cycle and that letter it is Cortex-M3, which prints data
-/// as it is in memory, but numbers where it fetches; without a cycle it is Cortex-M0, which prints the lanes of its bus. An
-/// `Err` says where there is no letter.
+/// Parses the attribute letters. A letter means the same at any position, except for the last one, which gives the
+/// purpose (on the Fast Models bus, the first). With a cycle and a purpose it is Cortex-M3, which prints data in memory
+/// order but fetches as numbers; without a cycle it is Cortex-M0, which prints bus lanes. `Err`: the offset of an
+/// invalid letter.
 fn attributes(access: &mut Access<'_>, letters: &[u8], has_cycle: bool) -> Result<(), usize> {
     let is_bus = access.tag.starts_with(b"B") && !has_cycle;
     let purpose = if is_bus { letters.first() } else { letters.last().filter(|_| letters.len() > 1) };
@@ -146,7 +146,7 @@ fn attributes(access: &mut Access<'_>, letters: &[u8], has_cycle: bool) -> Resul
     Ok(())
 }
 
-/// `(00020440:0000001e)`.
+/// Parses `(00020440:0000001e)`.
 fn owner(cursor: &mut Cursor<'_>) -> Result<(u64, u64), Problem> {
     cursor.expect(b'(')?;
     let address = cursor.hex()?.value;
@@ -157,7 +157,7 @@ fn owner(cursor: &mut Cursor<'_>) -> Result<(u64, u64), Problem> {
     Ok((address, serial))
 }
 
-/// `0000020004ffee80:020114ffee80_NS`.
+/// Parses `0000020004ffee80:020114ffee80_NS`.
 #[inline(always)]
 fn address<'a>(cursor: &mut Cursor<'a>, access: &mut Access<'a>) -> Result<(), Problem> {
     let Number { value, digits } = cursor.hex()?;
@@ -168,27 +168,27 @@ fn address<'a>(cursor: &mut Cursor<'a>, access: &mut Access<'a>) -> Result<(), P
     if cursor.is_word_end() { Ok(()) } else { Err(cursor.problem(ProblemKind::NotHexadecimal)) }
 }
 
-/// As many digits as the size needs; `(ABORTED)` and other words in brackets stand where there are none.
+/// Parses as many digits as the size implies, or `(ABORTED)` and other words in brackets instead.
 #[inline(always)]
 fn data<'a>(cursor: &mut Cursor<'a>, access: &mut Access<'a>) -> Result<(), Problem> {
     if cursor.peek() == Some(b'(') {
         return no_data(cursor, access);
     }
     if let [b'0', b'x' | b'X', ..] = cursor.rest() {
-        cursor.pass(2);
+        cursor.skip(2);
     }
     let start = *cursor;
-    let wanted = 2 * usize::from(access.size);
+    let expected = 2 * usize::from(access.size);
     let mut digits = cursor.value_word().ok_or_else(|| start.problem(ProblemKind::NotHexadecimal))?;
-    while digits < wanted {
+    while digits < expected {
         let mut ahead = *cursor;
         ahead.blanks();
         let Some(more) = ahead.value_word() else { break };
         (digits, *cursor) = (digits + more, ahead);
     }
-    if digits == wanted {
+    if digits == expected {
         access.order = if access.order == Order::Lanes { Order::Number } else { access.order };
-    } else if digits < wanted || access.order != Order::Lanes {
+    } else if digits < expected || access.order != Order::Lanes {
         return Err(start.problem(ProblemKind::WrongWidth));
     }
     access.data = Some(Value(cursor.since(start.at())));
@@ -199,7 +199,7 @@ fn data<'a>(cursor: &mut Cursor<'a>, access: &mut Access<'a>) -> Result<(), Prob
 
 fn no_data<'a>(cursor: &mut Cursor<'a>, access: &mut Access<'a>) -> Result<(), Problem> {
     access.notes = cursor.trimmed();
-    no_other_line(cursor, access.notes)?;
+    check_no_joined_line(cursor, access.notes)?;
     if !access.notes.contains(&b')') {
         return Err(cursor.problem_at(cursor.at() + access.notes.len(), ProblemKind::Truncated));
     }

@@ -1,11 +1,11 @@
-//! Pictures of memory: LD, ST and their kin, sixteen bytes in four groups.
+//! Memory pictures: LD, ST and the like, sixteen bytes in four groups.
 
 use super::cursor::{COLON, COMMA, Cursor, Number, decimal, eight_digits, is_hex};
-use super::instruction::no_other_line;
+use super::instruction::check_no_joined_line;
 use crate::record::{Byte, Physical, Picture, PictureKind, Problem, ProblemKind};
 use crate::value::{Digit, digit};
 
-/// What follows LD, or is below it: an address, four groups and attributes.
+/// Parses address, four groups and attributes, after LD or in a continuation line.
 #[inline(always)]
 pub(super) fn picture<'a>(
     cursor: &mut Cursor<'a>,
@@ -22,17 +22,17 @@ pub(super) fn picture<'a>(
     let physical = physical(cursor)?;
     cursor.blanks();
     let attributes = cursor.trimmed();
-    no_other_line(cursor, attributes)?;
+    check_no_joined_line(cursor, attributes)?;
     Ok(Picture { kind, is_continuation, address: value, digits, bytes, physical, attributes })
 }
 
-/// Eight characters: the byte of the highest address comes first.
+/// Parses eight characters, the highest address first.
 #[inline(always)]
 fn four_bytes(cursor: &mut Cursor<'_>, group: &mut [Byte]) -> Result<(), Problem> {
     let start = cursor.at();
     if let Some(eight) = cursor.rest().first_chunk::<8>() {
         let mut ahead = *cursor;
-        ahead.go(start + 8);
+        ahead.seek(start + 8);
         if ahead.is_word_end()
             && let Some(number) = eight_digits(*eight)
         {
@@ -71,14 +71,14 @@ fn one_byte(pair: &[u8]) -> Option<Byte> {
     })
 }
 
-/// `S:0000eee0/12`, `NS:000000008765abc0`, `0000000020`; an attribute has neither a colon nor that many digits.
+/// Parses `S:0000eee0/12`, `NS:000000008765abc0`, `0000000020`. An attribute has neither a colon nor that many digits.
 #[inline(always)]
 fn physical<'a>(cursor: &mut Cursor<'a>) -> Result<Option<Physical<'a>>, Problem> {
     let mut ahead = *cursor;
     let word = ahead.until(COLON | COMMA);
     let space = match ahead.peek() {
         Some(b':') => {
-            cursor.go(ahead.at() + 1);
+            cursor.seek(ahead.at() + 1);
             word
         }
         _ if word.len() >= 8 && is_hex(word) => &[],

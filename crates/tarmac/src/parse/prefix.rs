@@ -1,9 +1,9 @@
-//! What stands before the record: a time, a core, and the word that says what the line is.
+//! The start of a line: timestamp, core, and the word that gives the kind of the line.
 
 use super::cursor::{COLON, Cursor, OPEN, decimal};
 use crate::record::{Line, PictureKind, Problem, ProblemKind, Stamp, Tag, Time, Unit};
 
-/// What the first word of a record says.
+/// Kind of a line, by its first word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Instruction(Tag),
@@ -16,10 +16,10 @@ pub(super) enum Kind {
     Exception,
     Branch,
     Flow(u8),
-    Told,
+    Opaque,
 }
 
-/// What a word says, if lines can start with it.
+/// The kind of a line that starts with this word.
 #[inline(always)]
 pub(super) fn kind(word: &[u8]) -> Option<Kind> {
     Some(match word {
@@ -52,13 +52,13 @@ pub(super) fn kind(word: &[u8]) -> Option<Kind> {
         | [b'P']
         | [b'M', b'I']
         | [b'M', b'C']
-        | [b'M', b'I', b'O'] => Kind::Told,
-        [b'I', b'N', b'F', b'O', b'_', ..] => Kind::Told,
+        | [b'M', b'I', b'O'] => Kind::Opaque,
+        [b'I', b'N', b'F', b'O', b'_', ..] => Kind::Opaque,
         _ => return None,
     })
 }
 
-/// The time, if there is one.
+/// Parses the timestamp, if there is one.
 #[inline(always)]
 pub(super) fn stamp(cursor: &mut Cursor<'_>) -> Result<Stamp, Problem> {
     match cursor.peek() {
@@ -68,7 +68,7 @@ pub(super) fn stamp(cursor: &mut Cursor<'_>) -> Result<Stamp, Problem> {
     }
 }
 
-/// Eleven dashes say that there is no time; four or more are enough here.
+/// Parses dashes in place of a time. Eleven are specified; four or more are accepted.
 fn dashes(cursor: &mut Cursor<'_>) -> Stamp {
     let mut ahead = *cursor;
     let word = ahead.word();
@@ -79,7 +79,7 @@ fn dashes(cursor: &mut Cursor<'_>) -> Stamp {
     Stamp::Dashes
 }
 
-/// `41000 ns`, `271ns`, `10.356000us`, `53`. A word that only starts like a number is no time.
+/// Parses `41000 ns`, `271ns`, `10.356000us`, `53`. A word that only starts like a number is no time.
 #[inline(always)]
 fn time(cursor: &mut Cursor<'_>) -> Result<Stamp, Problem> {
     let (start, mut ahead) = (cursor.at(), *cursor);
@@ -99,7 +99,7 @@ fn time(cursor: &mut Cursor<'_>) -> Result<Stamp, Problem> {
     Ok(Stamp::At(Time { value, decimals, unit }))
 }
 
-/// What is behind the point: all digits as one number, and how many of them are behind it.
+/// Parses the digits after the decimal point. Returns all digits as one number, and the number of decimals.
 #[cold]
 fn fraction(ahead: &mut Cursor<'_>, start: usize) -> (Option<u64>, u8) {
     let point = ahead.at();
@@ -111,12 +111,12 @@ fn fraction(ahead: &mut Cursor<'_>, start: usize) -> (Option<u64>, u8) {
     (value.filter(|_| decimals.is_ok()), decimals.unwrap_or(0))
 }
 
-/// The unit behind a blank, if the next word is one.
+/// Parses a unit after a blank, if the next word is one.
 #[inline(always)]
 fn separate_unit(cursor: &mut Cursor<'_>) -> Unit {
-    // Most lines by far.
+    // The most frequent unit.
     if let [b' ', b'c', b'l', b'k', b' ', ..] = cursor.rest() {
-        cursor.pass(4);
+        cursor.skip(4);
         return Unit::Clk;
     }
     let mut ahead = *cursor;
@@ -142,23 +142,23 @@ pub(super) fn unit(word: &[u8]) -> Option<Unit> {
     })
 }
 
-/// The word that says what the line is, and the core if one stands before it.
+/// Parses the word that gives the kind of the line, and the core before it.
 #[inline(always)]
 pub(super) fn tag<'a>(cursor: &mut Cursor<'a>, line: &mut Line<'a>) -> Result<(Kind, &'a [u8]), Problem> {
     cursor.blanks();
     let start = *cursor;
     if let Some((kind, length)) = usual_kind(cursor.rest()) {
-        cursor.go(start.at() + length);
+        cursor.seek(start.at() + length);
         return Ok((kind, cursor.since(start.at())));
     }
     let word = cursor.until(OPEN | COLON);
     if let Some(kind) = kind(word) {
         return Ok((kind, word));
     }
-    behind_core(cursor, start, line)
+    tag_after_core(cursor, start, line)
 }
 
-/// The words that most lines start with, and how long they are.
+/// The most frequent first words, and their lengths.
 #[inline(always)]
 fn usual_kind(rest: &[u8]) -> Option<(Kind, usize)> {
     Some(match rest {
@@ -170,8 +170,8 @@ fn usual_kind(rest: &[u8]) -> Option<(Kind, usize)> {
     })
 }
 
-/// A component has a name of its own making, but only where a known kind of line follows.
-fn behind_core<'a>(
+/// Parses a core and the kind of the line after it. Any name is accepted as a core if a known kind follows.
+fn tag_after_core<'a>(
     cursor: &mut Cursor<'a>,
     start: Cursor<'a>,
     line: &mut Line<'a>,
@@ -196,7 +196,7 @@ fn behind_core<'a>(
     }
 }
 
-/// Another line starts in the middle of this one: a time with its unit, or a word that only starts lines.
+/// Whether another line starts in the middle of this one: a time with its unit, or a word that only starts lines.
 pub(super) fn is_start_of_line(text: &[u8]) -> bool {
     let mut cursor = Cursor::new(text);
     let first = cursor.next_word();
@@ -206,26 +206,27 @@ pub(super) fn is_start_of_line(text: &[u8]) -> bool {
     decimal(first).is_some() && unit(cursor.next_word()).is_some()
 }
 
-/// A disassembly that is longer may hide another line.
+/// Length beyond which a disassembly is searched for a joined line.
 pub(super) const LONG_DISASSEMBLY: usize = 48;
-/// So may other text.
+/// Length beyond which other text is searched for a joined line.
 pub(super) const LONG_TEXT: usize = 24;
 
-/// Where another line starts in free text, if its line end was lost. Few texts are looked at as a whole: those that are
-/// long, or that end like a value.
+/// Offset of another line in free text, if its line end was lost. Only texts that are long or end like a value are
+/// searched.
 #[inline(always)]
-pub(super) fn joined(text: &[u8], long: usize) -> Option<usize> {
+pub(super) fn joined_line(text: &[u8], long: usize) -> Option<usize> {
     if text.len() > long || ends_like_a_value(text) { find_joined(text) } else { None }
 }
 
-/// The last word is nothing but digits, as behind `R` and `MR4`.
+/// Whether the last word consists of digits, as after `R` and `MR4`.
 #[inline(always)]
 fn ends_like_a_value(text: &[u8]) -> bool {
     let digits = text.iter().rev().take_while(|byte| byte.is_ascii_hexdigit() || **byte == b'_').count();
     digits > 1 && text.len() > digits && matches!(text[text.len() - digits - 1], b' ' | b'\t')
 }
 
-/// A time with its unit and a word that starts lines; or such a word behind many blanks, as where there is no time.
+/// Searches for a time with its unit and a first word of a line, or for such a word after many blanks, as in lines
+/// without a time.
 #[inline(never)]
 fn find_joined(text: &[u8]) -> Option<usize> {
     let mut cursor = Cursor::new(text);
@@ -249,8 +250,8 @@ fn find_joined(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Words that stand at the start of a line and hardly anywhere else.
+/// Whether a word is at the start of a line and rarely anywhere else.
 fn starts_line(word: &[u8]) -> bool {
     let word = word.split(|byte| *byte == b'(').next().unwrap_or_default();
-    matches!(kind(word), Some(kind) if kind != Kind::Told)
+    matches!(kind(word), Some(kind) if kind != Kind::Opaque)
 }

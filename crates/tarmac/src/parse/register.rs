@@ -1,11 +1,11 @@
-//! Registers and system operations: `R`.
+//! Register writes and system operations: `R`.
 
 use super::cursor::{CLOSE, COLON, Cursor, OPEN, decimal};
 use super::prefix::is_start_of_line;
 use crate::record::{Operation, Problem, ProblemKind, Record, Register};
 use crate::value::Value;
 
-/// What follows `R`.
+/// Parses the fields after `R`.
 #[inline(always)]
 pub(super) fn register<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, Problem> {
     cursor.blanks();
@@ -29,14 +29,14 @@ pub(super) fn register<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, Proble
     Ok(Record::Register(Register { name, context, bits, value, notes: notes(cursor)? }))
 }
 
-/// `(USR)`.
+/// Parses `(USR)`.
 fn brackets<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], Problem> {
     if !cursor.eat(b'(') {
         return Ok(&[]);
     }
     let start = cursor.at();
     while cursor.peek().is_some_and(|byte| byte != b')') {
-        cursor.pass(1);
+        cursor.skip(1);
     }
     let context = cursor.since(start);
     cursor.expect(b')')?;
@@ -44,14 +44,14 @@ fn brackets<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], Problem> {
     Ok(context)
 }
 
-/// `<127:64>`, or `[32:63]` as PowerPC counts: from the highest bit of 64.
+/// Parses `<127:64>`, or `[32:63]` in PowerPC order, counted from the highest of 64 bits.
 fn bit_range(cursor: &mut Cursor<'_>) -> Result<Option<(u16, u16)>, Problem> {
     let close = match cursor.peek() {
         Some(b'<') => b'>',
         Some(b'[') => b']',
         _ => return Ok(None),
     };
-    cursor.pass(1);
+    cursor.skip(1);
     let start = *cursor;
     let first = decimal(cursor.until(COLON)).and_then(|bit| u16::try_from(bit).ok());
     cursor.expect(b':')?;
@@ -64,11 +64,11 @@ fn bit_range(cursor: &mut Cursor<'_>) -> Result<Option<(u16, u16)>, Problem> {
     }
 }
 
-/// A word of digits, and more of them if they are groups of the same width.
+/// Parses a word of digits, and further groups of the same width.
 #[inline(always)]
 fn value<'a>(cursor: &mut Cursor<'a>) -> Option<Value<'a>> {
     if let [b'0', b'x' | b'X', ..] = cursor.rest() {
-        cursor.pass(2);
+        cursor.skip(2);
     }
     let start = cursor.at();
     let digits = cursor.value_word()?;
@@ -79,7 +79,7 @@ fn value<'a>(cursor: &mut Cursor<'a>) -> Option<Value<'a>> {
     Some(Value(cursor.since(start)))
 }
 
-/// The next word goes on with the value. Behind dashes, which may be cut, any group does.
+/// Whether the next word continues the value. After dashes, which may be abbreviated, any group does.
 fn is_group(mut ahead: Cursor<'_>, first: &[u8], digits: usize) -> bool {
     ahead.blanks();
     let start = ahead.at();
@@ -91,7 +91,7 @@ fn is_group(mut ahead: Cursor<'_>, first: &[u8], digits: usize) -> bool {
         && digits == first.len()
 }
 
-/// What stands behind a value. A line that lost its end has the next one there.
+/// Parses the text after a value. Fails if another line is joined to it, because a line end was lost.
 #[inline(always)]
 pub(super) fn notes<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], Problem> {
     if cursor.is_at_end() {
@@ -102,7 +102,7 @@ pub(super) fn notes<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], Problem> {
     if is_start_of_line(notes) { Err(cursor.problem(ProblemKind::Unexpected)) } else { Ok(notes) }
 }
 
-/// `DC CISW 00000000:00000000`.
+/// Parses `DC CISW 00000000:00000000`.
 #[cold]
 fn operation<'a>(mut cursor: Cursor<'a>, kind: &'a [u8]) -> Result<Record<'a>, Problem> {
     const KINDS: [&[u8]; 12] =

@@ -1,25 +1,25 @@
-//! Modes, as instruction lines say them: `svc_s`, `EL3h_s`, `el0t_ns`, `thread`, `---_-`.
+//! Modes as instruction lines print them: `svc_s`, `EL3h_s`, `el0t_ns`, `thread`, `---_-`.
 
-/// What a core executes in.
+/// Mode of execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Mode {
-    /// The level of privilege.
+    /// Exception level or mode.
     pub level: Level,
-    /// The security state; `None`: the line does not say.
+    /// The Security state; `None`: the line has none.
     pub security: Option<Security>,
 }
 
-/// A level of privilege: an exception level, or a mode of AArch32.
+/// An AArch64 Exception level, an AArch32 mode or an M-profile mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Level {
-    /// Nobody says.
+    /// Unknown.
     #[default]
     Unknown,
-    /// An exception level of AArch64, and whether it has a stack pointer of its own there (`h`) or that of EL0 (`t`).
+    /// An AArch64 Exception level, with its own stack pointer (`h`) or that of EL0 (`t`).
     El {
         /// 0 to 3.
         el: u8,
-        /// `h`: the stack pointer of the level; `None`: nobody says.
+        /// `h`: the stack pointer of the level; `None`: unknown.
         own_stack: Option<bool>,
     },
     /// User.
@@ -36,7 +36,7 @@ pub enum Level {
     Irq,
     /// Fast interrupt.
     Fiq,
-    /// Hypervisor.
+    /// Hyp.
     Hyp,
     /// Monitor.
     Mon,
@@ -46,7 +46,7 @@ pub enum Level {
     Handler,
 }
 
-/// A security state.
+/// A Security state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Security {
     /// Secure.
@@ -60,7 +60,7 @@ pub enum Security {
 }
 
 impl Mode {
-    /// What a mode says, whatever the case of its letters.
+    /// Parses a mode, ignoring case.
     pub fn of(text: &[u8]) -> Self {
         let (level, security) = match text.iter().position(|byte| *byte == b'_') {
             Some(at) => (&text[..at], Security::of(&text[at + 1..])),
@@ -99,7 +99,7 @@ impl Level {
         }
     }
 
-    /// How it is written.
+    /// Name of the level.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unknown => "",
@@ -140,7 +140,7 @@ impl Security {
         }
     }
 
-    /// How it is called.
+    /// Name of the Security state.
     pub fn name(self) -> &'static str {
         match self {
             Self::Secure => "secure",
@@ -172,7 +172,7 @@ mod tests {
             ("handler", Level::Handler, None),
             ("---_-", Level::Unknown, None),
             ("", Level::Unknown, None),
-            ("a mode that nobody knows", Level::Unknown, None),
+            ("an unknown mode", Level::Unknown, None),
         ];
         for (text, level, security) in rows {
             assert_eq!(Mode::of(text.as_bytes()), Mode { level, security }, "{text}");

@@ -1,43 +1,43 @@
-//! Values of any width, with a mark for every bit: is it known, was it ever written?
+//! Values of any width, with masks of the bits that are known and that were ever written.
 //!
-//! All lie in one vector, so that a copy of the state of a core costs next to nothing.
+//! All values are in one vector, so that cloning the state of a core is cheap.
 
 use super::super::registers::Slot;
 
-/// The values of slots.
+/// Values by slot.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cells {
     cells: Vec<Cell>,
     words: Vec<u64>,
 }
 
-/// Where the value of a slot is: `words` words of value, as many of marks for what is known, as many for what was written,
-/// and twice as many lines, one for every 32 bits.
+/// Position of the value of a slot: `words` words of value, as many of the known mask, as many of the written mask, and
+/// twice as many line numbers, one for every 32 bits.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cell {
     start: u32,
     words: u16,
-    /// As many bits as were ever written.
+    /// Number of bits that were ever written.
     bits: u16,
-    /// A write has replaced all of the register, however wide it is.
+    /// Whether a write has replaced the whole register, however wide it is.
     is_whole: bool,
-    /// The line of the last such write.
+    /// Line of the last such write.
     whole: u64,
     line: u64,
 }
 
-/// As many words for one of a value.
+/// Number of stored words for each word of a value.
 const PLANES: usize = 5;
 
-/// Bits that have a line of their own: the smallest registers that are parts of others.
+/// Number of bits that share a line number: the width of the smallest registers that are parts of others.
 const HALF: usize = 32;
 
-/// What a register holds.
+/// Value of a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contents<'a> {
-    /// How many bits it has, as far as the log shows.
+    /// Number of bits, as far as the log shows.
     pub bits: u16,
-    /// The line of its last write.
+    /// Line of the last write.
     pub line: u64,
     value: &'a [u64],
     known: &'a [u64],
@@ -45,14 +45,14 @@ pub struct Contents<'a> {
 }
 
 impl Contents<'_> {
-    /// The line of the last write to some bits; 0: they were never written. 32 bits have one together.
+    /// Line of the last write to a range of bits; 0: never written. 32 bits share a line number.
     pub fn line_of(&self, low: u16, bits: u16) -> u64 {
         let (low, end) = (usize::from(low), usize::from(low) + usize::from(bits));
         let lines = self.lines.get(low / HALF..end.div_ceil(HALF).min(self.lines.len())).unwrap_or_default();
         lines.iter().copied().max().unwrap_or(0)
     }
 
-    /// The number, if it is known and has at most 64 bits that are not zero.
+    /// The number, if it is known and only its lowest 64 bits are not zero.
     pub fn number(&self) -> Option<u64> {
         let is_known = (0..usize::from(self.bits).div_ceil(64)).all(|at| {
             let bits = (usize::from(self.bits) - at * 64).min(64);
@@ -62,24 +62,24 @@ impl Contents<'_> {
         is_known.then(|| self.value[0])
     }
 
-    /// Four bits: the value and what of it is known; the lowest digit is the first.
+    /// Value and known mask of four bits; index 0 is the least significant digit.
     pub fn digit(&self, index: usize) -> (u8, u8) {
         let (at, shift) = (index / 16, index % 16 * 4);
         let of = |words: &[u64]| words.get(at).map_or(0, |word| (word >> shift & 15) as u8);
         (of(self.value), of(self.known))
     }
 
-    /// How many digits it has.
+    /// Number of digits.
     pub fn digits(&self) -> usize {
         usize::from(self.bits).div_ceil(4)
     }
 
-    /// Is any bit of it known?
+    /// Whether any bit is known.
     pub fn is_any_known(&self) -> bool {
         self.known.iter().any(|word| *word != 0)
     }
 
-    /// Its value with `x` for digits that are not known, the highest digit first.
+    /// The value with `x` for unknown digits, the most significant digit first.
     pub fn text(&self) -> String {
         let digit = |index| match self.digit(index) {
             (value, 15) => char::from_digit(value.into(), 16).unwrap_or('x'),
@@ -92,28 +92,28 @@ impl Contents<'_> {
         (self.value, self.known)
     }
 
-    /// The lines of every 32 bits.
+    /// The line numbers, one for every 32 bits.
     pub(crate) fn lines(&self) -> &[u64] {
         &self.lines[..usize::from(self.bits).div_ceil(HALF)]
     }
 }
 
-/// The lowest 64 bits of a register: what they are, which are known, which were written.
+/// The lowest 64 bits of a register: value, known mask and written mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lowest {
+pub(crate) struct LowBits {
     value: u64,
     known: u64,
     touched: u64,
     bits: u16,
 }
 
-impl Lowest {
-    /// Nothing that was before matters.
+impl LowBits {
+    /// Whether all bits were written, so that earlier values do not matter.
     pub(crate) fn is_whole(&self) -> bool {
         self.touched == u64::MAX
     }
 
-    /// What it is behind what was before.
+    /// The combined value after an earlier one.
     pub(crate) fn after(&self, before: &Self) -> Self {
         let mix = |own: u64, other: u64| other & !self.touched | own & self.touched;
         Self {
@@ -132,7 +132,7 @@ impl Lowest {
 }
 
 impl Cells {
-    /// What a slot holds, if it was ever written.
+    /// The value of a slot, if it was ever written.
     #[inline]
     pub(crate) fn get(&self, slot: Slot) -> Option<Contents<'_>> {
         let cell = self.cells.get(usize::from(slot.0)).filter(|cell| cell.words > 0)?;
@@ -148,45 +148,45 @@ impl Cells {
 
     /// The lowest 64 bits of a slot, if it was ever written.
     #[inline]
-    pub(crate) fn lowest(&self, slot: Slot) -> Option<Lowest> {
+    pub(crate) fn low_bits(&self, slot: Slot) -> Option<LowBits> {
         let cell = self.cells.get(usize::from(slot.0)).filter(|cell| cell.words > 0)?;
         let of = |plane: usize| self.words[cell.start as usize + plane * usize::from(cell.words)];
         let (value, known, touched) = (of(0), of(1), of(2));
-        // A write that replaces all clears what is above.
+        // A write that replaces the whole register clears the bits above.
         let above = if cell.is_whole { !mask(cell.bits.into()) } else { 0 };
-        Some(Lowest { value: value & !above, known: known | above, touched: touched | above, bits: cell.bits })
+        Some(LowBits { value: value & !above, known: known | above, touched: touched | above, bits: cell.bits })
     }
 
-    /// Slots up to the last that was ever written.
+    /// Slots up to the last one that was ever written.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + use<> {
         (0..self.cells.len() as u16).map(Slot)
     }
 
-    /// Writes up to 64 bits at `low` on a line; those of `known` are known.
+    /// Writes up to 64 bits at bit `low`; `known` is the mask of known bits.
     #[inline]
     pub(crate) fn set(&mut self, slot: Slot, (low, bits): (usize, usize), value: u64, known: u64, line: u64) {
-        let cell = self.room(slot, low + bits);
+        let cell = self.reserve(slot, low + bits);
         let (start, words) = (cell.start as usize, usize::from(cell.words));
         let (at, shift) = (low / 64, low % 64);
-        let put = |word: &mut u64, mask: u64, value: u64| *word = *word & !mask | value & mask;
+        let put = |target: &mut u64, mask: u64, value: u64| *target = *target & !mask | value & mask;
         let within = mask(bits);
         for (plane, value) in [(0, value), (1, known), (2, u64::MAX)] {
-            let place = start + plane * words + at;
-            put(&mut self.words[place], within << shift, value << shift);
+            let word = start + plane * words + at;
+            put(&mut self.words[word], within << shift, value << shift);
             if shift + bits > 64 {
-                put(&mut self.words[place + 1], within >> (64 - shift), value >> (64 - shift));
+                put(&mut self.words[word + 1], within >> (64 - shift), value >> (64 - shift));
             }
         }
         let lines = start + 3 * words;
         self.words[lines + low / HALF..lines + (low + bits).div_ceil(HALF)].fill(line);
     }
 
-    /// The register has at least so many bits.
+    /// Makes the register at least `bits` wide.
     pub(crate) fn widen(&mut self, slot: Slot, bits: usize) {
-        self.room(slot, bits);
+        self.reserve(slot, bits);
     }
 
-    /// Bits become zero, and known.
+    /// Sets bits to a known zero.
     pub(crate) fn clear(&mut self, slot: Slot, from: usize, to: usize, line: u64) {
         let mut at = from;
         while at < to {
@@ -196,10 +196,10 @@ impl Cells {
         }
     }
 
-    /// A write has replaced all of the register up to `bits`: what is above becomes zero.
+    /// Records that a write replaced the whole register up to `bits`: bits above become zero.
     #[inline]
     pub(crate) fn replace(&mut self, slot: Slot, bits: usize, line: u64) {
-        let cell = self.room(slot, bits);
+        let cell = self.reserve(slot, bits);
         (cell.is_whole, cell.whole) = (true, line);
         let all = usize::from(cell.bits);
         if all > bits {
@@ -207,12 +207,12 @@ impl Cells {
         }
     }
 
-    /// The line of the last write that replaced all of it.
+    /// Line of the last write that replaced the whole register.
     pub(crate) fn whole(&self, slot: Slot) -> Option<u64> {
         self.cells.get(usize::from(slot.0)).filter(|cell| cell.is_whole).map(|cell| cell.whole)
     }
 
-    /// Puts back the lines of every 32 bits.
+    /// Restores the line numbers.
     pub(crate) fn restore_lines(&mut self, slot: Slot, lines: &[u64]) {
         if let Some(cell) = self.cells.get(usize::from(slot.0)) {
             let start = cell.start as usize + 3 * usize::from(cell.words);
@@ -221,7 +221,7 @@ impl Cells {
         }
     }
 
-    /// Says when a slot was written last.
+    /// Sets the line of the last write.
     #[inline]
     pub(crate) fn written(&mut self, slot: Slot, line: u64) {
         if let Some(cell) = self.cells.get_mut(usize::from(slot.0)) {
@@ -229,11 +229,11 @@ impl Cells {
         }
     }
 
-    /// Takes over what was written to a slot in a later part of a log, whose lines are counted from `base`.
+    /// Applies the writes to a slot in a later part of the log, whose lines are counted from `base`.
     pub(crate) fn overlay(&mut self, slot: Slot, later: &Self, from: Slot, base: u64) {
         let Some(cell) = later.cells.get(usize::from(from.0)).filter(|cell| cell.words > 0) else { return };
         let words = usize::from(cell.words);
-        self.room(slot, cell.bits.into());
+        self.reserve(slot, cell.bits.into());
         let own = self.cells[usize::from(slot.0)];
         for at in 0..words.min(own.words.into()) {
             let theirs = |plane: usize| later.words[cell.start as usize + plane * words + at];
@@ -255,9 +255,9 @@ impl Cells {
         self.written(slot, cell.line + base);
     }
 
-    /// The cell of a slot, with room for so many bits.
+    /// The cell of a slot, with space for at least `bits` bits.
     #[inline]
-    fn room(&mut self, slot: Slot, bits: usize) -> &mut Cell {
+    fn reserve(&mut self, slot: Slot, bits: usize) -> &mut Cell {
         let index = usize::from(slot.0);
         if index >= self.cells.len() {
             self.cells.resize(index + 1, Cell::default());
@@ -269,7 +269,7 @@ impl Cells {
         if old < bits {
             self.cells[index].bits = bits as u16;
             if self.cells[index].is_whole {
-                // What was cleared, however wide it is.
+                // The replacing write cleared these bits too.
                 let line = self.cells[index].whole;
                 self.clear(slot, old, bits, line);
             }
@@ -291,7 +291,7 @@ impl Cells {
     }
 }
 
-/// So many ones.
+/// A mask of `bits` ones.
 #[inline(always)]
 fn mask(bits: usize) -> u64 {
     if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }

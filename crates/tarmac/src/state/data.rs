@@ -1,22 +1,22 @@
-//! The data of accesses: digits as bytes of memory, cut where eight bytes start anew.
+//! Data of accesses as bytes of memory, divided into granules of eight bytes.
 
 use super::super::record::{Access, Byte, Order, Picture};
 use super::super::value::{Digit, Value};
 
-/// Some of eight bytes.
+/// The part of an access within one granule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Piece {
-    /// The address, divided by eight.
+pub(crate) struct GranulePart {
+    /// The address divided by eight.
     pub(crate) granule: u64,
-    /// The bytes, the lowest address lowest.
+    /// The bytes, lowest address in the lowest bits.
     pub(crate) value: u64,
-    /// Which of them are accessed.
+    /// Mask of the accessed bytes.
     pub(crate) bytes: u8,
-    /// Which of them are known.
+    /// Mask of the known bytes.
     pub(crate) known: u8,
 }
 
-/// The bytes of an access in the order of memory, with what is known of them: a mark a byte.
+/// Bytes of an access in memory order, each with whether it is known.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bytes {
     pub(crate) values: Vec<u8>,
@@ -24,8 +24,8 @@ pub(crate) struct Bytes {
 }
 
 impl Bytes {
-    /// Takes the data of an access. Without data nothing is known.
-    pub(crate) fn take(&mut self, access: &Access<'_>, is_big: bool) {
+    /// Sets the bytes from an access. Without data, none is known.
+    pub(crate) fn set(&mut self, access: &Access<'_>, is_big_endian: bool) {
         let size = usize::from(access.size);
         self.values.clear();
         self.known.clear();
@@ -44,27 +44,27 @@ impl Bytes {
                 self.values.reverse();
                 self.known.reverse();
             }
-            Order::Number if !is_big && is_low_first(access) => self.swap_words(),
+            Order::Number if !is_big_endian && is_low_first(access) => self.swap_words(),
             _ => {}
         }
-        // A number with few digits is a small number.
+        // Omitted leading digits are zeros.
         let fill = given > 0 && access.order == Order::Number && self.known.iter().all(|known| *known);
         self.values.resize(size, 0);
         self.known.resize(size, fill);
-        if access.order == Order::Number && is_big {
+        if access.order == Order::Number && is_big_endian {
             self.values.reverse();
             self.known.reverse();
         }
     }
 
-    /// Of two words, the one that was written first is the lower.
+    /// Swaps two words, of which the first printed one is the lower.
     fn swap_words(&mut self) {
         let middle = self.values.len() / 2;
         self.values.rotate_left(middle);
         self.known.rotate_left(middle);
     }
 
-    /// The bytes of a number, the lowest first.
+    /// Appends the bytes of a number, the least significant first.
     fn number(&mut self, value: Value<'_>) {
         let mut digits = value.digits().rev();
         while let Some(low) = digits.next() {
@@ -78,27 +78,27 @@ impl Bytes {
         }
     }
 
-    /// Its pieces at an address.
-    pub(crate) fn pieces(&self, address: u64, mut take: impl FnMut(&Piece)) {
-        let mut piece = Piece { granule: address / 8, ..Piece::default() };
+    /// Passes on the parts of the bytes at an address, one per granule.
+    pub(crate) fn parts(&self, address: u64, mut sink: impl FnMut(&GranulePart)) {
+        let mut part = GranulePart { granule: address / 8, ..GranulePart::default() };
         for (at, (value, is_known)) in self.values.iter().zip(&self.known).enumerate() {
             let address = address.wrapping_add(at as u64);
-            if address / 8 != piece.granule {
-                take(&piece);
-                piece = Piece { granule: address / 8, ..Piece::default() };
+            if address / 8 != part.granule {
+                sink(&part);
+                part = GranulePart { granule: address / 8, ..GranulePart::default() };
             }
-            piece.value |= u64::from(*value) << (address % 8 * 8);
-            piece.bytes |= 1 << (address % 8);
-            piece.known |= u8::from(*is_known) << (address % 8);
+            part.value |= u64::from(*value) << (address % 8 * 8);
+            part.bytes |= 1 << (address % 8);
+            part.known |= u8::from(*is_known) << (address % 8);
         }
-        if piece.bytes != 0 {
-            take(&piece);
+        if part.bytes != 0 {
+            sink(&part);
         }
     }
 }
 
-/// Cortex-R5 prints two words of 32 bits in the order of their addresses: `MNW8____ (..) 01013ff8 w0 w1`. Where they are
-/// printed as one number, or are wider, the highest is the first.
+/// Whether two words are printed in address order, as Cortex-R5 does: `MNW8____ (..) 01013ff8 w0 w1`. A single number
+/// or wider words have the most significant first.
 pub(crate) fn is_low_first(access: &Access<'_>) -> bool {
     let is_of_r5 = matches!(access.tag, [b'M', b'S' | b'N', b'R' | b'W', b'8', b'_', ..]);
     let words =
@@ -106,20 +106,25 @@ pub(crate) fn is_low_first(access: &Access<'_>) -> bool {
     is_of_r5 && access.data.is_some_and(|data| words(data.0))
 }
 
-/// The pieces of an access; `room` is for those that are not simple.
+/// Passes on the parts of an access, one per granule. `scratch` is a scratch buffer for the general case.
 #[inline]
-pub(crate) fn access_pieces(access: &Access<'_>, is_big: bool, room: &mut Bytes, mut take: impl FnMut(&Piece)) {
+pub(crate) fn access_parts(
+    access: &Access<'_>,
+    is_big_endian: bool,
+    scratch: &mut Bytes,
+    mut sink: impl FnMut(&GranulePart),
+) {
     let Some(address) = access.address else { return };
-    if let Some(piece) = simple(access, address, is_big) {
-        return take(&piece);
+    if let Some(part) = simple(access, address, is_big_endian) {
+        return sink(&part);
     }
-    room.take(access, is_big);
-    room.pieces(address, take);
+    scratch.set(access, is_big_endian);
+    scratch.parts(address, sink);
 }
 
-/// An access whose bytes lie together, and are all known.
+/// The single part of an access within one granule whose bytes are all known.
 #[inline]
-fn simple(access: &Access<'_>, address: u64, is_big: bool) -> Option<Piece> {
+fn simple(access: &Access<'_>, address: u64, is_big_endian: bool) -> Option<GranulePart> {
     let size = u32::from(access.size);
     let offset = (address % 8) as u32;
     if size == 0 || offset + size > 8 || access.order == Order::Lanes {
@@ -130,13 +135,13 @@ fn simple(access: &Access<'_>, address: u64, is_big: bool) -> Option<Piece> {
     if digits as u32 > size * 2 || !is_number && digits as u32 != size * 2 {
         return None;
     }
-    let reversed = if is_number { is_big } else { true };
+    let reversed = if is_number { is_big_endian } else { true };
     let value = if reversed { number.swap_bytes() >> ((8 - size) * 8) } else { number };
     let bytes = (((1_u32 << size) - 1) << offset) as u8;
-    Some(Piece { granule: address / 8, value: value << (offset * 8), bytes, known: bytes })
+    Some(GranulePart { granule: address / 8, value: value << (offset * 8), bytes, known: bytes })
 }
 
-/// Up to sixteen digits that are all known, and how many; `_` may stand between them.
+/// Up to sixteen known digits as a number, and how many; `_` is skipped.
 #[inline]
 fn plain(text: &[u8]) -> Option<(u64, usize)> {
     let (mut number, mut digits) = (0, 0);
@@ -157,30 +162,30 @@ fn plain(text: &[u8]) -> Option<(u64, usize)> {
     (1..=16).contains(&digits).then_some((number, digits))
 }
 
-/// The pieces of a picture.
+/// Passes on the parts of a picture, one per granule.
 #[inline]
-pub(crate) fn picture_pieces(picture: &Picture<'_>, mut take: impl FnMut(&Piece)) {
-    let mut piece = Piece { granule: picture.address / 8, ..Piece::default() };
+pub(crate) fn picture_parts(picture: &Picture<'_>, mut sink: impl FnMut(&GranulePart)) {
+    let mut part = GranulePart { granule: picture.address / 8, ..GranulePart::default() };
     for (at, byte) in picture.bytes.iter().enumerate() {
         let address = picture.address.wrapping_add(at as u64);
-        if address / 8 != piece.granule {
-            if piece.bytes != 0 {
-                take(&piece);
+        if address / 8 != part.granule {
+            if part.bytes != 0 {
+                sink(&part);
             }
-            piece = Piece { granule: address / 8, ..Piece::default() };
+            part = GranulePart { granule: address / 8, ..GranulePart::default() };
         }
         let bit = 1 << (address % 8);
         match byte {
             Byte::Untouched => {}
-            Byte::Unknown => piece.bytes |= bit,
+            Byte::Unknown => part.bytes |= bit,
             Byte::Known(value) => {
-                piece.bytes |= bit;
-                piece.known |= bit;
-                piece.value |= u64::from(*value) << (address % 8 * 8);
+                part.bytes |= bit;
+                part.known |= bit;
+                part.value |= u64::from(*value) << (address % 8 * 8);
             }
         }
     }
-    if piece.bytes != 0 {
-        take(&piece);
+    if part.bytes != 0 {
+        sink(&part);
     }
 }

@@ -1,83 +1,84 @@
-//! All cores of a log, each with its registers and with memory as it saw it.
+//! The machine: all cores of a log, each with its registers and its view of memory.
 //!
 //! lines ─▶ **machine** ─▶ registers and memory at any point
 //!
-//! A line without the name of a core belongs to the core of the line before if it has no time either; otherwise to a core
+//! A line that names no core belongs to the core of the previous line if it has no time either, otherwise to a core
 //! without a name.
 
 use super::super::record::{Direction, Instruction, InstructionSet, Line, PictureKind, Purpose, Record, Stamp};
-use super::data::{Bytes, access_pieces, picture_pieces};
+use super::data::{Bytes, access_parts, picture_parts};
 use super::memory::{Memory, Touch};
 use super::registers::Registers;
 use super::semihosting::{Arguments, changes, is_semihosting};
 
-/// The most cores that are kept apart. Lines of more are left out.
-pub(crate) const MOST_CORES: usize = 256;
+/// Maximum number of cores. Lines of further cores are ignored.
+pub(crate) const MAX_CORES: usize = 256;
 
-/// A core.
+/// State of one core.
 #[derive(Debug, Clone, Default)]
 pub struct Core {
-    /// Its name; may be empty.
+    /// The name; may be empty.
     pub name: Vec<u8>,
-    /// Its registers.
+    /// The registers.
     pub registers: Registers,
-    /// Memory as it saw it.
+    /// Memory as the core saw it.
     pub memory: Memory,
-    /// An instruction or something before told its mode, so that names of registers are clear.
-    pub(crate) is_settled: bool,
-    /// Lines of registers before that, each with its number and its end.
+    /// Whether the mode is known, which determines what register names mean.
+    pub(crate) has_mode: bool,
+    /// Register lines before that, each with its number and end offset in `early_text`.
     pub(crate) early: Vec<(u32, usize)>,
     pub(crate) early_text: Vec<u8>,
 }
 
-/// All cores of a log.
+/// State of all cores of a log.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
     cores: Vec<Core>,
     current: usize,
-    is_big: bool,
-    /// What came before is not known: the machine starts somewhere within a log.
-    is_within: bool,
+    is_big_endian: bool,
+    /// Whether the machine starts in the middle of a log, so that earlier state is unknown.
+    starts_mid_log: bool,
     limit: usize,
-    /// Lines before; registers are told numbers that count them.
+    /// Number of lines before the first one, added to the line numbers of registers.
     base: u64,
-    room: Bytes,
+    scratch: Bytes,
 }
 
-/// Where a byte is looked for that the machine does not know.
-pub(crate) trait Elsewhere {
-    /// A byte of memory as a core knew it before.
+/// Source of state from before the start of a machine.
+pub(crate) trait EarlierState {
+    /// A byte of memory, as a core knew it before.
     fn byte(&mut self, core: &[u8], address: u64) -> Option<u8>;
-    /// A call to the host that cannot be understood without what came before.
-    fn unresolved(&mut self);
+    /// Reports a semihosting call that needs earlier state to be interpreted.
+    fn unresolved_call(&mut self);
 }
 
-/// Nothing was before.
-impl Elsewhere for () {
+/// No earlier state.
+impl EarlierState for () {
     fn byte(&mut self, _: &[u8], _: u64) -> Option<u8> {
         None
     }
 
-    fn unresolved(&mut self) {}
+    fn unresolved_call(&mut self) {}
 }
 
 impl Machine {
-    /// Before the first line of a log. `limit`: of each core's memory, no more than so many times eight bytes are kept.
+    /// A machine at the start of a log. `limit`: maximum number of granules (eight bytes) that are kept per core; 0 is
+    /// unlimited.
     pub fn new(is_big_endian: bool, limit: usize) -> Self {
-        Self { is_big: is_big_endian, limit, ..Self::default() }
+        Self { is_big_endian, limit, ..Self::default() }
     }
 
-    /// Somewhere within a log.
-    pub(crate) fn within(is_big_endian: bool) -> Self {
-        Self { is_big: is_big_endian, is_within: true, ..Self::default() }
+    /// A machine in the middle of a log.
+    pub(crate) fn mid_log(is_big_endian: bool) -> Self {
+        Self { is_big_endian, starts_mid_log: true, ..Self::default() }
     }
 
-    /// Somewhere within a log, behind `base` lines, where cores and the core of the line before are known.
+    /// A machine in the middle of a log, after `base` lines, with known cores and current core.
     pub(crate) fn with(is_big_endian: bool, cores: Vec<Core>, current: usize, base: u64) -> Self {
-        Self { is_big: is_big_endian, cores, current, base, ..Self::default() }
+        Self { is_big_endian, cores, current, base, ..Self::default() }
     }
 
-    /// All cores, in the order in which they appeared.
+    /// All cores, in order of appearance.
     pub fn cores(&self) -> &[Core] {
         &self.cores
     }
@@ -86,31 +87,31 @@ impl Machine {
         &mut self.cores
     }
 
-    /// The core of the last line.
+    /// Index of the core of the last line.
     pub(crate) fn current(&self) -> usize {
         self.current
     }
 
-    /// Takes a line. Returns the core that it belongs to; `None`: it belongs to none, or there are too many.
+    /// Takes a line. Returns the index of its core; `None`: it belongs to none, or to one beyond the limit.
     #[inline]
     pub fn line(&mut self, number: u64, line: &Line<'_>) -> Option<usize> {
         self.line_after(number, line, &mut ())
     }
 
-    /// As [`line`](Self::line), when something was before.
+    /// Like [`line`](Self::line), with state from before the start.
     #[inline]
-    pub(crate) fn line_after(&mut self, number: u64, line: &Line<'_>, before: &mut impl Elsewhere) -> Option<usize> {
+    pub(crate) fn line_after(&mut self, number: u64, line: &Line<'_>, before: &mut impl EarlierState) -> Option<usize> {
         let at = self.core(line)?;
         let core = &mut self.cores[at];
         let short = u32::try_from(number).unwrap_or(u32::MAX);
         match &line.record {
-            Record::Register(register) if core.is_settled => {
+            Record::Register(register) if core.has_mode => {
                 core.registers.at_line(self.base + number);
                 core.registers.update(register);
             }
             Record::Register(_) => core.put_early(short, line.raw),
             Record::Instruction(instruction) => {
-                core.is_settled = true;
+                core.has_mode = true;
                 core.registers.instruction(instruction);
                 if is_semihosting(instruction) {
                     self.semihosting(at, instruction, short, before);
@@ -122,7 +123,7 @@ impl Machine {
                     Direction::Write => Touch::Write,
                 };
                 let memory = &mut core.memory;
-                access_pieces(access, self.is_big, &mut self.room, |piece| memory.touch(touch, piece, short));
+                access_parts(access, self.is_big_endian, &mut self.scratch, |part| memory.touch(touch, part, short));
             }
             Record::Picture(picture) => {
                 let touch = match picture.kind {
@@ -130,19 +131,19 @@ impl Machine {
                     PictureKind::Store => Touch::Write,
                     _ => return Some(at),
                 };
-                picture_pieces(picture, |piece| core.memory.touch(touch, piece, short));
+                picture_parts(picture, |part| core.memory.touch(touch, part, short));
             }
             _ => {}
         }
         Some(at)
     }
 
-    /// Passes a line by. Returns the core that it belongs to.
-    pub(crate) fn pass(&mut self, line: &Line<'_>) -> Option<usize> {
+    /// Selects the core of a line without applying the line. Returns its index.
+    pub(crate) fn select_core(&mut self, line: &Line<'_>) -> Option<usize> {
         self.core(line)
     }
 
-    /// Which core a line belongs to.
+    /// Index of the core of a line.
     #[inline]
     fn core(&mut self, line: &Line<'_>) -> Option<usize> {
         let name = match line.core {
@@ -150,8 +151,8 @@ impl Machine {
             None if line.stamp == Stamp::Absent && !self.cores.is_empty() => return Some(self.current),
             None => match line.record {
                 Record::Blank | Record::Comment(_) | Record::Header(_) | Record::Bus(_) => return None,
-                // About all of them, or nobody knows whom.
-                Record::Told(_) | Record::Unknown(_) => return None,
+                // It concerns all cores, or an unknown one.
+                Record::Opaque(_) | Record::Unknown(_) => return None,
                 _ => b"",
             },
         };
@@ -165,35 +166,35 @@ impl Machine {
         if let Some(at) = self.cores.iter().position(|core| core.name == name) {
             return Some(at);
         }
-        if self.cores.len() >= MOST_CORES {
+        if self.cores.len() >= MAX_CORES {
             return None;
         }
         let memory = Memory::with_limit(self.limit);
-        self.cores.push(Core { name: name.to_vec(), memory, is_settled: !self.is_within, ..Core::default() });
+        self.cores.push(Core { name: name.to_vec(), memory, has_mode: !self.starts_mid_log, ..Core::default() });
         Some(self.cores.len() - 1)
     }
 
-    /// A program calls its host, which writes memory.
+    /// Applies a semihosting call, in which the host writes memory.
     #[cold]
-    fn semihosting(&mut self, at: usize, instruction: &Instruction<'_>, line: u32, before: &mut impl Elsewhere) {
+    fn semihosting(&mut self, at: usize, instruction: &Instruction<'_>, line: u32, before: &mut impl EarlierState) {
         let core = &mut self.cores[at];
         let word = if instruction.set == Some(InstructionSet::O) { 8 } else { 4 };
         let mask = if word == 8 { u64::MAX } else { u64::from(u32::MAX) };
         let (Some(operation), Some(block)) = (core.registers.general(0), core.registers.general(1)) else {
-            return before.unresolved();
+            return before.unresolved_call();
         };
-        // The number is a word in either state.
+        // The operation number is a word in either state.
         let arguments = Arguments { operation: operation & 0xffff_ffff, block: block & mask, word };
-        let is_big = self.is_big;
+        let is_big_endian = self.is_big_endian;
         let mut is_missing = false;
         let written = changes(&arguments, |index| {
             let address = block.wrapping_add(index * word);
             let mut number = 0;
             for at in 0..word {
-                let at = if is_big { at } else { word - 1 - at };
+                let at = if is_big_endian { at } else { word - 1 - at };
                 let address = address.wrapping_add(at);
                 let byte = match core.memory.last_write(address) {
-                    // What was before is gone, whether it is known what is there now or not.
+                    // A write replaces earlier state even if its value is unknown.
                     Some(write) => write.value,
                     None => before.byte(&core.name, address),
                 };
@@ -203,10 +204,10 @@ impl Machine {
             Some(number)
         });
         if is_missing {
-            before.unresolved();
+            before.unresolved_call();
         }
         for (address, length) in written.into_iter().flatten() {
-            core.forget(address, length, line);
+            core.write_unknown(address, length, line);
         }
     }
 }
@@ -218,28 +219,28 @@ impl Core {
         self.early.push((line, self.early_text.len()));
     }
 
-    /// The lines of registers before anything told the mode, each with its number.
-    pub(crate) fn each_early(&self, mut take: impl FnMut(u32, &[u8])) {
+    /// Passes on the register lines before the mode was known, each with its number.
+    pub(crate) fn each_early(&self, mut sink: impl FnMut(u32, &[u8])) {
         let mut start = 0;
         for (line, end) in &self.early {
-            take(*line, &self.early_text[start..*end]);
+            sink(*line, &self.early_text[start..*end]);
             start = *end;
         }
     }
 
-    /// Memory was written, and nobody says what.
-    fn forget(&mut self, address: u64, length: u64, line: u32) {
+    /// Records a write of unknown data.
+    fn write_unknown(&mut self, address: u64, length: u64, line: u32) {
         let Some(last) = length.checked_sub(1) else { return };
         let end = address.wrapping_add(last);
         if end >= address {
-            return self.memory.forget(address..=end, line);
+            return self.memory.write_unknown(address..=end, line);
         }
-        self.memory.forget(address..=u64::MAX, line);
-        self.memory.forget(0..=end, line);
+        self.memory.write_unknown(address..=u64::MAX, line);
+        self.memory.write_unknown(0..=end, line);
     }
 }
 
-/// Names are short, mostly empty, and compared on every line: a call for each would be most of the work.
+/// Compares names without a function call: they are short, mostly empty, and compared on every line.
 #[inline(always)]
 fn is_same(name: &[u8], other: &[u8]) -> bool {
     name.len() == other.len() && name.iter().zip(other).all(|(a, b)| a == b)

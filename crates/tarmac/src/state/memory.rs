@@ -1,38 +1,38 @@
-//! Memory as one core sees it, eight bytes at a time.
+//! Memory as one core sees it, in granules of eight bytes.
 //!
-//! Of every byte it is kept what a read found there before anything changed it, what it was changed to last, and on which
-//! lines. Parts of a log can so be looked at by themselves and put together afterwards, and what was read first in a later
-//! part was there in an earlier one.
+//! For every byte it keeps the value of the first read before any change, the value of the last change, and the lines
+//! of both. Parts of a log can therefore be processed separately and joined afterwards: a first read in a later part
+//! applies to the earlier one.
 
 use std::ops::RangeInclusive;
 
-use super::data::Piece;
-use super::forgotten::{Forgotten, bytes_of};
+use super::data::GranulePart;
+use super::unknown_writes::{UnknownWrites, bytes_of};
 
-/// Bytes that are kept together.
+/// Number of bytes in a granule.
 pub(crate) const GRANULE: u64 = 8;
 
-/// What is known of eight bytes in a part of a log. Masks have a bit a byte, numbers a byte a byte, the lowest address
-/// lowest. Lines are counted from the start of the part.
+/// State of eight bytes in a part of a log. Masks have one bit per byte and values one byte per byte, the lowest
+/// address lowest. Lines are counted from the start of the part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Granule {
-    /// What was read first, before anything changed.
+    /// Value of the first read, before any change.
     pub(crate) first: u64,
-    /// What it was changed to last.
+    /// Value of the last change.
     pub(crate) last: u64,
     pub(crate) first_at: [u32; 8],
     pub(crate) last_at: [u32; 8],
-    /// `first` holds of these.
+    /// Mask of the bytes with a first read.
     pub(crate) firsts: u8,
-    /// `last` holds of these.
+    /// Mask of the bytes that changed.
     pub(crate) changed: u8,
-    /// Of those that changed: what they are is known.
+    /// Mask of the changed bytes whose value is known.
     pub(crate) known: u8,
-    /// Of those that changed: a read told it, not a write.
+    /// Mask of the changed bytes whose change a read revealed, not a write.
     pub(crate) seen: u8,
 }
 
-/// Reads or writes.
+/// Direction of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Touch {
     Read,
@@ -40,16 +40,16 @@ pub(crate) enum Touch {
 }
 
 impl Granule {
-    /// Bytes are read or written.
+    /// Applies an access.
     #[inline]
-    pub(crate) fn touch(&mut self, touch: Touch, piece: &Piece, line: u32) {
+    pub(crate) fn touch(&mut self, touch: Touch, part: &GranulePart, line: u32) {
         match touch {
-            Touch::Read => self.read(piece.value, piece.known, line),
-            Touch::Write => self.write(piece.value, piece.bytes, piece.known, line),
+            Touch::Read => self.read(part.value, part.known, line),
+            Touch::Write => self.write(part.value, part.bytes, part.known, line),
         }
     }
 
-    /// Known bytes are read.
+    /// Applies a read of known bytes.
     #[inline]
     pub(crate) fn read(&mut self, value: u64, bytes: u8, line: u32) {
         let fresh = bytes & !(self.changed | self.firsts);
@@ -58,13 +58,13 @@ impl Granule {
             self.firsts |= fresh;
             set_lines(&mut self.first_at, fresh, line);
         }
-        // What was written, but not what: a read tells.
-        let told = bytes & self.changed & !self.known;
-        if told != 0 {
-            self.last = mix(self.last, value, told);
-            self.known |= told;
+        // A read reveals the value of an earlier unknown write.
+        let revealed = bytes & self.changed & !self.known;
+        if revealed != 0 {
+            self.last = mix(self.last, value, revealed);
+            self.known |= revealed;
         }
-        let held = bytes & !fresh & !told;
+        let held = bytes & !fresh & !revealed;
         let other = different(mix(self.first, self.last, self.changed), value) & held;
         if other != 0 {
             self.write(value, other, other, line);
@@ -72,7 +72,7 @@ impl Granule {
         }
     }
 
-    /// Bytes are written, some of which are known.
+    /// Applies a write; `known` is the mask of known bytes.
     #[inline]
     pub(crate) fn write(&mut self, value: u64, bytes: u8, known: u8, line: u32) {
         self.last = mix(self.last, value, bytes);
@@ -82,7 +82,7 @@ impl Granule {
         set_lines(&mut self.last_at, bytes, line);
     }
 
-    /// What came later in the log, whose lines start `shift` behind these.
+    /// Appends the state of a later part, whose lines start `shift` after these.
     pub(crate) fn append(&mut self, later: &Self, shift: u32) {
         each_line(&later.first_at, later.firsts, |bytes, line| {
             self.read(later.first, bytes, line.saturating_add(shift));
@@ -93,13 +93,13 @@ impl Granule {
         self.seen |= later.seen & later.changed;
     }
 
-    /// What is known at the end of the part: the bytes, and which.
+    /// Value at the end of the part, and the mask of known bytes.
     pub(crate) fn value(&self) -> (u64, u8) {
         let bytes = self.firsts & !self.changed | self.known & self.changed;
         (mix(self.first, self.last, self.changed), bytes)
     }
 
-    /// What was written to one of its bytes last, or read there.
+    /// The last write to a byte, or its first read.
     pub(crate) fn last_write(&self, address: u64) -> Option<LastWrite> {
         let at = address % GRANULE;
         let (value, known) = self.value();
@@ -112,25 +112,25 @@ impl Granule {
     }
 }
 
-/// Takes bytes of `other` where a mask says so.
+/// Takes the bytes of `other` in the mask.
 #[inline(always)]
 fn mix(value: u64, other: u64, bytes: u8) -> u64 {
     let lanes = lanes(bytes);
     value & !lanes | other & lanes
 }
 
-/// Eight ones for each bit.
+/// A byte mask as a bit mask.
 #[inline(always)]
 pub(super) fn lanes(bytes: u8) -> u64 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     // Every byte of the product has all bits of the mask, and keeps its own.
     let own = u64::from(bytes).wrapping_mul(0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
-    // Whichever bit it is, it becomes the highest of its byte, and then fills it.
+    // Moves whichever bit it is to the top of its byte, then fills the byte.
     let top = (((own & LOW) + LOW) | own) & !LOW;
     (top >> 7) * 0xff
 }
 
-/// Which bytes differ?
+/// Mask of the bytes that differ.
 #[inline(always)]
 fn different(a: u64, b: u64) -> u8 {
     let mut bytes = 0;
@@ -146,43 +146,43 @@ fn set_lines(lines: &mut [u32; 8], bytes: u8, line: u32) {
         *lines = [line; 8];
         return;
     }
-    for (at, place) in lines.iter_mut().enumerate() {
+    for (at, slot) in lines.iter_mut().enumerate() {
         if bytes >> at & 1 != 0 {
-            *place = line;
+            *slot = line;
         }
     }
 }
 
-/// Bytes that have the same line, together.
-pub(crate) fn each_line(lines: &[u32; 8], bytes: u8, mut take: impl FnMut(u8, u32)) {
+/// Passes on the bytes of a mask, grouped by line.
+pub(crate) fn each_line(lines: &[u32; 8], bytes: u8, mut sink: impl FnMut(u8, u32)) {
     let mut left = bytes;
     while left != 0 {
         let line = lines[left.trailing_zeros() as usize];
         let same = (0..8).filter(|at| lines[*at] == line).fold(0, |same, at| same | 1 << at) & left;
-        take(same, line);
+        sink(same, line);
         left &= !same;
     }
 }
 
-/// A byte of memory.
+/// A known byte of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Known {
-    /// What it is.
+    /// The value.
     pub value: u8,
-    /// The line that wrote it; 0: it was never written.
+    /// Line of the write; 0: never written.
     pub line: u64,
-    /// Nothing wrote it, but on this line it was read as something else than before.
+    /// Whether no line wrote it, but a read on this line returned a changed value.
     pub is_seen: bool,
 }
 
 /// The last write to a byte of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastWrite {
-    /// What the byte is since; `None`: nobody says.
+    /// The value; `None`: unknown.
     pub value: Option<u8>,
-    /// The line that wrote it; 0: it was never written.
+    /// Line of the write; 0: never written.
     pub line: u64,
-    /// Nothing wrote it, but on this line it was read as something else than before.
+    /// Whether no line wrote it, but a read on this line returned a changed value.
     pub is_seen: bool,
 }
 
@@ -193,44 +193,44 @@ impl LastWrite {
     }
 }
 
-/// Memory as a core saw it from the start of a log on, or of a part of it.
+/// Memory as a core saw it since the start of a log or of a part.
 #[derive(Debug, Clone, Default)]
 pub struct Memory {
-    /// The places of granules, by their hash; 0: none.
-    places: Vec<u32>,
+    /// Hash table of indexes into `entries`, plus one; 0: empty.
+    table: Vec<u32>,
     entries: Vec<(u64, Granule)>,
     last: usize,
-    /// No more granules than these, if not 0.
+    /// Maximum number of granules, unless 0.
     limit: usize,
     is_full: bool,
-    /// Written without a line that says what, after all that the granules have.
-    forgotten: Forgotten,
+    /// Writes of unknown data, later than everything in the granules.
+    unknown_writes: UnknownWrites,
 }
 
 impl Memory {
-    /// Nothing is known.
+    /// Memory with nothing known.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Keeps no more than so many times eight bytes.
+    /// Memory that keeps at most `limit` granules of eight bytes.
     pub fn with_limit(limit: usize) -> Self {
         Self { limit, ..Self::default() }
     }
 
-    /// Was there more than the limit allows?
+    /// Whether there was more than the limit allows.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
 
     #[inline]
-    pub(crate) fn touch(&mut self, touch: Touch, piece: &Piece, line: u32) {
-        if let Some(granule) = self.granule(piece.granule) {
-            granule.touch(touch, piece, line);
+    pub(crate) fn touch(&mut self, touch: Touch, part: &GranulePart, line: u32) {
+        if let Some(granule) = self.granule(part.granule) {
+            granule.touch(touch, part, line);
         }
     }
 
-    /// The granule of a number (an address divided by eight), new if need be.
+    /// The granule with a number (an address divided by eight), created if needed.
     #[inline]
     pub(crate) fn granule(&mut self, number: u64) -> Option<&mut Granule> {
         let at = match self.entries.get(self.last) {
@@ -238,8 +238,8 @@ impl Memory {
             _ => self.find(number)?,
         };
         self.last = at;
-        if !self.forgotten.is_empty() {
-            self.settle(at);
+        if !self.unknown_writes.is_empty() {
+            self.apply_unknown(at);
         }
         self.entries.get_mut(at).map(|(_, granule)| granule)
     }
@@ -247,49 +247,49 @@ impl Memory {
     /// A granule, if anything is known of it.
     pub(crate) fn get(&self, number: u64) -> Option<Granule> {
         let entry = self.entry(number).copied();
-        if self.forgotten.is_empty() {
+        if self.unknown_writes.is_empty() {
             return entry;
         }
         let mut granule = entry.unwrap_or_default();
-        self.forgotten.settle(number, &mut granule);
+        self.unknown_writes.apply(number, &mut granule);
         (granule.firsts | granule.changed != 0).then_some(granule)
     }
 
     fn entry(&self, number: u64) -> Option<&Granule> {
-        if self.places.is_empty() {
+        if self.table.is_empty() {
             return None;
         }
-        let place = self.places[self.place(number)];
-        self.entries.get((place as usize).checked_sub(1)?).map(|(_, granule)| granule)
+        let slot = self.table[self.table_index(number)];
+        self.entries.get((slot as usize).checked_sub(1)?).map(|(_, granule)| granule)
     }
 
-    /// Bytes are written, and nobody says what.
-    pub(crate) fn forget(&mut self, range: RangeInclusive<u64>, line: u32) {
-        if self.limit == 0 || self.forgotten.len() < self.limit {
-            return self.forgotten.add(range, line);
+    /// Records a write of unknown data.
+    pub(crate) fn write_unknown(&mut self, range: RangeInclusive<u64>, line: u32) {
+        if self.limit == 0 || self.unknown_writes.len() < self.limit {
+            return self.unknown_writes.add(range, line);
         }
-        // No more ranges: it is at least not said that anything still holds.
+        // At the limit, only invalidate the granules that are held.
         self.is_full = true;
-        let mut forgotten = Forgotten::default();
-        forgotten.add(range.clone(), line);
+        let mut unknown_writes = UnknownWrites::default();
+        unknown_writes.add(range.clone(), line);
         let granules = range.start() / GRANULE..=range.end() / GRANULE;
         let mut held = Vec::new();
         self.each_within(&granules, |number, _| held.push(number));
         for number in held {
-            self.granule(number).into_iter().for_each(|granule| forgotten.settle(number, granule));
+            self.granule(number).into_iter().for_each(|granule| unknown_writes.apply(number, granule));
         }
     }
 
-    /// A granule gets what was forgotten of it.
+    /// Applies the writes of unknown data to a granule.
     #[cold]
-    fn settle(&mut self, at: usize) {
+    fn apply_unknown(&mut self, at: usize) {
         if let Some((number, granule)) = self.entries.get_mut(at) {
-            self.forgotten.settle(*number, granule);
-            self.forgotten.cut(&bytes_of(*number));
+            self.unknown_writes.apply(*number, granule);
+            self.unknown_writes.remove(&bytes_of(*number));
         }
     }
 
-    /// Adds what came later in a range of granules; its lines start `shift` behind these.
+    /// Appends the state of a later part in a range of granules, whose lines start `shift` after these.
     pub(crate) fn append(&mut self, later: &Self, range: &RangeInclusive<u64>, shift: u32) {
         later.each_within(range, |number, later| {
             if let Some(granule) = self.granule(number) {
@@ -297,17 +297,17 @@ impl Memory {
             }
         });
         let bytes = *bytes_of(*range.start()).start()..=*bytes_of((*range.end()).min(u64::MAX / GRANULE)).end();
-        for (range, line) in later.forgotten.within(&bytes) {
-            self.forget(range, line.saturating_add(shift));
+        for (range, line) in later.unknown_writes.within(&bytes) {
+            self.write_unknown(range, line.saturating_add(shift));
         }
     }
 
     fn find(&mut self, number: u64) -> Option<usize> {
-        if self.entries.len() * 2 >= self.places.len() {
+        if self.entries.len() * 2 >= self.table.len() {
             self.grow();
         }
-        let place = self.place(number);
-        if let Some(at) = (self.places[place] as usize).checked_sub(1) {
+        let slot = self.table_index(number);
+        if let Some(at) = (self.table[slot] as usize).checked_sub(1) {
             return Some(at);
         }
         if self.limit != 0 && self.entries.len() >= self.limit || self.entries.len() >= u32::MAX as usize {
@@ -315,56 +315,55 @@ impl Memory {
             return None;
         }
         self.entries.push((number, Granule::default()));
-        self.places[place] = self.entries.len() as u32;
+        self.table[slot] = self.entries.len() as u32;
         Some(self.entries.len() - 1)
     }
 
-    /// Where a granule is in the table, or would be. The table is not empty and never full.
+    /// Index of a granule in the hash table, or of the free entry for it. The table is neither empty nor full.
     #[inline]
-    fn place(&self, number: u64) -> usize {
-        let mask = self.places.len() - 1;
-        let mut place = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;
+    fn table_index(&self, number: u64) -> usize {
+        let mask = self.table.len() - 1;
+        let mut slot = (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;
         loop {
-            match (self.places[place] as usize).checked_sub(1) {
-                Some(at) if self.entries[at].0 != number => place = (place + 1) & mask,
-                _ => return place,
+            match (self.table[slot] as usize).checked_sub(1) {
+                Some(at) if self.entries[at].0 != number => slot = (slot + 1) & mask,
+                _ => return slot,
             }
         }
     }
 
     #[cold]
     fn grow(&mut self) {
-        let size = (self.places.len() * 2).max(1 << 10);
-        self.places.clear();
-        self.places.resize(size, 0);
+        let size = (self.table.len() * 2).max(1 << 10);
+        self.table.clear();
+        self.table.resize(size, 0);
         for at in 0..self.entries.len() {
-            let place = self.place(self.entries[at].0);
-            self.places[place] = at as u32 + 1;
+            let slot = self.table_index(self.entries[at].0);
+            self.table[slot] = at as u32 + 1;
         }
     }
 
-    /// All granules in the order of their addresses, and what was forgotten of others. The memory is of no use afterwards
-    /// until it is emptied.
-    pub(crate) fn sorted(&mut self) -> (&[(u64, Granule)], &Forgotten) {
+    /// All granules in address order, and the writes of unknown data to others. Invalidates the hash table.
+    pub(crate) fn sorted(&mut self) -> (&[(u64, Granule)], &UnknownWrites) {
         self.entries.sort_unstable_by_key(|(number, _)| *number);
-        if !self.forgotten.is_empty() {
-            (0..self.entries.len()).for_each(|at| self.settle(at));
+        if !self.unknown_writes.is_empty() {
+            (0..self.entries.len()).for_each(|at| self.apply_unknown(at));
         }
-        (&self.entries, &self.forgotten)
+        (&self.entries, &self.unknown_writes)
     }
 
-    /// Hands out the granules of a range, in no order, without what was forgotten since.
-    pub(crate) fn each_within(&self, range: &RangeInclusive<u64>, mut take: impl FnMut(u64, &Granule)) {
+    /// Passes on the granules of a range, in no order, without later writes of unknown data.
+    pub(crate) fn each_within(&self, range: &RangeInclusive<u64>, mut sink: impl FnMut(u64, &Granule)) {
         let few = range.end() - range.start() < self.entries.len() as u64;
         if few {
             return range
                 .clone()
-                .for_each(|number| self.entry(number).into_iter().for_each(|granule| take(number, granule)));
+                .for_each(|number| self.entry(number).into_iter().for_each(|granule| sink(number, granule)));
         }
         self.entries
             .iter()
             .filter(|(number, _)| range.contains(number))
-            .for_each(|(number, granule)| take(*number, granule));
+            .for_each(|(number, granule)| sink(*number, granule));
     }
 
     /// A byte, if it is known.
@@ -372,12 +371,12 @@ impl Memory {
         self.last_write(address)?.known()
     }
 
-    /// What was written to a byte last, or read there, even if it is not known.
+    /// The last write to a byte, or its first read, even if the value is unknown.
     pub fn last_write(&self, address: u64) -> Option<LastWrite> {
         self.get(address / GRANULE).and_then(|granule| granule.last_write(address))
     }
 
-    /// Every address of which something is known, in order.
+    /// All addresses with a known value, in order.
     pub fn addresses(&self) -> Vec<u64> {
         let known = |number: u64| self.get(number).map_or(0, |granule| granule.value().1);
         let mut numbers: Vec<_> = self.entries.iter().map(|(number, _)| (*number, known(*number))).collect();

@@ -1,57 +1,57 @@
-//! The registers of a core.
+//! Registers of a core.
 //!
-//! Names decide where a value goes, and the mode of the last instruction decides what some names mean.
+//! A name determines the slot of a value; what some names mean depends on the mode of the last instruction.
 
 use std::collections::HashMap;
 
 use super::super::record::{Instruction, InstructionSet, Register};
-use super::super::registers::{Level, MOST_BITS, Meaning, Mode, Name, Part, Scene, Slot};
+use super::super::registers::{Level, MAX_BITS, Meaning, Mode, Name, NameContext, Part, Slot};
 use super::super::value::{Digit, Value};
-use super::cells::Lowest;
+use super::cells::LowBits;
 use super::{Cells, Contents};
 
-/// The most names that only a log knows. More are not kept.
-const MOST_NAMES: usize = 2048;
+/// Maximum number of registers without a slot of their own. Others are ignored.
+const MAX_NAMES: usize = 2048;
 
-/// The registers of a core, as far as they are known.
+/// Registers of a core, as far as they are known.
 #[derive(Debug, Clone, Default)]
 pub struct Registers {
     pub(crate) cells: Cells,
     names: Vec<Box<[u8]>>,
     found: HashMap<Box<[u8]>, u16>,
-    scene: Scene,
+    name_context: NameContext,
     mode: Text,
     last_stack: Option<Slot>,
     last_link: Option<Slot>,
     line: u64,
 }
 
-/// What a write changed.
+/// Effect of a register write on the call stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Touched {
-    /// The current stack pointer.
+    /// Whether it changed the current stack pointer.
     pub sp: bool,
-    /// The current link register.
+    /// Whether it changed the current link register.
     pub lr: bool,
 }
 
 impl Registers {
-    /// Nothing is known.
+    /// Registers with nothing known.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What comes next is on this line.
+    /// Sets the line of the following writes.
     #[inline]
     pub fn at_line(&mut self, line: u64) {
         self.line = line;
     }
 
-    /// An instruction is executed. Its mode and its instruction set decide what SP and d0 mean.
+    /// Takes an instruction, whose mode and instruction set determine what SP and d0 mean.
     #[inline]
     pub fn instruction(&mut self, instruction: &Instruction<'_>) {
         if let Some(set) = instruction.set {
-            self.scene.is_a64 = Some(set == InstructionSet::O);
+            self.name_context.is_a64 = Some(set == InstructionSet::O);
         }
         if !self.mode.is(instruction.mode) {
             self.set_mode(instruction.mode);
@@ -60,35 +60,35 @@ impl Registers {
 
     pub(crate) fn set_mode(&mut self, mode: &[u8]) {
         self.mode = Text::of(mode);
-        self.scene.mode = Mode::of(mode);
-        if self.scene.is_a64.is_none() && self.scene.mode.level != Level::Unknown {
-            self.scene.is_a64 = Some(matches!(self.scene.mode.level, Level::El { .. }));
+        self.name_context.mode = Mode::of(mode);
+        if self.name_context.is_a64.is_none() && self.name_context.mode.level != Level::Unknown {
+            self.name_context.is_a64 = Some(matches!(self.name_context.mode.level, Level::El { .. }));
         }
     }
 
     /// The mode of the last instruction.
     pub fn mode(&self) -> Mode {
-        self.scene.mode
+        self.name_context.mode
     }
 
-    /// The mode, as it was written.
+    /// The mode as printed.
     pub(crate) fn mode_text(&self) -> &[u8] {
         self.mode.as_bytes()
     }
 
-    /// AArch64; `None`: nobody said.
+    /// Whether the core is in AArch64; `None`: unknown.
     pub fn is_a64(&self) -> Option<bool> {
-        self.scene.is_a64
+        self.name_context.is_a64
     }
 
     pub(crate) fn set_is_a64(&mut self, is_a64: Option<bool>) {
-        self.scene.is_a64 = is_a64;
+        self.name_context.is_a64 = is_a64;
     }
 
-    /// A register has a new value.
+    /// Applies a register write.
     #[inline]
     pub fn update(&mut self, register: &Register<'_>) -> Touched {
-        let part = match self.scene.meaning(register) {
+        let part = match self.name_context.meaning(register) {
             Meaning::Part(part) => part,
             Meaning::Named(name) => match self.slot_named(&name) {
                 Some(slot) => Part { slot, low: 0, bits: 0, is_fixed: false, clears: true },
@@ -126,63 +126,63 @@ impl Registers {
         self.cells.get(self.lr_slot()?)?.number()
     }
 
-    /// General register 0 to 12, which has the same name in every mode but FIQ.
+    /// General-purpose register 0 to 12, which has the same name in every mode but FIQ.
     pub fn general(&self, number: u8) -> Option<u64> {
         self.cells.get(Slot::X0.at(number))?.number()
     }
 
     fn sp_slot(&self) -> Option<Slot> {
         let slot = self.stack_slot();
-        // Some producers say no mode, or print other names than the mode would have.
+        // Some producers print no mode, or names that do not match it.
         self.cells.get(slot).map(|_| slot).or(self.last_stack)
     }
 
-    /// The stack pointer, as far as these registers tell.
+    /// The stack pointer, as far as these registers determine it.
     #[inline]
     pub(crate) fn stack(&self) -> Pointer {
         self.pointer(self.stack_slot(), self.last_stack, true)
     }
 
-    /// The link register, as far as these registers tell.
+    /// The link register, as far as these registers determine it.
     #[inline]
     pub(crate) fn link(&self) -> Pointer {
-        let slot = self.scene.lr();
+        let slot = self.name_context.lr();
         self.pointer(slot, self.last_link, slot != Slot::X30)
     }
 
     #[inline]
     fn pointer(&self, slot: Slot, last: Option<Slot>, has_other: bool) -> Pointer {
-        let own = self.cells.lowest(slot);
-        if let Some(own) = own.filter(Lowest::is_whole) {
+        let own = self.cells.low_bits(slot);
+        if let Some(own) = own.filter(LowBits::is_whole) {
             return Pointer::Is(own.number());
         }
-        let other = last.and_then(|slot| self.cells.lowest(slot).map(|lowest| (slot, lowest)));
+        let other = last.and_then(|slot| self.cells.low_bits(slot).map(|low_bits| (slot, low_bits)));
         Pointer::Depends { slot, own, has_other, other: other.filter(|_| has_other && own.is_none()) }
     }
 
     fn stack_slot(&self) -> Slot {
-        match self.scene.mode.level {
+        match self.name_context.mode.level {
             Level::Thread | Level::Handler if self.cells.get(Slot::SP).is_some() => Slot::SP,
-            Level::Thread | Level::Handler => self.scene.stack(self.is_process_stack()),
-            _ => self.scene.sp(),
+            Level::Thread | Level::Handler => self.name_context.stack(self.is_process_stack()),
+            _ => self.name_context.sp(),
         }
     }
 
     fn lr_slot(&self) -> Option<Slot> {
-        let slot = self.scene.lr();
+        let slot = self.name_context.lr();
         if slot == Slot::X30 {
             return Some(slot);
         }
         self.cells.get(slot).map(|_| slot).or(self.last_link)
     }
 
-    /// CONTROL says that thread mode has the process stack.
+    /// Whether CONTROL selects the process stack in Thread mode.
     fn is_process_stack(&self) -> bool {
         let control = self.found.get(&b"control"[..]).and_then(|slot| self.cells.get(Slot(*slot)));
         control.and_then(|control| control.number()).is_some_and(|control| control & 2 != 0)
     }
 
-    /// Every register that was ever written: its slot, its name, what it holds.
+    /// Passes on every register that was ever written: slot, name and value.
     pub fn each(&self, mut take: impl FnMut(Slot, &str, Contents<'_>)) {
         for slot in self.cells.slots() {
             if let Some(contents) = self.cells.get(slot) {
@@ -191,19 +191,19 @@ impl Registers {
         }
     }
 
-    /// What a register is called here.
+    /// Name of a register in the current state.
     pub fn name(&self, slot: Slot) -> String {
         let named = || {
             let name = slot.0.checked_sub(Slot::NAMED.0).and_then(|at| self.names.get(usize::from(at)));
             name.map(|name| String::from_utf8_lossy(name).into_owned()).unwrap_or_default()
         };
-        slot.name(self.scene.is_a64 != Some(false)).unwrap_or_else(named)
+        slot.name(self.name_context.is_a64 != Some(false)).unwrap_or_else(named)
     }
 
-    /// The register of a name, as it is meant now, and which bits of it: the lowest, and how many.
+    /// The register of a name in the current state, with its lowest bit and number of bits.
     pub fn find(&self, name: &str) -> Option<(Slot, u16, Option<u16>)> {
         let register = Register { name: name.as_bytes(), context: b"", bits: None, value: Value(b""), notes: b"" };
-        match self.scene.meaning(&register) {
+        match self.name_context.meaning(&register) {
             Meaning::Part(Part { slot: Slot::SP, .. }) => Some((self.sp_slot()?, 0, None)),
             Meaning::Part(Part { slot: Slot::LR, .. }) => Some((self.lr_slot()?, 0, None)),
             Meaning::Part(part) => Some((part.slot, part.low, Some(part.bits).filter(|bits| *bits > 0))),
@@ -211,7 +211,7 @@ impl Registers {
         }
     }
 
-    /// What a register holds, if it was ever written.
+    /// The value of a register, if it was ever written.
     pub fn get(&self, slot: Slot) -> Option<Contents<'_>> {
         self.cells.get(slot)
     }
@@ -223,12 +223,12 @@ impl Registers {
         }
     }
 
-    /// The slot of a name that only logs know, new if need be. `None`: there are too many.
+    /// The slot of a name without one, allocated if needed. `None`: there are too many.
     pub(crate) fn add_name(&mut self, name: &[u8]) -> Option<Slot> {
         if let Some(slot) = self.found.get(name) {
             return Some(Slot(*slot));
         }
-        if self.names.len() >= MOST_NAMES {
+        if self.names.len() >= MAX_NAMES {
             return None;
         }
         let slot = Slot::NAMED.0 + self.names.len() as u16;
@@ -237,12 +237,12 @@ impl Registers {
         Some(Slot(slot))
     }
 
-    /// The names that only logs know, in the order of their slots.
+    /// Names with an allocated slot, in slot order.
     pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.names.iter().map(|name| &**name)
     }
 
-    /// Takes over what was written in a later part of a log, whose lines are counted from `base`.
+    /// Applies the writes of a later part of the log, whose lines are counted from `base`.
     pub(crate) fn overlay(&mut self, later: &Self, base: u64) {
         for from in later.cells.slots() {
             let slot = match from.0.checked_sub(Slot::NAMED.0) {
@@ -253,21 +253,21 @@ impl Registers {
                 self.cells.overlay(slot, &later.cells, from, base);
             }
         }
-        if later.scene.is_a64.is_some() {
-            self.scene.is_a64 = later.scene.is_a64;
+        if later.name_context.is_a64.is_some() {
+            self.name_context.is_a64 = later.name_context.is_a64;
         }
         if later.mode != Text::default() {
-            (self.scene.mode, self.mode) = (later.scene.mode, later.mode);
+            (self.name_context.mode, self.mode) = (later.name_context.mode, later.mode);
         }
         self.last_stack = later.last_stack.or(self.last_stack);
         self.last_link = later.last_link.or(self.last_link);
     }
 
-    /// Puts back what a register held. False: there is no such register.
+    /// Restores the value of a register. Returns false if there is no such register.
     pub(crate) fn restore(&mut self, slot: Slot, bits: u64, line: u64, value: &[u64], known: &[u64]) -> bool {
         let is_slot = usize::from(slot.0) < usize::from(Slot::NAMED.0) + self.names.len();
         let words = (bits as usize).div_ceil(64);
-        if !is_slot || bits == 0 || bits > MOST_BITS as u64 || value.len() != words || known.len() != words {
+        if !is_slot || bits == 0 || bits > MAX_BITS as u64 || value.len() != words || known.len() != words {
             return false;
         }
         for (at, (value, known)) in value.iter().zip(known).enumerate() {
@@ -277,7 +277,7 @@ impl Registers {
         true
     }
 
-    /// Puts back the lines of the parts of a register, and of the last write that replaced all of it.
+    /// Restores the line numbers of a register, and the line of the last write that replaced all of it.
     pub(crate) fn restore_lines(&mut self, slot: Slot, lines: &[u64], whole: Option<u64>) {
         self.cells.restore_lines(slot, lines);
         if let (Some(bits), Some(whole)) = (self.cells.get(slot).map(|contents| contents.bits.into()), whole) {
@@ -293,7 +293,7 @@ impl Registers {
         (self.last_stack, self.last_link) = (stack, link);
     }
 
-    /// Writes a value. False: it changes nothing.
+    /// Writes a value. Returns false if it changes nothing.
     #[inline]
     fn write(&mut self, part: Part, range: Option<(u16, u16)>, value: Value<'_>) -> bool {
         let (low, high) = match range {
@@ -309,7 +309,7 @@ impl Registers {
         let clears = part.clears && high.is_none();
         if let Some((number, digits)) = plain(value.0) {
             let bits = width(digits * 4);
-            if bits <= 64 && low + bits <= MOST_BITS {
+            if bits <= 64 && low + bits <= MAX_BITS {
                 self.cells.set(part.slot, (low, bits), number, u64::MAX, self.line);
                 if clears {
                     self.cells.replace(part.slot, low + bits, self.line);
@@ -319,13 +319,13 @@ impl Registers {
         }
         let digits = value.width();
         let bits = width(digits * 4);
-        if digits == 0 || low + bits > MOST_BITS {
+        if digits == 0 || low + bits > MAX_BITS {
             return false;
         }
         self.write_digits(part.slot, low, bits, clears, value)
     }
 
-    /// Writes digit by digit: those that are dashes stay as they were.
+    /// Writes digit by digit; dashes leave their bits unchanged.
     fn write_digits(&mut self, slot: Slot, low: usize, bits: usize, clears: bool, value: Value<'_>) -> bool {
         let (mut at, mut changes, mut has_dashes, mut has_unknown) = (0, false, false, false);
         for digit in value.digits().rev() {
@@ -346,7 +346,7 @@ impl Registers {
         if changes {
             self.cells.widen(slot, low + bits);
         }
-        // A number with few digits is a small number. What is not all known says nothing of what it leaves out.
+        // Omitted leading digits are zeros, but only if all others are known.
         if !has_dashes && !has_unknown && at < bits {
             self.cells.clear(slot, low + at, low + bits, self.line);
         }
@@ -357,48 +357,48 @@ impl Registers {
     }
 }
 
-/// A stack pointer or a link register, as far as a part of a log tells.
+/// A stack pointer or link register, as far as a part of a log determines it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pointer {
-    /// What it is, whatever was before; `None`: it was written, and nobody says what.
+    /// Independent of earlier state; `None`: its value is unknown.
     Is(Option<u64>),
-    /// What was before decides as well.
+    /// Dependent on earlier state.
     Depends {
-        /// Which register it is by the mode.
+        /// The register of the mode.
         slot: Slot,
-        /// What was written to it in this part.
-        own: Option<Lowest>,
-        /// Another may stand for it if it was never written: the last that was.
+        /// Its value in this part.
+        own: Option<LowBits>,
+        /// Whether the last one written replaces it if it was never written.
         has_other: bool,
-        /// That one, if this part wrote one.
-        other: Option<(Slot, Lowest)>,
+        /// That register and its value, if this part wrote one.
+        other: Option<(Slot, LowBits)>,
     },
 }
 
 impl Pointer {
-    /// What it is, with the registers as they were at the start of the part. `is_link`: it is a link register.
+    /// The value, given the registers at the start of the part. `is_link`: it is a link register.
     pub(crate) fn resolve(&self, start: &Registers, is_link: bool) -> Option<u64> {
         let Self::Depends { slot, own, has_other, other } = self else {
             let Self::Is(number) = self else { return None };
             return *number;
         };
-        let behind = |own: Option<Lowest>, slot: Slot| match (own, start.cells.lowest(slot)) {
+        let combined = |own: Option<LowBits>, slot: Slot| match (own, start.cells.low_bits(slot)) {
             (Some(own), Some(before)) => Some(own.after(&before)),
             (own, before) => own.or(before),
         };
-        if let Some(lowest) = behind(*own, *slot) {
-            return lowest.number();
+        if let Some(low_bits) = combined(*own, *slot) {
+            return low_bits.number();
         }
         if !has_other {
             return None;
         }
         let last = if is_link { start.last_link } else { start.last_stack };
         let (slot, own) = other.map(|(slot, own)| (slot, Some(own))).or_else(|| last.map(|slot| (slot, None)))?;
-        behind(own, slot)?.number()
+        combined(own, slot)?.number()
     }
 }
 
-/// Up to sixteen digits that are all known, and how many.
+/// Up to sixteen known digits as a number, and how many.
 #[inline]
 fn plain(text: &[u8]) -> Option<(u64, usize)> {
     if text.is_empty() || text.len() > 16 {
@@ -425,7 +425,7 @@ struct Text {
 }
 
 impl Text {
-    /// Longer ones are cut.
+    /// Truncates longer texts.
     fn of(text: &[u8]) -> Self {
         let mut bytes = [0; 15];
         let length = text.len().min(bytes.len());
@@ -435,7 +435,7 @@ impl Text {
 
     #[inline]
     fn is(&self, text: &[u8]) -> bool {
-        // A call for a comparison of a few bytes would take longer than it.
+        // A function call for a comparison of a few bytes would dominate.
         usize::from(self.length) == text.len() && self.bytes.iter().zip(text).all(|(a, b)| a == b)
     }
 

@@ -1,9 +1,10 @@
-//! What two instructions say together, where no line stands between them: an exception was taken, or something is missing.
+//! Events that two consecutive instructions imply without a line for it: an exception was taken, or lines are missing.
 //!
-//! instruction, the next one ─▶ **an exception**, **a gap**, **a context that is told again**, or nothing
+//! last instruction, next instruction ─▶ **an exception**, **a gap**, **a repeated context**, or nothing
 //!
-//! A level of AArch64 is only left for a higher one by an exception, and some instructions do nothing else than raise one.
-//! But only where the next instruction can stand at a vector: what cannot be is left as the log has it, for others to find.
+//! In AArch64 only an exception leads to a higher Exception level, and some instructions do nothing but raise one. An
+//! exception is assumed only where the next instruction can be at a vector; any other contradiction stays as the log
+//! has it, for the checks to find.
 
 use std::ops::ControlFlow;
 
@@ -11,20 +12,20 @@ use unspool_model::{Context, Event, Exception, ExceptionKind, Gap, Instruction, 
 
 use super::super::dialect::Dialect;
 use super::super::lift::{self, Executed};
-use super::words::{isa, level};
-use super::{NONE, Teller, branch_facts};
+use super::to_model::{isa, level};
+use super::{NO_LINES, StepEmitter, branch_facts};
 
-impl Teller<'_> {
-    /// The core goes on at `address`, and its last instruction is somewhere else.
+impl StepEmitter<'_> {
+    /// Handles a next instruction at `address` that does not follow the last one in memory.
     #[inline]
     pub(super) fn implied(&mut self, step: &lift::Step, executed: &Executed, address: u64) -> ControlFlow<()> {
         match self.cores[step.core].last {
-            Some(last) if behind(&last) != address => self.elsewhere(step, executed, &last, address),
+            Some(last) if next_address(&last) != address => self.discontinuity(step, executed, &last, address),
             _ => ControlFlow::Continue(()),
         }
     }
 
-    fn elsewhere(
+    fn discontinuity(
         &mut self,
         step: &lift::Step,
         executed: &Executed,
@@ -35,11 +36,15 @@ impl Teller<'_> {
         let now = level(executed.mode);
         let has_risen = before.level.zip(now).is_some_and(|(before, now)| now > before);
         if self.dialect == Dialect::Gem5 {
-            return if has_risen || !may_follow(last, address) { self.unannounced(step.core) } else { GO_ON };
+            return if has_risen || !may_follow(last, address) {
+                self.unreported_exception(step.core)
+            } else {
+                CONTINUE
+            };
         }
         let raises = last.isa == Isa::A64 && last.opcode.is_some_and(always_raises);
         if last.isa != Isa::A64 || !has_risen && !raises {
-            return GO_ON;
+            return CONTINUE;
         }
         let is_vector = isa(self.dialect, executed) == Isa::A64
             && now.is_some_and(|now| may_be_vector(address, &before, now))
@@ -47,54 +52,54 @@ impl Teller<'_> {
         if is_vector {
             let kind = kind_of_vector(address);
             let event = Event::Exception(Exception { kind, target: Some(address), ..Exception::default() });
-            return self.tell(step, step.place.line, event, NONE);
+            return self.push(step, step.place.line, event, NO_LINES);
         }
         if !has_risen {
-            // Who took the exception is not in the log: a kernel answers, and the program goes on elsewhere.
-            self.tell(step, step.place.line, Event::Gap(Gap::Start), NONE)?;
+            // The handler is not in the log: a kernel ran, and the program resumed at another address.
+            self.push(step, step.place.line, Event::Gap(Gap::Start), NO_LINES)?;
             let core = &mut self.cores[step.core];
             (core.last, core.context) = (None, None);
         }
-        GO_ON
+        CONTINUE
     }
 
-    /// A producer that has no lines for exceptions shows one: nothing is missing, but the branch before it did not lead
-    /// here, and in which state the core goes on is told again.
-    fn unannounced(&mut self, core: usize) -> ControlFlow<()> {
+    /// An exception in the log of a producer that prints none. Nothing is missing, but the branch before did not lead
+    /// here, and the context is emitted again.
+    fn unreported_exception(&mut self, core: usize) -> ControlFlow<()> {
         self.release(core, None)?;
         (self.cores[core].last, self.cores[core].context) = (None, None);
-        GO_ON
+        CONTINUE
     }
 }
 
-const GO_ON: ControlFlow<()> = ControlFlow::Continue(());
+const CONTINUE: ControlFlow<()> = ControlFlow::Continue(());
 
 #[inline]
-fn behind(instruction: &Instruction) -> u64 {
+fn next_address(instruction: &Instruction) -> u64 {
     instruction.address.wrapping_add(u64::from(instruction.length))
 }
 
-/// Does an opcode of A64 do nothing but raise an exception? SVC, HVC, SMC and BRK.
+/// Whether an A64 opcode always raises an exception: SVC, HVC, SMC and BRK.
 fn always_raises(opcode: u32) -> bool {
     matches!(opcode & 0xffe0_001f, 0xd400_0001..=0xd400_0003 | 0xd420_0000)
 }
 
-/// Is it a branch to there, as its opcode or a line says?
+/// Whether the instruction is a branch to `address`, by its opcode or a BR line.
 fn leads_to(last: &Instruction, address: u64) -> bool {
-    let told = last.branch.and_then(|branch| branch.target);
+    let recorded = last.branch.and_then(|branch| branch.target);
     let target = || branch_facts(last).and_then(|facts| facts.target);
-    told == Some(address) || target().is_some_and(|target| target.address == address)
+    recorded == Some(address) || target().is_some_and(|target| target.address == address)
 }
 
-/// May an instruction lead elsewhere than behind it, and there?
+/// Whether an instruction may be a branch to `address`.
 fn may_follow(last: &Instruction, address: u64) -> bool {
-    // Nobody knows what it is.
+    // Unknown opcode.
     let Some(_) = last.opcode else { return true };
     branch_facts(last).is_some_and(|facts| facts.target.is_none_or(|target| target.address == address))
 }
 
-/// Can an exception from this state to this level lead there? Tables are aligned to 0x800 bytes, and for each of four
-/// origins there are four entries of 0x80.
+/// Whether an exception from this state to this level can lead to `address`. Vector tables are aligned to 0x800 bytes
+/// and have four entries of 0x80 bytes for each of four origins.
 fn may_be_vector(address: u64, from: &Context, level: u8) -> bool {
     let origin = address & 0x600;
     let is_origin = match (from.level, from.is_handler) {
@@ -108,7 +113,7 @@ fn may_be_vector(address: u64, from: &Context, level: u8) -> bool {
     level > 0 && address & 0x7f == 0 && is_origin
 }
 
-/// What kind of exception the entry of a vector table of AArch64 is for.
+/// The kind of exception of an entry in an AArch64 vector table.
 fn kind_of_vector(address: u64) -> ExceptionKind {
     let kinds = [ExceptionKind::Synchronous, ExceptionKind::Irq, ExceptionKind::Fiq, ExceptionKind::SError];
     kinds[(address >> 7 & 3) as usize]

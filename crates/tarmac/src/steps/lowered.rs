@@ -1,84 +1,89 @@
-//! Logs that were lowered from steps: what remarks say comes before what lines show.
+//! Steps of lowered logs: annotations take precedence over lines.
 //!
-//! A remark that begins a step ends the one before; lines behind it are its effects. Contexts, exceptions and their
-//! returns are what remarks say, and nothing is concluded. Registers have the names that they were written with.
+//! An annotation that begins a step ends the previous one; the lines after it are its effects. Contexts, exceptions and
+//! exception returns come from annotations only, and nothing is inferred. Registers keep the names in the log.
 
 use std::ops::ControlFlow;
 
 use unspool_model::{Coverage, Direction, Event, Facet, Instruction, Step};
 
+use super::super::annotation::escape::unescape;
+use super::super::annotation::{AnnotatedAccess, Annotation, Outcome, core_name};
 use super::super::lift::{self, Cause, Executed, Lifter};
-use super::super::lower::escape::unescape;
-use super::super::lower::remark::{Outcome, Remark, Whole, core_name};
 use super::super::read::Place;
-use super::effects::{Parts, tell_lowered};
-use super::words::isa;
-use super::{Core, Teller, instruction, resolve};
+use super::effects::{CompoundAccess, push_lowered_effects};
+use super::to_model::isa;
+use super::{Core, StepEmitter, instruction, resolve};
 
-/// Notes that are longer are told in parts.
-const LONGEST: usize = 1 << 24;
+/// Number of bytes after which a note is split.
+const MAX_NOTE: usize = 1 << 24;
 
-/// Nobody writes a step with more accesses that remarks tell.
-const MOST_PARTS: usize = 1 << 20;
+/// Limit on annotated accesses of one step; no lowered log has more.
+const MAX_ACCESSES: usize = 1 << 20;
 
-/// What remarks said of a core, and lines did not show yet.
+/// Annotations of a core that still wait for their lines.
 #[derive(Debug, Default)]
-pub(super) struct Said {
-    /// A step that has begun: what, where and when.
+pub(super) struct Annotated {
+    /// The step that has begun: event, line and time.
     step: Option<(Event, u64, Option<u64>)>,
-    /// The text of a note.
+    /// Text of the note.
     text: String,
-    /// What the next instruction is.
+    /// Properties of the next instruction.
     outcome: Option<Outcome>,
-    /// Accesses that following lines are parts of.
-    pub(super) parts: Vec<Parts>,
+    /// Accesses that the following lines are parts of.
+    pub(super) accesses: Vec<CompoundAccess>,
 }
 
-impl Teller<'_> {
-    /// A comment of the log.
-    pub(super) fn remark(&mut self, place: Place, remark: Remark<'_>, lifter: &mut Lifter) -> ControlFlow<()> {
-        match remark {
-            // Core 0 is there, even if no line of it comes first.
-            Remark::Covers(..) => enter(0, lifter),
-            Remark::Core(core) => enter(core, lifter),
-            Remark::NoTime => lifter.forget_time(),
-            Remark::Access(whole) => {
-                let said = &mut self.core(lifter.core()).said;
-                if said.parts.len() < MOST_PARTS {
-                    said.parts.push(parts(place.line, &whole));
+impl StepEmitter<'_> {
+    /// Handles an annotation.
+    pub(super) fn annotate(
+        &mut self,
+        place: Place,
+        annotation: Annotation<'_>,
+        lifter: &mut Lifter,
+    ) -> ControlFlow<()> {
+        match annotation {
+            // Core 0 exists even if another core has the first line.
+            Annotation::Covers(..) => select_core(0, lifter),
+            Annotation::Core(core) => select_core(core, lifter),
+            Annotation::NoTime => lifter.clear_time(),
+            Annotation::Access(access) => {
+                let annotated = &mut self.core(lifter.core()).annotated;
+                if annotated.accesses.len() < MAX_ACCESSES {
+                    annotated.accesses.push(compound_access(place.line, &access));
                 }
             }
-            Remark::More(text) => {
+            Annotation::NoteStart(text) => {
                 self.end_step(lifter)?;
                 let core = self.core(lifter.core());
-                unescape(text, &mut core.said.text);
-                if core.said.text.len() > LONGEST {
+                unescape(text, &mut core.annotated.text);
+                if core.annotated.text.len() > MAX_NOTE {
                     let time = lifter.time().map(|time| self.clock.count(time));
                     self.begin(lifter.core(), Event::Note, place.line, time);
-                    self.tell_said(lifter.core(), None, u64::MAX)?;
+                    self.emit_annotated(lifter.core(), None, u64::MAX)?;
                 }
             }
-            Remark::Instruction(outcome) => {
+            Annotation::Instruction(outcome) => {
                 self.end_step(lifter)?;
-                self.core(lifter.core()).said.outcome = Some(outcome);
+                self.core(lifter.core()).annotated.outcome = Some(outcome);
             }
-            Remark::Went(outcome) => {
+            Annotation::Outcome(outcome) => {
                 self.end_step(lifter)?;
                 let mut outcome = Some(outcome);
-                // The last instruction comes first.
-                let settle = |instruction: &mut Instruction, _| {
+                // The held steps start with the last instruction.
+                let apply_outcome = |instruction: &mut Instruction, _| {
                     if let Some(outcome) = outcome.take() {
                         (instruction.is_executed, instruction.branch) = (outcome.is_executed, outcome.branch);
                     }
                 };
                 self.core(lifter.core());
-                self.cores[lifter.core()].hold.release(None, settle, self.take)?;
+                self.cores[lifter.core()].hold.release(None, apply_outcome, self.emit)?;
             }
-            Remark::Step { event, time, text } => {
+            Annotation::Step { event, time, text } => {
                 self.end_step(lifter)?;
                 let inherited = lifter.time().map(|time| self.clock.count(time));
                 let at = lifter.core();
-                unescape(text, &mut self.core(at).said.text);
+                unescape(text, &mut self.core(at).annotated.text);
                 self.begin(at, event, place.line, time.unwrap_or(inherited));
             }
         }
@@ -92,7 +97,7 @@ impl Teller<'_> {
         &mut self.cores[at]
     }
 
-    /// The step before has all of its lines, be it an instruction or one that a remark began.
+    /// Ends the current step, whether an instruction or an annotation began it.
     fn end_step(&mut self, lifter: &mut Lifter) -> ControlFlow<()> {
         let mut flow = ControlFlow::Continue(());
         lifter.end_step(|step| {
@@ -103,41 +108,41 @@ impl Teller<'_> {
         flow?;
         let at = lifter.core();
         self.core(at);
-        self.tell_said(at, None, u64::MAX)
+        self.emit_annotated(at, None, u64::MAX)
     }
 
-    /// A step begins.
+    /// Begins a step.
     fn begin(&mut self, at: usize, event: Event, line: u64, time: Option<u64>) {
-        self.core(at).said.step = Some((event, line, time));
+        self.core(at).annotated.step = Some((event, line, time));
     }
 
-    /// Tells the step that a remark began, with the effects that lines show, and those that remarks say before a line.
-    pub(super) fn tell_said(&mut self, at: usize, step: Option<&lift::Step>, line: u64) -> ControlFlow<()> {
-        let Core { said, hold, .. } = &mut self.cores[at];
-        let Some((event, place, time)) = said.step.take() else { return ControlFlow::Continue(()) };
-        let told = hold.push();
-        (told.core, told.place, told.time, told.event) = (at as u32, place, time, event);
+    /// Emits the step that an annotation began, with the effects of `step` and the annotated accesses above `line`.
+    pub(super) fn emit_annotated(&mut self, at: usize, step: Option<&lift::Step>, line: u64) -> ControlFlow<()> {
+        let Core { annotated, hold, .. } = &mut self.cores[at];
+        let Some((event, place, time)) = annotated.step.take() else { return ControlFlow::Continue(()) };
+        let out = hold.push();
+        (out.core, out.place, out.time, out.event) = (at as u32, place, time, event);
         if event == Event::Note {
-            told.set_note(&said.text);
+            out.set_note(&annotated.text);
         }
-        said.text.clear();
-        tell_lowered(step, &mut said.parts, line, told);
-        hold.release(None, |_, _| {}, self.take)
+        annotated.text.clear();
+        push_lowered_effects(step, &mut annotated.accesses, line, out);
+        hold.release(None, |_, _| {}, self.emit)
     }
 
-    /// A step of a log that was lowered.
+    /// Handles a step of a lowered log.
     pub(super) fn lowered_step(&mut self, step: &lift::Step, coverage: Coverage) -> ControlFlow<()> {
         match &step.cause {
             Cause::Instruction(executed) => {
-                self.tell_said(step.core, None, step.place.line)?;
+                self.emit_annotated(step.core, None, step.place.line)?;
                 self.lowered_instruction(step, executed, coverage)
             }
-            _ if self.cores[step.core].said.step.is_some() => self.tell_said(step.core, Some(step), u64::MAX),
-            // Somebody took remarks out, and left that of the start.
+            _ if self.cores[step.core].annotated.step.is_some() => self.emit_annotated(step.core, Some(step), u64::MAX),
+            // Annotations other than the first were removed from the log.
             _ => {
                 let time = step.time.map(|time| self.clock.count(time));
                 self.begin(step.core, Event::State, step.place.line, time);
-                self.tell_said(step.core, Some(step), u64::MAX)
+                self.emit_annotated(step.core, Some(step), u64::MAX)
             }
         }
     }
@@ -146,51 +151,51 @@ impl Teller<'_> {
         let address = executed.address.unwrap_or_default();
         let time = step.time.map(|time| self.clock.count(time));
         let isa = isa(self.dialect, executed);
-        let Core { said, hold, .. } = &mut self.cores[step.core];
-        hold.release(Some(address), |instruction, next| conclude(instruction, next, coverage), self.take)?;
+        let Core { annotated, hold, .. } = &mut self.cores[step.core];
+        hold.release(Some(address), |instruction, next| conclude(instruction, next, coverage), self.emit)?;
         let (opcode, length) = (executed.opcode, executed.length);
         let plain = Instruction { address, opcode, length, isa, ..Instruction::default() };
-        let led = step.branch.map(|branch| branch.target);
-        let (mut instruction, mut waits) = expect(&plain, executed.is_executed, led, coverage);
-        if let Some(outcome) = said.outcome.take() {
+        let target = step.branch.map(|branch| branch.target);
+        let (mut instruction, mut is_pending) = expect(&plain, executed.is_executed, target, coverage);
+        if let Some(outcome) = annotated.outcome.take() {
             apply(&mut instruction, &outcome);
-            waits = false;
+            is_pending = false;
         }
-        let told = hold.push();
-        (told.core, told.place, told.time) = (step.core as u32, step.place.line, time);
-        told.event = Event::Instruction(instruction);
-        tell_lowered(Some(step), &mut said.parts, u64::MAX, told);
-        if waits {
+        let out = hold.push();
+        (out.core, out.place, out.time) = (step.core as u32, step.place.line, time);
+        out.event = Event::Instruction(instruction);
+        push_lowered_effects(Some(step), &mut annotated.accesses, u64::MAX, out);
+        if is_pending {
             return ControlFlow::Continue(());
         }
-        hold.release(None, |_, _| {}, self.take)
+        hold.release(None, |_, _| {}, self.emit)
     }
 }
 
-/// What a line says of an instruction, and whether where the core goes on says more.
+/// The instruction as its line implies it, and whether the next instruction adds to it.
 #[inline]
 pub(in super::super) fn expect(
     plain: &Instruction,
     is_executed: bool,
-    led: Option<u64>,
+    target: Option<u64>,
     coverage: Coverage,
 ) -> (Instruction, bool) {
-    let (mut instruction, facts) = instruction(plain, is_executed, led);
-    let waits = facts.is_some() && instruction.branch.is_none() && coverage.has(Facet::Branches);
-    limit(&mut instruction, coverage);
-    (instruction, waits)
+    let (mut instruction, facts) = instruction(plain, is_executed, target);
+    let is_pending = facts.is_some() && instruction.branch.is_none() && coverage.has(Facet::Branches);
+    limit_to_coverage(&mut instruction, coverage);
+    (instruction, is_pending)
 }
 
-/// The core goes on at `next`: what became of the branch before?
+/// Derives the outcome of a branch from `next`, the address where the core continues.
 pub(in super::super) fn conclude(instruction: &mut Instruction, next: Option<u64>, coverage: Coverage) {
     if coverage.has(Facet::Branches) {
         resolve(instruction, next, false);
     }
-    limit(instruction, coverage);
+    limit_to_coverage(instruction, coverage);
 }
 
-/// Lines always say whether an instruction was executed; the source may not.
-fn limit(instruction: &mut Instruction, coverage: Coverage) {
+/// Removes what the source does not cover; the lines always say whether an instruction was executed.
+fn limit_to_coverage(instruction: &mut Instruction, coverage: Coverage) {
     if !coverage.has(Facet::Conditions) {
         instruction.is_executed = None;
     }
@@ -200,7 +205,7 @@ fn limit(instruction: &mut Instruction, coverage: Coverage) {
 }
 
 fn apply(instruction: &mut Instruction, outcome: &Outcome) {
-    if let Some((opcode, length)) = outcome.odd {
+    if let Some((opcode, length)) = outcome.irregular {
         (instruction.opcode, instruction.length) = (opcode, length);
     }
     instruction.is_executed = outcome.is_executed;
@@ -208,33 +213,33 @@ fn apply(instruction: &mut Instruction, outcome: &Outcome) {
     instruction.za_index = outcome.za_index;
 }
 
-fn enter(core: u32, lifter: &mut Lifter) {
-    lifter.enter(core_name(core).as_bytes());
+fn select_core(core: u32, lifter: &mut Lifter) {
+    lifter.select_core(core_name(core).as_bytes());
 }
 
-fn parts(line: u64, whole: &Whole<'_>) -> Parts {
-    let digits = whole.data.as_bytes().chunks_exact(2);
+fn compound_access(line: u64, access: &AnnotatedAccess<'_>) -> CompoundAccess {
+    let digits = access.data.as_bytes().chunks_exact(2);
     let byte = |pair: &[u8]| {
         let text = str::from_utf8(pair).unwrap_or_default();
         u8::from_str_radix(text, 16).map_or((0, 0), |byte| (byte, 0xff))
     };
-    let &Whole { direction, address, size, is_tagged, lines, .. } = whole;
-    Parts { line, direction, address, size, is_tagged, lines, bytes: digits.map(byte).collect() }
+    let &AnnotatedAccess { direction, address, size, is_tagged, lines, .. } = access;
+    CompoundAccess { line, direction, address, size, is_tagged, lines, bytes: digits.map(byte).collect() }
 }
 
-/// Tells an access that remarks or lines told.
-pub(super) fn tell_whole(parts: &Parts, bytes: &[(u8, u8)], told: &mut Step) {
+/// Appends an annotated access, with the data of its annotation or of its lines.
+pub(super) fn push_compound_access(access: &CompoundAccess, bytes: &[(u8, u8)], out: &mut Step) {
     let is_known =
-        bytes.iter().any(|(_, known)| *known != 0) && parts.direction != Direction::Both || !parts.bytes.is_empty();
-    let bytes = if parts.bytes.is_empty() { bytes } else { &parts.bytes };
-    told.access_known(parts.direction, parts.address, parts.size, bytes.iter().copied().filter(|_| is_known));
-    if parts.is_tagged {
-        told.tag_last_access();
+        bytes.iter().any(|(_, known)| *known != 0) && access.direction != Direction::Both || !access.bytes.is_empty();
+    let bytes = if access.bytes.is_empty() { bytes } else { &access.bytes };
+    out.access_known(access.direction, access.address, access.size, bytes.iter().copied().filter(|_| is_known));
+    if access.is_tagged {
+        out.tag_last_access();
     }
 }
 
-/// What became of a branch, as a remark says it.
+/// The outcome of an instruction for an annotation.
 pub(in super::super) fn outcome(instruction: &Instruction) -> Outcome {
     let &Instruction { is_executed, branch, za_index, .. } = instruction;
-    Outcome { odd: None, is_executed, branch, za_index }
+    Outcome { irregular: None, is_executed, branch, za_index }
 }

@@ -1,25 +1,25 @@
-//! Lines that tell no step, as notes.
+//! Notes: lines that belong to no step.
 //!
-//! They stand among the lines of a step and must not cut it in two, so they wait until it is told.
+//! Such lines can be among the lines of a step and must not split it, so they are held until the step is emitted.
 
 use std::ops::ControlFlow;
 
 use unspool_model::{Event, Gap};
 
+use super::super::annotation::Annotation;
 use super::super::lift::Lifter;
-use super::super::lower::remark::Remark;
-use super::super::parse::may_lead;
+use super::super::parse::may_be_instruction;
 use super::super::read::Place;
 use super::super::record::{Line, ProblemKind, Purpose, Record};
-use super::Teller;
+use super::StepEmitter;
 
-/// Notes that may wait; a step has not that many lines.
-const MOST: usize = 1 << 10;
+/// Maximum number of held notes; a step has fewer lines.
+const MAX_PENDING: usize = 1 << 10;
 
-/// Notes that wait.
+/// Notes that are held back.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    waiting: Vec<Note>,
+    pending: Vec<Note>,
 }
 
 #[derive(Debug)]
@@ -27,15 +27,15 @@ struct Note {
     line: u64,
     time: Option<u64>,
     text: String,
-    /// It says that something is missing.
+    /// The gap that the line marks.
     gap: Option<Gap>,
 }
 
-/// Is it a line that tells no step, but something?
+/// Whether a line belongs to no step but has content.
 #[inline(always)]
 pub(super) fn is_note(record: &Record<'_>) -> bool {
     match record {
-        Record::Comment(_) | Record::Told(_) | Record::Unknown(_) => true,
+        Record::Comment(_) | Record::Opaque(_) | Record::Unknown(_) => true,
         Record::Operation(_) | Record::Transfer(_) | Record::Flow(_) | Record::Bus(_) => true,
         Record::Access(access) => access.purpose == Purpose::Fetch,
         Record::Event(event) => !event.is_exception,
@@ -43,67 +43,67 @@ pub(super) fn is_note(record: &Record<'_>) -> bool {
     }
 }
 
-impl Teller<'_> {
-    /// A note, of the core that the line belongs to or of that of the line before.
+impl StepEmitter<'_> {
+    /// Adds a note to the core of the line, or of the previous line if it names none.
     pub(super) fn note(&mut self, place: Place, line: &Line<'_>, lifter: &Lifter) -> ControlFlow<()> {
         let (core, time) = (lifter.core(), lifter.time().map(|time| self.clock.count(time)));
         while self.cores.len() <= core {
             self.cores.push(super::Core { first: place.line, ..super::Core::default() });
         }
         let text = String::from_utf8_lossy(text(line).trim_ascii()).into_owned();
-        let waiting = &mut self.cores[core].notes.waiting;
+        let pending = &mut self.cores[core].notes.pending;
         let (line_number, gap) = (place.line, gap(line));
         match gap {
-            Some(Gap::Damaged) | None => waiting.push(Note { line: line_number, time, text, gap: None }),
+            Some(Gap::Damaged) | None => pending.push(Note { line: line_number, time, text, gap: None }),
             Some(_) => {}
         }
         if gap.is_some() {
-            waiting.push(Note { line: line_number, time, text: String::new(), gap });
+            pending.push(Note { line: line_number, time, text: String::new(), gap });
         }
-        let is_first = self.cores[core].hold.is_empty() && !lifter.is_open();
-        if is_first || self.cores[core].notes.waiting.len() > MOST {
-            self.all_notes(core)?;
+        let is_first = self.cores[core].hold.is_empty() && !lifter.has_open_step();
+        if is_first || self.cores[core].notes.pending.len() > MAX_PENDING {
+            self.push_all_notes(core)?;
             return self.release(core, None);
         }
         ControlFlow::Continue(())
     }
 
-    /// Tells notes that stand before a line, as long as nothing has to be told for that which should wait.
+    /// Emits the notes above a line, as far as no held step has to be released for them.
     #[inline]
-    pub(super) fn notes_before(&mut self, core: usize, line: u64) -> ControlFlow<()> {
-        if self.cores[core].notes.waiting.is_empty() {
+    pub(super) fn push_notes_before(&mut self, core: usize, line: u64) -> ControlFlow<()> {
+        if self.cores[core].notes.pending.is_empty() {
             return ControlFlow::Continue(());
         }
-        self.tell_notes(core, line)
+        self.push_notes(core, line)
     }
 
-    /// Tells notes that stand before a line. Nothing waits any more.
+    /// Emits the notes above a line, releasing held steps as needed.
     #[inline]
-    pub(super) fn notes_now(&mut self, core: usize, line: u64) -> ControlFlow<()> {
-        while self.cores[core].notes.waiting.first().is_some_and(|note| note.line < line) {
-            self.tell_notes(core, line)?;
+    pub(super) fn push_notes_up_to(&mut self, core: usize, line: u64) -> ControlFlow<()> {
+        while self.cores[core].notes.pending.first().is_some_and(|note| note.line < line) {
+            self.push_notes(core, line)?;
             self.release(core, None)?;
         }
         ControlFlow::Continue(())
     }
 
-    /// Tells all notes.
-    pub(super) fn all_notes(&mut self, core: usize) -> ControlFlow<()> {
-        while !self.cores[core].notes.waiting.is_empty() {
+    /// Emits all notes.
+    pub(super) fn push_all_notes(&mut self, core: usize) -> ControlFlow<()> {
+        while !self.cores[core].notes.pending.is_empty() {
             if self.cores[core].hold.is_full() {
                 self.release(core, None)?;
             }
-            self.tell_notes(core, u64::MAX)?;
+            self.push_notes(core, u64::MAX)?;
         }
         ControlFlow::Continue(())
     }
 
     #[cold]
-    fn tell_notes(&mut self, core: usize, line: u64) -> ControlFlow<()> {
+    fn push_notes(&mut self, core: usize, line: u64) -> ControlFlow<()> {
         let (number, known) = (core as u32, &mut self.cores[core]);
-        let before = known.notes.waiting.iter().take_while(|note| note.line < line).count();
-        let mut told = 0;
-        for note in &known.notes.waiting[..before] {
+        let before = known.notes.pending.iter().take_while(|note| note.line < line).count();
+        let mut pushed = 0;
+        for note in &known.notes.pending[..before] {
             if known.hold.is_full() {
                 break;
             }
@@ -114,31 +114,31 @@ impl Teller<'_> {
                 step.event = Event::Gap(gap);
                 (known.last, known.context) = (None, None);
             }
-            told += 1;
+            pushed += 1;
         }
-        known.notes.waiting.drain(..told);
+        known.notes.pending.drain(..pushed);
         ControlFlow::Continue(())
     }
 }
 
-/// Whether a line says that something is missing: a remark of ours, or a line that cannot be understood and may have been
-/// an instruction. Of others, an effect is missing at most.
+/// The gap that a line marks: one of our annotations, or a malformed line that may have been an instruction. Any other
+/// malformed line loses at most an effect.
 fn gap(line: &Line<'_>) -> Option<Gap> {
     match line.record {
-        Record::Comment(text) => match Remark::parse(text)? {
-            Remark::Step { event: Event::Gap(gap), .. } => Some(gap),
+        Record::Comment(text) => match Annotation::parse(text)? {
+            Annotation::Step { event: Event::Gap(gap), .. } => Some(gap),
             _ => None,
         },
         Record::Unknown(problem) if problem.kind == ProblemKind::UnknownTag => None,
-        Record::Unknown(_) => may_lead(line.raw).then_some(Gap::Damaged),
+        Record::Unknown(_) => may_be_instruction(line.raw).then_some(Gap::Damaged),
         _ => None,
     }
 }
 
-/// What a line says, without its time and its core.
+/// Text of a line without its time and core.
 fn text<'a>(line: &Line<'a>) -> &'a [u8] {
     let tag = match line.record {
-        Record::Told(told) => told.tag,
+        Record::Opaque(opaque) => opaque.tag,
         Record::Transfer(access) | Record::Bus(access) | Record::Access(access) => access.tag,
         Record::Event(_) => b"E",
         Record::Operation(_) => b"R",

@@ -1,56 +1,57 @@
-//! What the start of a log tells beforehand: who made it, what times are counted in, and what it never shows.
+//! Properties of a log that its first lines determine: coverage, unit of time, and habits of the producer.
 
 use unspool_isa::{Isa, access};
 use unspool_model::{Coverage, Facet, Security, TimeUnit};
 
+use super::super::annotation::Annotation;
 use super::super::clock;
-use super::super::convert::opcode::{facts_of, is_branch, unit};
 use super::super::dialect::Dialect;
-use super::super::lower::remark::Remark;
+use super::super::opcode::{facts_of, is_branch, unit};
 use super::super::record::{Instruction, InstructionSet, Line, Record, Stamp, Tag, Time};
 use super::super::registers::{self, Mode};
 
-/// So many instructions that must show something, and do not, are no accident.
-const MANY: u32 = 32;
+/// Minimum number of instructions that would have had an effect, to conclude that the log has no such lines.
+const MIN_SAMPLE: u32 = 32;
 
-/// What the start of a log tells.
+/// Properties of a log, from its first lines.
 #[derive(Debug, Default)]
 pub(super) struct Start {
-    /// The log was lowered, and says what its source tells.
+    /// Coverage and unit of time of the source, if the log was lowered.
     pub(super) lowered: Option<(Coverage, TimeUnit)>,
-    /// The first time.
+    /// The first timestamp.
     pub(super) time: Option<Time>,
-    /// A line came that says something of a program.
+    /// Whether a line other than headers and blanks was seen.
     is_begun: bool,
-    accesses: Seen,
-    registers: Seen,
-    /// The header names Rev 3.
+    accesses: Evidence,
+    registers: Evidence,
+    /// Whether the header names Rev 3.
     is_rev3: bool,
-    /// Modes name Non-secure state, and others.
+    /// Whether modes name Non-secure state.
     names_nonsecure: bool,
+    /// Whether modes name another Security state.
     names_others: bool,
-    /// What is behind a branch that has a condition and is said to be executed.
-    behind_branch: Option<u64>,
-    /// Execution went on there: branches that are not taken look the same.
-    is_fallen_through: bool,
+    /// Fall-through address of the last instruction, if it is a conditional branch that was printed as executed.
+    fall_through: Option<u64>,
+    /// Whether execution continued there: this producer prints branches that are not taken as executed.
+    falls_through: bool,
 }
 
-/// How often something had to be shown, and whether it was.
+/// Evidence for one kind of line: how often one was due, and whether any was seen.
 #[derive(Debug, Default)]
-struct Seen {
-    wanted: u32,
-    is_shown: bool,
+struct Evidence {
+    due: u32,
+    is_seen: bool,
 }
 
-impl Seen {
-    /// It is not shown at all.
+impl Evidence {
+    /// Whether the log has no lines of this kind.
     fn is_missing(&self) -> bool {
-        !self.is_shown && self.wanted >= MANY
+        !self.is_seen && self.due >= MIN_SAMPLE
     }
 }
 
 impl Start {
-    /// One more line of the start.
+    /// Takes the next line.
     pub(super) fn line(&mut self, line: &Line<'_>) {
         if let (None, Stamp::At(time)) = (self.time, line.stamp) {
             self.time = Some(time);
@@ -62,12 +63,12 @@ impl Start {
                 return;
             }
             Record::Comment(text) if !self.is_begun => {
-                if let Some(Remark::Covers(coverage, unit)) = Remark::parse(text) {
+                if let Some(Annotation::Covers(coverage, unit)) = Annotation::parse(text) {
                     self.lowered = Some((coverage, unit));
                 }
             }
-            Record::Access(_) | Record::Picture(_) => self.accesses.is_shown = true,
-            Record::Register(_) => self.registers.is_shown = true,
+            Record::Access(_) | Record::Picture(_) => self.accesses.is_seen = true,
+            Record::Register(_) => self.registers.is_seen = true,
             Record::Instruction(instruction) => self.instruction(instruction),
             _ => {}
         }
@@ -80,39 +81,40 @@ impl Start {
             Some(_) => self.names_others = true,
             None => {}
         }
-        self.is_fallen_through |= self.behind_branch.is_some() && self.behind_branch == instruction.address;
-        self.behind_branch = behind_branch(instruction);
+        self.falls_through |= self.fall_through.is_some() && self.fall_through == instruction.address;
+        self.fall_through = fall_through(instruction);
         if instruction.is_executed {
-            self.accesses.wanted += u32::from(must_access(instruction));
-            self.registers.wanted += u32::from(must_write_register(instruction));
+            self.accesses.due += u32::from(must_access(instruction));
+            self.registers.due += u32::from(must_write_register(instruction));
         }
     }
 
-    /// Is each branch that is not taken said to be skipped? Fast Models do that; others only say what they were asked.
-    pub(super) fn says_skips(&self, dialect: Dialect) -> bool {
-        dialect == Dialect::FastModels && !self.is_fallen_through
+    /// Whether the producer prints each branch that is not taken as skipped. Fast Models do; others only print failed
+    /// conditions.
+    pub(super) fn reports_skips(&self, dialect: Dialect) -> bool {
+        dialect == Dialect::FastModels && !self.falls_through
     }
 
-    /// The Security state of modes that name none. Rev 3 names Non-secure state and nothing else; but most of its
-    /// producers name every state, and some know of none.
+    /// The Security state of modes that name none. In Rev 3 only Non-secure state is named, but most producers name
+    /// every state, and some know of none.
     pub(super) fn security(&self) -> Option<Security> {
         (self.is_rev3 && self.names_nonsecure && !self.names_others).then_some(Security::Secure)
     }
 
-    /// What the log tells, if such logs can tell `most`.
-    pub(super) fn coverage(&self, most: Coverage) -> Coverage {
+    /// Coverage of the log, within `of_dialect`, the coverage of its dialect.
+    pub(super) fn coverage(&self, of_dialect: Coverage) -> Coverage {
         if let Some((coverage, _)) = self.lowered {
             return coverage;
         }
-        let is_told = |facet: &Facet| match facet {
+        let is_covered = |facet: &Facet| match facet {
             Facet::Accesses | Facet::Data => !self.accesses.is_missing(),
             Facet::Registers => !self.registers.is_missing(),
             _ => true,
         };
-        most.iter().filter(is_told).fold(Coverage::default(), Coverage::with)
+        of_dialect.iter().filter(is_covered).fold(Coverage::default(), Coverage::with)
     }
 
-    /// What times are counted in.
+    /// The unit of time.
     pub(super) fn time_unit(&self) -> TimeUnit {
         match (self.lowered, self.time) {
             (Some((_, unit)), _) => unit,
@@ -122,22 +124,22 @@ impl Start {
     }
 }
 
-/// What is behind a branch that has a condition, leads elsewhere, and is said to be executed.
-fn behind_branch(instruction: &Instruction<'_>) -> Option<u64> {
+/// The fall-through address of a conditional branch that was printed as executed and whose target differs.
+fn fall_through(instruction: &Instruction<'_>) -> Option<u64> {
     let facts = facts_of(instruction).filter(|facts| facts.conditional && instruction.tag == Tag::It)?;
-    let behind = instruction.address?.wrapping_add(u64::from(instruction.length));
-    (facts.target?.address != behind && instruction.is_executed).then_some(behind)
+    let next = instruction.address?.wrapping_add(u64::from(instruction.length));
+    (facts.target?.address != next && instruction.is_executed).then_some(next)
 }
 
-/// Whoever executes it accesses memory.
+/// Whether the instruction always accesses memory.
 fn must_access(instruction: &Instruction<'_>) -> bool {
     let is_predicated = instruction.set == Some(InstructionSet::O)
         && instruction.opcode.is_some_and(|opcode| access(Isa::A64, opcode).predicated);
     unit(instruction).is_some() && !is_predicated
 }
 
-/// Whoever executes it gives a register a value: a constant or a sum in A64, or an instruction of AArch32 that is neither
-/// a branch nor a store, of which there are many kinds.
+/// Whether the instruction always writes a register: a constant or a sum in A64; in AArch32, anything but a branch or a
+/// memory access, as a rough measure.
 fn must_write_register(instruction: &Instruction<'_>) -> bool {
     match (instruction.set, instruction.opcode) {
         (Some(InstructionSet::O), Some(opcode)) => opcode >> 26 & 0b111 == 0b100 && opcode & 0x1f != 0x1f,

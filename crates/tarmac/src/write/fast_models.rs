@@ -1,6 +1,7 @@
-//! Lines as Fast Models print them.
+//! Lines in Fast Models style.
 //!
-//! Every line has its time and, of several cores, which one; data is a number, with a separator every eight digits.
+//! Every line has a time and, in a log of several cores, the core. Data is a number with a separator every eight
+//! digits.
 
 use super::super::record::{
     Access, Direction, Event, Instruction, InstructionSet, Line, Order, Physical, Record, Stamp, Tag,
@@ -10,7 +11,7 @@ use super::number::push_time;
 use super::rev3::{letter, push_operation, push_register};
 use super::{push_decimal, push_hex, push_word};
 
-/// Adds the line, without its end. False: there is no such line.
+/// Appends the line without a line end. Returns false if there is no such line.
 pub(super) fn write(line: &Line<'_>, out: &mut Vec<u8>) -> bool {
     push_stamp(line, out);
     match &line.record {
@@ -63,7 +64,7 @@ fn write_instruction(instruction: &Instruction<'_>, out: &mut Vec<u8>) -> bool {
         Some(opcode) => push_hex(out, u64::from(opcode), usize::from(instruction.length) * 2),
     }
     out.push(b' ');
-    // Fast Models have another letter for ThumbEE than Rev 3.
+    // Fast Models use another letter for ThumbEE than Rev 3.
     out.push(if set == InstructionSet::E { b'X' } else { letter(set) });
     push_word(out, instruction.mode);
     out.extend_from_slice(b" :");
@@ -71,7 +72,7 @@ fn write_instruction(instruction: &Instruction<'_>, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// An address has eight digits where they suffice, in every instruction set.
+/// Appends an address with eight digits, or sixteen if it needs them.
 pub(in super::super) fn push_address(out: &mut Vec<u8>, address: u64) {
     push_hex(out, address, if address > u64::from(u32::MAX) { 16 } else { 8 });
 }
@@ -91,7 +92,7 @@ fn write_event(event: &Event<'_>, out: &mut Vec<u8>) {
         push_address(out, value);
     }
     push_word(out, event.mode);
-    // Without an address the name says the number, and a number before it would be taken for an address.
+    // Without an address the name implies the number, and a number before it would be read as an address.
     if let Some(number) = event.number.filter(|_| event.value.is_some()) {
         out.push(b' ');
         push_hex(out, u64::from(number), 8);
@@ -121,13 +122,13 @@ fn write_access(access: &Access<'_>, out: &mut Vec<u8>) -> bool {
         push_physical(out, physical);
     }
     match access.data {
-        // What stands in the place of data: that it was aborted, or how.
+        // The note is in place of the data: it was aborted, or how.
         _ if access.is_aborted && access.notes.starts_with(b"(") => {}
         _ if access.is_aborted => out.extend_from_slice(b" (ABORTED)"),
         Some(data) => {
             out.push(b' ');
             match data.0.split_at_checked(9).filter(|_| is_low_first(access)) {
-                // Two words, the lowest first: as a number it is the other way round.
+                // Two words, the lower one first; a number has the upper one first.
                 Some((low, high)) => push_data(out, &[high, low].concat()),
                 None => push_data(out, data.0),
             }
@@ -138,7 +139,7 @@ fn write_access(access: &Access<'_>, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// The digits of data in groups of eight, counted from the lowest.
+/// Appends the digits of data in groups of eight, counted from the least significant.
 fn push_data(out: &mut Vec<u8>, data: &[u8]) {
     let is_digit = |byte: &&u8| !matches!(byte, b'_' | b':' | b' ');
     let width = data.iter().filter(is_digit).count();

@@ -1,8 +1,8 @@
-//! Numbers as text.
+//! Formatting of numbers.
 
 use super::super::record::Time;
 
-/// The two digits of every byte.
+/// The two hexadecimal digits of every byte.
 const PAIRS: [[u8; 2]; 256] = {
     let digits = b"0123456789abcdef";
     let mut pairs = [[0; 2]; 256];
@@ -14,7 +14,7 @@ const PAIRS: [[u8; 2]; 256] = {
     pairs
 };
 
-/// All digits of a number.
+/// All sixteen digits of a number.
 #[inline]
 fn digits(number: u64) -> [u8; 16] {
     let mut text = [0; 16];
@@ -25,7 +25,7 @@ fn digits(number: u64) -> [u8; 16] {
     text
 }
 
-/// A number in hexadecimal, with zeros before it up to so many digits, or more digits if it needs them.
+/// Appends a number in hexadecimal, with at least `count` digits.
 #[inline]
 pub(in super::super) fn push_hex(out: &mut Vec<u8>, number: u64, count: usize) {
     let needed = 16 - (number | 1).leading_zeros() as usize / 4;
@@ -34,7 +34,7 @@ pub(in super::super) fn push_hex(out: &mut Vec<u8>, number: u64, count: usize) {
     out.extend_from_slice(&digits(number)[16 - shown.min(16)..]);
 }
 
-/// A number in decimal.
+/// Appends a number in decimal.
 #[inline]
 pub(in super::super) fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
     let mut text = [0; 20];
@@ -50,7 +50,7 @@ pub(in super::super) fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
     out.extend_from_slice(&text[start..]);
 }
 
-/// The digits of a time, with a point where it has decimals.
+/// Appends the digits of a time, with a decimal point if it has decimals.
 pub(super) fn push_time(out: &mut Vec<u8>, time: Time) {
     let decimals = usize::from(time.decimals);
     if decimals == 0 {
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_their_digits() {
+    fn hexadecimal_digits() {
         let rows: &[(u64, usize, &str)] = &[
             (0, 1, "0"),
             (0x2d40, 8, "00002d40"),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_their_decimals() {
+    fn times_with_decimals() {
         for (value, decimals, text) in [(0, 0, "0"), (10_356_000, 6, "10.356000"), (5, 3, "0.005"), (7, 1, "0.7")] {
             let mut out = Vec::new();
             push_time(&mut out, Time { value, decimals, unit: Unit::Us });

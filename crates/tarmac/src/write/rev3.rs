@@ -1,6 +1,7 @@
-//! Lines of Rev 3.
+//! Lines in Rev 3 style.
 //!
-//! Columns are those of the published examples: eleven for the time, three for its unit, and effects below the step.
+//! The columns are those of the published examples: eleven for the time, three for its unit, and effects indented below
+//! the step.
 //! Specification: ARM-EPM-041435, "Execution Event".
 
 use super::super::record::{
@@ -11,16 +12,16 @@ use super::number::push_time;
 use super::vectors::{AARCH64, is_m_profile};
 use super::{push_decimal, push_hex, push_word};
 
-/// Where times end.
+/// Column where times end.
 const TIME: usize = 11;
-/// Where effects start.
+/// Column where effects start.
 const INDENT: usize = 20;
-/// Where CCFAIL stands, counted from the mode on.
+/// Column of CCFAIL, relative to the mode.
 const MODE: usize = 9;
-/// Where the disassembly starts, counted from the mode on.
+/// Column of the disassembly, relative to the mode.
 const TEXT: usize = 16;
 
-/// Adds the line, without its end. False: there is no such line.
+/// Appends the line without a line end. Returns false if there is no such line.
 pub(super) fn write(line: &Line<'_>, out: &mut Vec<u8>) -> bool {
     match &line.record {
         Record::Header(header) => write_header(header, out),
@@ -55,7 +56,7 @@ fn write_header(header: &Header<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(header.flags);
 }
 
-/// The time and its unit, with the space behind it, and the core.
+/// Appends time, unit and core, and the space after them.
 pub(super) fn push_stamp(line: &Line<'_>, out: &mut Vec<u8>) {
     let start = out.len();
     match line.stamp {
@@ -79,7 +80,7 @@ pub(super) fn push_stamp(line: &Line<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Spaces up to a column, and at least one behind a word.
+/// Pads with spaces up to a column, with at least one after a word.
 fn pad(out: &mut Vec<u8>, start: usize, column: usize) {
     let width = out.len() - start;
     if width > 0 && width >= column {
@@ -88,13 +89,13 @@ fn pad(out: &mut Vec<u8>, start: usize, column: usize) {
     out.resize(out.len().max(start + column), b' ');
 }
 
-/// What a step starts with.
+/// Appends the start of the first line of a step.
 fn push_step(line: &Line<'_>, out: &mut Vec<u8>) {
     push_stamp(line, out);
     out.extend_from_slice(b"ES  ");
 }
 
-/// What an effect starts with.
+/// Appends the start of an effect line.
 fn push_effect(line: &Line<'_>, out: &mut Vec<u8>) {
     if line.stamp == Stamp::Absent && line.core.is_none() {
         out.resize(out.len() + INDENT, b' ');
@@ -131,7 +132,7 @@ fn write_instruction(line: &Line<'_>, instruction: &Instruction<'_>, out: &mut V
     true
 }
 
-/// The opcode with the bracket behind it, as wide as the widest.
+/// Appends the opcode and the bracket, padded to the width of eight digits.
 fn push_opcode(out: &mut Vec<u8>, instruction: &Instruction<'_>) {
     match instruction.opcode {
         None if instruction.length == 2 => out.extend_from_slice(b"----)    "),
@@ -147,7 +148,7 @@ fn push_opcode(out: &mut Vec<u8>, instruction: &Instruction<'_>) {
     }
 }
 
-/// How many digits an address has. Without an instruction set it is what it was read with that tells.
+/// Number of digits of an address. Without an instruction set, the number that it was read with decides.
 fn digits(set: Option<InstructionSet>, read: u8) -> usize {
     match set {
         Some(InstructionSet::O) => 16,
@@ -172,7 +173,7 @@ fn write_exception(line: &Line<'_>, exception: &Exception<'_>, out: &mut Vec<u8>
     push_word(out, exception.name);
 }
 
-/// Offsets of vectors are hexadecimal, the numbers of M-profile are not.
+/// Appends a vector: offsets are hexadecimal, M-profile numbers decimal.
 fn push_vector(out: &mut Vec<u8>, vector: i64, name: &[u8]) {
     let number = vector.unsigned_abs();
     if vector < 0 {
@@ -181,7 +182,7 @@ fn push_vector(out: &mut Vec<u8>, vector: i64, name: &[u8]) {
     if vector < 0 || is_m_profile(vector, name) {
         return push_decimal(out, number);
     }
-    // The table of AArch64 has three digits, that of AArch32 two.
+    // The AArch64 table has three digits, the AArch32 table two.
     let is_of_aarch64 = AARCH64.iter().any(|row| row.value == vector && row.name.as_bytes() == name);
     out.extend_from_slice(b"0x");
     push_hex(out, number, if is_of_aarch64 { 3 } else { 2 });
@@ -192,7 +193,7 @@ fn write_register(line: &Line<'_>, register: &Register<'_>, out: &mut Vec<u8>) {
     push_register(register, out);
 }
 
-/// A register without what stands before it; the same in all styles.
+/// Appends a register without the start of its line; the same in all styles.
 pub(super) fn push_register(register: &Register<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"R ");
     out.extend_from_slice(register.name);
@@ -217,7 +218,7 @@ fn write_operation(line: &Line<'_>, operation: &Operation<'_>, out: &mut Vec<u8>
     push_operation(operation, out);
 }
 
-/// A system operation without what stands before it; the same in all styles.
+/// Appends a system operation without the start of its line; the same in all styles.
 pub(super) fn push_operation(operation: &Operation<'_>, out: &mut Vec<u8>) {
     out.push(b'R');
     push_word(out, operation.kind);

@@ -1,16 +1,16 @@
-//! The exceptions of Rev 3, and the events of Fast Models that are the same.
+//! The exceptions of Rev 3 with the equivalent events of Fast Models.
 //!
-//! Specification: ARM-EPM-041435, "Exception entry line"; numbers of events as Fast Models document them.
+//! Specification: ARM-EPM-041435, "Exception entry line"; event numbers as documented for Fast Models.
 
-/// An exception: what stands in brackets, and its name.
+/// An exception in the notation of both styles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) struct Vector {
-    /// The offset, or the number on M-profile.
+    /// Offset of the vector, or exception number on M-profile.
     pub(in super::super) value: i64,
     pub(in super::super) name: &'static str,
-    /// The number and the name of the event of Fast Models; 0: there is none.
+    /// Number and name of the Fast Models event; number 0: there is none.
     pub(in super::super) event: (u32, &'static str),
-    /// No instruction causes it.
+    /// Whether no instruction causes it.
     pub(in super::super) is_asynchronous: bool,
 }
 
@@ -18,7 +18,7 @@ const fn of(value: i64, name: &'static str, event: (u32, &'static str), is_async
     Vector { value, name, event, is_asynchronous }
 }
 
-/// ARMv7-A, ARMv7-R, and ARMv8 in AArch32. Fast Models have no event for traps to the hypervisor and those of ThumbEE.
+/// AArch32: Armv7-A, Armv7-R and Armv8. Fast Models have no event for Hyp traps and ThumbEE checks.
 pub(in super::super) static AARCH32: &[Vector] = &[
     of(0x00, "Reset", (0x1, "CoreEvent_Reset"), true),
     of(0x04, "Undefined Instruction", (0x2, "CoreEvent_UndefinedInstr"), false),
@@ -32,7 +32,7 @@ pub(in super::super) static AARCH32: &[Vector] = &[
     of(-4, "Null Pointer Check", (0, ""), false),
 ];
 
-/// ARMv8 in AArch64.
+/// AArch64.
 pub(in super::super) static AARCH64: &[Vector] = &[
     of(0x000, "Synchronous Current EL with SP_EL0", (0x80, "CoreEvent_CURRENT_SP0_SYNC"), false),
     of(0x080, "IRQ/vIRQ Current EL with SP_EL0", (0x81, "CoreEvent_CURRENT_SP0_IRQ"), true),
@@ -52,7 +52,7 @@ pub(in super::super) static AARCH64: &[Vector] = &[
     of(0x780, "SError/vSError Lower EL using AArch32", (0x8f, "CoreEvent_LOWER_32_ABORT"), true),
 ];
 
-/// M-profile: the number of the exception. All others from 16 on are external interrupts.
+/// M-profile, by exception number. Numbers from 16 on are external interrupts.
 pub(in super::super) static M_PROFILE: &[Vector] = &[
     of(1, "Reset", (1, "CoreEvent_RESET"), true),
     of(2, "NMI", (2, "CoreEvent_NMI"), true),
@@ -66,13 +66,13 @@ pub(in super::super) static M_PROFILE: &[Vector] = &[
     of(15, "SysTick", (15, "CoreEvent_SYSTICK"), true),
 ];
 
-/// The name of those that M-profile counts from 16 on.
+/// Name of the M-profile exceptions from 16 on.
 pub(in super::super) const EXTERNAL: &str = "External Interrupt";
 
-/// What Fast Models call the external interrupts of M-profile, without their number.
+/// Name of the Fast Models events for M-profile external interrupts, without their number.
 pub(in super::super) const EXTERNAL_EVENT: &str = "CoreEvent_EXT_INT";
 
-/// Is this the name of an exception that has a number, and not an offset?
+/// Whether the vector of this exception is an M-profile number and not an offset.
 pub(in super::super) fn is_m_profile(value: i64, name: &[u8]) -> bool {
     let is = |vector: &Vector| vector.value == value && name.eq_ignore_ascii_case(vector.name.as_bytes());
     M_PROFILE.iter().any(is) || name.eq_ignore_ascii_case(EXTERNAL.as_bytes())

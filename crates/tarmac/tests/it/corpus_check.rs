@@ -1,4 +1,4 @@
-//! Checks the logs of others: what is found in each, and why that is right.
+//! Checks of the corpus logs: the expected findings in each.
 //!
 //! Needs the corpus: `UNSPOOL_CORPUS` names its folder.
 
@@ -9,15 +9,15 @@ use std::fs::File;
 use std::ops::ControlFlow;
 
 use unspool_tarmac::check::Checker;
-use unspool_tarmac::convert::{Converter, Style};
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::parse::{ParseOptions, Parser};
 use unspool_tarmac::read::{Place, ReadOptions, Reader, lines};
+use unspool_tarmac::restyle::{Restyler, Style};
 use unspool_testing::corpus;
 
 type Counts = BTreeMap<&'static str, u64>;
 
-/// What is found in a log: rules and how often.
+/// The findings in each log: rule and count.
 const ROWS: &[(&str, &[(&str, u64)])] = &[
     ("calculator-aarch32-es-ld-st-style", &[]),
     ("calculator-aarch64-es-ld-st-style", &[]),
@@ -30,12 +30,12 @@ const ROWS: &[(&str, &[(&str, u64)])] = &[
     ("truncate/crash32", &[]),
     ("truncate/crash32m", &[]),
     ("truncate/crash64", &[]),
-    // Written by hand: all instructions have one number.
+    // Written by hand: all instructions have the same number.
     ("indextest", &[("tarmac-instruction-number", 3)]),
 ];
 
 #[test]
-fn what_is_found_in_logs_is_right() {
+fn findings_in_corpus_logs() {
     let Some(folder) = corpus("tarmac") else { return };
     let mut failures = String::new();
     for (name, expected) in ROWS {
@@ -61,16 +61,16 @@ fn what_is_found_in_logs_is_right() {
 }
 
 #[test]
-fn what_is_converted_keeps_to_the_rules() {
+fn restyled_logs_pass_the_rules() {
     let Some(folder) = corpus("tarmac") else { return };
     let log = std::fs::read(folder.join("calculator-aarch64-fastmodel.tarmac")).unwrap();
     let mut parser = Parser::new(ParseOptions::default());
-    let mut converter = Converter::new(Dialect::FastModels, Style::Rev3);
+    let mut restyler = Restyler::new(Dialect::FastModels, Style::Rev3);
     let mut out = Vec::new();
     for (index, (offset, raw)) in lines(&log).enumerate() {
-        converter.line(Place { line: index as u64 + 1, offset: offset as u64 }, &parser.parse(raw), &mut out);
+        restyler.line(Place { line: index as u64 + 1, offset: offset as u64 }, &parser.parse(raw), &mut out);
     }
-    converter.finish(&mut out);
+    restyler.finish(&mut out);
     let mut checker = Checker::new(Dialect::Rev3);
     let mut rules = Counts::new();
     for (index, (offset, raw)) in lines(&out).enumerate() {

@@ -1,7 +1,7 @@
-//! Lines of real producers against the reference tool: runs where `UNSPOOL_CORPUS` names the folder that has them.
+//! Corpus lines against the reference tool: runs where `UNSPOOL_CORPUS` names the folder.
 //!
-//! The reference prints what it makes of each line as events. Ours are printed in the same words and compared, but for
-//! lines of which it is known that the reference is wrong or says less: those are listed here, with what is right.
+//! The reference prints each line as events. Ours are printed in the same format and compared, except for lines where
+//! the reference is known to be wrong or incomplete: those are listed here, with the right result.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
@@ -17,9 +17,9 @@ use unspool_tarmac::record::{
 use unspool_tarmac::value::Digit;
 use unspool_testing::corpus;
 
-/// Where the reference is wrong or silent: words by which the line is known, and our events, one a line.
+/// Lines where the reference is wrong or silent: identifying text, and our event.
 const BETTER: &[(&str, &str)] = &[
-    // An access that was aborted is an access, of known address and size, without data.
+    // An aborted access is an access with a known address and size, without data.
     ("(ABORTED)", "Access read addr=dfdfdfcf size=4 aborted"),
     // System operations.
     ("R DC", "Operation DC CISW 00000000:00000000"),
@@ -38,13 +38,13 @@ const BETTER: &[(&str, &str)] = &[
     // Nothing is updated.
     ("R X0 --------", "Register x0 --:--:--:--:--:--:--:--"),
     ("R X1 --------", "Register x1 --:--:--:--"),
-    // A fetch is an access of its own, not a text; on the lanes of a bus, the upper half belongs to address 0x10a.
+    // A fetch is an access of its own, not text; on bus lanes, the upper half belongs to address 0x10a.
     ("MNR4O__I", "Access fetch addr=22ae4 size=4 contents=f7ffffcb"),
     ("MR2_I", "Access fetch addr=10a size=2 contents=b510"),
     ("MR4_I", "Access fetch addr=10c size=4 contents=ffdaf7ff"),
-    // What a coprocessor is given.
+    // A coprocessor transfer.
     ("MCW4___R", "Transfer write size=4 contents=0"),
-    // Levels of signals and what a core is ready for are no exceptions.
+    // Signal levels and readiness are no exceptions.
     ("E HRESETn 0", "Event HRESETn 0"),
     ("E LOCKUP 0", "Event LOCKUP 0"),
     ("E HALTED 0", "Event HALTED 0"),
@@ -52,18 +52,18 @@ const BETTER: &[(&str, &str)] = &[
     ("E ATOMIC 1", "Event ATOMIC 1"),
     ("E HRESETn 1", "Event HRESETn 1"),
     ("E ATOMIC 0", "Event ATOMIC 0"),
-    // The header says which revision it is.
+    // The header has a revision.
     ("Tarmac Text", "Header 3 t"),
 ];
 
 #[test]
-fn lines_are_understood_as_the_reference_understands_them() {
+fn lines_match_the_reference() {
     let Some(corpus) = corpus("tarmac") else { return };
     compare(&corpus, "parsertest", false);
 }
 
 #[test]
-fn lines_with_implicit_thumb_are_too() {
+fn lines_with_implicit_thumb_match_the_reference() {
     let Some(corpus) = corpus("tarmac") else { return };
     compare(&corpus, "parsertest-implicit-thumb", true);
 }
@@ -90,7 +90,7 @@ fn no_line_of_a_log_is_unknown() {
     }
 }
 
-/// Every line of a file against what the reference says of it.
+/// Compares every line of a file with the output of the reference.
 fn compare(corpus: &Path, name: &str, implicit_thumb: bool) {
     let expected = fs::read_to_string(corpus.join(format!("expected/{name}.ref"))).unwrap();
     let mut parser = Parser::new(ParseOptions { implicit_thumb });
@@ -105,17 +105,17 @@ fn compare(corpus: &Path, name: &str, implicit_thumb: bool) {
             time = at.value;
         }
         let better = BETTER.iter().position(|(words, _)| format!(" {text} ").contains(&format!(" {words} ")));
-        let (wanted, ours) = match better {
+        let (expected_events, ours) = match better {
             Some(at) => {
                 used.push(at);
                 (format!("{}\n", BETTER[at].1), own_words(&line))
             }
             None => (events.to_owned(), reference_words(&line, time)),
         };
-        assert_eq!(wanted, ours, "{text}\n{:?}", line.record);
+        assert_eq!(expected_events, ours, "{text}\n{:?}", line.record);
         compared += 1;
     }
-    // Every line of the test is in the reference's answer, but for blank ones and comments.
+    // Every line of the test is in the output of the reference, except for blank ones and comments.
     let tested = fs::read(corpus.join(format!("{name}.txt"))).unwrap();
     let records =
         lines(&tested).filter(|(_, raw)| !matches!(parser.parse(raw).record, Record::Blank | Record::Comment(_)));
@@ -127,7 +127,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A record in the reference's words.
+/// A record in the format of the reference.
 fn reference_words(line: &Line<'_>, time: u64) -> String {
     match &line.record {
         Record::Instruction(instruction) => {
@@ -156,8 +156,8 @@ fn reference_words(line: &Line<'_>, time: u64) -> String {
         Record::Exception(_) | Record::Asynchronous(_) => format!("* ExceptionEvent time={time}\n"),
         Record::Event(event) if event.is_exception => format!("* ExceptionEvent time={time}\n"),
         Record::Event(event) => format!("* TextOnlyEvent time={time} type=\"E\" text=\"{}\"\n", text(event.name)),
-        Record::Told(told) => {
-            format!("* TextOnlyEvent time={time} type=\"{}\" text=\"{}\"\n", text(told.tag), text(told.text))
+        Record::Opaque(opaque) => {
+            format!("* TextOnlyEvent time={time} type=\"{}\" text=\"{}\"\n", text(opaque.tag), text(opaque.text))
         }
         Record::Branch(_) => {
             let rest = text(line.raw).trim().trim_start_matches("BR ").to_owned();
@@ -167,7 +167,7 @@ fn reference_words(line: &Line<'_>, time: u64) -> String {
     }
 }
 
-/// The reference's name of a register, how many bytes it has by that, and the bytes that have a value.
+/// A register write: the name, offset and known bytes as the reference prints them.
 fn register_words(register: &Register<'_>, time: u64) -> String {
     let name = text(register.name).to_lowercase();
     let digits: Vec<Digit> = register.value.digits().collect();
@@ -191,7 +191,7 @@ fn register_words(register: &Register<'_>, time: u64) -> String {
             })
         })
         .collect();
-    // The reference knows these as registers of 32 bits, and half a vector as 64 bits.
+    // The reference has these as 32-bit registers, and half a vector as 64 bits.
     if matches!(name, "psr" | "fpcr") {
         bytes.drain(..bytes.len() - 4);
     }
@@ -207,7 +207,7 @@ fn register_words(register: &Register<'_>, time: u64) -> String {
     format!("* RegisterEvent time={time} reg={name} offset={} bytes={}\n", offset + unchanged, known.join(":"))
 }
 
-/// What was read or written as a number, of a little-endian machine; `None`: nobody knows.
+/// The data in little-endian order; `None`: unknown.
 fn number(access: &Access<'_>) -> Option<Vec<u8>> {
     let digits: Vec<Digit> = access.data?.digits().collect();
     let mut bytes = Vec::new();
@@ -231,7 +231,7 @@ fn access_words(access: &Access<'_>, time: u64) -> String {
     let is_read = access.direction == Direction::Read;
     let (address, bytes) = (access.address.unwrap(), number(access));
     let mut words = String::new();
-    // The reference knows of no more than eight bytes at a time.
+    // The reference prints at most eight bytes per event.
     for at in (0..u64::from(access.size)).step_by(8) {
         let size = (u64::from(access.size) - at).min(8);
         let some = bytes.as_ref().map(|bytes| &bytes[at as usize..(at + size) as usize]);
@@ -250,7 +250,7 @@ fn event(words: &mut String, time: u64, is_read: bool, address: u64, size: u64, 
     .unwrap();
 }
 
-/// Runs of bytes from the highest address down, no more than eight at a time.
+/// Runs of bytes from the highest address down, at most eight per event.
 fn picture_words(picture: &Picture<'_>, time: u64) -> String {
     let is_read = picture.kind == PictureKind::Load;
     let mut words = String::new();
@@ -276,7 +276,7 @@ fn picture_words(picture: &Picture<'_>, time: u64) -> String {
     words
 }
 
-/// A record in words of our own, for lines of which the reference says nothing good.
+/// A record in a format of our own, for lines that the reference does not handle.
 fn own_words(line: &Line<'_>) -> String {
     let contents = |access: &Access<'_>| {
         number(access).map(|bytes| bytes.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte)))

@@ -1,4 +1,4 @@
-//! Registers, memory and steps of real logs against the reference tool: runs where `UNSPOOL_CORPUS` names the folder.
+//! State and steps of corpus logs against the reference tool: runs where `UNSPOOL_CORPUS` names the folder.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used)]
 
@@ -17,8 +17,8 @@ use unspool_testing::corpus;
 
 type Opened<'a> = Indexed<Cursor<&'a [u8]>, Cursor<Vec<u8>>>;
 
-fn indexed(log: &[u8], big_endian: bool, piece: usize) -> Opened<'_> {
-    let options = IndexOptions { big_endian, piece, threads: 2, ..IndexOptions::of(Dialect::detect(log)) };
+fn indexed(log: &[u8], big_endian: bool, segment_size: usize) -> Opened<'_> {
+    let options = IndexOptions { big_endian, segment_size, threads: 2, ..IndexOptions::of(Dialect::detect(log)) };
     let mut input = Cursor::new(log);
     let fingerprint = Fingerprint::of(&mut input, 0).unwrap();
     let mut file = Cursor::new(Vec::new());
@@ -26,7 +26,7 @@ fn indexed(log: &[u8], big_endian: bool, piece: usize) -> Opened<'_> {
     Indexed::new(input, Index::open(file).unwrap())
 }
 
-/// The last line of the event that a line belongs to: the reference shows what is known behind all of it.
+/// The last line of the event of a line: the reference shows the state after the whole event.
 fn end_of_event(log: &[u8], line: u64) -> u64 {
     let mut parser = Parser::new(Default::default());
     let starts = |raw: &[u8], parser: &mut Parser| match parser.parse(raw).record {
@@ -44,7 +44,7 @@ fn end_of_event(log: &[u8], line: u64) -> u64 {
     last
 }
 
-/// What the reference knows: bytes by address, and the bytes of registers by name, lowest first.
+/// State in the reference: bytes by address, and bytes of registers by name, lowest first.
 #[derive(Debug, Default)]
 struct Reference {
     memory: BTreeMap<u64, u8>,
@@ -66,7 +66,7 @@ impl Reference {
         reference
     }
 
-    /// An address, and sixteen bytes or blanks behind it.
+    /// Parses an address, followed by sixteen bytes or blanks.
     fn row(&mut self, row: &str) {
         let Ok(address) = u64::from_str_radix(&row[..16], 16) else { return };
         for at in 0..16 {
@@ -117,8 +117,8 @@ fn memory_at_three_points() {
         let log = fs::read(corpus.join(format!("{name}.tarmac"))).unwrap();
         // The reference does not count the header.
         let header = u64::from(log.starts_with(b"Tarmac Text"));
-        for piece in [4 << 20, 20_000] {
-            let mut indexed = indexed(&log, false, piece);
+        for segment_size in [4 << 20, 20_000] {
+            let mut indexed = indexed(&log, false, segment_size);
             for point in [1000, 5000, 11000] {
                 let expected = fs::read_to_string(corpus.join(format!("expected/{name}.mem-at-{point}.txt"))).unwrap();
                 let line = end_of_event(&log, point + header);
@@ -149,7 +149,7 @@ fn every_node_of_the_index_test() {
     }
 }
 
-/// What two producers both say of a step.
+/// The part of a step that both producers print.
 #[derive(Debug, PartialEq, Eq)]
 struct Common {
     pc: u64,
@@ -166,7 +166,7 @@ fn steps(path: &Path) -> Vec<Common> {
     let mut steps = Vec::new();
     let mut take = |step: &Step| {
         let Some(executed) = step.instruction() else { return };
-        // One of both prints the stack pointer and the status by other names, and writes that change nothing.
+        // One of them prints the stack pointer and the status by other names, and writes that change nothing.
         let registers = step.registers.iter().filter_map(|register| {
             let name = String::from_utf8(step.text(&register.name).to_ascii_lowercase()).unwrap();
             name.starts_with('x').then_some((name, step.value(register).number()?))

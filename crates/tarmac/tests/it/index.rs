@@ -1,4 +1,4 @@
-//! The index of a log answers as reading the log from its start would.
+//! Answers of the index compared with a scan of the whole log.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,8 +15,8 @@ use unspool_tarmac::state::{Known, Machine, Registers};
 
 type Opened<'a> = Indexed<Cursor<&'a [u8]>, Cursor<Vec<u8>>>;
 
-fn options(piece: usize, threads: usize) -> IndexOptions {
-    IndexOptions { piece, threads, ..IndexOptions::of(Dialect::FastModels) }
+fn options(segment_size: usize, threads: usize) -> IndexOptions {
+    IndexOptions { segment_size, threads, ..IndexOptions::of(Dialect::FastModels) }
 }
 
 fn index_of(log: &[u8], options: &IndexOptions) -> (Vec<u8>, Totals) {
@@ -32,9 +32,9 @@ fn indexed<'a>(log: &'a [u8], options: &IndexOptions) -> Opened<'a> {
     Indexed::new(Cursor::new(log), Index::open(Cursor::new(file)).unwrap())
 }
 
-/// A byte of memory as time goes by: from which line on it was what, and whether a write or a read told.
+/// History of a byte of memory: its values by line, and whether a write or a read revealed each.
 #[derive(Debug, Clone, Default)]
-struct Story(Vec<Epoch>);
+struct History(Vec<Epoch>);
 
 #[derive(Debug, Clone, Copy)]
 struct Epoch {
@@ -43,7 +43,7 @@ struct Epoch {
     is_seen: bool,
 }
 
-impl Story {
+impl History {
     fn write(&mut self, line: u64, value: Option<u8>) {
         self.0.push(Epoch { line, value, is_seen: false });
     }
@@ -63,12 +63,12 @@ impl Story {
     }
 }
 
-/// A log, and what memory is by its lines.
+/// A log, and the history of memory in it.
 #[derive(Debug, Default)]
 struct Log {
     text: String,
     lines: u64,
-    memory: BTreeMap<(String, u64), Story>,
+    memory: BTreeMap<(String, u64), History>,
 }
 
 impl Log {
@@ -84,11 +84,11 @@ impl Log {
         let tag = if is_write { 'W' } else { 'R' };
         self.line(&format!("{} clk {core} M{tag}{size} {address:08x} {data}", self.lines));
         for at in 0..size {
-            let story = self.memory.entry((core.to_string(), address + at)).or_default();
+            let history = self.memory.entry((core.to_string(), address + at)).or_default();
             let byte = (value >> (at * 8)) as u8;
             match (is_write, is_unknown) {
-                (true, _) => story.write(self.lines, (!is_unknown).then_some(byte)),
-                (false, false) => story.read(self.lines, byte),
+                (true, _) => history.write(self.lines, (!is_unknown).then_some(byte)),
+                (false, false) => history.read(self.lines, byte),
                 (false, true) => {}
             }
         }
@@ -115,7 +115,7 @@ fn action() -> impl Strategy<Value = Action> {
                 is_write,
                 address: 0x1000 + address,
                 size,
-                // Few values, so that reads often find what is known.
+                // Few values, so that reads often confirm known ones.
                 value: value * 0x0101_0101_0101_0101,
                 is_unknown: unknown == 0,
             }
@@ -136,7 +136,7 @@ fn log_of(actions: &[Action]) -> Log {
         match action {
             Action::Instruction { core, pc, mode } => {
                 let (set, mode) = [("O", "EL3h_s"), ("O", "EL0t_ns"), ("A", "svc_s"), ("T", "irq")][usize::from(*mode)];
-                // A branch with link, a return, and something else.
+                // A branch with link, a return, and a NOP.
                 let opcode = [0x9400_0000_u32, 0xd65f_03c0, 0xd503_201f][(*pc / 4 % 3) as usize];
                 let (n, l) = (log.lines, log.lines);
                 log.line(&format!("{l} clk cpu{core} IT ({n}) {pc:08x} {opcode:08x} {set} {mode} : NOP"));
@@ -175,7 +175,7 @@ fn contents(registers: &Registers) -> Vec<(String, String, u64, Vec<u64>)> {
     all
 }
 
-/// How deep a core is in calls, by reading from the start.
+/// The call depth of a core, by scanning from the start.
 fn depths(log: &[u8], last: u64, core: &[u8]) -> u64 {
     let mut scanner = Scanner::new(options(1, 1), Position::Line(last), None, 0);
     let mut parser = Parser::new(Default::default());
@@ -197,20 +197,20 @@ fn scan(log: &[u8], last: u64) -> Machine {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the pieces, registers and memory are as reading from the start tells.
+    /// With any segment size, registers and memory equal those of a scan.
     #[test]
     fn state_is_as_by_scanning(
         actions in prop::collection::vec(action(), 1..250),
-        piece in 60..3000_usize,
+        segment_size in 60..3000_usize,
         threads in 1..3_usize,
-        places in prop::collection::vec(any::<prop::sample::Index>(), 4),
+        positions in prop::collection::vec(any::<prop::sample::Index>(), 4),
     ) {
         let log = log_of(&actions);
         let bytes = log.text.as_bytes();
-        let mut indexed = indexed(bytes, &options(piece, threads));
+        let mut indexed = indexed(bytes, &options(segment_size, threads));
         prop_assert_eq!(indexed.index().totals().lines, log.lines);
-        for place in places {
-            let line = place.index(log.lines as usize) as u64 + 1;
+        for position in positions {
+            let line = position.index(log.lines as usize) as u64 + 1;
             let machine = scan(bytes, line);
             let state = indexed.state(line, &[0..=u64::MAX]).unwrap();
             prop_assert_eq!(state.cores.len(), machine.cores().len());
@@ -219,9 +219,9 @@ proptest! {
                 prop_assert_eq!(contents(&core.registers), contents(&other.registers), "line {}", line);
                 prop_assert_eq!(core.registers.sp(), other.registers.sp());
                 prop_assert_eq!(core.depth, depths(bytes, line, &core.name), "line {}", line);
-                for ((name, address), story) in &log.memory {
+                for ((name, address), history) in &log.memory {
                     if name.as_bytes() == core.name {
-                        prop_assert_eq!(core.memory.byte(*address), story.at(line), "line {} {:x}", line, address);
+                        prop_assert_eq!(core.memory.byte(*address), history.at(line), "line {} {:x}", line, address);
                     }
                 }
                 let some = indexed.state(line, &[0x1004..=0x1013]).unwrap();
@@ -233,19 +233,19 @@ proptest! {
         }
     }
 
-    /// Jumps find what a search finds.
+    /// Jumps find the same lines as a search.
     #[test]
     fn jumps(
         actions in prop::collection::vec(action(), 1..250),
-        piece in 60..3000_usize,
-        place in any::<prop::sample::Index>(),
+        segment_size in 60..3000_usize,
+        position in any::<prop::sample::Index>(),
         pc in 0..40_u64,
         number in 0..100_u64,
     ) {
         let log = log_of(&actions);
         let bytes = log.text.as_bytes();
-        let mut indexed = indexed(bytes, &options(piece, 2));
-        let at = place.index(log.lines as usize) as u64 + 1;
+        let mut indexed = indexed(bytes, &options(segment_size, 2));
+        let at = position.index(log.lines as usize) as u64 + 1;
         let mut parser = Parser::new(Default::default());
         let mut instructions: Vec<(u64, String, u64)> = Vec::new();
         let (mut exceptions, mut times) = (Vec::new(), Vec::new());
@@ -283,11 +283,11 @@ proptest! {
         prop_assert_eq!(indexed.line_at(time).unwrap(), expected);
     }
 
-    /// An index that was changed in any byte is found out, or answers without a panic.
+    /// An index with changed bytes is rejected, or gives answers without a panic.
     #[test]
     fn damage(
         actions in prop::collection::vec(action(), 1..120),
-        places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        positions in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         length in any::<prop::sample::Index>(),
         is_cut in any::<bool>(),
     ) {
@@ -297,10 +297,10 @@ proptest! {
         if is_cut {
             file.truncate(length.index(file.len()));
         }
-        for (place, value) in places {
+        for (position, value) in positions {
             if !file.is_empty() {
-                let place = place.index(file.len());
-                file[place] = value;
+                let position = position.index(file.len());
+                file[position] = value;
             }
         }
         if let Ok(index) = Index::open(Cursor::new(file)) {
@@ -315,9 +315,9 @@ proptest! {
     }
 }
 
-/// A call to the host is understood wherever its parameters were written.
+/// A semihosting call is interpreted in whichever segment its parameters were written.
 #[test]
-fn semihosting_across_pieces() {
+fn semihosting_across_segments() {
     let mut text = String::from(
         "1 clk IT (1) 00008000 d2800000 O EL1h_ns : NOP\n\
          1 clk R X1 0000000000001000\n1 clk R X0 0000000000000006\n1 clk MW8 00001008 0000000000002000\n\
@@ -333,25 +333,25 @@ fn semihosting_across_pieces() {
     let call = text.lines().count() as u64;
     filler(&mut text);
     text += "4 clk IT (9) 0000b000 d503201f O EL1h_ns : NOP\n4 clk MR1 00002001 77\n";
-    for piece in [200, 1000, 1 << 20] {
-        let mut indexed = indexed(text.as_bytes(), &options(piece, 2));
+    for segment_size in [200, 1000, 1 << 20] {
+        let mut indexed = indexed(text.as_bytes(), &options(segment_size, 2));
         let mut byte = |line, address| {
             let state = indexed.state(line, &[0x2000..=0x2007]).unwrap();
             state.byte(address).map(|byte| (byte.value, byte.line))
         };
-        assert_eq!([byte(call - 1, 0x2000), byte(call - 1, 0x2001)], [Some((0x11, 6)); 2], "{piece}");
+        assert_eq!([byte(call - 1, 0x2000), byte(call - 1, 0x2001)], [Some((0x11, 6)); 2], "{segment_size}");
         for line in [call, call + 5, call + 62] {
-            assert_eq!(byte(line, 0x2000), None, "{piece}");
-            assert_eq!(byte(line, 0x2001), Some((0x77, call)), "{piece}");
-            assert_eq!(byte(line, 0x2004), Some((0x11, 6)), "{piece}");
+            assert_eq!(byte(line, 0x2000), None, "{segment_size}");
+            assert_eq!(byte(line, 0x2001), Some((0x77, call)), "{segment_size}");
+            assert_eq!(byte(line, 0x2004), Some((0x11, 6)), "{segment_size}");
         }
     }
 }
 
-/// A host fills a large buffer again and again, and some of it is read or written in between: whatever the pieces, memory
-/// is as reading from the start tells.
+/// A host fills a large buffer repeatedly, with reads and writes in between: with any segment size, memory equals that
+/// of a scan.
 #[test]
-fn large_buffers_across_pieces() {
+fn large_buffers_across_segments() {
     let mut text = String::from(
         "1 clk IT (1) 00008000 d2800000 O EL1h_ns : NOP\n\
          1 clk R X1 0000000000001000\n1 clk R X0 0000000000000006\n1 clk MW8 00001008 0000000000020003\n\
@@ -364,13 +364,13 @@ fn large_buffers_across_pieces() {
             1 => text += &format!("{number} clk MR4 {:08x} {number:08x}\n", 0x20000 + number * 3 % 64),
             2 => text += &format!("{number} clk MW2 {:08x} {number:04x}\n", 0x20000 + number * 7 % 64),
             3 => text += &format!("{number} clk MW1 {:08x} xx\n", 0x20000 + number * 5 % 64),
-            // A smaller buffer within, or all of it.
+            // A smaller buffer within, or the whole.
             _ => text += &format!("{number} clk MW8 00001010 {:016x}\n", if number % 2 == 0 { 21 } else { 0xa0000 }),
         }
     }
     let count = text.lines().count() as u64;
-    for piece in [100, 700, 5000, 1 << 20] {
-        let mut indexed = indexed(text.as_bytes(), &options(piece, 2));
+    for segment_size in [100, 700, 5000, 1 << 20] {
+        let mut indexed = indexed(text.as_bytes(), &options(segment_size, 2));
         for line in (1..=count).step_by(23) {
             let machine = scan(text.as_bytes(), line);
             let (some, all) = ([0x1fff0..=0x2005f], [0..=u64::MAX]);
@@ -378,22 +378,22 @@ fn large_buffers_across_pieces() {
             let state = indexed.state(line, &all).unwrap();
             for address in (0x20000..0x20048).chain([0x1ffff, 0x30000, 0x5ffff, 0xc0002, 0xc0003]) {
                 let expected = machine.cores()[0].memory.last_write(address);
-                // What is read later, before anything was written, is known before as well.
+                // A later read before any write applies to earlier lines as well.
                 let is_same = |found| found == expected || expected.is_none_or(|write| write.value.is_none());
                 let found = state.last_write(address);
-                assert!(is_same(found), "{piece} {line} {address:x}: {found:?} {expected:?}");
+                assert!(is_same(found), "{segment_size} {line} {address:x}: {found:?} {expected:?}");
                 let (line_of, expected_line) =
                     (found.map_or(0, |write| write.line), expected.map_or(0, |write| write.line));
-                assert_eq!(line_of, expected_line, "{piece} {line} {address:x}");
+                assert_eq!(line_of, expected_line, "{segment_size} {line} {address:x}");
                 if some[0].contains(&address) {
-                    assert_eq!(few.last_write(address), found, "{piece} {line} {address:x}");
+                    assert_eq!(few.last_write(address), found, "{segment_size} {line} {address:x}");
                 }
             }
         }
     }
 }
 
-/// Stack pointer and link register that are written without a value are not those of before.
+/// A stack pointer or link register that is written with an unknown value does not keep its old one.
 #[test]
 fn call_depth_with_unknown_pointers() {
     let mut text = String::new();
@@ -405,24 +405,24 @@ fn call_depth_with_unknown_pointers() {
     line("00002000 d10043ff", "SP_EL1 000000000000xxxx");
     line("00002004 94000400", "X30 0000000000002008");
     line("00003000 d503201f", "SP_EL1 ------------7000");
-    // Nobody knows whether this is another stack, so it returns.
+    // This may be another stack or not, so it returns.
     line("00003004 d65f03c0", "X30 xxxxxxxxxxxxxxxx");
-    // No call, although the link register once had this address.
+    // Not a call, although the link register once had this address.
     line("00002008 14000400", "X9 0000000000000000");
     line("00004000 d65f03c0", "X9 0000000000000000");
     line("00001008 d503201f", "X9 0000000000000000");
     let count = text.lines().count() as u64;
-    for piece in [60, 90, 150, 1 << 20] {
-        let mut indexed = indexed(text.as_bytes(), &options(piece, 1));
+    for segment_size in [60, 90, 150, 1 << 20] {
+        let mut indexed = indexed(text.as_bytes(), &options(segment_size, 1));
         for line in 1..=count {
             let depth = indexed.state(line, &[]).unwrap().cores[0].depth;
-            assert_eq!(depth, depths(text.as_bytes(), line, b""), "{piece} {line}");
+            assert_eq!(depth, depths(text.as_bytes(), line, b""), "{segment_size} {line}");
         }
     }
     assert_eq!([8, 9, 17].map(|line| depths(text.as_bytes(), line, b"")), [1, 2, 0]);
 }
 
-/// How deep a core is in calls, at any line and with any pieces.
+/// The call depth at every line, with any segment size.
 #[test]
 fn call_depth() {
     let mut text = String::new();
@@ -430,7 +430,7 @@ fn call_depth() {
         text += &format!("1 clk IT (1) {instruction} O EL1h_ns : -\n1 clk R {effect}\n");
     };
     let mut sp = 0x9000_u64;
-    // A function at 2000 that calls itself, and comes back from all of it.
+    // A function at 0x2000 that calls itself and returns from all levels.
     line("00001000 94000400", "X30 0000000000001004");
     for _ in 0..5 {
         sp -= 16;
@@ -446,16 +446,16 @@ fn call_depth() {
     line("00002008 910043ff", &format!("SP_EL1 {:016x}", sp + 16));
     line("0000200c d65f03c0", "X9 0000000000000000");
     line("00001004 d503201f", "X9 0000000000000000");
-    let depths = |piece: usize| -> Vec<u64> {
-        let mut indexed = indexed(text.as_bytes(), &options(piece, 1));
-        // Those of instructions are on every other line.
+    let depths = |segment_size: usize| -> Vec<u64> {
+        let mut indexed = indexed(text.as_bytes(), &options(segment_size, 1));
+        // Instructions are on every other line.
         (1..=indexed.index().totals().lines)
             .map(|line| indexed.state(line, &[]).unwrap().cores[0].depth)
             .step_by(2)
             .collect()
     };
     let expected = [0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0];
-    for piece in [60, 150, 400, 1 << 20] {
-        assert_eq!(depths(piece), expected, "{piece}");
+    for segment_size in [60, 150, 400, 1 << 20] {
+        assert_eq!(depths(segment_size), expected, "{segment_size}");
     }
 }

@@ -1,4 +1,4 @@
-//! Lines as steps: what belongs to which instruction, by every producer's order of lines.
+//! Lifting: which lines belong to which instruction, for each producer's order of lines.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -11,7 +11,7 @@ use unspool_tarmac::read::{Place, lines};
 use unspool_tarmac::record::Direction;
 use unspool_tarmac::state::Machine;
 
-/// A step as a line: its core, its cause, and what belongs to it.
+/// A step as one line: core, cause and effects.
 fn text(step: &Step) -> String {
     let of = |span| String::from_utf8_lossy(step.text(span)).into_owned();
     let mut text = match &step.cause {
@@ -54,7 +54,7 @@ fn steps(dialect: Dialect, log: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn effects_behind_their_instruction() {
+fn effects_after_their_instruction() {
     let log = "\
 Tarmac Text Rev 3t
       19000 ns  ES  EXC [0x00] Reset
@@ -108,7 +108,7 @@ fn effects_before_their_instruction() {
 }
 
 #[test]
-fn two_instructions_at_once() {
+fn dual_issue() {
     let log = "\
 100 ns R r4 00000004
 101 ns R r5 00000005
@@ -134,7 +134,7 @@ fn program(core: &str, value: u32) -> Vec<String> {
     lines
 }
 
-/// Two cores in one log have the steps and the state that each has in a log of its own.
+/// The steps and state of two cores in one log equal those in separate logs.
 #[test]
 fn two_cores() {
     let (a, b) = (program("cluster0.cpu0", 0x1000), program("cluster0.cpu1", 0x2000));
@@ -159,7 +159,7 @@ fn two_cores() {
     }
 }
 
-/// What is damaged is lost; the rest is not.
+/// Damage loses only the damaged steps.
 #[test]
 fn damage() {
     let whole = program("cpu0", 0x1000);

@@ -1,4 +1,4 @@
-//! Steps as Tarmac logs and back: what comes back is what was told, and what cannot is counted.
+//! Lowering round trips: steps to Tarmac logs and back are unchanged, and losses are counted.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -19,15 +19,15 @@ use unspool_testing::{Random, corpus, example};
 
 const STYLES: [Style; 2] = [Style::Rev3, Style::FastModels];
 
-/// What a source tells: its coverage, its unit, its steps.
+/// Coverage, unit and steps of a source.
 #[derive(Debug)]
-struct Told {
+struct Trace {
     coverage: Coverage,
     unit: TimeUnit,
     steps: Vec<Step>,
 }
 
-fn told(mut source: impl StepSource) -> Told {
+fn collect(mut source: impl StepSource) -> Trace {
     let (coverage, unit) = (source.coverage(), source.time_unit());
     let mut steps = Vec::new();
     let ended = source.each(&mut |step| {
@@ -35,28 +35,28 @@ fn told(mut source: impl StepSource) -> Told {
         ControlFlow::Continue(())
     });
     ended.unwrap();
-    Told { coverage, unit, steps }
+    Trace { coverage, unit, steps }
 }
 
-fn lift(log: &[u8]) -> Told {
+fn lift(log: &[u8]) -> Trace {
     let reader = Reader::new(Cursor::new(log.to_vec()), ReadOptions::default()).unwrap();
-    told(tarmac::steps::Steps::new(reader, false))
+    collect(tarmac::steps::Steps::new(reader, false))
 }
 
-fn try_lower(told: &Told, style: Style, disassemble: bool) -> Result<(Vec<u8>, Losses), SinkError> {
+fn try_lower(trace: &Trace, style: Style, disassemble: bool) -> Result<(Vec<u8>, Losses), SinkError> {
     let options = LowerOptions { style, disassemble };
-    let mut lowerer = Lowerer::new(Vec::new(), told.coverage, told.unit, &options)?;
-    told.steps.iter().try_for_each(|step| lowerer.take(step))?;
+    let mut lowerer = Lowerer::new(Vec::new(), trace.coverage, trace.unit, &options)?;
+    trace.steps.iter().try_for_each(|step| lowerer.take(step))?;
     lowerer.finish()?;
     let losses = lowerer.losses().clone();
     Ok((lowerer.into_inner(), losses))
 }
 
-fn lower(told: &Told, style: Style) -> (Vec<u8>, Losses) {
-    try_lower(told, style, true).unwrap()
+fn lower(trace: &Trace, style: Style) -> (Vec<u8>, Losses) {
+    try_lower(trace, style, true).unwrap()
 }
 
-/// A step without its place, and with what nobody knows left out.
+/// A step without its place and without unknown data.
 fn plain(step: &Step) -> Step {
     let mut plain = Step::default();
     (plain.core, plain.time, plain.event) = (step.core, step.time, step.event);
@@ -84,7 +84,7 @@ fn by_core(steps: &[Step]) -> Vec<Step> {
     steps
 }
 
-/// What the checker says of a log, but for hints.
+/// Findings of the checker in a log.
 fn findings(log: &[u8]) -> Vec<String> {
     let mut reader = Reader::new(Cursor::new(log), ReadOptions::default()).unwrap();
     let mut checker = Checker::new(reader.dialect());
@@ -114,17 +114,17 @@ fn check(log: &[u8]) {
     assert!(errors.is_empty(), "{errors:#?}\n{}", String::from_utf8_lossy(log));
 }
 
-/// Lowers and lifts in both styles: the same comes back, and nothing is lost.
-fn comes_back(told: &Told) {
+/// Asserts that steps are unchanged after lowering and lifting in both styles, without losses.
+fn assert_round_trip(trace: &Trace) {
     for style in STYLES {
-        let (log, losses) = lower(told, style);
+        let (log, losses) = lower(trace, style);
         let again = lift(&log);
-        let (wanted, found) = (by_core(&told.steps), by_core(&again.steps));
-        for (index, (wanted, found)) in wanted.iter().zip(&found).enumerate() {
-            assert_eq!(found, wanted, "step {index} in {style:?}\n{}", excerpt(&log));
+        let (expected, found) = (by_core(&trace.steps), by_core(&again.steps));
+        for (index, (expected, found)) in expected.iter().zip(&found).enumerate() {
+            assert_eq!(found, expected, "step {index} in {style:?}\n{}", excerpt(&log));
         }
-        assert_eq!(found.len(), wanted.len(), "{style:?}\n{}", excerpt(&log));
-        assert_eq!((again.coverage, again.unit), (told.coverage, told.unit));
+        assert_eq!(found.len(), expected.len(), "{style:?}\n{}", excerpt(&log));
+        assert_eq!((again.coverage, again.unit), (trace.coverage, trace.unit));
         assert!(losses.is_empty(), "{losses}");
     }
 }
@@ -134,8 +134,8 @@ fn excerpt(log: &[u8]) -> String {
     text.lines().take(400).map(|line| format!("{}\n", line.chars().take(200).collect::<String>())).collect()
 }
 
-fn all(steps: Vec<Step>) -> Told {
-    Told { coverage: coverage(), unit: TimeUnit::Cycles, steps }
+fn all(steps: Vec<Step>) -> Trace {
+    Trace { coverage: coverage(), unit: TimeUnit::Cycles, steps }
 }
 
 fn step(event: Event) -> Step {
@@ -162,7 +162,7 @@ fn context(level: u8) -> Context {
 }
 
 /// A load, a call, an interrupt and a return.
-fn story() -> Told {
+fn story() -> Trace {
     let mut load = step(Event::Instruction(a64(0x1000, 0xf940_0001)));
     load.access_known(Direction::Read, 0x2008, 8, [1, 2, 3, 4, 5, 6, 7, 8].map(|byte| (byte, 0xff)));
     load.write_register("x1", 0, &[1, 2, 3, 4, 5, 6, 7, 8]);
@@ -215,7 +215,7 @@ fn fast_models_style() {
 ";
     assert_eq!(String::from_utf8(log).unwrap(), expected);
     assert!(losses.is_empty());
-    comes_back(&story());
+    assert_round_trip(&story());
 }
 
 #[test]
@@ -254,7 +254,7 @@ Tarmac Text Rev 3t
 #[test]
 fn instructions_are_disassembled() {
     let t32 = Instruction { isa: Isa::T32, length: 2, opcode: Some(0x4770), ..a64(0x3000, 0) };
-    let told = all(vec![
+    let trace = all(vec![
         step(Event::Instruction(a64(0x1000, NOP))),
         step(Event::Instruction(Instruction { branch: None, ..a64(0x1004, 0x9400_003f) })),
         step(Event::Instruction(t32)),
@@ -266,7 +266,7 @@ fn instructions_are_disassembled() {
             ["O :               nop", "O :               bl 0x1100", "(00003000:4770)     T :               bx lr"],
         ),
     ] {
-        let text = String::from_utf8(lower(&told, style).0).unwrap();
+        let text = String::from_utf8(lower(&trace, style).0).unwrap();
         for expected in expected {
             assert!(text.lines().any(|line| line.ends_with(expected)), "{expected}\n{text}");
         }
@@ -274,7 +274,7 @@ fn instructions_are_disassembled() {
 }
 
 #[test]
-fn every_exception_is_named_as_far_as_it_is_known() {
+fn exceptions_are_named_as_far_as_known() {
     use ExceptionKind::{Debug, Fiq, Irq, Reset, SError, Synchronous, Unknown};
     let rows = [
         (
@@ -294,7 +294,7 @@ fn every_exception_is_named_as_far_as_it_is_known() {
             "CoreEvent_CURRENT_SPx_ABORT",
         ),
         (Irq, false, Some(0x8680), false, "ES  EXC [0x680] IRQ/vIRQ Lower EL using AArch32", "CoreEvent_LOWER_32_IRQ"),
-        // The vector is that of another kind, or no vector.
+        // The vector is that of another kind, or not a vector.
         (Fiq, true, Some(0x8480), false, "ES  FIQ", ""),
         (Irq, true, Some(0x8484), true, "ES  Virtual IRQ", ""),
         (Synchronous, true, None, false, "EXC Synchronous", ""),
@@ -308,24 +308,24 @@ fn every_exception_is_named_as_far_as_it_is_known() {
         let isa = if is_a64 { Isa::A64 } else { Isa::A32 };
         let opcode = if is_a64 { NOP } else { 0xe1a0_0000 };
         let exception = Exception { kind, target, is_virtual: Some(is_virtual), ..Exception::default() };
-        let told = all(vec![
+        let trace = all(vec![
             step(Event::Instruction(Instruction { isa, ..a64(0x1000, opcode) })),
             step(Event::Exception(exception)),
         ]);
-        comes_back(&told);
+        assert_round_trip(&trace);
         for (style, name) in [(Style::Rev3, rev3), (Style::FastModels, fast_models)] {
-            let (log, _) = lower(&told, style);
+            let (log, _) = lower(&trace, style);
             check(&log);
             let text = String::from_utf8(log).unwrap();
-            let mut behind = text.lines().skip_while(|line| !line.starts_with("# unspool exception")).skip(1);
-            let line = behind.next().unwrap_or_default();
+            let mut after = text.lines().skip_while(|line| !line.starts_with("# unspool exception")).skip(1);
+            let line = after.next().unwrap_or_default();
             assert!(line.ends_with(name) && line.is_empty() == name.is_empty(), "{kind:?}: {name:?} in\n{text}");
         }
     }
 }
 
 #[test]
-fn parts_of_registers_stay_parts() {
+fn parts_of_registers_round_trip() {
     let mut written = step(Event::Instruction(a64(0x1000, NOP)));
     written.write_register("v5", 0, &[0x11; 8]);
     written.write_register("v6", 0, &[0x22; 4]);
@@ -333,9 +333,9 @@ fn parts_of_registers_stay_parts() {
     written.write_register("x3", 0, &[0x44; 4]);
     written.write_register("x4", 0, &[0x55; 8]);
     written.write_register("w5", 0, &[0x66; 4]);
-    let told = all(vec![written]);
-    comes_back(&told);
-    let text = String::from_utf8(lower(&told, Style::FastModels).0).unwrap();
+    let trace = all(vec![written]);
+    assert_round_trip(&trace);
+    let text = String::from_utf8(lower(&trace, Style::FastModels).0).unwrap();
     let found: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("7 clk R ")).collect();
     let whole = "33".repeat(16);
     let expected = [
@@ -349,28 +349,27 @@ fn parts_of_registers_stay_parts() {
     assert_eq!(found, expected);
 }
 
-/// Nothing that nobody knows is said: not the stack pointer, and not the Security state, which would be Secure without a
-/// word for it.
+/// Neither an unknown stack pointer nor an unknown Security state is claimed; an omitted one would mean Secure.
 #[test]
-fn what_nobody_knows_of_a_mode_is_a_dash() {
+fn unknown_parts_of_a_mode_are_dashes() {
     for (is_handler, security, rev3, fast_models) in [
         (None, Some(Security::NonSecure), " O el1-_ns:", " O EL1-_n :"),
         (Some(true), None, " O el1h_-:", " O EL1h_- :"),
     ] {
         let context = Context { level: Some(1), is_handler, security, ..Context::default() };
-        let told = all(vec![step(Event::Context(context)), step(Event::Instruction(a64(0x1000, NOP)))]);
-        comes_back(&told);
+        let trace = all(vec![step(Event::Context(context)), step(Event::Instruction(a64(0x1000, NOP)))]);
+        assert_round_trip(&trace);
         for (style, mode) in [(Style::Rev3, rev3), (Style::FastModels, fast_models)] {
-            let (log, _) = lower(&told, style);
+            let (log, _) = lower(&trace, style);
             assert!(String::from_utf8_lossy(&log).contains(mode), "{}", excerpt(&log));
             assert_eq!(findings(&log), [""; 0]);
         }
     }
 }
 
-/// A log is known as ours by its first remark, whatever follows.
+/// Our logs are recognized by the first annotation, whatever follows.
 #[test]
-fn our_logs_are_recognised() {
+fn our_logs_are_recognized() {
     let notes = || {
         (0..1200).map(|_| {
             let mut note = Step::default();
@@ -389,7 +388,7 @@ fn our_logs_are_recognised() {
 }
 
 #[test]
-fn what_may_be_lost_is_counted() {
+fn losses_are_counted() {
     let mut partial = step(Event::Instruction(a64(0x1000, NOP)));
     partial.write_register_known("x0", 0, [(1, 0x7f)]);
     let mut nameless = step(Event::Instruction(a64(0x1000, NOP)));
@@ -422,10 +421,10 @@ fn what_may_be_lost_is_counted() {
         ("nothing", nop(), coverage(), seconds(-9), None, 0),
     ];
     for (name, step, coverage, unit, loss, count) in rows {
-        let told = Told { coverage, unit, steps: vec![step] };
+        let trace = Trace { coverage, unit, steps: vec![step] };
         let mut found = 0;
         for style in STYLES {
-            let (log, losses) = lower(&told, style);
+            let (log, losses) = lower(&trace, style);
             check(&log);
             assert!(losses.iter().all(|(lost, _)| Some(lost) == loss && LOSSES.contains(&lost)), "{name}: {losses}");
             found += losses.iter().map(|(_, lost)| lost.count).sum::<u64>();
@@ -436,26 +435,26 @@ fn what_may_be_lost_is_counted() {
 }
 
 #[test]
-fn what_would_be_untrue_is_refused() {
+fn unsupported_steps_are_refused() {
     let mut riscv = step(Event::Instruction(Instruction { isa: Isa::Rv64, ..a64(0x1000, 0x13) }));
     riscv.place = 5;
     let mut core = step(Event::Instruction(a64(0x1000, NOP)));
     (core.core, core.place) = (256, 6);
-    for (step, wanted, said) in
-        [(riscv, 5, "rv64 instructions: Tarmac has instructions of Arm only"), (core, 6, "core 256")]
+    for (step, expected, message) in
+        [(riscv, 5, "rv64 instructions: Tarmac supports Arm instructions only"), (core, 6, "core 256")]
     {
         for style in STYLES {
             let Err(SinkError::Refused { place, reason }) = try_lower(&all(vec![step.clone()]), style, false) else {
-                panic!("{said}");
+                panic!("{message}");
             };
-            assert_eq!(place, Some(wanted));
-            assert!(reason.starts_with(said), "{reason}");
+            assert_eq!(place, Some(expected));
+            assert!(reason.starts_with(message), "{reason}");
         }
     }
 }
 
 #[test]
-fn times_are_in_the_unit_of_the_source() {
+fn times_keep_the_unit_of_the_source() {
     use TimeUnit::{Cycles, Seconds, Unknown};
     let rows = [
         (Cycles, "7 clk IT", "7 clk ES"),
@@ -467,9 +466,9 @@ fn times_are_in_the_unit_of_the_source() {
         (Seconds(-17), "0.07 fs IT", "0 fs ES"),
     ];
     for (unit, fast_models, rev3) in rows {
-        let told = Told { coverage: coverage(), unit, steps: vec![step(Event::Instruction(a64(0x1000, NOP)))] };
+        let trace = Trace { coverage: coverage(), unit, steps: vec![step(Event::Instruction(a64(0x1000, NOP)))] };
         for (style, expected) in [(Style::FastModels, fast_models), (Style::Rev3, rev3)] {
-            let (log, _) = lower(&told, style);
+            let (log, _) = lower(&trace, style);
             let text = String::from_utf8(log.clone()).unwrap().replace("  ", " ").replace("  ", " ");
             assert!(text.contains(expected), "{unit:?}: {expected}\n{text}");
             let again = lift(&log);
@@ -480,24 +479,24 @@ fn times_are_in_the_unit_of_the_source() {
 }
 
 #[test]
-fn a_source_that_tells_little_still_does() {
-    // What a trace unit says: no accesses, no registers, no conditions.
+fn sparse_coverage_round_trips() {
+    // As from a trace unit: no accesses, no registers, no conditions.
     let coverage = Coverage::of(&[Facet::Instructions, Facet::Opcodes, Facet::Branches, Facet::Levels, Facet::Times]);
-    let unsaid = |address, opcode| Instruction { is_executed: None, ..a64(address, opcode) };
+    let unconditional = |address, opcode| Instruction { is_executed: None, ..a64(address, opcode) };
     let taken = Some(Branch { taken: true, target: Some(0x2000) });
-    let told = Told {
+    let trace = Trace {
         coverage,
         unit: TimeUnit::Unknown,
         steps: vec![
             step(Event::Gap(Gap::Start)),
             step(Event::Context(context(1))),
-            step(Event::Instruction(unsaid(0x1000, 0xf940_0001))),
-            step(Event::Instruction(Instruction { branch: taken, ..unsaid(0x1004, 0xd63f_0040) })),
-            step(Event::Instruction(unsaid(0x2000, NOP))),
+            step(Event::Instruction(unconditional(0x1000, 0xf940_0001))),
+            step(Event::Instruction(Instruction { branch: taken, ..unconditional(0x1004, 0xd63f_0040) })),
+            step(Event::Instruction(unconditional(0x2000, NOP))),
             step(Event::Gap(Gap::NoCode(0x2004))),
         ],
     };
-    comes_back(&told);
+    assert_round_trip(&trace);
 }
 
 fn some_instruction(numbers: &mut Random, next: u64) -> Instruction {
@@ -616,7 +615,7 @@ fn some_effects(numbers: &mut Random, step: &mut Step) {
     }
 }
 
-fn some_steps(seed: u64) -> Told {
+fn some_steps(seed: u64) -> Trace {
     let mut numbers = Random::new(seed);
     let cores = numbers.pick(&[1, 1, 2, 5]);
     let has_times = numbers.below(4) > 0;
@@ -658,13 +657,13 @@ fn some_steps(seed: u64) -> Told {
             steps.push(step);
         }
     }
-    Told { coverage: covered, unit, steps }
+    Trace { coverage: covered, unit, steps }
 }
 
 #[test]
-fn any_steps_come_back() {
+fn random_steps_round_trip() {
     for seed in 0..300 {
-        comes_back(&some_steps(seed));
+        assert_round_trip(&some_steps(seed));
     }
 }
 
@@ -690,27 +689,27 @@ const FAST_MODELS: &str = "\
 ";
 
 #[test]
-fn logs_of_others_come_back() {
+fn other_logs_round_trip() {
     let first = lift(FAST_MODELS.as_bytes());
     assert_eq!(first.unit, TimeUnit::Cycles);
-    comes_back(&first);
+    assert_round_trip(&first);
     for style in STYLES {
         check(&lower(&first, style).0);
     }
     let lines: String = (0..2).map(|core| FAST_MODELS.replace(" clk ", &format!(" clk cpu{core} "))).collect();
-    comes_back(&lift(lines.as_bytes()));
+    assert_round_trip(&lift(lines.as_bytes()));
 }
 
-fn astf_of(bytes: Vec<u8>) -> Told {
-    told(astf::steps::Steps::new(astf::read::Reader::in_place(Cursor::new(bytes)).unwrap()))
+fn astf_of(bytes: Vec<u8>) -> Trace {
+    collect(astf::steps::Steps::new(astf::read::Reader::in_place(Cursor::new(bytes)).unwrap()))
 }
 
 #[test]
-fn astf_comes_back() {
+fn astf_round_trips() {
     let file = example("example.astf");
     let first = astf_of(std::fs::read(file).unwrap());
     assert!(first.steps.iter().any(|step| step.accesses().len() > 0));
-    comes_back(&first);
+    assert_round_trip(&first);
     for style in STYLES {
         let (log, _) = lower(&first, style);
         check(&log);
@@ -720,7 +719,7 @@ fn astf_comes_back() {
 }
 
 #[test]
-fn corpus_logs_come_back() {
+fn corpus_logs_round_trip() {
     let Some(folder) = corpus("tarmac") else { return };
     let names = [
         "calculator-aarch64-fastmodel",
@@ -735,7 +734,7 @@ fn corpus_logs_come_back() {
         let log = std::fs::read(folder.join(format!("{name}.tarmac"))).unwrap();
         let first = lift(&log);
         assert!(first.steps.len() > 2, "{name}");
-        comes_back(&first);
+        assert_round_trip(&first);
         for style in STYLES {
             check(&lower(&first, style).0);
         }

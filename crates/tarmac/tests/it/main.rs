@@ -1,16 +1,16 @@
 //! All integration tests of Tarmac, in one binary so that they link once.
 
 mod check;
-mod convert;
 mod corpus_check;
-mod corpus_convert;
 mod corpus_parse;
+mod corpus_restyle;
 mod corpus_state;
 mod index;
 mod lift;
 mod lower;
 mod parse;
 mod read;
+mod restyle;
 mod slice;
 mod state;
 mod write;

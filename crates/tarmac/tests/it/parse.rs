@@ -1,14 +1,14 @@
-//! Lines as records: one row a variant that some producer prints, and one a way in which lines are damaged.
+//! Parsing: one row per notation that some producer prints, and one per kind of damage.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod words;
+mod fixtures;
 
+use fixtures::summary;
 use unspool_tarmac::parse::{ParseOptions, Parser};
 use unspool_tarmac::record::{ProblemKind, Record};
-use words::words;
 
-/// Each row stands for itself.
+/// Parses each row with a new parser.
 fn check(rows: &[(&str, &str)]) {
     check_with(ParseOptions::default(), rows);
 }
@@ -17,7 +17,7 @@ fn check_with(options: ParseOptions, rows: &[(&str, &str)]) {
     let wrong: Vec<String> = rows
         .iter()
         .filter_map(|(line, expected)| {
-            let found = words(&Parser::new(options).parse(line.as_bytes()));
+            let found = summary(&Parser::new(options).parse(line.as_bytes()));
             (found != *expected).then(|| format!("{line}\n  expected {expected}\n  found    {found}\n"))
         })
         .collect();
@@ -64,7 +64,7 @@ fn prefixes() {
 }
 
 #[test]
-fn prefixes_that_are_none() {
+fn malformed_prefixes() {
     check(&[
         ("18446744073709551616 clk R r1 00000001", "column 1: TooLong"),
         ("  99999999999999999999999999999ns R r1 00000001", "column 3: TooLong"),
@@ -205,7 +205,7 @@ fn instructions_of_rtl() {
 }
 
 #[test]
-fn instructions_that_are_none() {
+fn malformed_instructions() {
     check(&[
         ("1 clk IT", "1 clk; column 9: Truncated"),
         ("1 clk IT (1", "1 clk; column 12: Truncated"),
@@ -307,7 +307,7 @@ fn exceptions_and_events() {
 }
 
 #[test]
-fn branches_and_what_is_only_told() {
+fn branches_and_opaque_lines() {
     check(&[
         ("      BR (00001c98) A", "branch 1c98/8 Some(A)"),
         ("      BR (0000000000001c98) O", "branch 1c98/16 Some(O)"),
@@ -319,16 +319,16 @@ fn branches_and_what_is_only_told() {
         ("2 clk FI (12) 00008000 00008010 T", "2 clk; flow I Some(12) 8000 to 8010 Some(T)"),
         ("2 clk FR (12) 00008000 00008010 X", "2 clk; flow R Some(12) 8000 to 8010 Some(E)"),
         ("2 clk FR (12) 00008000", "2 clk; column 23: Truncated"),
-        ("6120 clk CADI E simulation_stopped", "6120 clk; told CADI: E simulation_stopped"),
-        ("0 clk SIGNAL: SIGNAL=poreset STATE=N", "0 clk; told SIGNAL: SIGNAL=poreset STATE=N"),
-        ("0 clk INFO_EXCEPTION_REASON: PHASE=1 PC=0x10", "0 clk; told INFO_EXCEPTION_REASON: PHASE=1 PC=0x10"),
-        ("0 clk CACHE cpu0 LINE 0010 FILL 0x80_NS", "0 clk; told CACHE: cpu0 LINE 0010 FILL 0x80_NS"),
-        ("0 clk cpu0 TTW DTLB LPAE 1:0 0000", "0 clk; core cpu0; told TTW: DTLB LPAE 1:0 0000"),
-        ("0 clk TLB FILL cpu0 4K", "0 clk; told TLB: FILL cpu0 4K"),
-        ("0 clk WALKCACHE FILL", "0 clk; told WALKCACHE: FILL"),
-        ("0 clk P 1", "0 clk; told P: 1"),
-        ("0 clk MI", "0 clk; told MI: "),
-        ("0 clk MIO", "0 clk; told MIO: "),
+        ("6120 clk CADI E simulation_stopped", "6120 clk; opaque CADI: E simulation_stopped"),
+        ("0 clk SIGNAL: SIGNAL=poreset STATE=N", "0 clk; opaque SIGNAL: SIGNAL=poreset STATE=N"),
+        ("0 clk INFO_EXCEPTION_REASON: PHASE=1 PC=0x10", "0 clk; opaque INFO_EXCEPTION_REASON: PHASE=1 PC=0x10"),
+        ("0 clk CACHE cpu0 LINE 0010 FILL 0x80_NS", "0 clk; opaque CACHE: cpu0 LINE 0010 FILL 0x80_NS"),
+        ("0 clk cpu0 TTW DTLB LPAE 1:0 0000", "0 clk; core cpu0; opaque TTW: DTLB LPAE 1:0 0000"),
+        ("0 clk TLB FILL cpu0 4K", "0 clk; opaque TLB: FILL cpu0 4K"),
+        ("0 clk WALKCACHE FILL", "0 clk; opaque WALKCACHE: FILL"),
+        ("0 clk P 1", "0 clk; opaque P: 1"),
+        ("0 clk MI", "0 clk; opaque MI: "),
+        ("0 clk MIO", "0 clk; opaque MIO: "),
     ]);
 }
 
@@ -369,7 +369,7 @@ fn registers() {
 }
 
 #[test]
-fn registers_that_are_none() {
+fn malformed_registers() {
     check(&[
         ("1 clk R", "1 clk; column 8: Truncated"),
         ("1 clk R r0", "1 clk; column 11: Truncated"),
@@ -455,7 +455,7 @@ fn accesses() {
 }
 
 #[test]
-fn accesses_that_are_none() {
+fn malformed_accesses() {
     check(&[
         ("2 clk MR4", "2 clk; column 10: Truncated"),
         ("2 clk MR4 00009150", "2 clk; column 19: Truncated"),
@@ -514,20 +514,23 @@ fn pictures() {
     ]);
 }
 
-/// Only the column tells that a line goes on with a picture: its address may look like a time.
+/// Only the column identifies a continuation line: its address may look like a time.
 #[test]
-fn pictures_that_go_on() {
+fn continued_pictures() {
     let mut parser = Parser::new(ParseOptions::default());
-    let story = [
+    let rows = [
         (
             "  ST 00006150  ........ ........ ........ 3635203e   S:0000006150",
             "Store 6150/8 3e203536........................ pa=S:6150",
         ),
         (
             "     00006140  21000d74 ........ ........ ........   S:0000006140",
-            "Store goes on 6140/8 ........................740d0021 pa=S:6140",
+            "Store continued 6140/8 ........................740d0021 pa=S:6140",
         ),
-        ("     00006130  ........ ........ ........ ......01", "Store goes on 6130/8 01.............................."),
+        (
+            "     00006130  ........ ........ ........ ......01",
+            "Store continued 6130/8 01..............................",
+        ),
         ("     00006120  ........ ........ ..", "column 36: Truncated"),
         ("     000060f0  ........ ........ ........ ......01", "column 6: UnknownTag"),
         ("  LD 00006150  ........ ........ ........ ......3e", "Load 6150/8 3e.............................."),
@@ -538,12 +541,12 @@ fn pictures_that_go_on() {
         ("     R R0 (USR) 00000001", "register R0(USR) = 00000001"),
         ("     00006140  ........ ........ ........ ......3e", "6140 units; column 16: UnknownTag"),
     ];
-    for (line, expected) in story {
-        assert_eq!(words(&parser.parse(line.as_bytes())), expected, "{line}");
+    for (line, expected) in rows {
+        assert_eq!(summary(&parser.parse(line.as_bytes())), expected, "{line}");
     }
 }
 
-/// The examples of the specification, with the dots that its text lost.
+/// The examples of the specification, with the dots that its text lacks.
 #[test]
 fn examples_of_the_specification() {
     check(&[
@@ -570,13 +573,13 @@ fn examples_of_the_specification() {
             "Load 40/8 ................98170000........ pa=S:40/12 NM NSH IWBWRA OWBWA",
         ),
         ("          #0000000000004840", "comment #0000000000004840"),
-        // As the text has it: which bytes these are, nobody can say.
+        // As printed in the specification: the positions of these bytes are unknown.
         ("ST 13000000 .....6f S:0013000000/20 DV OSH", "column 13: NotAPicture"),
     ]);
 }
 
 #[test]
-fn bytes_that_are_no_text() {
+fn binary_lines() {
     let rows: &[(&str, &[u8], &str)] = &[
         ("zeros", b"1 clk R r0 0000\0\0\0\0", "column 16: Binary"),
         ("not UTF-8", b"1 clk IT (1) 00008000 4770 T svc_s : BX \xff\xfe", "column 41: Binary"),
@@ -586,13 +589,13 @@ fn bytes_that_are_no_text() {
     ];
     for (name, line, expected) in rows {
         let line = Parser::default().parse(line);
-        assert_eq!(words(&line), *expected, "{name}");
+        assert_eq!(summary(&line), *expected, "{name}");
     }
 }
 
-/// However a line is cut or changed, it is a record or a problem with a column in it or right behind it.
+/// A truncated or changed line is a record, or an error with a column in the line or right after it.
 #[test]
-fn every_cut_and_change_has_a_column() {
+fn every_truncation_and_change_has_a_column() {
     let lines = [
         "1 clk cpu0 IT (1) 0000a10e:00000000b10e_NS,00000000c110_S e8920300 T hyp_n : LDM r2,{r8,r9}",
         "41 ns  ES  (0000025c:13a05b02) A svc:     CCFAIL MOVNE    r5,#0x800",
@@ -605,19 +608,19 @@ fn every_cut_and_change_has_a_column() {
     ];
     for line in lines {
         for end in 0..=line.len() {
-            inside(&line.as_bytes()[..end]);
+            assert_column_in_line(&line.as_bytes()[..end]);
         }
         for at in 0..line.len() {
             for byte in [b' ', b'(', b':', b'0', b'x', b'-', b'_', b'G', 0xc3, 0, b'\t', b')', b'<'] {
                 let mut changed = line.as_bytes().to_vec();
                 changed[at] = byte;
-                inside(&changed);
+                assert_column_in_line(&changed);
             }
         }
     }
 }
 
-fn inside(line: &[u8]) {
+fn assert_column_in_line(line: &[u8]) {
     use unspool_tarmac::Record;
     let mut parser = Parser::default();
     for _ in 0..2 {
@@ -630,7 +633,7 @@ fn inside(line: &[u8]) {
     }
 }
 
-/// A line end was lost, so that one line is two. The second is not swallowed as free text.
+/// A line end was lost, so that two lines are one. The second is not taken for free text.
 #[test]
 fn joined_lines() {
     let rows = [
@@ -653,7 +656,7 @@ fn joined_lines() {
         let Record::Unknown(problem) = parsed.record else { panic!("{line}: {:?}", parsed.record) };
         assert_eq!((problem.kind, problem.column), (ProblemKind::Unexpected, column), "{line}");
     }
-    // Free text that only looks like it.
+    // Free text that only resembles it.
     for line in [
         "3 clk IT (3) 0000a000 d4000001 O EL1h_s : SVC #0 ; a comment of a length that is looked at: 5 ns later, R r0 is 12",
         "3 clk IT (3) 0000a000 54000040 O EL1h_s : b.eq\t4d6e8c",

@@ -1,4 +1,4 @@
-//! Cuts of Tarmac logs: lines stay as they are, and go with their instruction.
+//! Slicing: lines stay as they are, with their instruction.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -27,7 +27,7 @@ Tarmac Text Rev 3t
 60 clk IT (6) 0000100c d503201f O EL1h_s : NOP
 ";
 
-/// Two cores, whose lines are mixed.
+/// Two cores with interleaved lines.
 const CORES: &str = "\
 10 clk cpu0 IT (1) 00001000 d503201f O EL1h_s : NOP
 10 clk cpu1 IT (1) 00001000 d503201f O EL1h_s : NOP
@@ -38,7 +38,7 @@ const CORES: &str = "\
 30 clk cpu1 IT (3) 00002000 d503201f O EL1h_s : NOP
 ";
 
-/// Effects come before their instruction.
+/// Effects precede their instruction.
 const BEFORE: &str = "\
 120ns R r2 00000004
 120ns IT 00000400 2204        MOVS     r2,#4
@@ -49,21 +49,21 @@ const BEFORE: &str = "\
 150ns R r5 00000007
 ";
 
-fn cut_in(text: &str, mut selection: Selection, options: SliceOptions<'_>) -> (Vec<String>, Sliced) {
+fn slice_of(text: &str, mut selection: Selection, options: SliceOptions<'_>) -> (Vec<String>, Sliced) {
     let mut reader = Reader::new(text.as_bytes(), ReadOptions::default()).unwrap();
     let mut logs: Vec<Vec<u8>> = Vec::new();
     let sliced = slice(&mut reader, &mut selection, options, &mut logs, |_, _| {}).unwrap();
     (logs.into_iter().map(|log| String::from_utf8(log).unwrap()).collect(), sliced)
 }
 
-/// The lines of the log with these numbers from 0; a comment stands for itself.
-fn lines(text: &str, wanted: &[&str]) -> String {
+/// The lines with these numbers, counted from 0, or annotations.
+fn lines(text: &str, selected: &[&str]) -> String {
     let all: Vec<&str> = text.split_inclusive('\n').collect();
-    let line = |wanted: &&str| match wanted.parse::<usize>() {
+    let line = |selected: &&str| match selected.parse::<usize>() {
         Ok(number) => all[number].to_string(),
-        Err(_) => format!("# unspool {wanted}\n"),
+        Err(_) => format!("# unspool {selected}\n"),
     };
-    wanted.iter().map(line).collect()
+    selected.iter().map(line).collect()
 }
 
 #[test]
@@ -95,38 +95,38 @@ fn lines_go_with_their_instruction() {
     ];
     for (name, text, selection, expected) in rows {
         let dialect = (*text == BEFORE).then_some(Dialect::CortexM0);
-        let (logs, _) = cut_in(text, selection.clone(), SliceOptions { dialect, ..SliceOptions::default() });
+        let (logs, _) = slice_of(text, selection.clone(), SliceOptions { dialect, ..SliceOptions::default() });
         assert_eq!(logs, [lines(text, expected)], "{name}");
     }
 }
 
 #[test]
-fn one_core_is_cut_out_of_several() {
+fn one_core_of_several() {
     let options = SliceOptions { core: Some(b"cpu0"), ..SliceOptions::default() };
-    let (logs, sliced) = cut_in(CORES, Selection::default(), options);
+    let (logs, sliced) = slice_of(CORES, Selection::default(), options);
     assert_eq!(logs, [lines(CORES, &["0", "2", "4", "5"])]);
     assert_eq!((sliced.instructions, sliced.pieces, sliced.lines), (3, 1, 4));
 }
 
 #[test]
-fn pieces_are_logs_of_their_own() {
+fn split_pieces_are_separate_logs() {
     let selection = Selection::within(0x1008..0x1010);
-    let (logs, sliced) = cut_in(LOG, selection, SliceOptions { split: true, ..SliceOptions::default() });
+    let (logs, sliced) = slice_of(LOG, selection, SliceOptions { split: true, ..SliceOptions::default() });
     assert_eq!(logs, [lines(LOG, &["0", "6"]), lines(LOG, &["0", "10"])]);
     assert_eq!((sliced.instructions, sliced.pieces), (2, 2));
 }
 
 #[test]
-fn lines_keep_their_ends() {
+fn line_ends_are_kept() {
     let text = LOG.replace('\n', "\r\n");
     let selection = Selection::within(0x1008..0x1010);
-    let (logs, _) = cut_in(text.trim_end(), selection, SliceOptions::default());
+    let (logs, _) = slice_of(text.trim_end(), selection, SliceOptions::default());
     let expected = lines(LOG, &["0", "6", "gap start", "10"]).replace('\n', "\r\n");
     assert_eq!(logs, [expected.trim_end()]);
 }
 
 #[test]
-fn a_first_line_without_a_time_gets_it() {
+fn first_line_without_a_time_gets_one() {
     let fast_models = "10 clk IT (1) 00001000 d503201f O EL1h_s : NOP\nIT (2) 00001004 d503201f O EL1h_s : NOP\n\
                        R X0 0000000000000001\n";
     let rev3 = "Tarmac Text Rev 3t\n         10 clk ES  (0000000000001000:d503201f) O el1h_s:         NOP\n\
@@ -151,7 +151,7 @@ fn a_first_line_without_a_time_gets_it() {
             "10 clk cpu1 IT (2) 00001004 d503201f O EL1h_s : NOP\n".into(),
             true,
         ),
-        // Nobody ever said when.
+        // The log has no times.
         (
             "IT (1) 00001000 d503201f O EL1h_s : NOP\nIT (2) 00001004 d503201f O EL1h_s : NOP\n",
             1,
@@ -160,15 +160,15 @@ fn a_first_line_without_a_time_gets_it() {
         ),
     ];
     for (text, skip, expected, is_new) in rows {
-        let (logs, sliced) = cut_in(text, Selection { skip, ..Selection::default() }, SliceOptions::default());
+        let (logs, sliced) = slice_of(text, Selection { skip, ..Selection::default() }, SliceOptions::default());
         assert_eq!(logs, [expected]);
         assert_eq!(sliced.has_new_time, is_new, "{text}");
     }
 }
 
-/// Where something was left out of one core, its steps have a gap, and those of others none.
+/// Lines left out of one core become a gap of that core only.
 #[test]
-fn seams_are_those_of_their_core() {
+fn cuts_belong_to_their_core() {
     let log = "\
 10 clk cpu0 IT (1) 00001000 d503201f O EL1h_s : NOP
 10 clk cpu1 IT (1) 00002000 d503201f O EL1h_s : NOP
@@ -178,34 +178,34 @@ fn seams_are_those_of_their_core() {
 30 clk cpu1 IT (3) 00002008 d503201f O EL1h_s : NOP
 ";
     let addresses = vec![0x1000..0x1001, 0x1008..0x1009, 0x2000..0x3000];
-    let (logs, _) = cut_in(log, Selection { addresses, ..Selection::default() }, SliceOptions::default());
+    let (logs, _) = slice_of(log, Selection { addresses, ..Selection::default() }, SliceOptions::default());
     let reader = Reader::new(Cursor::new(logs[0].clone()), ReadOptions::default()).unwrap();
     let mut gaps = Vec::new();
-    let told = Steps::new(reader, false).each(&mut |step| {
+    let read = Steps::new(reader, false).each(&mut |step| {
         if let Event::Gap(gap) = step.event {
             gaps.push((step.core, gap));
         }
         ControlFlow::Continue(())
     });
-    told.unwrap();
+    read.unwrap();
     assert_eq!(gaps, [(0, Gap::Start)], "{}", logs[0]);
 }
 
 #[test]
-fn nothing_is_nothing() {
+fn empty_selections() {
     for selection in [Selection::of(&(9..10)), Selection::of(&(3..3))] {
-        let (logs, sliced) = cut_in(LOG, selection, SliceOptions::default());
+        let (logs, sliced) = slice_of(LOG, selection, SliceOptions::default());
         assert_eq!((logs.len(), sliced.instructions, sliced.lines), (0, 0, 0));
     }
 }
 
-/// A cut is a log: every line of it is understood.
+/// Every line of a slice can be parsed.
 #[test]
-fn cuts_are_understood() {
+fn slices_can_be_parsed() {
     for at in 0..6 {
         let selection =
             Selection { addresses: vec![0x1000 + 4 * at..0x1004 + 4 * at, 0x200c..0x2010], ..Selection::default() };
-        let (logs, _) = cut_in(LOG, selection, SliceOptions::default());
+        let (logs, _) = slice_of(LOG, selection, SliceOptions::default());
         for log in logs {
             let mut reader = Reader::new(log.as_bytes(), ReadOptions::default()).unwrap();
             let read = reader.each(|_, line| {

@@ -1,4 +1,4 @@
-//! What registers hold: names, parts, modes, and what of them is known.
+//! Values of registers: names, parts, modes, and which digits are known.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -23,7 +23,7 @@ const M: &str = "1 clk IT (1) 00008000 bf00 T thread_s : NOP\n";
 
 #[test]
 fn names_parts_and_digits() {
-    // The start of the log, its lines, a register and what it then holds.
+    // The start of the log, its lines, a register, and its value.
     let rows: &[(&str, &str, &str, &str)] = &[
         (A64, "R X1 0123456789abcdef", "x1", "0123456789abcdef"),
         (A64, "R X1 0123456789abcdef\nR W1 00000001", "x1", "0000000000000001"),
@@ -70,10 +70,10 @@ fn names_parts_and_digits() {
     }
 }
 
-/// Parts of a vector register have lines of their own.
+/// Parts of a vector register have their own line numbers.
 #[test]
 fn last_writes_of_parts() {
-    // The lines behind the first, a register, and the line of its last write; 0: there was none.
+    // The lines after the first, a register, and the line of its last write; 0: none.
     let rows: &[(&str, &str, &str, u64)] = &[
         (A32, "R d0 1111222233334444\nR d1 5555666677778888", "d0", 2),
         (A32, "R d0 1111222233334444\nR d1 5555666677778888", "d1", 3),
@@ -92,7 +92,7 @@ fn last_writes_of_parts() {
         let contents = registers.get(slot).unwrap_or_else(|| panic!("{lines}: {name}"));
         assert_eq!(contents.line_of(low, bits.unwrap_or(contents.bits)), *expected, "{lines}: {name}");
     }
-    // What a whole write cleared, it wrote.
+    // A write that replaces the register also writes the bits that it clears.
     let cleared = registers(&format!("{A64}R s1 3f800000\nR V1<31:0> 00000001\nR V1<127:96> 00000002"));
     let (slot, ..) = cleared.find("v1").unwrap();
     let contents = cleared.get(slot).unwrap();
@@ -100,7 +100,7 @@ fn last_writes_of_parts() {
 }
 
 #[test]
-fn the_current_stack_pointer_follows_the_mode() {
+fn current_stack_pointer_follows_the_mode() {
     let log = "1 clk IT (1) 00008000 e320f000 A svc_s : NOP\n1 clk R r13_svc 00001000\n1 clk R r14_svc 00000004\n\
                2 clk IT (2) 00008004 e320f000 A irq_s : NOP\n2 clk R r13_irq 00002000\n2 clk R r14_irq 00000008\n";
     assert_eq!((registers(log).sp(), registers(log).lr()), (Some(0x2000), Some(8)));
@@ -108,7 +108,7 @@ fn the_current_stack_pointer_follows_the_mode() {
     assert_eq!((registers(&back).sp(), registers(&back).lr()), (Some(0x1000), Some(4)));
 }
 
-/// A host writes what a program asks it to read, and no line tells.
+/// A host writes memory in a read call, without a memory line.
 #[test]
 fn semihosting() {
     let log = "1 clk MW8 00001000 0000000000000001\n1 clk MW8 00001008 0000000000002000\n1 clk MW8 00001010 0000000000000004\n\
@@ -127,7 +127,7 @@ fn semihosting() {
     assert_eq!(byte(0x2004), Some((0x11, 4)));
 }
 
-/// What a host wrote is unknown, but it is known when; however much it was, it costs little.
+/// The data of a host write is unknown, but its line is known; large writes are cheap.
 #[test]
 fn semihosting_of_large_buffers() {
     let mut log = String::from(
@@ -164,7 +164,7 @@ fn semihosting_of_large_buffers() {
     assert_eq!(memory.addresses(), (0x3004..0x300c).chain([0x2000_0021]).collect::<Vec<_>>());
 }
 
-/// Two words: a Cortex-R5 prints the one at the lower address first, others print a number.
+/// Order of two words: Cortex-R5 prints the one at the lower address first, others print a number.
 #[test]
 fn order_of_words() {
     let rows: &[(&str, bool, [u8; 8])] = &[
@@ -175,8 +175,8 @@ fn order_of_words() {
         ("1 clk MW8 00004000 07060504_03020100", false, [0, 1, 2, 3, 4, 5, 6, 7]),
         ("1 clk MW16 00004000 0f0e0d0c0b0a0908 0706050403020100", false, [0, 1, 2, 3, 4, 5, 6, 7]),
     ];
-    for (line, is_big, expected) in rows {
-        let mut machine = Machine::new(*is_big, 0);
+    for (line, is_big_endian, expected) in rows {
+        let mut machine = Machine::new(*is_big_endian, 0);
         machine.line(1, &Parser::new(Default::default()).parse(line.as_bytes()));
         let byte = |at: u64| machine.cores()[0].memory.byte(0x4000 + at).map(|byte| byte.value);
         assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(byte), expected.map(Some), "{line}");

@@ -1,4 +1,4 @@
-//! Written lines read back as the records that they were written from.
+//! Written lines parse to the records that they were written from.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +7,7 @@ use proptest::sample::select;
 use unspool_tarmac::parse::{ParseOptions, Parser};
 use unspool_tarmac::record::*;
 use unspool_tarmac::value::Value;
-use unspool_tarmac::write::{CannotSay, Style, Writer};
+use unspool_tarmac::write::{NoSuchLine, Style, Writer};
 
 fn write(writer: Writer, line: &Line<'_>) -> String {
     let mut out = Vec::new();
@@ -19,7 +19,7 @@ fn at(value: u64, unit: Unit) -> Stamp {
     Stamp::At(Time { value, decimals: 0, unit })
 }
 
-/// Lines in the form that the writer gives them: reading and writing changes nothing.
+/// Lines in the format of the writer: parsing and writing changes nothing.
 const REV3: &[&str] = &[
     "Tarmac Text Rev 3t",
     "       9627 clk ES  (ab465108:e2800010) A hyp_ns:         ADD      r0,r0,#0x10",
@@ -73,7 +73,7 @@ const FAST_MODELS: &[&str] = &[
 ];
 
 #[test]
-fn lines_are_read_and_written_as_they_are() {
+fn lines_round_trip() {
     for (writer, lines) in [(Writer::rev3(), REV3), (Writer::fast_models(), FAST_MODELS)] {
         let mut parser = Parser::new(ParseOptions::default());
         for text in lines {
@@ -93,7 +93,7 @@ fn context_and_bits_come_in_any_order() {
 }
 
 #[test]
-fn a_picture_goes_on_below_itself() {
+fn continued_pictures_round_trip() {
     let text = "                    ST 00006150 ........ 6c6c6568 20747365 3635203e\n                       \
                 00006140 21000d74 ........ ........ ........\n";
     let mut parser = Parser::new(ParseOptions::default());
@@ -105,7 +105,7 @@ fn a_picture_goes_on_below_itself() {
 }
 
 #[test]
-fn what_a_style_cannot_say_is_refused_and_adds_nothing() {
+fn unsupported_records_are_refused() {
     let rows = [
         (Style::Rev3, "3 clk MR4 00009150 0000c3d2"),
         (Style::Rev3, "0 clk E LOCKUP"),
@@ -120,12 +120,12 @@ fn what_a_style_cannot_say_is_refused_and_adds_nothing() {
     for (style, text) in rows {
         let line = Parser::new(ParseOptions::default()).parse(text.as_bytes());
         let mut out = b"before".to_vec();
-        assert_eq!(Writer::new(style).write(&line, &mut out), Err(CannotSay(style)), "{text}");
+        assert_eq!(Writer::new(style).write(&line, &mut out), Err(NoSuchLine(style)), "{text}");
         assert_eq!(out, b"before");
     }
 }
 
-/// What lines are made of.
+/// Fields of generated lines.
 #[derive(Debug, Clone)]
 struct Parts {
     which: u8,
@@ -284,7 +284,7 @@ impl Parts {
     }
 }
 
-/// The line without how it was written.
+/// A line without how it was printed.
 fn plain(line: Line<'_>) -> Line<'_> {
     let record = match line.record {
         Record::Instruction(instruction) => Record::Instruction(Instruction { digits: 0, ..instruction }),
@@ -300,7 +300,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
-    fn what_is_written_is_read_again(parts in any_parts(), is_rev3: bool) {
+    fn written_lines_parse_to_the_record(parts in any_parts(), is_rev3: bool) {
         let style = if is_rev3 { Style::Rev3 } else { Style::FastModels };
         let line = parts.line(style);
         let text = write(Writer::new(style), &line);

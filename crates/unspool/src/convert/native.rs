@@ -10,7 +10,7 @@ use unspool_astf as astf;
 use unspool_container::{CompressOptions, Container};
 use unspool_stf as stf;
 use unspool_stf::version::Rewriter;
-use unspool_tarmac::convert::{Converter, Style};
+use unspool_tarmac::restyle::{Restyler, Style};
 
 use super::report::LossReport;
 use crate::file::{AstfFile, End, FileError, FileOptions, StfFile, TarmacFile, is_pipe};
@@ -193,7 +193,7 @@ pub fn store_tarmac(
 /// Writes the lines of a log in another style. Nothing is kept if a loss is denied.
 pub fn restyle_tarmac(
     file: &mut TarmacFile,
-    mut converter: Converter,
+    mut restyler: Restyler,
     to: Style,
     (container, options): (Container, CompressOptions),
     output: NativeOutput<'_>,
@@ -203,8 +203,8 @@ pub fn restyle_tarmac(
     let (mut lines, mut failed) = (Vec::new(), None);
     let stops = output.stops_at_loss();
     let end = file.each(progress, |place, line| {
-        converter.line(place, line, &mut lines);
-        if stops && !converter.losses().is_empty() {
+        restyler.line(place, line, &mut lines);
+        if stops && !restyler.losses().is_empty() {
             return false;
         }
         if lines.len() >= BATCH {
@@ -213,9 +213,9 @@ pub fn restyle_tarmac(
         }
         failed.is_none()
     })?;
-    converter.finish(&mut lines);
+    restyler.finish(&mut lines);
     let mut report = LossReport::new("line", to.name());
-    for (loss, count) in converter.losses().iter() {
+    for (loss, count) in restyler.losses().iter() {
         report.add(loss.name(), loss.is_kept(), count.count, Some(count.first.line));
     }
     if !output.is_denied(&report) {

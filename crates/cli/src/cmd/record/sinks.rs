@@ -12,7 +12,7 @@ use unspool::container::{CompressOptions, CompressedWriter};
 use unspool::convert::Format;
 use unspool::model::{BlockSink, Coverage, Losses, SinkError, Step, StepSink, StoppedAt, TemplateTrace, TimeUnit};
 use unspool::target::{Target, astf_storage, log_container, open_log, open_writer};
-use unspool::tarmac::convert::Style;
+use unspool::tarmac::restyle::Style;
 use unspool::{stf, tarmac};
 
 /// Sinks of threads, each made with the first step of its thread.

@@ -1,19 +1,19 @@
-//! Logs with one mistake each: the rule, the name of the mistake, the line and the column of the finding.
+//! Logs with one violation each: rule, name of the violation, line and column of the finding.
 
 use unspool_tarmac::dialect::Dialect;
 
-/// A mistake.
+/// A log with one violation.
 pub(super) struct Row {
     pub(super) rule: &'static str,
     pub(super) name: &'static str,
     pub(super) dialect: Dialect,
-    /// The line and the column of the finding.
+    /// Line and column of the finding.
     pub(super) at: (u64, u32),
     pub(super) log: String,
 }
 
 const HEADER: &str = "Tarmac Text Rev 3t";
-/// Goes to 0x8008.
+/// A branch to 0x8008.
 const BRANCH: &str = "          1 clk ES  (0000000000008000:14000002) O el1h_ns: B";
 const NEXT: &str = "          2 clk ES  (0000000000008008:d503201f) O el1h_ns: NOP";
 const BR: &str = "                    BR (0000000000008008) O";
@@ -38,7 +38,7 @@ fn fast_models(rule: &'static str, name: &'static str, at: (u64, u32), lines: &[
     Row { rule, name, dialect: Dialect::FastModels, at, log: lines.join("\n") }
 }
 
-/// All of them.
+/// All rows.
 pub(super) fn rows() -> Vec<Row> {
     [form(), instructions(), events(), memory(), flow()].into_iter().flatten().collect()
 }
@@ -199,7 +199,7 @@ fn memory() -> Vec<Row> {
 
 fn flow() -> Vec<Row> {
     vec![
-        rev3("tarmac-next-pc", "behind a no-op", (3, 11), &[NOP, NEXT]),
+        rev3("tarmac-next-pc", "after a no-op", (3, 11), &[NOP, NEXT]),
         rev3("tarmac-next-pc", "not the target", (3, 11), &[BRANCH, AFTER]),
         fast_models(
             "tarmac-next-pc",

@@ -1,17 +1,16 @@
-//! Lines of one style as lines of another, and a count of what the other cannot say.
+//! Restyling: a log in one style as a log in the other, with a count of the losses.
 //!
-//! records ─▶ **the same in the other style** ─▶ lines
+//! records ─▶ **records of the other style** ─▶ lines
 //!
-//! What both styles can say is translated; what can be derived (the BR lines of Rev 3, the skipped branches of Fast
-//! Models) is derived from opcodes and from where execution goes on; a line that the other style has no word for stays
-//! as it is. Only a few lines are held back, until the next instruction of their core.
+//! Whatever both styles can express is translated. What one style leaves implicit (the BR lines of Rev 3, the skipped
+//! branches of Fast Models) is derived from opcodes and from the next instruction. A line without a counterpart is
+//! copied. Only a few lines are held back, until the next instruction of their core.
 
-mod before;
 mod core;
 mod losses;
 mod memory;
 mod names;
-pub(super) mod opcode;
+mod reorder;
 mod to_fast_models;
 mod to_rev3;
 
@@ -24,70 +23,70 @@ use super::record::{Header, Line, Problem, ProblemKind, Record, Stamp, Time, Uni
 pub use super::write::Style;
 use super::write::{Writer, is_verbatim};
 
-/// So much is held back at most.
-const HELD: usize = 1 << 16;
-/// So many cores are told apart; lines of those beyond stay as they are.
-const CORES: usize = 1 << 12;
-/// The longest that is remembered of a line.
-const LONGEST: usize = 1 << 8;
+/// Maximum number of bytes that are held back.
+const MAX_HELD: usize = 1 << 16;
+/// Maximum number of cores; lines of further cores are copied.
+const MAX_CORES: usize = 1 << 12;
+/// Maximum number of bytes that are kept of a name or an asynchronous event.
+const MAX_KEPT: usize = 1 << 8;
 
-/// Translates lines.
+/// Translates the lines of a log to another style.
 ///
 /// ```
-/// use unspool_tarmac::convert::{Converter, Style};
+/// use unspool_tarmac::restyle::{Restyler, Style};
 /// use unspool_tarmac::dialect::Dialect;
 /// use unspool_tarmac::parse::{ParseOptions, Parser};
 /// use unspool_tarmac::read::Place;
 ///
 /// let mut parser = Parser::new(ParseOptions::default());
-/// let mut converter = Converter::new(Dialect::FastModels, Style::Rev3);
+/// let mut restyler = Restyler::new(Dialect::FastModels, Style::Rev3);
 /// let mut out = Vec::new();
 /// let line = parser.parse(b"7 clk IT (7) 00009204 a104 T svc_s : ADR r1,{pc}+0x14");
-/// converter.line(Place { line: 1, offset: 0 }, &line, &mut out);
-/// converter.finish(&mut out);
+/// restyler.line(Place { line: 1, offset: 0 }, &line, &mut out);
+/// restyler.finish(&mut out);
 /// let lines: Vec<&[u8]> = out.split(|byte| *byte == b'\n').collect();
 /// assert_eq!(lines[0], b"Tarmac Text Rev 3t");
 /// assert_eq!(lines[1], b"          7 clk ES  (00009204:a104)     T svc_s:          ADR r1,{pc}+0x14");
 /// ```
 #[derive(Debug)]
-pub struct Converter {
+pub struct Restyler {
     from: Dialect,
     writer: Writer,
     is_big_endian: bool,
     has_continuations: bool,
-    /// The header is written, or there is none.
+    /// Whether the header is written or not needed.
     has_header: bool,
-    /// The time of the line before.
+    /// The last timestamp that was read.
     stamp: Stamp,
-    /// The time of the last line that was said.
-    said: Stamp,
+    /// Timestamp of the last line that was written.
+    written_stamp: Stamp,
     place: Place,
     cores: Vec<Core>,
-    /// The core of the line before; none, if there were too many.
+    /// The core of the previous line; `None` beyond the limit.
     current: Option<usize>,
-    /// The number of a line that came in pieces, the last of which may be still to come.
-    within: Option<u64>,
-    /// What is written, but may still change.
+    /// Number of the overlong line that arrives in chunks, while more may follow.
+    long_line: Option<u64>,
+    /// Lines that are written but may still change.
     buffer: Vec<u8>,
     holds: Vec<Hold>,
-    /// Names that are spelled anew.
-    spelled: Vec<u8>,
+    /// Scratch buffer for names in the other style.
+    name_buffer: Vec<u8>,
     losses: Losses,
 }
 
-/// Something in the buffer that may still change.
+/// A position in the buffer that may still change.
 #[derive(Debug, Clone, Copy)]
 struct Hold {
     core: usize,
-    /// Where the T of IT is of a branch of which it is not known yet whether it was taken; or where a reset says where it
-    /// leads.
+    /// Offset of the T in IT of a branch with an unknown outcome, or of the name of a reset event, before which its
+    /// target goes.
     at: usize,
-    /// The number of the reset, if it is one.
+    /// The event number of the reset, if it is one.
     reset: Option<u32>,
 }
 
-impl Converter {
-    /// Before the first line of a log that `from` wrote.
+impl Restyler {
+    /// A restyler for the start of a log in the dialect `from`.
     pub fn new(from: Dialect, to: Style) -> Self {
         Self {
             from,
@@ -96,47 +95,47 @@ impl Converter {
             has_continuations: false,
             has_header: to == Style::FastModels,
             stamp: Stamp::Absent,
-            said: Stamp::Absent,
+            written_stamp: Stamp::Absent,
             place: Place { line: 0, offset: 0 },
             cores: Vec::new(),
             current: None,
-            within: None,
+            long_line: None,
             buffer: Vec::new(),
             holds: Vec::new(),
-            spelled: Vec::new(),
+            name_buffer: Vec::new(),
             losses: Losses::default(),
         }
     }
 
-    /// The numbers in access lines are those of a big endian core. Pictures are the same for both.
+    /// Sets whether the numbers in access lines are those of a big-endian core. Pictures do not depend on it.
     pub fn with_big_endian(self, is_big_endian: bool) -> Self {
         Self { is_big_endian, ..self }
     }
 
-    /// Pictures of one access that need several lines have LD or ST in the first of them only.
+    /// Sets whether only the first of several picture lines of one access has LD or ST.
     pub fn with_continuations(self, has_continuations: bool) -> Self {
         Self { has_continuations, ..self }
     }
 
-    /// Is this the style that the log is in already? Then lines stay as they are, and can be copied as well.
+    /// Whether the log is in this style already, so that lines are copied.
     pub fn is_copy(from: Dialect, to: Style) -> bool {
         matches!((from, to), (Dialect::Rev3, Style::Rev3) | (Dialect::FastModels, Style::FastModels))
     }
 
-    /// The next line. Adds lines of the other style, for this line or for those before.
+    /// Takes the next line. Appends lines of the other style, for this line or for earlier ones.
     pub fn line(&mut self, place: Place, line: &Line<'_>, out: &mut Vec<u8>) {
-        let is_next_piece = self.is_next_piece(place, line);
+        let is_next_chunk = self.is_next_chunk(place, line);
         if Self::is_copy(self.from, self.writer.style()) {
             self.push_raw(line);
             return out.append(&mut self.buffer);
         }
         self.place = place;
-        if is_next_piece {
+        if is_next_chunk {
             return self.push_raw(line);
         }
-        self.take(line);
-        if self.buffer.len() > HELD {
-            self.begin(Stamp::Dashes);
+        self.restyle_line(line);
+        if self.buffer.len() > MAX_HELD {
+            self.write_header(Stamp::Dashes);
             self.holds.clear();
         }
         if self.has_header && self.holds.is_empty() {
@@ -144,9 +143,9 @@ impl Converter {
         }
     }
 
-    /// The log ends. Adds what was held back.
+    /// Appends the lines that are held back at the end of the log.
     pub fn finish(&mut self, out: &mut Vec<u8>) {
-        self.end_pieces();
+        self.end_long_line();
         for core in 0..self.cores.len() {
             self.release(core);
             self.release_effects(core);
@@ -160,39 +159,39 @@ impl Converter {
         out.append(&mut self.buffer);
     }
 
-    /// What could not be said so far.
+    /// Losses so far.
     pub fn losses(&self) -> &Losses {
         &self.losses
     }
 
-    fn take(&mut self, line: &Line<'_>) {
+    fn restyle_line(&mut self, line: &Line<'_>) {
         if is_verbatim(&line.record) {
-            return self.keep_text(line);
+            return self.keep_verbatim(line);
         }
         if matches!(line.record, Record::Header(_)) {
             return;
         }
-        let stamp = self.when(line.stamp);
-        self.begin(stamp);
+        let stamp = self.stamp_of(line.stamp);
+        self.write_header(stamp);
         let Some(core) = self.core(line) else { return self.keep(Loss::Unknown, line) };
         match self.from.effects() {
-            Effects::After => self.say(core, stamp, line),
-            Effects::Before => self.hold(core, stamp, line),
+            Effects::After => self.write_line(core, stamp, line),
+            Effects::Before => self.hold_back(core, stamp, line),
         }
     }
 
-    /// The next line of a core, where effects follow their instruction.
-    fn say(&mut self, core: usize, stamp: Stamp, line: &Line<'_>) {
-        self.pass_time(stamp);
+    /// Translates a line, where effects follow their instruction.
+    fn write_line(&mut self, core: usize, stamp: Stamp, line: &Line<'_>) {
+        self.flush_earlier(stamp);
         match self.writer.style() {
-            Style::Rev3 => self.say_in_rev3(core, stamp, line),
-            Style::FastModels => self.say_in_fast_models(core, stamp, line),
+            Style::Rev3 => self.write_rev3(core, stamp, line),
+            Style::FastModels => self.write_fast_models(core, stamp, line),
         }
     }
 
-    /// What other cores did before this time is said before it.
-    fn pass_time(&mut self, stamp: Stamp) {
-        if std::mem::replace(&mut self.said, stamp) == stamp || self.cores.len() < 2 {
+    /// Flushes what other cores accessed at an earlier time.
+    fn flush_earlier(&mut self, stamp: Stamp) {
+        if std::mem::replace(&mut self.written_stamp, stamp) == stamp || self.cores.len() < 2 {
             return;
         }
         for core in 0..self.cores.len() {
@@ -202,8 +201,8 @@ impl Converter {
         }
     }
 
-    /// Lines that no style takes apart.
-    fn keep_text(&mut self, line: &Line<'_>) {
+    /// Copies a line that no style parses further.
+    fn keep_verbatim(&mut self, line: &Line<'_>) {
         for core in 0..self.cores.len() {
             self.release(core);
             self.flush(core);
@@ -211,7 +210,7 @@ impl Converter {
         self.push_raw(line);
         let loss = match line.record {
             Record::Comment(_) => Loss::Comment,
-            Record::Told(_) => Loss::Told,
+            Record::Opaque(_) => Loss::Opaque,
             Record::Unknown(_) => Loss::Unknown,
             Record::Blank => return,
             _ => Loss::Bus,
@@ -219,33 +218,33 @@ impl Converter {
         self.lose(loss);
     }
 
-    /// A line that the other style has no word for stays as it is.
+    /// Copies a line that has no counterpart in the other style.
     fn keep(&mut self, loss: Loss, line: &Line<'_>) {
         self.lose(loss);
         self.push_raw(line);
     }
 
-    /// Adds a line as it is. A piece of one has no end, until it is clear that no more pieces follow.
+    /// Appends a line as it is. A chunk of an overlong line gets no line end yet.
     fn push_raw(&mut self, line: &Line<'_>) {
         self.buffer.extend_from_slice(line.raw);
-        if !is_piece(line) {
+        if !is_chunk(line) {
             self.buffer.push(b'\n');
         }
     }
 
-    /// Does the line go on with the one before? If not, that one has its end now.
-    fn is_next_piece(&mut self, place: Place, line: &Line<'_>) -> bool {
-        let number = is_piece(line).then_some(place.line);
-        if number.is_some() && self.within == number {
+    /// Whether the line is a further chunk of the previous one; otherwise ends that one.
+    fn is_next_chunk(&mut self, place: Place, line: &Line<'_>) -> bool {
+        let number = is_chunk(line).then_some(place.line);
+        if number.is_some() && self.long_line == number {
             return true;
         }
-        self.end_pieces();
-        self.within = number;
+        self.end_long_line();
+        self.long_line = number;
         false
     }
 
-    fn end_pieces(&mut self) {
-        if self.within.take().is_some() {
+    fn end_long_line(&mut self) {
+        if self.long_line.take().is_some() {
             self.buffer.push(b'\n');
         }
     }
@@ -254,44 +253,44 @@ impl Converter {
         self.losses.add(loss, self.place);
     }
 
-    /// When a line happens, without decimals if that can be.
-    fn when(&mut self, stamp: Stamp) -> Stamp {
+    /// Timestamp of a line, without decimals if possible.
+    fn stamp_of(&mut self, stamp: Stamp) -> Stamp {
         match stamp {
             Stamp::Absent => {}
             Stamp::Dashes if self.writer.style() == Style::FastModels => self.lose(Loss::NoTime),
             Stamp::Dashes => return Stamp::Dashes,
-            Stamp::At(time) => self.stamp = Stamp::At(whole(time)),
+            Stamp::At(time) => self.stamp = Stamp::At(without_decimals(time)),
         }
         self.stamp
     }
 
-    /// The header of Rev 3 says whether lines have times, which the first of them tells.
-    fn begin(&mut self, stamp: Stamp) {
+    /// Writes the header of Rev 3. Its flag depends on whether the first line has a time.
+    fn write_header(&mut self, stamp: Stamp) {
         if !self.has_header {
             self.has_header = true;
             let flags: &[u8] = if stamp == Stamp::Absent { b"" } else { b"t" };
             let record = Record::Header(Header { revision: 3, flags });
             let mut header = Vec::new();
             let line = Line { raw: b"", stamp: Stamp::Absent, core: None, record };
-            // A header can always be said.
+            // A header can always be written.
             let _ = self.writer.write(&line, &mut header);
             self.buffer.splice(0..0, header);
         }
     }
 
-    /// The number of the core that a line belongs to. Without a time and a core it goes on with the line before.
+    /// Index of the core of a line. A line without time and core belongs to the core of the previous line.
     fn core(&mut self, line: &Line<'_>) -> Option<usize> {
         let name = line.core;
         if name.is_none() && line.stamp == Stamp::Absent && !self.cores.is_empty() {
             return self.current;
         }
-        let is_this = |core: &Core| core.name.as_deref() == name;
-        if self.current.and_then(|current| self.cores.get(current)).is_some_and(is_this) {
+        let is_same = |core: &Core| core.name.as_deref() == name;
+        if self.current.and_then(|current| self.cores.get(current)).is_some_and(is_same) {
             return self.current;
         }
-        self.current = match self.cores.iter().position(is_this) {
+        self.current = match self.cores.iter().position(is_same) {
             Some(core) => Some(core),
-            None if self.cores.len() >= CORES || name.is_some_and(|name| name.len() > LONGEST) => None,
+            None if self.cores.len() >= MAX_CORES || name.is_some_and(|name| name.len() > MAX_KEPT) => None,
             None => {
                 self.cores.push(Core::new(name));
                 Some(self.cores.len() - 1)
@@ -300,23 +299,23 @@ impl Converter {
         self.current
     }
 
-    /// Writes a record. False: there is no such line.
+    /// Writes a record; returns false if the style has no line for it.
     fn emit(&mut self, core: usize, stamp: Stamp, record: Record<'_>) -> bool {
         let line = Line { raw: b"", stamp, core: self.cores[core].name.as_deref(), record };
         self.writer.write(&line, &mut self.buffer).is_ok()
     }
 
-    /// Writes the bytes that were gathered, and no more can be added to them.
+    /// Writes the collected bytes and ends the sequence of accesses.
     fn flush(&mut self, core: usize) {
         self.flush_run(core);
         let known = &mut self.cores[core];
         let unit = known.unit();
-        if let Some(place) = known.cuts.finish(unit) {
+        if let Some(place) = known.access_sizes.finish(unit) {
             self.losses.add(Loss::AccessSizes, place);
         }
     }
 
-    /// Writes the bytes that were gathered.
+    /// Writes the collected bytes.
     fn flush_run(&mut self, core: usize) {
         let Some((run, stamp)) = self.cores[core].run.take() else { return };
         match self.writer.style() {
@@ -326,13 +325,13 @@ impl Converter {
     }
 }
 
-/// Is it a part of a line that is too long to be handed out at once?
-fn is_piece(line: &Line<'_>) -> bool {
+/// Whether this is a chunk of an overlong line.
+fn is_chunk(line: &Line<'_>) -> bool {
     matches!(line.record, Record::Unknown(Problem { kind: ProblemKind::TooLongLine, .. }))
 }
 
-/// The same time without decimals: in a finer unit, if there is one.
-fn whole(mut time: Time) -> Time {
+/// The time without decimals: in a finer unit, if there is one.
+fn without_decimals(mut time: Time) -> Time {
     while time.decimals > 0 {
         let finer = match time.unit {
             Unit::S => Unit::Ms,
@@ -354,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_lose_their_decimals() {
+    fn times_without_decimals() {
         let rows = [
             (10_356_000, 6, Unit::Us, (10_356_000, 0, Unit::Ps)),
             (15, 1, Unit::Ns, (1500, 0, Unit::Ps)),
@@ -363,7 +362,7 @@ mod tests {
             (u64::MAX, 1, Unit::S, (u64::MAX, 1, Unit::S)),
         ];
         for (value, decimals, unit, (expected, left, finer)) in rows {
-            let time = whole(Time { value, decimals, unit });
+            let time = without_decimals(Time { value, decimals, unit });
             assert_eq!(time, Time { value: expected, decimals: left, unit: finer });
         }
     }

@@ -1,14 +1,14 @@
-//! What steps say in the words of lines: modes, registers, exceptions, branches.
+//! Values of the step model in the notation of the lines: instruction sets, modes, branches, exceptions.
 
 use unspool_isa::decode;
 use unspool_model::{self as model, Context, Exception, ExceptionKind, Instruction, Isa};
 
-use super::super::convert::opcode::is_branch;
+use super::super::opcode::is_branch;
 use super::super::record::{self, Branch, Event, InstructionSet, Record};
 use super::super::write::Style;
 use super::super::write::vectors::{AARCH32, AARCH64, Vector};
 
-/// The letter of an instruction set; `None`: Tarmac has none.
+/// The letter of an instruction set; `None`: Tarmac has none for it.
 #[inline]
 pub(super) fn letter(isa: Isa) -> Option<InstructionSet> {
     match isa {
@@ -19,9 +19,9 @@ pub(super) fn letter(isa: Isa) -> Option<InstructionSet> {
     }
 }
 
-/// Adds the mode, if it says no more than is known. Of AArch32 the level alone tells user and hypervisor mode. Where
-/// there is none, Fast Models need dashes, so that nobody takes the log for that of a core without modes. A dash also
-/// stands for a stack pointer or a Security state that nobody says: in Rev 3 none at all would mean Secure.
+/// Appends the mode, if it is known. In AArch32 the Exception level alone identifies only User and Hyp mode. Fast
+/// Models print dashes for an unknown mode, since a line without one is of a core that has no modes. A dash also
+/// replaces an unknown stack pointer or Security state: in Rev 3 an omitted Security state means Secure.
 pub(super) fn push_mode(style: Style, context: &Context, is_a64: bool, out: &mut Vec<u8>) {
     let name = match (is_a64, context.level, context.is_handler) {
         (true, Some(0), None | Some(false)) => "EL0t",
@@ -31,7 +31,7 @@ pub(super) fn push_mode(style: Style, context: &Context, is_a64: bool, out: &mut
         (true, Some(2), Some(true)) => "EL2h",
         (true, Some(3), Some(false)) => "EL3t",
         (true, Some(3), Some(true)) => "EL3h",
-        // Which stack pointer it is nobody says.
+        // The stack pointer is unknown.
         (true, Some(1), None) => "EL1-",
         (true, Some(2), None) => "EL2-",
         (true, Some(3), None) => "EL3-",
@@ -54,9 +54,9 @@ pub(super) fn push_mode(style: Style, context: &Context, is_a64: bool, out: &mut
     });
 }
 
-/// The BR line of Rev 3: where a branch went, if it is one by its opcode and the instruction set there is clear.
+/// The BR line of Rev 3 for a taken branch, if the opcode is a branch and the instruction set of the target is known.
 #[inline]
-pub(super) fn led(style: Style, instruction: &Instruction) -> Option<Branch> {
+pub(super) fn branch_line(style: Style, instruction: &Instruction) -> Option<Branch> {
     let model::Branch { taken: true, target: Some(target) } = instruction.branch.filter(|_| style == Style::Rev3)?
     else {
         return None;
@@ -74,7 +74,7 @@ pub(super) fn led(style: Style, instruction: &Instruction) -> Option<Branch> {
     Some(Branch { target, digits: 0, set: Some(set) })
 }
 
-/// The vector of AArch64 that an exception was taken to, if all that is known of it agrees.
+/// The AArch64 vector that an exception was taken to, if kind and target are consistent with it.
 fn vector(exception: &Exception, is_a64: Option<bool>) -> Option<&'static Vector> {
     let target = exception.target.filter(|target| target & 0x7f == 0)?;
     let index = (target >> 7 & 0xf) as usize;
@@ -83,7 +83,7 @@ fn vector(exception: &Exception, is_a64: Option<bool>) -> Option<&'static Vector
     (kind == exception.kind && is_a64 == Some(is_from_a64)).then(|| &AARCH64[index])
 }
 
-/// The line of Rev 3 for an exception.
+/// The Rev 3 line for an exception.
 pub(super) fn exception(exception: &Exception, is_a64: Option<bool>) -> Option<Record<'static>> {
     let plain = |is_step, name| Record::Exception(record::Exception { is_step, vector: None, name });
     if let Some(row) = vector(exception, is_a64) {
@@ -103,7 +103,7 @@ pub(super) fn exception(exception: &Exception, is_a64: Option<bool>) -> Option<R
     })
 }
 
-/// The line of Fast Models for an exception. `address`: that of the last instruction.
+/// The Fast Models line for an exception. `address`: that of the last instruction.
 pub(super) fn event(exception: &Exception, is_a64: Option<bool>, address: Option<u64>) -> Option<Record<'static>> {
     let of_aarch32 = |offset: i64| AARCH32.iter().find(|row| row.value == offset);
     let row = match (vector(exception, is_a64), exception.kind) {
@@ -114,7 +114,7 @@ pub(super) fn event(exception: &Exception, is_a64: Option<bool>, address: Option
         _ => return None,
     };
     let is_synchronous = exception.kind == ExceptionKind::Synchronous;
-    // Of a reset it is where the core starts.
+    // The value of a reset is the address where the core starts.
     let value = match exception.kind {
         ExceptionKind::Reset => exception.target,
         _ => address.filter(|_| is_synchronous).or(exception.return_address),
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_say_no_more_than_is_known() {
+    fn modes_claim_only_what_is_known() {
         let secure = Some(model::Security::Secure);
         let open = Some(model::Security::NonSecure);
         let rows = [

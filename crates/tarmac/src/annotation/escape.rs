@@ -1,8 +1,8 @@
-//! Any text as a part of a line, and back.
+//! Escaping of arbitrary text for one line, and back.
 
 use std::io::Write as _;
 
-/// Text in one line, and without what a log takes for no text.
+/// Appends the text with line ends and control characters escaped.
 pub(super) fn escape(text: &str, out: &mut Vec<u8>) {
     for letter in text.chars() {
         match letter {
@@ -17,12 +17,12 @@ pub(super) fn escape(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// The text of a note. What nobody escaped stays as it is.
-pub(in super::super) fn unescape(text: &str, out: &mut String) {
+/// Appends the unescaped text. An invalid escape stays as it is.
+pub(crate) fn unescape(text: &str, out: &mut String) {
     let mut rest = text;
-    while let Some((before, behind)) = rest.split_once('\\') {
+    while let Some((before, after)) = rest.split_once('\\') {
         out.push_str(before);
-        let (letter, length) = match behind.as_bytes() {
+        let (letter, length) = match after.as_bytes() {
             [b'\\', ..] => ('\\', 1),
             [b'n', ..] => ('\n', 1),
             [b'r', ..] => ('\r', 1),
@@ -33,7 +33,7 @@ pub(in super::super) fn unescape(text: &str, out: &mut String) {
             _ => ('\\', 0),
         };
         out.push(letter);
-        rest = behind.get(length..).unwrap_or_default();
+        rest = after.get(length..).unwrap_or_default();
     }
     out.push_str(rest);
 }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_text_fits_into_a_line() {
+    fn any_text_fits_on_one_line() {
         for note in ["", "plain", "two\nlines\r\n", "\\n", "a\\", "\0\x1b\t\x7f", "größer \\x4", " text= "] {
             let mut line = Vec::new();
             escape(note, &mut line);

@@ -1,11 +1,11 @@
-//! What the opcode says: how large accesses are, and where a branch goes.
+//! Decoded from opcodes: sizes of accesses and targets of branches.
 
 use unspool_isa::{Decoded, Isa, access, decode};
 
-use super::super::record::{Instruction, InstructionSet};
+use super::record::{Instruction, InstructionSet};
 
-/// The instruction set, in the words of those who know opcodes. ThumbEE is Thumb, as far as branches go.
-pub(in super::super) fn isa(set: InstructionSet) -> Isa {
+/// The instruction set as the opcode decoder names it. ThumbEE branches are decoded as Thumb.
+pub(crate) fn isa(set: InstructionSet) -> Isa {
     match set {
         InstructionSet::O => Isa::A64,
         InstructionSet::A => Isa::A32,
@@ -13,21 +13,21 @@ pub(in super::super) fn isa(set: InstructionSet) -> Isa {
     }
 }
 
-/// What is known of an instruction, if it has an opcode of the right length.
-pub(in super::super) fn facts_of(instruction: &Instruction<'_>) -> Option<Decoded> {
+/// Facts about an instruction, if its opcode has the right length.
+pub(crate) fn facts_of(instruction: &Instruction<'_>) -> Option<Decoded> {
     let set = isa(instruction.set?);
     let facts = decode(set, instruction.address?, instruction.opcode?);
     (facts.length == instruction.length).then_some(facts)
 }
 
-/// Is it a branch, of whatever kind?
-pub(in super::super) fn is_branch(facts: &Decoded) -> bool {
+/// Whether the instruction is a branch of any kind.
+pub(crate) fn is_branch(facts: &Decoded) -> bool {
     facts.flow.is_branch()
 }
 
-/// How many bytes an access of the instruction has, if there are several. `None`: it does not access memory, or nobody
-/// knows.
-pub(in super::super) fn unit(instruction: &Instruction<'_>) -> Option<u16> {
+/// Number of bytes of one access of the instruction, which may make several. `None`: it does not access memory, or is
+/// unknown.
+pub(crate) fn unit(instruction: &Instruction<'_>) -> Option<u16> {
     let opcode = instruction.opcode?;
     match instruction.set? {
         InstructionSet::O => a64_unit(opcode),
@@ -56,31 +56,31 @@ fn a64_unit(opcode: u32) -> Option<u16> {
     })
 }
 
-/// Loads and stores of A32, of coprocessors too.
+/// Whether an A32 opcode is a load or store, including those of coprocessors.
 fn is_a32_access(opcode: u32) -> bool {
     match opcode >> 25 & 0b111 {
         0b010 | 0b100 | 0b110 => true,
         0b011 => opcode >> 4 & 1 == 0,
-        // Halfwords, doublewords, signed bytes, and exclusive ones.
+        // Halfword, doubleword, signed and exclusive accesses.
         0b000 => opcode & 0x90 == 0x90 && (opcode & 0x60 != 0 || opcode >> 23 & 0b11 == 0b11),
         _ => false,
     }
 }
 
-/// Loads and stores of 16 bits.
+/// Whether a 16-bit Thumb opcode is a load or store.
 fn is_t16_access(opcode: u32) -> bool {
     let opcode = opcode & 0xffff;
     matches!(opcode >> 12, 0b0101..=0b1001 | 0b1100) || opcode >> 11 == 0b01001 || opcode & 0xf600 == 0xb400
 }
 
-/// Loads and stores of Thumb with 32 bits.
+/// Whether a 32-bit Thumb opcode is a load or store.
 fn is_t32_access(opcode: u32) -> bool {
     matches!(opcode >> 25, 0b111_0100 | 0b111_0110 | 0b111_1100)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::record::Tag;
+    use super::super::record::Tag;
     use super::*;
 
     fn instruction(set: InstructionSet, opcode: u32, length: u8) -> Instruction<'static> {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn opcodes_tell_sizes() {
+    fn access_sizes_by_opcode() {
         use InstructionSet::{A, O, T};
         let rows = [
             ("ldp x29, x30, [sp, #16]", O, 0xa941_7bfd, 4, Some(8)),

@@ -1,9 +1,11 @@
-//! Remarks: comments in which a log that was lowered says what lines of Tarmac cannot.
+//! Annotations: comments of a lowered log for what Tarmac lines have no field for.
 //!
-//! `# unspool covers ...` opens such a log, and says what its source tells. Others stand before the lines that they are
-//! about: the step that begins (`exception`, `context`, `gap`, ...), or the instruction or access that follows. Whoever
-//! leaves comments out still has a log, with less in it. All remarks are about the core of the line before, or the one
-//! that `# unspool core 1` names.
+//! `# unspool covers ...` opens such a log and records the coverage of its source. The others precede the lines that
+//! they describe: a step that begins (`exception`, `context`, `gap`, ...), or the next instruction or access. A tool
+//! that ignores comments still reads a valid log with less in it. An annotation applies to the core of the previous
+//! line, or to the one that `# unspool core 1` selects.
+
+pub(crate) mod escape;
 
 use std::io::Write as _;
 
@@ -11,103 +13,104 @@ use unspool_model::{
     Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Modes, Security, TimeUnit,
 };
 
-use super::escape::escape;
+use escape::escape;
 
-/// What every remark starts with.
-const MARK: &str = "# unspool ";
+/// Prefix of every annotation.
+const PREFIX: &str = "# unspool ";
 
-/// What a remark says.
+/// A parsed annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Remark<'a> {
-    /// What the source of the log tells, and what times are counted in.
+pub(crate) enum Annotation<'a> {
+    /// Coverage of the source, and its unit of time.
     Covers(Coverage, TimeUnit),
-    /// What follows is about this core, unless lines say otherwise.
+    /// The core that the following lines apply to, unless they name another.
     Core(u32),
-    /// What follows has no time, until a line says one.
+    /// The following lines have no time until one has a timestamp.
     NoTime,
-    /// A step begins that is no instruction. `time`: when, if not at the time of the line before. `text`: that of a note.
+    /// A step begins that is no instruction. `time`: its time, if it differs from the previous line. `text`: that of a
+    /// note.
     Step { event: Event, time: Option<Option<u64>>, text: &'a str },
-    /// The start of the text of the next note.
-    More(&'a str),
-    /// What the next instruction is.
+    /// A first part of the text of the next note.
+    NoteStart(&'a str),
+    /// Properties of the next instruction.
     Instruction(Outcome),
-    /// What became of the last instruction.
-    Went(Outcome),
-    /// The next lines are one access.
-    Access(Whole<'a>),
+    /// Outcome of the previous instruction.
+    Outcome(Outcome),
+    /// The following lines are one access.
+    Access(AnnotatedAccess<'a>),
 }
 
-/// What is said of an instruction; what is `None` nobody knows.
+/// Outcome of an instruction; `None` is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in super::super) struct Outcome {
-    /// The opcode and the length, if the line cannot say them.
-    pub(in super::super) odd: Option<(Option<u32>, u8)>,
-    pub(in super::super) is_executed: Option<bool>,
-    pub(in super::super) branch: Option<Branch>,
-    pub(in super::super) za_index: Option<u8>,
+pub(crate) struct Outcome {
+    /// Opcode and length, if the line cannot represent them.
+    pub(crate) irregular: Option<(Option<u32>, u8)>,
+    pub(crate) is_executed: Option<bool>,
+    pub(crate) branch: Option<Branch>,
+    pub(crate) za_index: Option<u8>,
 }
 
-/// An access to memory.
+/// Properties of a memory access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) struct Whole<'a> {
-    pub(in super::super) direction: Direction,
-    pub(in super::super) address: u64,
-    pub(in super::super) size: u64,
-    pub(in super::super) is_tagged: bool,
-    /// So many lines follow that are parts of it.
-    pub(in super::super) lines: u32,
-    /// Its bytes, the lowest address first, if the lines do not say them.
-    pub(in super::super) data: &'a str,
+pub(crate) struct AnnotatedAccess<'a> {
+    pub(crate) direction: Direction,
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    pub(crate) is_tagged: bool,
+    /// Number of following lines that belong to it.
+    pub(crate) lines: u32,
+    /// The bytes, lowest address first, if the lines do not contain them.
+    pub(crate) data: &'a str,
 }
 
-impl<'a> Remark<'a> {
-    /// Adds the comment and its end.
-    pub(in super::super) fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(MARK.as_bytes());
+impl<'a> Annotation<'a> {
+    /// Writes the comment and a line end.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(PREFIX.as_bytes());
         match self {
             Self::Covers(coverage, unit) => {
                 out.extend_from_slice(b"covers");
-                field(out, "times", &unit_name(*unit));
-                coverage.iter().for_each(|facet| word(out, facet.name()));
+                push_field(out, "times", &unit_name(*unit));
+                coverage.iter().for_each(|facet| push_word(out, facet.name()));
             }
             Self::Core(core) => {
                 out.extend_from_slice(b"core");
-                word(out, &core.to_string());
+                push_word(out, &core.to_string());
             }
             Self::NoTime => out.extend_from_slice(b"no-time"),
             Self::Step { event, time, text } => write_step(event, *time, text, out),
-            Self::More(text) => {
+            Self::NoteStart(text) => {
                 out.extend_from_slice(b"more text=");
                 escape(text, out);
             }
             Self::Instruction(outcome) => write_outcome("instruction", outcome, out),
-            Self::Went(outcome) => write_outcome("went", outcome, out),
-            Self::Access(whole) => write_whole(whole, out),
+            Self::Outcome(outcome) => write_outcome("went", outcome, out),
+            Self::Access(access) => write_access(access, out),
         }
         out.push(b'\n');
     }
 
-    /// What a comment says; `None`: it is somebody else's, or cannot be understood.
-    pub(in super::super) fn parse(comment: &'a [u8]) -> Option<Self> {
-        let text = str::from_utf8(comment).ok()?.strip_prefix(MARK)?;
+    /// Parses a comment; `None`: it is not an annotation, or not a valid one.
+    pub(crate) fn parse(comment: &'a [u8]) -> Option<Self> {
+        let text = str::from_utf8(comment).ok()?.strip_prefix(PREFIX)?;
         let (kind, rest) = text.split_once(' ').unwrap_or((text, ""));
         Some(match kind {
             "covers" => parse_covers(rest)?,
             "core" => Self::Core(rest.parse().ok()?),
             "no-time" => Self::NoTime,
-            "more" => Self::More(rest.strip_prefix("text=")?),
+            "more" => Self::NoteStart(rest.strip_prefix("text=")?),
             "instruction" => Self::Instruction(parse_outcome(rest)?),
-            "went" => Self::Went(parse_outcome(rest)?),
-            "access" => Self::Access(parse_whole(rest)?),
+            "went" => Self::Outcome(parse_outcome(rest)?),
+            "access" => Self::Access(parse_access(rest)?),
             kind => parse_step(kind, rest)?,
         })
     }
 }
 
-/// The remark by which a piece of a log says that something was left out before it. `core`: the name of the core that it
-/// is about, where there are several.
-pub(in super::super) fn write_seam(core: Option<&[u8]>, out: &mut Vec<u8>) {
-    out.extend_from_slice(MARK.as_bytes());
+/// Writes the annotation that marks a cut: lines were left out before it. `core`: the name of the core that it applies
+/// to, where the log has several.
+pub(crate) fn write_cut(core: Option<&[u8]>, out: &mut Vec<u8>) {
+    out.extend_from_slice(PREFIX.as_bytes());
     out.extend_from_slice(b"gap start");
     if let Some(core) = core {
         out.extend_from_slice(b" core=");
@@ -115,37 +118,37 @@ pub(in super::super) fn write_seam(core: Option<&[u8]>, out: &mut Vec<u8>) {
     }
 }
 
-/// The name of the core that the seam between two pieces is about, if the comment is one and says so.
-pub(in super::super) fn seam_core(comment: &[u8]) -> Option<&[u8]> {
-    comment.strip_prefix(MARK.as_bytes())?.strip_prefix(b"gap start core=")
+/// The name of the core that a cut mark applies to, if the comment is one and names a core.
+pub(crate) fn cut_core(comment: &[u8]) -> Option<&[u8]> {
+    comment.strip_prefix(PREFIX.as_bytes())?.strip_prefix(b"gap start core=")
 }
 
-/// The name that the lines of a core have: none, for the first.
-pub(in super::super) fn core_name(core: u32) -> String {
+/// The name of a core in lines; empty for core 0.
+pub(crate) fn core_name(core: u32) -> String {
     if core == 0 { String::new() } else { format!("cpu{core}") }
 }
 
-fn word(out: &mut Vec<u8>, text: &str) {
+fn push_word(out: &mut Vec<u8>, text: &str) {
     out.push(b' ');
     out.extend_from_slice(text.as_bytes());
 }
 
-fn field(out: &mut Vec<u8>, key: &str, value: &str) {
-    word(out, key);
+fn push_field(out: &mut Vec<u8>, key: &str, value: &str) {
+    push_word(out, key);
     out.push(b'=');
     out.extend_from_slice(value.as_bytes());
 }
 
-fn hex(out: &mut Vec<u8>, key: &str, number: u64) {
-    // Memory takes everything.
+fn push_hex(out: &mut Vec<u8>, key: &str, number: u64) {
+    // Writing to a Vec cannot fail.
     let _ = write!(out, " {key}={number:#x}");
 }
 
-fn truth(out: &mut Vec<u8>, key: &str, is_so: bool) {
-    field(out, key, if is_so { "yes" } else { "no" });
+fn push_flag(out: &mut Vec<u8>, key: &str, value: bool) {
+    push_field(out, key, if value { "yes" } else { "no" });
 }
 
-/// The fields of a remark: `key=value`, and words alone.
+/// The fields of an annotation: `key=value`, or a word alone.
 fn fields(rest: &str) -> impl Iterator<Item = (&str, &str)> {
     rest.split(' ').filter(|word| !word.is_empty()).map(|word| word.split_once('=').unwrap_or((word, "")))
 }
@@ -182,7 +185,7 @@ fn parse_unit(text: &str) -> Option<TimeUnit> {
     })
 }
 
-fn parse_covers(rest: &str) -> Option<Remark<'_>> {
+fn parse_covers(rest: &str) -> Option<Annotation<'_>> {
     let (mut coverage, mut unit) = (Coverage::default(), TimeUnit::Unknown);
     for (key, value) in fields(rest) {
         if key == "times" && !value.is_empty() {
@@ -191,7 +194,7 @@ fn parse_covers(rest: &str) -> Option<Remark<'_>> {
         }
         coverage = coverage.with(Facet::ALL.into_iter().find(|facet| facet.name() == key)?);
     }
-    Some(Remark::Covers(coverage, unit))
+    Some(Annotation::Covers(coverage, unit))
 }
 
 fn write_step(event: &Event, time: Option<Option<u64>>, text: &str, out: &mut Vec<u8>) {
@@ -200,22 +203,22 @@ fn write_step(event: &Event, time: Option<Option<u64>>, text: &str, out: &mut Ve
         Event::Exception(exception) => write_exception(exception, out),
         Event::ExceptionReturn { target } => {
             out.extend_from_slice(b"return");
-            target.iter().for_each(|target| hex(out, "target", *target));
+            target.iter().for_each(|target| push_hex(out, "target", *target));
         }
         Event::Context(context) => write_context(context, out),
         Event::Gap(gap) => {
             out.extend_from_slice(b"gap");
             match gap {
-                Gap::NoCode(address) => hex(out, "no-code", *address),
-                gap => word(out, gap_name(*gap)),
+                Gap::NoCode(address) => push_hex(out, "no-code", *address),
+                gap => push_word(out, gap_name(*gap)),
             }
         }
         Event::Note => out.extend_from_slice(b"note"),
     }
     match time {
         None => {}
-        Some(None) => field(out, "time", "none"),
-        Some(Some(time)) => field(out, "time", &time.to_string()),
+        Some(None) => push_field(out, "time", "none"),
+        Some(Some(time)) => push_field(out, "time", &time.to_string()),
     }
     if *event == Event::Note {
         out.extend_from_slice(b" text=");
@@ -223,7 +226,7 @@ fn write_step(event: &Event, time: Option<Option<u64>>, text: &str, out: &mut Ve
     }
 }
 
-fn parse_step<'a>(kind: &str, rest: &'a str) -> Option<Remark<'a>> {
+fn parse_step<'a>(kind: &str, rest: &'a str) -> Option<Annotation<'a>> {
     let (rest, text) = match kind {
         "note" => rest.strip_prefix("text=").map(|text| ("", text)).or_else(|| rest.split_once(" text="))?,
         _ => (rest, ""),
@@ -244,7 +247,7 @@ fn parse_step<'a>(kind: &str, rest: &'a str) -> Option<Remark<'a>> {
         Some("none") => Some(None),
         Some(time) => Some(Some(time.parse().ok()?)),
     };
-    Some(Remark::Step { event, time, text })
+    Some(Annotation::Step { event, time, text })
 }
 
 fn get<'a>(rest: &'a str, wanted: &str) -> Option<&'a str> {
@@ -263,12 +266,12 @@ const KINDS: [(ExceptionKind, &str); 7] = [
 
 fn write_exception(exception: &Exception, out: &mut Vec<u8>) {
     out.extend_from_slice(b"exception");
-    KINDS.iter().filter(|(kind, _)| *kind == exception.kind).for_each(|(_, name)| word(out, name));
-    exception.class.iter().for_each(|class| hex(out, "class", u64::from(*class)));
-    exception.call.iter().for_each(|call| hex(out, "call", u64::from(*call)));
-    exception.is_virtual.iter().for_each(|is_virtual| truth(out, "virtual", *is_virtual));
-    exception.return_address.iter().for_each(|address| hex(out, "return", *address));
-    exception.target.iter().for_each(|target| hex(out, "target", *target));
+    KINDS.iter().filter(|(kind, _)| *kind == exception.kind).for_each(|(_, name)| push_word(out, name));
+    exception.class.iter().for_each(|class| push_hex(out, "class", u64::from(*class)));
+    exception.call.iter().for_each(|call| push_hex(out, "call", u64::from(*call)));
+    exception.is_virtual.iter().for_each(|is_virtual| push_flag(out, "virtual", *is_virtual));
+    exception.return_address.iter().for_each(|address| push_hex(out, "return", *address));
+    exception.target.iter().for_each(|target| push_hex(out, "target", *target));
 }
 
 fn parse_exception(rest: &str) -> Option<Exception> {
@@ -297,20 +300,20 @@ const SECURITY: [(Security, &str); 4] = [
 fn write_context(context: &Context, out: &mut Vec<u8>) {
     let &Context { level, security, is_aarch64, is_handler, process, thread, vmid, modes } = context;
     out.extend_from_slice(b"context");
-    level.iter().for_each(|level| field(out, "level", &level.to_string()));
+    level.iter().for_each(|level| push_field(out, "level", &level.to_string()));
     let security = SECURITY.iter().find(|(state, _)| Some(*state) == security);
-    security.iter().for_each(|(_, name)| field(out, "security", name));
-    is_aarch64.iter().for_each(|is_aarch64| truth(out, "aarch64", *is_aarch64));
-    is_handler.iter().for_each(|is_handler| truth(out, "handler", *is_handler));
-    process.iter().for_each(|process| hex(out, "process", *process));
-    thread.iter().for_each(|thread| hex(out, "thread", *thread));
-    vmid.iter().for_each(|vmid| hex(out, "vmid", u64::from(*vmid)));
+    security.iter().for_each(|(_, name)| push_field(out, "security", name));
+    is_aarch64.iter().for_each(|is_aarch64| push_flag(out, "aarch64", *is_aarch64));
+    is_handler.iter().for_each(|is_handler| push_flag(out, "handler", *is_handler));
+    process.iter().for_each(|process| push_hex(out, "process", *process));
+    thread.iter().for_each(|thread| push_hex(out, "thread", *thread));
+    vmid.iter().for_each(|vmid| push_hex(out, "vmid", u64::from(*vmid)));
     if let Some(modes) = modes {
-        truth(out, "streaming", modes.streaming);
-        truth(out, "dit", modes.dit);
-        truth(out, "ssbs", modes.ssbs);
-        field(out, "vector-length", &modes.vector_length.to_string());
-        field(out, "tag-check-fault", &modes.tag_check_fault.to_string());
+        push_flag(out, "streaming", modes.streaming);
+        push_flag(out, "dit", modes.dit);
+        push_flag(out, "ssbs", modes.ssbs);
+        push_field(out, "vector-length", &modes.vector_length.to_string());
+        push_field(out, "tag-check-fault", &modes.tag_check_fault.to_string());
     }
 }
 
@@ -368,16 +371,16 @@ fn parse_gap(rest: &str) -> Option<Gap> {
 
 fn write_outcome(kind: &str, outcome: &Outcome, out: &mut Vec<u8>) {
     out.extend_from_slice(kind.as_bytes());
-    if let Some((opcode, length)) = outcome.odd {
-        field(out, "length", &length.to_string());
-        opcode.iter().for_each(|opcode| hex(out, "opcode", u64::from(*opcode)));
+    if let Some((opcode, length)) = outcome.irregular {
+        push_field(out, "length", &length.to_string());
+        opcode.iter().for_each(|opcode| push_hex(out, "opcode", u64::from(*opcode)));
     }
-    outcome.is_executed.iter().for_each(|is_executed| truth(out, "executed", *is_executed));
+    outcome.is_executed.iter().for_each(|is_executed| push_flag(out, "executed", *is_executed));
     if let Some(Branch { taken, target }) = outcome.branch {
-        truth(out, "taken", taken);
-        target.iter().for_each(|target| hex(out, "target", *target));
+        push_flag(out, "taken", taken);
+        target.iter().for_each(|target| push_hex(out, "target", *target));
     }
-    outcome.za_index.iter().for_each(|index| field(out, "za-index", &index.to_string()));
+    outcome.za_index.iter().for_each(|index| push_field(out, "za-index", &index.to_string()));
 }
 
 fn parse_outcome(rest: &str) -> Option<Outcome> {
@@ -385,7 +388,7 @@ fn parse_outcome(rest: &str) -> Option<Outcome> {
     let (mut opcode, mut target) = (None, None);
     for (key, value) in fields(rest) {
         match key {
-            "length" => outcome.odd = Some((None, value.parse().ok()?)),
+            "length" => outcome.irregular = Some((None, value.parse().ok()?)),
             "opcode" => opcode = Some(u32::try_from(number(value)?).ok()?),
             "executed" => outcome.is_executed = Some(is_yes(value)?),
             "taken" => outcome.branch = Some(Branch { taken: is_yes(value)?, target: None }),
@@ -394,7 +397,7 @@ fn parse_outcome(rest: &str) -> Option<Outcome> {
             _ => return None,
         }
     }
-    outcome.odd = outcome.odd.map(|(_, length)| (opcode, length));
+    outcome.irregular = outcome.irregular.map(|(_, length)| (opcode, length));
     outcome.branch = outcome.branch.map(|branch| Branch { target, ..branch });
     Some(outcome)
 }
@@ -406,48 +409,52 @@ const DIRECTIONS: [(Direction, &str); 4] = [
     (Direction::Neither, "neither"),
 ];
 
-fn write_whole(whole: &Whole<'_>, out: &mut Vec<u8>) {
+fn write_access(access: &AnnotatedAccess<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"access");
-    DIRECTIONS.iter().filter(|(way, _)| *way == whole.direction).for_each(|(_, name)| word(out, name));
-    hex(out, "address", whole.address);
-    field(out, "size", &whole.size.to_string());
-    if whole.is_tagged {
-        word(out, "tagged");
+    DIRECTIONS
+        .iter()
+        .filter(|(direction, _)| *direction == access.direction)
+        .for_each(|(_, name)| push_word(out, name));
+    push_hex(out, "address", access.address);
+    push_field(out, "size", &access.size.to_string());
+    if access.is_tagged {
+        push_word(out, "tagged");
     }
-    field(out, "lines", &whole.lines.to_string());
-    if !whole.data.is_empty() {
-        field(out, "data", whole.data);
+    push_field(out, "lines", &access.lines.to_string());
+    if !access.data.is_empty() {
+        push_field(out, "data", access.data);
     }
 }
 
-fn parse_whole(rest: &str) -> Option<Whole<'_>> {
-    let mut whole = Whole { direction: Direction::Read, address: 0, size: 0, is_tagged: false, lines: 0, data: "" };
+fn parse_access(rest: &str) -> Option<AnnotatedAccess<'_>> {
+    let mut access =
+        AnnotatedAccess { direction: Direction::Read, address: 0, size: 0, is_tagged: false, lines: 0, data: "" };
     for (key, value) in fields(rest) {
         match key {
-            "address" => whole.address = number(value)?,
-            "size" => whole.size = value.parse().ok()?,
-            "tagged" => whole.is_tagged = true,
-            "lines" => whole.lines = value.parse().ok()?,
-            "data" => whole.data = value,
-            key => whole.direction = DIRECTIONS.iter().find(|(_, name)| *name == key)?.0,
+            "address" => access.address = number(value)?,
+            "size" => access.size = value.parse().ok()?,
+            "tagged" => access.is_tagged = true,
+            "lines" => access.lines = value.parse().ok()?,
+            "data" => access.data = value,
+            key => access.direction = DIRECTIONS.iter().find(|(_, name)| *name == key)?.0,
         }
     }
-    Some(whole)
+    Some(access)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn text(remark: &Remark<'_>) -> String {
+    fn text(annotation: &Annotation<'_>) -> String {
         let mut out = Vec::new();
-        remark.write(&mut out);
+        annotation.write(&mut out);
         String::from_utf8_lossy(&out).trim_end_matches('\n').to_string()
     }
 
     #[test]
-    fn remarks_read_as_they_are_written() {
-        let step = |event| Remark::Step { event, time: None, text: "" };
+    fn annotations_round_trip() {
+        let step = |event| Annotation::Step { event, time: None, text: "" };
         let exception = Exception {
             kind: ExceptionKind::Irq,
             class: Some(0x15),
@@ -466,20 +473,26 @@ mod tests {
             vmid: Some(9),
             modes: Some(Modes { streaming: true, vector_length: 3, ..Modes::default() }),
         };
-        let whole =
-            Whole { direction: Direction::Both, address: 0x10, size: 0, is_tagged: true, lines: 2, data: "12xx" };
+        let access = AnnotatedAccess {
+            direction: Direction::Both,
+            address: 0x10,
+            size: 0,
+            is_tagged: true,
+            lines: 2,
+            data: "12xx",
+        };
         let taken = Branch { taken: true, target: Some(0x40) };
         let outcome =
-            Outcome { odd: Some((Some(1), 3)), is_executed: Some(false), branch: Some(taken), za_index: Some(4) };
+            Outcome { irregular: Some((Some(1), 3)), is_executed: Some(false), branch: Some(taken), za_index: Some(4) };
         let rows = [
             (
-                Remark::Covers(Coverage::of(&[Facet::Opcodes, Facet::Times]), TimeUnit::Seconds(-9)),
+                Annotation::Covers(Coverage::of(&[Facet::Opcodes, Facet::Times]), TimeUnit::Seconds(-9)),
                 "covers times=1e-9s opcodes times",
             ),
-            (Remark::Covers(Coverage::default(), TimeUnit::Cycles), "covers times=cycles"),
-            (Remark::Core(3), "core 3"),
-            (Remark::NoTime, "no-time"),
-            (Remark::Step { event: Event::State, time: Some(Some(5)), text: "" }, "state time=5"),
+            (Annotation::Covers(Coverage::default(), TimeUnit::Cycles), "covers times=cycles"),
+            (Annotation::Core(3), "core 3"),
+            (Annotation::NoTime, "no-time"),
+            (Annotation::Step { event: Event::State, time: Some(Some(5)), text: "" }, "state time=5"),
             (
                 step(Event::Exception(exception)),
                 "exception irq class=0x15 call=0x7 virtual=yes return=0x1000 target=0x2000",
@@ -494,38 +507,41 @@ mod tests {
             (step(Event::Gap(Gap::Overflow)), "gap overflow"),
             (step(Event::Gap(Gap::NoCode(0x20))), "gap no-code=0x20"),
             (step(Event::Gap(Gap::TransactionFailed)), "gap transaction-failed"),
-            (Remark::Step { event: Event::Note, time: Some(None), text: "a text=b" }, "note time=none text=a text=b"),
-            (Remark::More("x"), "more text=x"),
             (
-                Remark::Instruction(outcome),
+                Annotation::Step { event: Event::Note, time: Some(None), text: "a text=b" },
+                "note time=none text=a text=b",
+            ),
+            (Annotation::NoteStart("x"), "more text=x"),
+            (
+                Annotation::Instruction(outcome),
                 "instruction length=3 opcode=0x1 executed=no taken=yes target=0x40 za-index=4",
             ),
-            (Remark::Went(Outcome::default()), "went"),
-            (Remark::Access(whole), "access both address=0x10 size=0 tagged lines=2 data=12xx"),
+            (Annotation::Outcome(Outcome::default()), "went"),
+            (Annotation::Access(access), "access both address=0x10 size=0 tagged lines=2 data=12xx"),
         ];
-        for (remark, expected) in rows {
-            let line = text(&remark);
+        for (annotation, expected) in rows {
+            let line = text(&annotation);
             assert_eq!(line, format!("# unspool {expected}"));
-            assert_eq!(Remark::parse(line.as_bytes()), Some(remark), "{line}");
+            assert_eq!(Annotation::parse(line.as_bytes()), Some(annotation), "{line}");
         }
     }
 
     #[test]
-    fn seams_name_their_core() {
+    fn cuts_name_their_core() {
         for (core, expected) in [(None, "# unspool gap start"), (Some(&b"cpu1"[..]), "# unspool gap start core=cpu1")] {
             let mut line = Vec::new();
-            write_seam(core, &mut line);
+            write_cut(core, &mut line);
             assert_eq!(String::from_utf8_lossy(&line), expected);
-            let gap = Remark::Step { event: Event::Gap(Gap::Start), time: None, text: "" };
-            assert_eq!(Remark::parse(&line), Some(gap));
-            assert_eq!(seam_core(&line), core);
+            let gap = Annotation::Step { event: Event::Gap(Gap::Start), time: None, text: "" };
+            assert_eq!(Annotation::parse(&line), Some(gap));
+            assert_eq!(cut_core(&line), core);
         }
     }
 
     #[test]
-    fn what_is_no_remark() {
+    fn comments_that_are_no_annotations() {
         for line in ["# other", "# unspool", "# unspool gap sideways", "# unspool core x", "; unspool gap overflow"] {
-            assert_eq!(Remark::parse(line.as_bytes()), None, "{line}");
+            assert_eq!(Annotation::parse(line.as_bytes()), None, "{line}");
         }
     }
 }

@@ -1,33 +1,33 @@
-//! Logs in the other style: line by line as they have to be, and back.
+//! Restyled logs, compared line by line, and round trips.
 
 #![allow(clippy::unwrap_used)]
 
 use std::ops::ControlFlow;
 
 use proptest::prelude::*;
-use unspool_tarmac::convert::{Converter, Loss, Losses, Style};
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::parse::{ParseOptions, Parser};
 use unspool_tarmac::read::{Place, ReadOptions, Reader, lines};
 use unspool_tarmac::record::Stamp;
+use unspool_tarmac::restyle::{Loss, Losses, Restyler, Style};
 
-fn run(mut converter: Converter, log: &[u8]) -> (Vec<u8>, Losses) {
+fn run(mut restyler: Restyler, log: &[u8]) -> (Vec<u8>, Losses) {
     let mut parser = Parser::new(ParseOptions { implicit_thumb: true });
     let mut out = Vec::new();
     for (index, (offset, raw)) in lines(log).enumerate() {
         let place = Place { line: index as u64 + 1, offset: offset as u64 };
-        converter.line(place, &parser.parse(raw), &mut out);
+        restyler.line(place, &parser.parse(raw), &mut out);
     }
-    converter.finish(&mut out);
-    (out, converter.losses().clone())
+    restyler.finish(&mut out);
+    (out, restyler.losses().clone())
 }
 
-fn convert(from: Dialect, to: Style, log: &str) -> (String, Losses) {
-    let (out, losses) = run(Converter::new(from, to), log.as_bytes());
+fn restyle(from: Dialect, to: Style, log: &str) -> (String, Losses) {
+    let (out, losses) = run(Restyler::new(from, to), log.as_bytes());
     (String::from_utf8(out).unwrap(), losses)
 }
 
-/// The same story in both styles.
+/// The same program in both styles.
 const FAST_MODELS: &str = "\
 0 clk E 00000000 00000001 CoreEvent_Reset
 1 clk IT (1) 00320000 d2800240 O EL1h_n : MOV      x0,#0x12
@@ -82,7 +82,7 @@ Tarmac Text Rev 3t
 10 clk CADI E simulation_stopped
 ";
 
-/// A difference, line by line.
+/// Compares line by line.
 fn assert_same(found: &str, expected: &str) {
     for (index, (found, expected)) in found.lines().zip(expected.lines()).enumerate() {
         assert_eq!(found, expected, "line {}", index + 1);
@@ -91,22 +91,22 @@ fn assert_same(found: &str, expected: &str) {
 }
 
 #[test]
-fn fast_models_become_rev3() {
-    let (text, losses) = convert(Dialect::FastModels, Style::Rev3, FAST_MODELS);
+fn fast_models_to_rev3() {
+    let (text, losses) = restyle(Dialect::FastModels, Style::Rev3, FAST_MODELS);
     assert_same(&text, REV3);
     assert!(losses.is_empty(), "{losses}");
-    assert_eq!(losses.of(Loss::Told), 1);
+    assert_eq!(losses.of(Loss::Opaque), 1);
 }
 
 #[test]
-fn rev3_becomes_fast_models() {
-    let (text, losses) = convert(Dialect::Rev3, Style::FastModels, REV3);
+fn rev3_to_fast_models() {
+    let (text, losses) = restyle(Dialect::Rev3, Style::FastModels, REV3);
     assert_same(&text, FAST_MODELS);
     assert!(losses.is_empty(), "{losses}");
 }
 
 #[test]
-fn aarch32_is_spelled_anew() {
+fn aarch32_names_are_translated() {
     let fast_models = "\
 1 ps IT (1) 00030114 e3510902 A svc_s : CMP      r1,#0x8000
 1 ps R cpsr 900001d3
@@ -132,10 +132,10 @@ Tarmac Text Rev 3t
           5 ps  ES  (0000a100:a106)     T svc_s:          ADR      r1,{pc}+0x1c
                     R R1 0000a11c
 ";
-    let (there, losses) = convert(Dialect::FastModels, Style::Rev3, fast_models);
-    assert_same(&there, rev3);
+    let (restyled, losses) = restyle(Dialect::FastModels, Style::Rev3, fast_models);
+    assert_same(&restyled, rev3);
     assert!(losses.is_empty(), "{losses}");
-    assert_same(&convert(Dialect::Rev3, Style::FastModels, &there).0, fast_models);
+    assert_same(&restyle(Dialect::Rev3, Style::FastModels, &restyled).0, fast_models);
 }
 
 #[test]
@@ -156,17 +156,17 @@ Tarmac Text Rev 3t
           2 clk cpu1 ES  (00009004:e5910000) A svc:            LDR r0,[r1]
           2 clk cpu1 LD 00000010 ........ ........ ........ 00000001
 ";
-    let (there, losses) = convert(Dialect::FastModels, Style::Rev3, log);
-    assert_same(&there, rev3);
+    let (restyled, losses) = restyle(Dialect::FastModels, Style::Rev3, log);
+    assert_same(&restyled, rev3);
     assert!(losses.is_empty(), "{losses}");
-    assert_same(&convert(Dialect::Rev3, Style::FastModels, &there).0, log);
+    assert_same(&restyle(Dialect::Rev3, Style::FastModels, &restyled).0, log);
 }
 
-/// From, to, lines, and what is lost of them or kept.
+/// From, to, lines, and the losses.
 type Row = (Dialect, Style, &'static str, &'static [(Loss, u64)]);
 
 #[test]
-fn what_cannot_be_said_is_counted() {
+fn losses_are_counted() {
     use Loss::*;
     let rows: &[Row] = &[
         (
@@ -202,7 +202,7 @@ fn what_cannot_be_said_is_counted() {
         (Dialect::Rev3, Style::FastModels, "          1 ns  ES  External Debug Event", &[(Exception, 1)]),
         (Dialect::Rev3, Style::FastModels, "  EXC [0x14] Hypervisor Trap", &[(Exception, 1)]),
         (Dialect::Rev3, Style::FastModels, "          1 tic ES  (EDITR:d5033fdf) O el1h_ns: ISB", &[(Instruction, 1)]),
-        // The event of a reset says where it leads, but not in which instruction set.
+        // The event of a reset has its target, but not the instruction set there.
         (
             Dialect::Rev3,
             Style::FastModels,
@@ -216,7 +216,7 @@ fn what_cannot_be_said_is_counted() {
             &[(Target, 1)],
         ),
         (Dialect::FastModels, Style::Rev3, "0 clk E 00000100 00000001 CoreEvent_Reset", &[(EventDetail, 1)]),
-        // Nothing shows that the branch was not taken: it leads behind itself, or nothing follows.
+        // Nothing shows that the branch was not taken: its target is the fall-through address, or nothing follows.
         (
             Dialect::FastModels,
             Style::Rev3,
@@ -231,7 +231,7 @@ fn what_cannot_be_said_is_counted() {
              2 clk IT (3) 00320008 d503201f O EL1h_n : NOP",
             &[],
         ),
-        // What the call was given.
+        // The argument of the call.
         (
             Dialect::FastModels,
             Style::Rev3,
@@ -245,7 +245,7 @@ fn what_cannot_be_said_is_counted() {
             "          1 ns  ES  (00000c00:e59ff038) A svc: LDR pc,{pc}+0x40\n  BR (00000e08) A",
             &[(Target, 1)],
         ),
-        // A direct branch says itself where it goes.
+        // A direct branch implies its target.
         (
             Dialect::Rev3,
             Style::FastModels,
@@ -276,9 +276,9 @@ fn what_cannot_be_said_is_counted() {
             "1 clk IT (1) 00000c04 e1c480f0 A svc_n : STRD r8,[r4]\n1 clk MW8 00000710 000000000000000a",
             &[(AccessSizes, 1)],
         ),
-        // Sixteen bytes end between its halves, and no opcode puts them together again.
+        // The access crosses a chunk boundary, and no opcode implies how to join the halves.
         (Dialect::FastModels, Style::Rev3, "1 clk MR4 0000071e 0000000a", &[(AccessSizes, 1)]),
-        // Pictures have no order.
+        // Pictures do not show the order.
         (
             Dialect::FastModels,
             Style::Rev3,
@@ -287,7 +287,7 @@ fn what_cannot_be_said_is_counted() {
         ),
     ];
     for (from, to, log, expected) in rows {
-        let (text, losses) = convert(*from, *to, log);
+        let (text, losses) = restyle(*from, *to, log);
         let found: Vec<(Loss, u64)> = losses.iter().map(|(loss, count)| (loss, count.count)).collect();
         assert_eq!(found, *expected, "{log}\n{text}");
         let is_kept = expected.iter().all(|(loss, _)| loss.is_kept());
@@ -296,7 +296,7 @@ fn what_cannot_be_said_is_counted() {
 }
 
 #[test]
-fn an_interrupt_comes_instead_of_the_target() {
+fn interrupt_replaces_the_branch_target() {
     let log = "\
 1 clk IT (1) 00320000 d65f03c0 O EL1h_n : RET
 1 clk E 00220000 00000085 CoreEvent_CURRENT_SPx_IRQ
@@ -312,32 +312,32 @@ Tarmac Text Rev 3t
                     BR (0000000000000280) O
           2 clk ES  (0000000000000280:d503201f) O el1h_ns:        NOP
 ";
-    let (there, losses) = convert(Dialect::FastModels, Style::Rev3, log);
-    assert_same(&there, rev3);
+    let (restyled, losses) = restyle(Dialect::FastModels, Style::Rev3, log);
+    assert_same(&restyled, rev3);
     assert!(losses.is_empty(), "{losses}");
-    assert_same(&convert(Dialect::Rev3, Style::FastModels, &there).0, log);
+    assert_same(&restyle(Dialect::Rev3, Style::FastModels, &restyled).0, log);
 }
 
-/// Logs of Fast Models that come back as they were, and nothing is counted.
+/// Fast Models logs that are unchanged after a round trip, without losses.
 #[test]
-fn events_come_back() {
+fn events_round_trip() {
     let rows = [
-        // M-profile: a reset has the number 1, and a call returns behind itself.
+        // M-profile: a reset has the number 1, and a call returns to the next instruction.
         (
             "0 ps E 000001c0 00000001 CoreEvent_RESET\n1 ps IT (1) 000001c0 bf00 T thread : NOP\n\
              2 ps IT (2) 000001c2 df05 T thread : SVC #5\n2 ps E 000001c4 0000000b CoreEvent_SVCALL\n\
              3 ps IT (3) 00000240 bf00 T handler : NOP\n",
             "EXC [1] Reset",
         ),
-        // Where a reset leads is not where a debugger led.
+        // A debugger set the PC after the reset.
         (
             "0 clk E 00000000 00000001 CoreEvent_Reset\n0 clk R X0 0000000000000000\n\
              1 clk IT (1) 00320000 d503201f O EL3h_s : NOP\n",
             "BR (0000000000000000) O",
         ),
-        // Nobody says where to.
+        // Without a target.
         ("0 clk E CoreEvent_Reset\n1 clk IT (1) 00320000 d503201f O EL3h_s : NOP\n", "EXC [0x00] Reset"),
-        // A branch that was not taken, and then an interrupt.
+        // A branch that was not taken, followed by an interrupt.
         (
             "1 clk IT (1) 00320000 14000001 O EL1h_n : B {pc}+4\n2 clk IS (2) 00320004 54000080 O EL1h_n : B.EQ {pc}+16\n\
              2 clk E 00320008 00000085 CoreEvent_CURRENT_SPx_IRQ\n3 clk IT (3) 00000280 d503201f O EL1h_n : NOP\n",
@@ -349,24 +349,24 @@ fn events_come_back() {
             "BR (0000000000320004) O",
         ),
     ];
-    for (log, said) in rows {
-        let (there, losses) = convert(Dialect::FastModels, Style::Rev3, log);
-        assert!(there.contains(said), "{there}");
-        assert!(losses.is_empty(), "{losses}\n{there}");
-        let (back, losses) = convert(Dialect::Rev3, Style::FastModels, &there);
+    for (log, expected) in rows {
+        let (restyled, losses) = restyle(Dialect::FastModels, Style::Rev3, log);
+        assert!(restyled.contains(expected), "{restyled}");
+        assert!(losses.is_empty(), "{losses}\n{restyled}");
+        let (back, losses) = restyle(Dialect::Rev3, Style::FastModels, &restyled);
         assert_same(&back, log);
-        assert!(losses.is_empty(), "{losses}\n{there}");
+        assert!(losses.is_empty(), "{losses}\n{restyled}");
     }
 }
 
 #[test]
-fn effects_follow_their_instruction_wherever_they_were_printed() {
+fn effects_are_moved_after_their_instruction() {
     let log = "\
 433ns R r2 00000001
 433ns MR4_D 00000448 0020c400
 512ns IT 00000420 4a09        LDR      r2,[pc,#36]
 ";
-    let (text, _) = convert(Dialect::CortexM0, Style::FastModels, log);
+    let (text, _) = restyle(Dialect::CortexM0, Style::FastModels, log);
     assert_same(
         &text,
         "512 ns IT (1) 00000420 4a09 T : LDR      r2,[pc,#36]\n512 ns R r2 00000001\n512 ns MR4 00000448 0020c400\n",
@@ -374,8 +374,8 @@ fn effects_follow_their_instruction_wherever_they_were_printed() {
 }
 
 #[test]
-fn effects_of_two_instructions_at_once_are_told_apart() {
-    // By the disassembly, and by the owner that a line names; times are those of the steps.
+fn effects_of_dual_issue_are_separated() {
+    // By the disassembly, and by the owner in the line; the times are those of the steps.
     let log = "\
 7310 ns R r6 00000021
 7310 ns R r9 00000034
@@ -398,7 +398,7 @@ Tarmac Text Rev 3t
        7315 ns  R R3 00000001
                     BR (00000140) A
 ";
-    let (text, losses) = convert(Dialect::CortexR5, Style::Rev3, log);
+    let (text, losses) = restyle(Dialect::CortexR5, Style::Rev3, log);
     assert_same(&text, rev3);
     assert_eq!(losses.of(Loss::EffectTime), 4, "{losses}");
 }
@@ -412,7 +412,7 @@ fn moved_effects_do_not_go_back_in_time() {
 41 ns IT (00000104:00000008) 00000104 e3a09034 A :                      MOV r9,#0x34
 ";
     for style in [Style::Rev3, Style::FastModels] {
-        let (text, _) = convert(Dialect::CortexR5, style, log);
+        let (text, _) = restyle(Dialect::CortexR5, style, log);
         let mut parser = Parser::new(ParseOptions::default());
         let times: Vec<Stamp> = text.lines().map(|line| parser.parse(line.as_bytes()).stamp).collect();
         let is_right = |stamp: &Stamp| match stamp {
@@ -424,7 +424,7 @@ fn moved_effects_do_not_go_back_in_time() {
 }
 
 #[test]
-fn user_registers_stay_those_of_user_mode() {
+fn user_registers_keep_their_bank() {
     let rows = [
         ("svc", "R SP (USR) 00000aa0", "R r13_usr 00000aa0"),
         ("svc", "R LR (USR) 00000aa4", "R r14_usr 00000aa4"),
@@ -437,14 +437,14 @@ fn user_registers_stay_those_of_user_mode() {
     ];
     for (mode, rev3, expected) in rows {
         let log = format!("          4 ns  ES  (00000c00:e1a00000) A {mode}: NOP\n                    {rev3}\n");
-        let (text, losses) = convert(Dialect::Rev3, Style::FastModels, &log);
+        let (text, losses) = restyle(Dialect::Rev3, Style::FastModels, &log);
         assert_eq!(text.lines().nth(1), Some(&*format!("4 ns {expected}")), "{mode}");
         assert!(losses.is_empty(), "{losses}");
     }
 }
 
 #[test]
-fn effects_without_a_core_belong_to_that_of_the_line_before() {
+fn effects_without_a_core_belong_to_the_previous_one() {
     let log = "\
 Tarmac Text Rev 3t
           6 ns  cpu0 ES  (0000000000000700:d2800060) O el1h:            MOV x0,#3
@@ -462,48 +462,48 @@ Tarmac Text Rev 3t
 8 ns cpu0 IT (2) 00000704 d280008f O EL1h : MOV x15,#4
 8 ns cpu0 R X15 0000000000000004
 ";
-    let (text, losses) = convert(Dialect::Rev3, Style::FastModels, log);
+    let (text, losses) = restyle(Dialect::Rev3, Style::FastModels, log);
     assert_same(&text, fast_models);
     assert!(losses.is_empty(), "{losses}");
 }
 
 #[test]
 fn events_without_an_address_do_not_get_one() {
-    let (text, _) = convert(Dialect::CortexM0, Style::FastModels, "615ns E INT_TAKEN 0d\n");
+    let (text, _) = restyle(Dialect::CortexM0, Style::FastModels, "615ns E INT_TAKEN 0d\n");
     assert_eq!(text, "615 ns E INT_TAKEN 0d\n");
 }
 
 #[test]
-fn a_line_in_pieces_stays_one() {
+fn chunks_of_a_line_stay_one_line() {
     let long = "z".repeat((5 << 20) / 2);
     let log = format!("1 clk IT (1) 00000700 d503201f O EL1h_n : NOP\n{long}\n# end\n");
     for style in [Style::Rev3, Style::FastModels] {
         let mut reader = Reader::new(log.as_bytes(), ReadOptions::default()).unwrap();
-        let mut converter = Converter::new(Dialect::FastModels, style);
+        let mut restyler = Restyler::new(Dialect::FastModels, style);
         let mut out = Vec::new();
         let whole = reader.each(|place, line| {
-            converter.line(place, line, &mut out);
+            restyler.line(place, line, &mut out);
             ControlFlow::Continue(())
         });
         assert!(!whole.unwrap());
-        converter.finish(&mut out);
+        restyler.finish(&mut out);
         let text = String::from_utf8(out).unwrap();
         let found: Vec<&str> = text.lines().collect();
         assert!(found.ends_with(&[&long, "# end"]), "{}", found.len());
-        assert_eq!(converter.losses().of(Loss::Unknown), u64::from(style == Style::Rev3));
+        assert_eq!(restyler.losses().of(Loss::Unknown), u64::from(style == Style::Rev3));
     }
 }
 
 #[test]
-fn bytes_keep_their_places() {
-    // A core with the highest byte first, bytes as they are in memory, and lanes of a bus that is wider than the access.
+fn bytes_keep_their_order() {
+    // A big-endian core, memory order, and lanes of a bus that is wider than the access.
     let rows = [
         (Dialect::FastModels, true, "1 clk MR4 00000004 11223344", "........ ........ 44332211 ........"),
         (Dialect::CortexM3, false, "1 cyc MNR4___D 00000004 11223344", "........ ........ 44332211 ........"),
         (Dialect::CortexM0, false, "1ns MR2_D 00000006 11223344", "........ ........ 1122.... ........"),
     ];
     for (from, is_big_endian, log, picture) in rows {
-        let (text, _) = run(Converter::new(from, Style::Rev3).with_big_endian(is_big_endian), log.as_bytes());
+        let (text, _) = run(Restyler::new(from, Style::Rev3).with_big_endian(is_big_endian), log.as_bytes());
         assert!(String::from_utf8(text).unwrap().contains(picture), "{log}");
     }
 }
@@ -512,34 +512,34 @@ fn bytes_keep_their_places() {
 fn pictures_can_be_continued() {
     let log = "1 clk IT (1) 00000200 a9401003 O EL1h_n : LDP\n1 clk MR8 00000008 0000000000000001\n\
                1 clk MR8 00000010 0000000000000002\n";
-    let converter = Converter::new(Dialect::FastModels, Style::Rev3).with_continuations(true);
-    let text = String::from_utf8(run(converter, log.as_bytes()).0).unwrap();
+    let restyler = Restyler::new(Dialect::FastModels, Style::Rev3).with_continuations(true);
+    let text = String::from_utf8(run(restyler, log.as_bytes()).0).unwrap();
     let expected = "                    LD 0000000000000010 ........ ........ 00000000 00000002\n                       \
                     0000000000000000 00000000 00000001 ........ ........\n";
     assert!(text.ends_with(expected), "{text}");
     assert_same(
-        &convert(Dialect::Rev3, Style::FastModels, &text).0,
+        &restyle(Dialect::Rev3, Style::FastModels, &text).0,
         "1 clk IT (1) 00000200 a9401003 O EL1h_n : LDP\n\
         1 clk MR8 00000008 00000000_00000001\n1 clk MR8 00000010 00000000_00000002\n",
     );
 }
 
 #[test]
-fn lines_of_too_many_cores_stay_as_they_are() {
+fn lines_of_too_many_cores_are_copied() {
     let log: String = (0..5000).map(|core| format!("1 clk cpu{core} IT (1) 00008000 e1a00000 A svc : NOP\n")).collect();
-    let (text, losses) = convert(Dialect::FastModels, Style::Rev3, &log);
+    let (text, losses) = restyle(Dialect::FastModels, Style::Rev3, &log);
     assert_eq!(text.lines().count(), 5001);
     assert_eq!(losses.of(Loss::Unknown), 5000 - 4096);
     assert!(text.ends_with("1 clk cpu4999 IT (1) 00008000 e1a00000 A svc : NOP\n"));
 }
 
 #[test]
-fn the_same_style_stays_as_it_is() {
+fn same_style_is_copied() {
     for (dialect, style, log) in
         [(Dialect::Rev3, Style::Rev3, REV3), (Dialect::FastModels, Style::FastModels, FAST_MODELS)]
     {
-        assert!(Converter::is_copy(dialect, style));
-        assert_eq!(convert(dialect, style, log).0, log);
+        assert!(Restyler::is_copy(dialect, style));
+        assert_eq!(restyle(dialect, style, log).0, log);
     }
 }
 
@@ -561,12 +561,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(5_000))]
 
     #[test]
-    fn any_lines_can_be_converted(lines in prop::collection::vec(any_line(), 0..40), big: bool) {
+    fn any_lines_can_be_restyled(lines in prop::collection::vec(any_line(), 0..40), big: bool) {
         let log = lines.join("\n");
         for (from, to) in [(Dialect::FastModels, Style::Rev3), (Dialect::Rev3, Style::FastModels),
             (Dialect::Other, Style::Rev3), (Dialect::CortexR5, Style::FastModels)]
         {
-            let (out, _) = run(Converter::new(from, to).with_big_endian(big), log.as_bytes());
+            let (out, _) = run(Restyler::new(from, to).with_big_endian(big), log.as_bytes());
             prop_assert!(out.len() < 1000 * (log.len() + 100));
         }
     }

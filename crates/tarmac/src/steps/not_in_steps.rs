@@ -1,9 +1,9 @@
-//! What lines say and steps have no room for, counted.
+//! Fields of lines that steps do not have, counted as losses.
 //!
 //! line ─▶ **losses**
 //!
-//! Each line counts once for each kind of loss. What only repeats an opcode (the disassembly) or can be counted (the
-//! numbers of instructions) is no loss.
+//! A line counts once for each kind of loss. The disassembly, which repeats the opcode, and instruction numbers, which
+//! can be counted again, are no losses.
 
 use unspool_model::{Loss, Losses};
 
@@ -12,7 +12,7 @@ use super::super::record::{
 };
 use super::super::registers::Level;
 
-/// Counts what steps will not say of a line.
+/// Counts the losses of a line.
 #[inline]
 pub(super) fn count(losses: &mut Losses, line: u64, record: &Record<'_>) {
     match record {
@@ -23,7 +23,7 @@ pub(super) fn count(losses: &mut Losses, line: u64, record: &Record<'_>) {
         Record::Picture(picture) => of_picture(losses, line, picture),
         Record::Event(event) if event.is_exception && has_numbers(event) => losses.add(Loss::Attributes, line),
         Record::Exception(exception) if exception.vector.is_some() => losses.add(Loss::Attributes, line),
-        // What is not known at all is a note.
+        // An unknown tag becomes a note.
         Record::Unknown(problem) if problem.kind != ProblemKind::UnknownTag => losses.add(Loss::Unreadable, line),
         _ => {}
     }
@@ -37,24 +37,24 @@ fn of_instruction(losses: &mut Losses, line: u64, instruction: &Instruction<'_>)
     if instruction.text.last() == Some(&b'>') {
         losses.add(Loss::Attributes, line);
     }
-    // In debug state it is nowhere, so there is no step of it.
+    // An instruction in debug state has no address, so it has no step.
     if instruction.address.is_none() {
         losses.add(Loss::Instructions, line);
     }
 }
 
 fn of_register(losses: &mut Losses, line: u64, register: &Register<'_>) {
-    // Banks are in the names; a note in brackets is one.
-    let is_told = |text: &[u8]| matches!(text, [] | [b'(', ..]);
+    // The names of registers include the bank; a note in brackets repeats it.
+    let is_bank = |text: &[u8]| matches!(text, [] | [b'(', ..]);
     let is_state = register.context.len() > 5 && register.context[..5].eq_ignore_ascii_case(b"aarch");
-    if is_state || !is_told(register.notes) {
+    if is_state || !is_bank(register.notes) {
         losses.add(Loss::Attributes, line);
     }
 }
 
 #[inline]
 fn of_access(losses: &mut Losses, line: u64, access: &Access<'_>) {
-    // A note tells all of it.
+    // A fetch becomes a note with all of the line.
     if access.purpose == Purpose::Fetch {
         return;
     }
@@ -62,8 +62,8 @@ fn of_access(losses: &mut Losses, line: u64, access: &Access<'_>) {
         losses.add(Loss::PhysicalAddresses, line);
     }
     let has_flags = access.is_exclusive || access.is_unprivileged || access.is_locked;
-    let is_of_bus = access.purpose == Purpose::Peripheral || matches!(access.tag, [_, b'S' | b'N', ..]);
-    if has_flags || is_of_bus || !access.notes.is_empty() {
+    let has_bus_details = access.purpose == Purpose::Peripheral || matches!(access.tag, [_, b'S' | b'N', ..]);
+    if has_flags || has_bus_details || !access.notes.is_empty() {
         losses.add(Loss::Attributes, line);
     }
     if access.is_aborted && access.data.is_some() {
@@ -80,8 +80,8 @@ fn of_picture(losses: &mut Losses, line: u64, picture: &Picture<'_>) {
     if has_page || !picture.attributes.is_empty() || picture.kind == PictureKind::FailedStore {
         losses.add(Loss::Attributes, line);
     }
-    let is_made = matches!(picture.kind, PictureKind::Load | PictureKind::Store);
-    if !is_made && picture.bytes.iter().any(|byte| matches!(byte, Byte::Known(_))) {
+    let is_completed = matches!(picture.kind, PictureKind::Load | PictureKind::Store);
+    if !is_completed && picture.bytes.iter().any(|byte| matches!(byte, Byte::Known(_))) {
         losses.add(Loss::Data, line);
     }
 }
@@ -90,8 +90,8 @@ fn has_numbers(event: &Event<'_>) -> bool {
     event.value.is_some() || event.number.is_some() || !event.mode.is_empty()
 }
 
-/// Is it a mode that no level stands for?
-pub(super) fn is_untold(level: Level) -> bool {
+/// Whether no Exception level represents this mode.
+pub(super) fn has_no_level(level: Level) -> bool {
     match level {
         Level::Sys | Level::Svc | Level::Abt | Level::Und | Level::Irq | Level::Fiq => true,
         Level::Thread | Level::Handler => true,
@@ -99,8 +99,8 @@ pub(super) fn is_untold(level: Level) -> bool {
     }
 }
 
-/// Does the name of a core say more than its number?
-pub(super) fn is_name(name: &[u8], number: usize) -> bool {
+/// Whether the name of a core is more than its number.
+pub(super) fn is_custom_name(name: &[u8], number: usize) -> bool {
     let digits = name.strip_prefix(b"cpu").unwrap_or(name);
     !name.is_empty() && digits != number.to_string().as_bytes()
 }

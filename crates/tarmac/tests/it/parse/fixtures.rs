@@ -1,4 +1,4 @@
-//! A line in few words, so that a row of a table can hold all that was understood of it.
+//! Lines as short text, so that a row of a table covers everything that was parsed.
 
 use std::fmt::Write;
 
@@ -10,25 +10,25 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// All of a line. What is absent is left out.
-pub(crate) fn words(line: &Line<'_>) -> String {
-    let mut words = String::new();
+/// All of a line. Absent fields are left out.
+pub(crate) fn summary(line: &Line<'_>) -> String {
+    let mut summary = String::new();
     match line.stamp {
         Stamp::Absent => {}
-        Stamp::Dashes => words.push_str("no time; "),
+        Stamp::Dashes => summary.push_str("no time; "),
         Stamp::At(time) => {
             let unit = if time.unit.name().is_empty() { "units" } else { time.unit.name() };
-            write!(words, "{} {unit}", time.value).unwrap();
+            write!(summary, "{} {unit}", time.value).unwrap();
             if time.decimals > 0 {
-                write!(words, " /10^{}", time.decimals).unwrap();
+                write!(summary, " /10^{}", time.decimals).unwrap();
             }
-            words.push_str("; ");
+            summary.push_str("; ");
         }
     }
     if let Some(core) = line.core {
-        write!(words, "core {}; ", text(core)).unwrap();
+        write!(summary, "core {}; ", text(core)).unwrap();
     }
-    words + &record(&line.record)
+    summary + &record(&line.record)
 }
 
 fn record(record: &Record<'_>) -> String {
@@ -58,7 +58,7 @@ fn record(record: &Record<'_>) -> String {
             let kind = char::from(one.kind);
             format!("flow {kind} {:?} {:x} to {:x} {:?}", one.number, one.address, one.target, one.set)
         }
-        Record::Told(one) => format!("told {}: {}", text(one.tag), text(one.text)),
+        Record::Opaque(one) => format!("opaque {}: {}", text(one.tag), text(one.text)),
         Record::Unknown(problem) => format!("column {}: {:?}", problem.column, problem.kind),
         other => format!("{other:?}"),
     }
@@ -101,16 +101,16 @@ fn register(one: &Register<'_>) -> String {
 }
 
 fn access(one: &Access<'_>) -> String {
-    let mut words = match one.direction {
+    let mut summary = match one.direction {
         Direction::Read => format!("read {} at {}/{}", one.size, hex(one.address), one.digits),
         Direction::Write => format!("write {} at {}/{}", one.size, hex(one.address), one.digits),
     };
-    words += &physical(one.physical);
+    summary += &physical(one.physical);
     if let Some((address, serial)) = one.owner {
-        write!(words, " by {address:x}:{serial:x}").unwrap();
+        write!(summary, " by {address:x}:{serial:x}").unwrap();
     }
-    write!(words, " = {}", one.data.map_or("-".into(), |data| text(data.0))).unwrap();
-    for (is_so, word) in [
+    write!(summary, " = {}", one.data.map_or("-".into(), |data| text(data.0))).unwrap();
+    for (applies, word) in [
         (one.purpose == Purpose::Fetch, " fetch"),
         (one.purpose == Purpose::Peripheral, " peripheral"),
         (one.order == Order::Memory, " memory-order"),
@@ -120,12 +120,12 @@ fn access(one: &Access<'_>) -> String {
         (one.is_unprivileged, " unprivileged"),
         (one.is_locked, " locked"),
     ] {
-        words += if is_so { word } else { "" };
+        summary += if applies { word } else { "" };
     }
     if !one.notes.is_empty() {
-        write!(words, " notes={}", text(one.notes)).unwrap();
+        write!(summary, " notes={}", text(one.notes)).unwrap();
     }
-    words
+    summary
 }
 
 fn picture(one: &Picture<'_>) -> String {
@@ -138,7 +138,7 @@ fn picture(one: &Picture<'_>) -> String {
             Byte::Known(byte) => format!("{byte:02x}"),
         })
         .collect();
-    let more = if one.is_continuation { " goes on" } else { "" };
+    let more = if one.is_continuation { " continued" } else { "" };
     let attributes = if one.attributes.is_empty() { String::new() } else { format!(" {}", text(one.attributes)) };
     format!("{:?}{more} {:x}/{} {bytes}{}{attributes}", one.kind, one.address, one.digits, physical(one.physical))
 }

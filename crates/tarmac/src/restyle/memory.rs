@@ -1,9 +1,9 @@
-//! Accesses and pictures of memory, one as the other.
+//! Conversion between access lines and pictures.
 //!
 //! accesses ─▶ **runs of bytes** ─▶ pictures, and back
 //!
-//! What one instruction reads or writes without a gap is a run. In Rev 3 it is cut into chunks of sixteen bytes, the
-//! highest first, as the models do it; in Fast Models it is cut into accesses as large as the opcode says.
+//! A run is a contiguous range that one instruction reads or writes. In Rev 3 it is divided into chunks of sixteen
+//! bytes, the highest first, as the models do; in Fast Models, into accesses of the size that the opcode implies.
 
 use super::super::read;
 use super::super::record::{Access, Byte, Direction, Order, Physical, Picture, PictureKind};
@@ -11,10 +11,10 @@ use super::super::state::is_low_first;
 use super::super::value::Digit;
 use super::super::write::push_hex;
 
-/// More bytes than one instruction can touch in a row: four vectors of the longest SVE.
-const MOST: usize = 1024;
+/// Maximum number of contiguous bytes that one instruction accesses: four vectors of the longest SVE.
+const MAX_RUN: usize = 1024;
 
-/// What an access is, besides its bytes.
+/// Direction and outcome of an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kind {
     pub(super) direction: Direction,
@@ -43,18 +43,18 @@ impl Kind {
     }
 }
 
-/// A physical address that outlives its line.
+/// A physical address of a byte in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
-    /// Where the byte is in the run that it belongs to.
+pub(super) struct PhysicalAnchor {
+    /// Virtual address of the byte.
     at: u64,
     address: u64,
     space: [u8; 4],
     length: u8,
 }
 
-impl Place {
-    /// `None`: the name of the address space is longer than any.
+impl PhysicalAnchor {
+    /// `None`: the name of the address space is too long.
     fn new(at: u64, physical: &Physical<'_>) -> Option<Self> {
         let mut space = [0; 4];
         space.get_mut(..physical.space.len())?.copy_from_slice(physical.space);
@@ -67,33 +67,33 @@ impl Place {
     }
 }
 
-/// Bytes without a gap.
+/// Contiguous bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Run {
     pub(super) kind: Kind,
     pub(super) address: u64,
     bytes: Vec<Byte>,
-    places: Vec<Place>,
+    anchors: Vec<PhysicalAnchor>,
 }
 
 impl Run {
-    /// Starts, with the first bytes.
+    /// A run that starts with these bytes.
     pub(super) fn new(kind: Kind, address: u64, bytes: &[Byte], physical: Option<&Physical<'_>>) -> Self {
-        let place = physical.and_then(|physical| Place::new(address, physical));
-        Self { kind, address, bytes: bytes.to_vec(), places: place.into_iter().collect() }
+        let anchor = physical.and_then(|physical| PhysicalAnchor::new(address, physical));
+        Self { kind, address, bytes: bytes.to_vec(), anchors: anchor.into_iter().collect() }
     }
 
-    /// The bytes go on behind it.
+    /// Appends bytes that follow the run; returns false if they do not.
     pub(super) fn append(&mut self, kind: Kind, address: u64, bytes: &[Byte], physical: Option<&Physical<'_>>) -> bool {
-        let is_next = kind == self.kind && address == self.end() && self.bytes.len() + bytes.len() <= MOST;
+        let is_next = kind == self.kind && address == self.end() && self.bytes.len() + bytes.len() <= MAX_RUN;
         if is_next {
             self.bytes.extend_from_slice(bytes);
-            self.places.extend(physical.and_then(|physical| Place::new(address, physical)));
+            self.anchors.extend(physical.and_then(|physical| PhysicalAnchor::new(address, physical)));
         }
         is_next
     }
 
-    /// The bytes end where it starts.
+    /// Prepends bytes that end where the run starts; returns false if they do not.
     pub(super) fn prepend(
         &mut self,
         kind: Kind,
@@ -102,12 +102,12 @@ impl Run {
         physical: Option<&Physical<'_>>,
     ) -> bool {
         let end = address.wrapping_add(bytes.len() as u64);
-        let is_before = kind == self.kind && end == self.address && self.bytes.len() + bytes.len() <= MOST;
+        let is_before = kind == self.kind && end == self.address && self.bytes.len() + bytes.len() <= MAX_RUN;
         if is_before {
             self.bytes.splice(0..0, bytes.iter().copied());
             self.address = address;
-            let place = physical.and_then(|physical| Place::new(address, physical));
-            self.places.splice(0..0, place);
+            let anchor = physical.and_then(|physical| PhysicalAnchor::new(address, physical));
+            self.anchors.splice(0..0, anchor);
         }
         is_before
     }
@@ -116,15 +116,15 @@ impl Run {
         self.address.wrapping_add(self.bytes.len() as u64)
     }
 
-    /// Where a byte is physically: as the last address before it says, as far as its page goes.
+    /// Physical address of a byte: relative to the last known one before it, within one page.
     fn physical(&self, address: u64) -> Option<Physical<'_>> {
-        let distance = |place: &&Place| address.wrapping_sub(place.at);
-        let place = self.places.iter().filter(|place| distance(place) < MOST as u64).min_by_key(distance)?;
-        (place.at >> 12 == address >> 12).then(|| place.physical(address))
+        let distance = |anchor: &&PhysicalAnchor| address.wrapping_sub(anchor.at);
+        let anchor = self.anchors.iter().filter(|anchor| distance(anchor) < MAX_RUN as u64).min_by_key(distance)?;
+        (anchor.at >> 12 == address >> 12).then(|| anchor.physical(address))
     }
 
-    /// As pictures, the highest chunk first.
-    pub(super) fn pictures(&self, digits: u8, mut take: impl FnMut(&Picture<'_>)) {
+    /// Passes the run on as pictures, the highest chunk first.
+    pub(super) fn pictures(&self, digits: u8, mut sink: impl FnMut(&Picture<'_>)) {
         let first = self.address & !15;
         let chunks = (self.address.wrapping_sub(first) as usize + self.bytes.len()).div_ceil(16) as u64;
         for chunk in (0..chunks).rev() {
@@ -140,66 +140,68 @@ impl Run {
                 ..physical
             });
             let kind = self.kind.picture();
-            take(&Picture { kind, is_continuation: false, address, digits, bytes, physical, attributes: b"" });
+            sink(&Picture { kind, is_continuation: false, address, digits, bytes, physical, attributes: b"" });
         }
     }
 
-    /// As accesses: where each is, its bytes, and where they are physically. `unit` is what the opcode says of their size.
-    pub(super) fn accesses(&self, unit: Option<u16>, mut take: impl FnMut(u64, &[Byte], Option<Physical<'_>>)) {
+    /// Passes the run on as accesses: address, bytes and physical address of each. `unit`: the size that the opcode
+    /// implies.
+    pub(super) fn accesses(&self, unit: Option<u16>, mut sink: impl FnMut(u64, &[Byte], Option<Physical<'_>>)) {
         let mut rest = self.bytes.as_slice();
         let mut address = self.address;
         while !rest.is_empty() {
             let size = size_of_next(address, rest.len(), unit);
             let (bytes, more) = rest.split_at(size);
-            take(address, bytes, self.physical(address));
+            sink(address, bytes, self.physical(address));
             address = address.wrapping_add(size as u64);
             rest = more;
         }
     }
 
-    /// Does a physical address of it not follow from the one that its access has?
-    pub(super) fn is_torn(&self, unit: Option<u16>) -> bool {
-        let mut is_torn = false;
+    /// Whether a physical address in the run is not contiguous with that of its access.
+    pub(super) fn has_split_physical(&self, unit: Option<u16>) -> bool {
+        let mut has_split_physical = false;
         self.accesses(unit, |address, bytes, physical| {
-            let inside = |place: &&Place| place.at.wrapping_sub(address) < bytes.len() as u64;
-            let follows = |place: &Place| {
+            let inside = |anchor: &&PhysicalAnchor| anchor.at.wrapping_sub(address) < bytes.len() as u64;
+            let follows = |anchor: &PhysicalAnchor| {
                 physical.is_some_and(|physical| {
-                    physical.address.wrapping_add(place.at.wrapping_sub(address)) == place.address
+                    physical.address.wrapping_add(anchor.at.wrapping_sub(address)) == anchor.address
                 })
             };
-            is_torn |= !self.places.iter().filter(inside).all(follows);
+            has_split_physical |= !self.anchors.iter().filter(inside).all(follows);
         });
-        is_torn
+        has_split_physical
     }
 
-    /// Does an aborted access have data?
+    /// Whether an aborted access has data.
     pub(super) fn has_lost_data(&self) -> bool {
         self.kind.is_aborted && self.bytes.iter().any(|byte| matches!(byte, Byte::Known(_)))
     }
 }
 
-/// How accesses without a line of another kind between them were cut, and what their pictures say of that.
+/// Sizes of a sequence of accesses, and the runs that their pictures imply.
 #[derive(Debug, Default)]
-pub(super) struct Cuts {
-    /// Where the first of them was read.
+pub(super) struct AccessSizes {
+    /// Position of the first access.
     since: Option<read::Place>,
-    said: Vec<(u64, usize)>,
+    read_accesses: Vec<(u64, usize)>,
     pictured: Vec<Run>,
 }
 
-impl Cuts {
-    /// An access was read.
-    pub(super) fn say(&mut self, place: read::Place, address: u64, size: usize) {
-        self.since.get_or_insert(place);
-        self.said.push((address, size));
+impl AccessSizes {
+    /// Adds an access that was read.
+    pub(super) fn push(&mut self, position: read::Place, address: u64, size: usize) {
+        self.since.get_or_insert(position);
+        self.read_accesses.push((address, size));
     }
 
-    /// So many accesses were read.
+    /// Number of accesses that were read.
     pub(super) fn len(&self) -> usize {
-        self.said.len()
+        self.read_accesses.len()
     }
 
-    /// A picture was written: as who reads it does, this gathers bytes if the opcode says how to cut them again.
+    /// Adds a picture that was written. Like a reader, joins adjacent bytes if the opcode implies how to divide them
+    /// again.
     pub(super) fn picture(&mut self, kind: Kind, picture: &Picture<'_>, unit: Option<u16>) {
         for (at, bytes) in runs(&picture.bytes) {
             let address = picture.address.wrapping_add(at as u64);
@@ -213,22 +215,22 @@ impl Cuts {
         }
     }
 
-    /// No more can be added. If the opcode gives other accesses back: where they were.
+    /// Ends the sequence. Returns its position if a reader would get other accesses from the pictures.
     pub(super) fn finish(&mut self, unit: Option<u16>) -> Option<read::Place> {
         let since = self.since.take()?;
-        let mut expected = self.said.iter();
-        let mut is_other = false;
+        let mut expected = self.read_accesses.iter();
+        let mut differs = false;
         for run in &self.pictured {
-            run.accesses(unit, |address, bytes, _| is_other |= expected.next() != Some(&(address, bytes.len())));
+            run.accesses(unit, |address, bytes, _| differs |= expected.next() != Some(&(address, bytes.len())));
         }
-        is_other |= expected.next().is_some();
-        self.said.clear();
+        differs |= expected.next().is_some();
+        self.read_accesses.clear();
         self.pictured.clear();
-        is_other.then_some(since)
+        differs.then_some(since)
     }
 }
 
-/// How large the next access is: as the opcode says, or the largest that is aligned.
+/// Size of the next access: as the opcode implies, or the largest aligned one.
 fn size_of_next(address: u64, rest: usize, unit: Option<u16>) -> usize {
     let unit = usize::from(unit.unwrap_or(4)).max(1);
     if rest <= unit && rest.is_power_of_two() {
@@ -241,11 +243,11 @@ fn size_of_next(address: u64, rest: usize, unit: Option<u16>) -> usize {
     [16, 8, 4, 2].into_iter().find(|size| *size <= rest && *size <= aligned && *size <= unit).unwrap_or(1)
 }
 
-/// The bytes of an access, the lowest address first. `None`: the data does not fit the size.
+/// Bytes of an access, lowest address first. `None`: the data does not fit the size.
 pub(super) fn bytes_of(access: &Access<'_>, is_big_endian: bool) -> Option<Vec<Byte>> {
     let size = usize::from(access.size);
     let Some(data) = access.data.filter(|_| !access.is_aborted) else {
-        return (size <= MOST).then(|| vec![Byte::Unknown; size]);
+        return (size <= MAX_RUN).then(|| vec![Byte::Unknown; size]);
     };
     let digits: Vec<Digit> = data.digits().collect();
     let (pairs, []) = digits.as_chunks::<2>() else { return None };
@@ -267,10 +269,10 @@ pub(super) fn bytes_of(access: &Access<'_>, is_big_endian: bool) -> Option<Vec<B
             bytes.truncate(size);
         }
     }
-    (bytes.len() == size && size <= MOST).then_some(bytes)
+    (bytes.len() == size && size <= MAX_RUN).then_some(bytes)
 }
 
-/// Does a line say more than Fast Models do: a cycle of the bus, the instruction that it belongs to, notes?
+/// Whether a line has more than Fast Models print: a bus cycle, the owning instruction, notes.
 pub(super) fn has_detail(access: &Access<'_>) -> bool {
     let is_plain =
         matches!(access.tag, [b'M', b'R' | b'W', rest @ ..] | [b'R' | b'W', rest @ ..] if !rest.contains(&b'_'));
@@ -284,7 +286,7 @@ fn byte(pair: &[Digit; 2]) -> Byte {
     }
 }
 
-/// The bytes as the digits of a number.
+/// Appends the bytes as the digits of a number.
 pub(super) fn push_number(out: &mut Vec<u8>, bytes: &[Byte], is_big_endian: bool) {
     let mut push = |byte: &Byte| match byte {
         Byte::Known(byte) => push_hex(out, u64::from(*byte), 2),
@@ -297,7 +299,7 @@ pub(super) fn push_number(out: &mut Vec<u8>, bytes: &[Byte], is_big_endian: bool
     }
 }
 
-/// The runs of a picture: the offset of each, and its bytes.
+/// The runs of a picture, each with its offset.
 pub(super) fn runs(bytes: &[Byte; 16]) -> impl Iterator<Item = (usize, &[Byte])> {
     let chunks = bytes.chunk_by(|one, next| (*one == Byte::Untouched) == (*next == Byte::Untouched));
     chunks

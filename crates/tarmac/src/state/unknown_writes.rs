@@ -1,18 +1,18 @@
-//! Memory that was written without a line that says what: ranges of bytes, each with the line of its last such write.
+//! Memory writes of unknown data: ranges of bytes, each with the line of its last such write.
 //!
-//! A host that fills a buffer of a megabyte costs as much here as one that writes a byte. Ranges never overlap; those that
-//! touch and have the same line are one.
+//! A host that fills a buffer of a megabyte costs as much as one that writes a byte. Ranges never overlap; adjacent
+//! ones of the same line are merged.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::memory::{GRANULE, Granule};
 
-/// Ranges by their first byte: the last byte, and the line.
+/// Ranges by their first byte: last byte and line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Forgotten(BTreeMap<u64, (u64, u32)>);
+pub(crate) struct UnknownWrites(BTreeMap<u64, (u64, u32)>);
 
-impl Forgotten {
+impl UnknownWrites {
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -27,7 +27,7 @@ impl Forgotten {
         self.0.iter().map(|(start, (end, line))| (*start..=*end, *line))
     }
 
-    /// Those that have a byte of a range, no more of each than that.
+    /// Ranges that intersect `range`, clipped to it.
     pub(crate) fn within(
         &self,
         range: &RangeInclusive<u64>,
@@ -35,14 +35,14 @@ impl Forgotten {
         let (from, to) = (*range.start(), *range.end());
         let before = self.0.range(..from).next_back().map(|(start, rest)| (*start, *rest));
         let before = before.filter(|(_, (end, _))| *end >= from);
-        let behind = self.0.range(range.clone()).map(|(start, rest)| (*start, *rest));
-        let found: Vec<_> = before.into_iter().chain(behind).collect();
+        let next = self.0.range(range.clone()).map(|(start, rest)| (*start, *rest));
+        let found: Vec<_> = before.into_iter().chain(next).collect();
         found.into_iter().map(move |(start, (end, line))| (start.max(from)..=end.min(to), line))
     }
 
-    /// A range is written: what was there is no more.
+    /// Adds a write, which replaces earlier ones.
     pub(crate) fn add(&mut self, range: RangeInclusive<u64>, line: u32) {
-        self.cut(&range);
+        self.remove(&range);
         let (mut start, mut end) = (*range.start(), *range.end());
         if let Some((before, (last, other))) = self.0.range(..start).next_back()
             && *other == line
@@ -50,18 +50,18 @@ impl Forgotten {
         {
             start = *before;
         }
-        if let Some(behind) = end.checked_add(1)
-            && let Some((last, other)) = self.0.get(&behind).copied()
+        if let Some(next) = end.checked_add(1)
+            && let Some((last, other)) = self.0.get(&next).copied()
             && other == line
         {
-            self.0.remove(&behind);
+            self.0.remove(&next);
             end = last;
         }
         self.0.insert(start, (end, line));
     }
 
-    /// Leaves a range out.
-    pub(crate) fn cut(&mut self, range: &RangeInclusive<u64>) {
+    /// Removes a range.
+    pub(crate) fn remove(&mut self, range: &RangeInclusive<u64>) {
         let (from, to) = (*range.start(), *range.end());
         if let Some((_, rest)) = self.0.range_mut(..from).next_back()
             && rest.0 >= from
@@ -81,8 +81,8 @@ impl Forgotten {
         }
     }
 
-    /// Writes what is forgotten of a granule to it.
-    pub(crate) fn settle(&self, number: u64, granule: &mut Granule) {
+    /// Applies the ranges to a granule.
+    pub(crate) fn apply(&self, number: u64, granule: &mut Granule) {
         for (range, line) in self.within(&bytes_of(number)) {
             let bytes = range.fold(0, |bytes, address| bytes | 1 << (address % GRANULE));
             granule.write(0, bytes, 0, line);
@@ -100,9 +100,9 @@ pub(crate) fn bytes_of(number: u64) -> RangeInclusive<u64> {
 mod tests {
     use super::*;
 
-    /// What is added with a line, or cut without one.
+    /// A range that is added with a line, or removed without one.
     type Step = (u64, u64, Option<u32>);
-    /// Steps, and the stretches that are there then: from, to, line.
+    /// Steps, and the resulting ranges: first byte, last byte, line.
     type Row = (&'static [Step], &'static [(u64, u64, u32)]);
 
     #[test]
@@ -116,14 +116,14 @@ mod tests {
             (&[(10, 19, Some(1)), (0, u64::MAX, None)], &[]),
         ];
         for (steps, expected) in rows {
-            let mut forgotten = Forgotten::default();
+            let mut writes = UnknownWrites::default();
             for (start, end, line) in *steps {
                 match line {
-                    Some(line) => forgotten.add(*start..=*end, *line),
-                    None => forgotten.cut(&(*start..=*end)),
+                    Some(line) => writes.add(*start..=*end, *line),
+                    None => writes.remove(&(*start..=*end)),
                 }
             }
-            let found: Vec<_> = forgotten.iter().map(|(range, line)| (*range.start(), *range.end(), line)).collect();
+            let found: Vec<_> = writes.iter().map(|(range, line)| (*range.start(), *range.end(), line)).collect();
             assert_eq!(found, *expected, "{steps:?}");
         }
     }

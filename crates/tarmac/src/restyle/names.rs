@@ -1,16 +1,16 @@
-//! Names that the styles spell in different ways: modes, registers, exceptions.
+//! Names that differ between the styles: modes, registers, exceptions.
 
 use super::super::record::{Event, Exception, Register};
 use super::super::write::Style;
 use super::super::write::vectors::{AARCH32, AARCH64, EXTERNAL, EXTERNAL_EVENT, M_PROFILE, Vector};
 
-/// The modes of AArch32 that have registers of their own.
+/// The AArch32 modes with banked registers.
 const BANKED: [&[u8]; 8] = [b"usr", b"svc", b"abt", b"und", b"irq", b"fiq", b"hyp", b"mon"];
 
-/// The mode in the words of the style.
+/// Appends the mode in the notation of the style.
 ///
-/// Rev 3 has small letters and `_ns`, Fast Models `EL` and `_n`; that a state is secure both say with `_s`.
-pub(super) fn spell_mode(style: Style, mode: &[u8], out: &mut Vec<u8>) {
+/// Rev 3 uses lower case and `_ns`, Fast Models `EL` and `_n`; both use `_s` for Secure state.
+pub(super) fn push_mode(style: Style, mode: &[u8], out: &mut Vec<u8>) {
     let (name, suffix) = match mode.iter().rposition(|byte| *byte == b'_') {
         Some(at) => mode.split_at(at),
         None => (mode, &[][..]),
@@ -36,20 +36,20 @@ fn is_exception_level(name: &[u8]) -> bool {
     name.len() == 4 && name[..2].eq_ignore_ascii_case(b"el") && name[2].is_ascii_digit()
 }
 
-/// The name of a register in the words of the style. True: the context is said by the name, or says nothing.
+/// Appends the name of a register in the notation of the style. Returns true if the name includes the context.
 ///
-/// `is_fiq`: the core is in fiq mode, where r8 to r12 without a bank are not those of user mode.
-pub(super) fn spell_register(style: Style, register: &Register<'_>, is_fiq: bool, out: &mut Vec<u8>) -> bool {
+/// `is_fiq`: the core is in FIQ mode, where r8 to r12 without a bank are not those of User mode.
+pub(super) fn push_register(style: Style, register: &Register<'_>, is_fiq: bool, out: &mut Vec<u8>) -> bool {
     match style {
         Style::Rev3 => {
-            spell_for_rev3(register.name, out);
+            push_rev3_register(register.name, out);
             true
         }
-        Style::FastModels => spell_for_fast_models(register.name, register.context, is_fiq, out),
+        Style::FastModels => push_fast_models_register(register.name, register.context, is_fiq, out),
     }
 }
 
-fn spell_for_rev3(name: &[u8], out: &mut Vec<u8>) {
+fn push_rev3_register(name: &[u8], out: &mut Vec<u8>) {
     if name.eq_ignore_ascii_case(b"cpsr") {
         return out.extend_from_slice(b"CPSR");
     }
@@ -66,7 +66,7 @@ fn spell_for_rev3(name: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-fn spell_for_fast_models(name: &[u8], context: &[u8], is_fiq: bool, out: &mut Vec<u8>) -> bool {
+fn push_fast_models_register(name: &[u8], context: &[u8], is_fiq: bool, out: &mut Vec<u8>) -> bool {
     if name.eq_ignore_ascii_case(b"cpsr") {
         out.extend_from_slice(b"cpsr");
         return context.is_empty() || is_aarch32(context);
@@ -97,31 +97,31 @@ fn spell_for_fast_models(name: &[u8], context: &[u8], is_fiq: bool, out: &mut Ve
     is_context_bank || context.is_empty()
 }
 
-/// Is a register of this mode the one that the name alone says too?
+/// Whether the name of a register without the mode means the same register.
 fn is_without_bank(name: &[u8], mode: &[u8], is_fiq: bool) -> bool {
     let is_user = mode.eq_ignore_ascii_case(b"usr");
     match core_register(name) {
         Some(0..=7 | 15) => true,
         Some(8..=12) => !is_fiq && !mode.eq_ignore_ascii_case(b"fiq"),
-        // Every mode has a stack pointer and a link register of its own.
+        // Every mode has its own stack pointer and link register.
         Some(_) => false,
         None => is_user && ![&b"sp"[..], b"lr"].iter().any(|banked| name.eq_ignore_ascii_case(banked)),
     }
 }
 
-/// CPSR is a register of AArch32 only.
+/// Whether the context is AArch32, which CPSR implies.
 fn is_aarch32(context: &[u8]) -> bool {
     context.eq_ignore_ascii_case(b"AARCH32")
 }
 
-/// The name without the mode behind it, and the mode.
+/// The base name of a register, and the mode that is its suffix.
 fn bank_of(name: &[u8]) -> (&[u8], Option<&[u8]>) {
     let Some(at) = name.iter().rposition(|byte| *byte == b'_') else { return (name, None) };
     let bank = &name[at + 1..];
     if BANKED.iter().any(|known| known.eq_ignore_ascii_case(bank)) { (&name[..at], Some(bank)) } else { (name, None) }
 }
 
-/// Which of the sixteen registers of AArch32 this is.
+/// Number of an AArch32 core register.
 fn core_register(name: &[u8]) -> Option<u8> {
     let (first, digits) = name.split_first()?;
     let is_short = matches!(digits.len(), 1 | 2) && digits.iter().all(u8::is_ascii_digit);
@@ -131,27 +131,27 @@ fn core_register(name: &[u8]) -> Option<u8> {
     Some(digits.iter().fold(0, |number, digit| number * 10 + (digit - b'0'))).filter(|number| *number < 16)
 }
 
-/// What Rev 3 calls an event of Fast Models.
+/// The Rev 3 exception of a Fast Models event: vector, name, and whether it is asynchronous.
 pub(super) fn exception_of(event: &Event<'_>) -> Option<(i64, &'static str, bool)> {
-    let said = |row: &Vector| (row.value, row.name, row.is_asynchronous);
+    let of_row = |row: &Vector| (row.value, row.name, row.is_asynchronous);
     let name = event.name.split(|byte| *byte == b' ').next().unwrap_or_default();
-    // Its number differs between models; M-profile has it in capitals, as all of its events.
+    // Its number differs between models; M-profile spells it in capitals, like all of its events.
     if name.eq_ignore_ascii_case(b"CoreEvent_Reset") && name != b"CoreEvent_RESET" {
-        return AARCH32.first().map(said);
+        return AARCH32.first().map(of_row);
     }
     let is_named = |row: &&Vector| row.event.0 != 0 && name.eq_ignore_ascii_case(row.event.1.as_bytes());
     if let Some(row) = AARCH64.iter().chain(M_PROFILE).chain(AARCH32).find(is_named) {
-        return Some(said(row));
+        return Some(of_row(row));
     }
     match event.number? {
         number if name.starts_with(EXTERNAL_EVENT.as_bytes()) => Some((i64::from(number), EXTERNAL, true)),
-        number @ (0x80..=0x8f) => AARCH64.iter().find(|row| row.event.0 == number).map(said),
-        // Numbers below are those of A-profile or of M-profile, and only the name could tell.
+        number @ (0x80..=0x8f) => AARCH64.iter().find(|row| row.event.0 == number).map(of_row),
+        // Lower numbers are used by A-profile and M-profile, and only the name distinguishes them.
         _ => None,
     }
 }
 
-/// The number and the name of the event of Fast Models that an exception of Rev 3 is.
+/// The Fast Models event of a Rev 3 exception: number and name.
 pub(super) fn event_of(exception: &Exception<'_>, is_m_profile: bool) -> Option<(u32, Vec<u8>)> {
     let is_named = |row: &&Vector| exception.name.eq_ignore_ascii_case(row.name.as_bytes());
     let Some(vector) = exception.vector else {
@@ -162,11 +162,11 @@ pub(super) fn event_of(exception: &Exception<'_>, is_m_profile: bool) -> Option<
         let number = u32::try_from(vector).ok().filter(|number| *number >= 16)?;
         return Some((number, format!("{EXTERNAL_EVENT}{}", number - 16).into()));
     }
-    let is_this = |row: &&Vector| row.value == vector && is_named(row);
+    let is_row = |row: &&Vector| row.value == vector && is_named(row);
     let tables = if is_m_profile { [M_PROFILE, AARCH32, AARCH64] } else { [AARCH64, AARCH32, M_PROFILE] };
-    // The text itself spells SP_EL0 with a letter, and others will differ too: the offset alone tells in AArch64.
+    // Producers spell the names differently, so in AArch64 the offset alone decides.
     let by_offset = || AARCH64.iter().find(|row| row.value == vector && vector >= 0x80);
-    let row = tables.into_iter().flatten().find(is_this).or_else(by_offset)?;
+    let row = tables.into_iter().flatten().find(is_row).or_else(by_offset)?;
     (row.event.0 != 0).then(|| (row.event.0, row.event.1.into()))
 }
 
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_are_spelled_by_style() {
+    fn modes_by_style() {
         let rows = [
             ("EL3h_s", "el3h_s", "EL3h_s"),
             ("EL1h_n", "el1h_ns", "EL1h_n"),
@@ -189,16 +189,16 @@ mod tests {
         ];
         for (mode, rev3, back) in rows {
             let mut out = Vec::new();
-            spell_mode(Style::Rev3, mode.as_bytes(), &mut out);
+            push_mode(Style::Rev3, mode.as_bytes(), &mut out);
             assert_eq!(out, rev3.as_bytes());
             let mut again = Vec::new();
-            spell_mode(Style::FastModels, &out, &mut again);
+            push_mode(Style::FastModels, &out, &mut again);
             assert_eq!(again, back.as_bytes());
         }
     }
 
     #[test]
-    fn registers_are_spelled_by_style() {
+    fn registers_by_style() {
         let rows = [
             (Style::Rev3, "r0", "", "R0"),
             (Style::Rev3, "r14_svc", "", "LR_SVC"),
@@ -229,22 +229,22 @@ mod tests {
                 notes: b"",
             };
             let mut out = Vec::new();
-            assert!(spell_register(style, &register, false, &mut out), "{name}");
+            assert!(push_register(style, &register, false, &mut out), "{name}");
             assert_eq!(String::from_utf8_lossy(&out), expected);
         }
     }
 
     #[test]
-    fn a_context_that_no_name_says_is_lost() {
+    fn context_without_a_name_is_lost() {
         for (name, context) in [("SCTLR", "AARCH32"), ("SCTLR", "NS"), ("CPSR", "AArch64")] {
             let (name, context) = (name.as_bytes(), context.as_bytes());
             let register = Register { name, context, bits: None, value: Value(b"0"), notes: b"" };
-            assert!(!spell_register(Style::FastModels, &register, false, &mut Vec::new()), "{register:?}");
+            assert!(!push_register(Style::FastModels, &register, false, &mut Vec::new()), "{register:?}");
         }
     }
 
     #[test]
-    fn every_exception_comes_back() {
+    fn exceptions_round_trip() {
         for (table, is_m_profile) in [(AARCH32, false), (AARCH64, false), (M_PROFILE, true)] {
             for row in table.iter().filter(|row| row.event.0 != 0) {
                 let exception = Exception { is_step: false, vector: Some(row.value), name: row.name.as_bytes() };

@@ -1,5 +1,5 @@
-//! Converts the logs of others: from one style to the other and back nothing changes, and a program that two producers
-//! logged in two styles is the same log after a conversion.
+//! Restyling of corpus logs: a round trip changes nothing, and two logs of one program in different styles are equal
+//! after restyling.
 //!
 //! Needs the corpus: `UNSPOOL_CORPUS` names its folder.
 
@@ -7,30 +7,30 @@
 
 use std::path::Path;
 
-use unspool_tarmac::convert::{Converter, Loss, Losses, Style};
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::parse::{ParseOptions, Parser};
 use unspool_tarmac::read::{Place, lines};
 use unspool_tarmac::record::{Byte, Direction, PictureKind, Record};
+use unspool_tarmac::restyle::{Loss, Losses, Restyler, Style};
 use unspool_testing::corpus;
 
 fn read(folder: &Path, name: &str) -> Vec<u8> {
     std::fs::read(folder.join(format!("{name}.tarmac"))).unwrap()
 }
 
-fn convert(log: &[u8], from: Dialect, to: Style) -> (Vec<u8>, Losses) {
+fn restyle(log: &[u8], from: Dialect, to: Style) -> (Vec<u8>, Losses) {
     let mut parser = Parser::new(ParseOptions::default());
-    let mut converter = Converter::new(from, to);
+    let mut restyler = Restyler::new(from, to);
     let mut out = Vec::new();
     for (index, (offset, raw)) in lines(log).enumerate() {
         let place = Place { line: index as u64 + 1, offset: offset as u64 };
-        converter.line(place, &parser.parse(raw), &mut out);
+        restyler.line(place, &parser.parse(raw), &mut out);
     }
-    converter.finish(&mut out);
-    (out, converter.losses().clone())
+    restyler.finish(&mut out);
+    (out, restyler.losses().clone())
 }
 
-/// Lines that do not come back as they were, each with what came back.
+/// Lines that differ after a round trip, each with the result.
 fn differences(one: &[u8], other: &[u8]) -> Vec<(String, String)> {
     let text = |line: &[u8]| String::from_utf8_lossy(line).into_owned();
     let (one, other): (Vec<_>, Vec<_>) = (lines(one).collect(), lines(other).collect());
@@ -40,9 +40,9 @@ fn differences(one: &[u8], other: &[u8]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn there_and_back_nothing_changes() {
+fn round_trips_change_nothing() {
     let Some(folder) = corpus("tarmac") else { return };
-    // The number of a reset is 0 in some logs, and its address has a physical one in others.
+    // The number of a reset is 0 in some logs, and its address is followed by a physical one in others.
     let rows = [
         ("calculator-aarch64-fastmodel", "E 00000000:000000000000 00000000 CoreEvent_Reset"),
         ("quicksort", "E 00000000:000000000000 00000000 CoreEvent_Reset"),
@@ -54,8 +54,8 @@ fn there_and_back_nothing_changes() {
     ];
     for (name, changed) in rows {
         let log = read(&folder, name);
-        let (there, lost) = convert(&log, Dialect::FastModels, Style::Rev3);
-        let (back, lost_again) = convert(&there, Dialect::Rev3, Style::FastModels);
+        let (restyled, lost) = restyle(&log, Dialect::FastModels, Style::Rev3);
+        let (back, lost_again) = restyle(&restyled, Dialect::Rev3, Style::FastModels);
         for (before, after) in differences(&log, &back) {
             assert!(!changed.is_empty() && before.ends_with(changed), "{name}: {before} became {after}");
         }
@@ -66,21 +66,21 @@ fn there_and_back_nothing_changes() {
 }
 
 #[test]
-fn what_aarch32_loses_is_counted() {
+fn losses_of_aarch32_are_counted() {
     let Some(folder) = corpus("tarmac") else { return };
-    // The upper half of the number of SWI is the number of the call, which the opcode says too. A fault on M-profile that
-    // follows an exception is about an address that no line says.
+    // The upper half of the SWI number is the number of the call, which the opcode contains too. The address of a fault
+    // on M-profile that follows an exception is in no line.
     for (name, details) in [("truncate/crash32", 6), ("truncate/crash32m", 1)] {
         let log = read(&folder, name);
-        let (there, lost) = convert(&log, Dialect::FastModels, Style::Rev3);
-        let (back, _) = convert(&there, Dialect::Rev3, Style::FastModels);
+        let (restyled, lost) = restyle(&log, Dialect::FastModels, Style::Rev3);
+        let (back, _) = restyle(&restyled, Dialect::Rev3, Style::FastModels);
         let differences = differences(&log, &back);
         assert!(differences.iter().all(|(before, _)| before.contains(" E ")), "{name}: {differences:#?}");
         assert_eq!(lost.of(Loss::EventDetail), details, "{name}: {lost} {differences:#?}");
     }
 }
 
-/// An instruction and its effects, as both styles can say them.
+/// An instruction and its effects, as both styles have them.
 #[derive(Debug, PartialEq, Eq)]
 struct Step {
     address: u64,
@@ -90,7 +90,7 @@ struct Step {
     effects: Vec<String>,
 }
 
-/// The steps of a log from its first instruction on.
+/// Steps of a log, from its first instruction on.
 fn steps(log: &[u8]) -> Vec<Step> {
     let mut parser = Parser::new(ParseOptions::default());
     let mut steps: Vec<Step> = Vec::new();
@@ -108,7 +108,7 @@ fn steps(log: &[u8]) -> Vec<Step> {
             step.effects.extend(effects(&record));
         }
     }
-    // Producers print registers of one instruction in different orders.
+    // Producers print the registers of one instruction in different orders.
     steps.iter_mut().for_each(|step| step.effects.sort());
     steps
 }
@@ -138,7 +138,7 @@ fn effects(record: &Record<'_>) -> Vec<String> {
 }
 
 #[test]
-fn two_producers_say_the_same_of_one_program() {
+fn two_producers_agree_on_one_program() {
     let Some(folder) = corpus("tarmac") else { return };
     let fast_models = read(&folder, "calculator-aarch64-fastmodel");
     let rev3 = read(&folder, "calculator-aarch64-es-ld-st-style");
@@ -147,7 +147,7 @@ fn two_producers_say_the_same_of_one_program() {
         (&rev3, Dialect::Rev3, Style::FastModels, &fast_models),
     ];
     for (log, from, to, other) in rows {
-        let (found, expected) = (steps(&convert(log, from, to).0), steps(other));
+        let (found, expected) = (steps(&restyle(log, from, to).0), steps(other));
         assert_eq!(found.len(), expected.len());
         for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
             assert_eq!(found, expected, "instruction {} into {}", index + 1, to.name());
@@ -156,10 +156,10 @@ fn two_producers_say_the_same_of_one_program() {
 }
 
 #[test]
-fn what_is_lost_of_rev3_is_counted() {
+fn losses_of_rev3_are_counted() {
     let Some(folder) = corpus("tarmac") else { return };
     for name in ["calculator-aarch64-es-ld-st-style", "calculator-aarch32-es-ld-st-style"] {
-        let (_, losses) = convert(&read(&folder, name), Dialect::Rev3, Style::FastModels);
+        let (_, losses) = restyle(&read(&folder, name), Dialect::Rev3, Style::FastModels);
         let found: Vec<Loss> = losses.iter().map(|(loss, _)| loss).collect();
         assert_eq!(found, [Loss::Attributes], "{name}: {losses}");
     }

@@ -1,13 +1,13 @@
-//! What a translation lost, and what it left as it was.
+//! Losses of restyling, and the lines that were copied.
 
 use std::fmt;
 
 use super::super::read::Place;
 
-/// Spells the table of losses.
+/// Defines the table of losses.
 macro_rules! losses {
     ($($(#[$doc:meta])* $id:ident $name:literal $kept:literal;)*) => {
-        /// Something that the style of the result cannot say.
+        /// Something that the style of the result has no notation for.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Loss {
@@ -15,15 +15,15 @@ macro_rules! losses {
         }
 
         impl Loss {
-            /// All there are.
+            /// All losses.
             pub const ALL: &[Self] = &[$(Self::$id,)*];
 
-            /// What it is called; it stays.
+            /// Stable name of the loss.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$id => $name,)* }
             }
 
-            /// The line was kept as it is, so that nothing is lost to those who can read it.
+            /// Whether the line was copied, so that nothing is lost to a reader that knows it.
             pub fn is_kept(self) -> bool {
                 match self { $(Self::$id => $kept,)* }
             }
@@ -32,66 +32,66 @@ macro_rules! losses {
 }
 
 losses! {
-    /// Rev 3 has no place for physical addresses of instructions.
+    /// Rev 3 has no field for physical addresses of instructions.
     InstructionPhysical "physical address of an instruction" false;
-    /// Rev 3 does not count instructions, and this number is not the one after the last.
+    /// Rev 3 has no instruction numbers, and this one does not follow the previous one.
     InstructionNumber "number of an instruction" false;
-    /// Rev 3 cannot say that an instruction of AArch64 was skipped, and its opcode and what follows do not either.
+    /// Rev 3 has no notation for a skipped AArch64 instruction, and neither the opcode nor the next line implies it.
     Skipped "skipped instruction" false;
-    /// Only IF lines say that an instruction was folded into the one before.
+    /// Only IF lines mark an instruction as folded into the previous one.
     Folded "folded instruction" false;
-    /// Pictures do not say that an access is exclusive, unprivileged or locked.
+    /// Pictures have no attributes for exclusive, unprivileged and locked accesses.
     AccessFlags "attribute of an access (exclusive, unprivileged, locked)" false;
-    /// Only some models print what the bus did, or which instruction an access belongs to.
+    /// Only some models print bus cycles, or the instruction that owns an access.
     AccessDetail "detail of an access (bus cycle, owner, notes)" false;
-    /// Fast Models have no size of pages.
+    /// Fast Models print no page sizes.
     PageOrder "page order" false;
-    /// Fast Models have no memory type, shareability and cacheability.
+    /// Fast Models print no memory type, shareability and cacheability.
     Attributes "memory attributes" false;
     /// The data of an aborted access.
     AbortedData "data of an aborted access" false;
-    /// Pictures do not say into how many accesses bytes are cut, nor in which order they come: opcodes do, but otherwise.
+    /// Pictures do not show sizes and order of accesses, and the opcode implies other ones.
     AccessSizes "sizes of accesses" false;
-    /// An effect that was printed before its instruction has the time of the instruction now.
+    /// An effect printed before its instruction now has the time of the instruction.
     EffectTime "time of an effect before its instruction" false;
-    /// A physical address that does not follow from the first of its access.
+    /// A physical address that is not contiguous with the start of its access.
     AccessPhysical "physical address of a part of an access" false;
-    /// The context of a register that its name does not say.
+    /// The context of a register that its name does not imply.
     Context "context of a register" false;
-    /// The address, mode or argument of an event that no line of Rev 3 says.
+    /// The address, mode or argument of an event without a Rev 3 equivalent.
     EventDetail "detail of an event" false;
-    /// The target of a branch that is not where execution goes on.
+    /// The target of a branch that differs from where execution continues.
     Target "target of a branch" false;
-    /// There are dashes instead of a time.
+    /// A timestamp of dashes.
     NoTime "event without a time" false;
-    /// An event that Rev 3 has no exception for.
+    /// An event without a Rev 3 exception.
     Event "event" true;
-    /// An exception or asynchronous event that Fast Models have no event for.
+    /// An exception or asynchronous event without a Fast Models event.
     Exception "exception" true;
     /// An instruction without an address, or without an instruction set.
     Instruction "instruction without address or instruction set" true;
-    /// An access that cannot be told: a failed exclusive store, a fetch, a size or data that does not fit.
+    /// An access without an equivalent: a failed exclusive store, a fetch, a size or data that does not fit.
     Access "access" true;
-    /// Buses, coprocessors, program flow.
+    /// A bus, coprocessor or program flow line.
     Bus "bus, coprocessor or flow line" true;
-    /// Lines of a known kind that were not taken apart: CADI, SIGNAL, TTW, ...
-    Told "line of text" true;
+    /// A line of a known kind that is not parsed: CADI, SIGNAL, TTW, ...
+    Opaque "line of text" true;
     /// A comment.
     Comment "comment" true;
-    /// A line that was not understood.
+    /// A line that could not be parsed.
     Unknown "line that was not understood" true;
 }
 
-/// How often something happened, and where first.
+/// Number of occurrences of a loss, and the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
-    /// The line where it happened first.
+    /// Position of the first.
     pub first: Place,
 }
 
-/// What was lost, and what was left as it was.
+/// Counts of losses and of copied lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Losses {
     counts: Vec<Option<Count>>,
@@ -110,24 +110,24 @@ impl Losses {
         }
     }
 
-    /// What happened, and how often.
+    /// All losses that occurred, with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (Loss, Count)> {
         Loss::ALL.iter().zip(&self.counts).filter_map(|(loss, count)| Some((*loss, (*count)?)))
     }
 
-    /// How often this happened.
+    /// Number of occurrences of a loss.
     pub fn of(&self, loss: Loss) -> u64 {
         self.counts.get(loss as usize).and_then(Option::as_ref).map_or(0, |count| count.count)
     }
 
-    /// Is nothing lost? Lines that were kept as they are do not count.
+    /// Whether nothing is lost. Copied lines do not count.
     pub fn is_empty(&self) -> bool {
         self.iter().all(|(loss, _)| loss.is_kept())
     }
 }
 
 impl fmt::Display for Losses {
-    /// What is lost, in words.
+    /// The losses as a comma-separated list, without copied lines.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lost = self.iter().filter(|(loss, _)| !loss.is_kept());
         for (index, (loss, Count { count, first })) in lost.enumerate() {

@@ -1,19 +1,19 @@
-//! Into Rev 3: accesses become pictures, events exceptions, and branches get lines of their own.
+//! Restyling to Rev 3: accesses become pictures, events become exceptions, branches get BR lines.
 
 use super::super::record::{
     Access, Branch, Event, Exception, Instruction, InstructionSet, Line, Picture, Purpose, Record, Register, Stamp, Tag,
 };
 use super::super::write::Style;
 use super::core::Taken;
-use super::memory::{Cuts, Kind, Run, bytes_of, has_detail, runs};
-use super::names::{event_of, exception_of, spell_mode, spell_register};
-use super::{Converter, Loss};
+use super::memory::{AccessSizes, Kind, Run, bytes_of, has_detail, runs};
+use super::names::{event_of, exception_of, push_mode, push_register};
+use super::{Loss, Restyler};
 
-/// More accesses in a row than an instruction has.
-const MANY: usize = 1 << 10;
+/// Maximum number of accesses in a sequence, more than one instruction makes.
+const MAX_ACCESSES: usize = 1 << 10;
 
-impl Converter {
-    pub(super) fn say_in_rev3(&mut self, core: usize, stamp: Stamp, line: &Line<'_>) {
+impl Restyler {
+    pub(super) fn write_rev3(&mut self, core: usize, stamp: Stamp, line: &Line<'_>) {
         if !matches!(line.record, Record::Access(_)) {
             self.flush(core);
         }
@@ -24,7 +24,7 @@ impl Converter {
             Record::Access(access) => self.access(core, stamp, access, line),
             Record::Picture(picture) => self.picture(core, stamp, picture),
             Record::Branch(branch) => {
-                self.cores[core].lead(branch.target, branch.set);
+                self.cores[core].set_target(branch.target, branch.set);
                 self.effect(core, stamp, Record::Branch(*branch));
             }
             Record::Asynchronous(_) => self.start(core, stamp, line.record),
@@ -35,29 +35,29 @@ impl Converter {
                     self.effect(core, stamp, line.record);
                 }
                 let is_reset = is_reset(exception.name);
-                self.cores[core].take(if is_reset { Taken::Reset(None) } else { Taken::Exception });
+                self.cores[core].take_exception(if is_reset { Taken::Reset(None) } else { Taken::Exception });
             }
             record => self.effect(core, stamp, *record),
         }
     }
 
-    /// The branch that the log ends with.
+    /// Completes the last branch of the log.
     pub(super) fn end_rev3(&mut self, core: usize) {
         self.count_skipped(core, None);
-        self.tell_branch(core, None);
+        self.write_branch(core, None);
     }
 
-    /// An effect; the time of its step holds for it too, unless lines of other cores may come between.
+    /// Writes an effect. It has no timestamp if it follows its step, unless lines of other cores may come between.
     fn effect(&mut self, core: usize, stamp: Stamp, record: Record<'_>) {
         let Some(known) = self.cores.get(core) else { return };
         let is_same = known.name.is_none() && known.step == Some(stamp);
         self.emit(core, if is_same { Stamp::Absent } else { stamp }, record);
     }
 
-    /// A step that is no instruction.
+    /// Writes the first line of a step that is no instruction.
     fn start(&mut self, core: usize, stamp: Stamp, record: Record<'_>) {
         self.count_skipped(core, None);
-        self.tell_branch(core, None);
+        self.write_branch(core, None);
         self.emit(core, stamp, record);
         self.cores[core].step = Some(stamp);
     }
@@ -65,18 +65,18 @@ impl Converter {
     fn step(&mut self, core: usize, stamp: Stamp, instruction: &Instruction<'_>, line: &Line<'_>) {
         let Some(set) = instruction.set else { return self.keep(Loss::Instruction, line) };
         self.count_skipped(core, instruction.address);
-        self.tell_branch(core, instruction.address.map(|address| (address, set)));
+        self.write_branch(core, instruction.address.map(|address| (address, set)));
         self.count_losses(core, instruction, set);
-        let mut mode = std::mem::take(&mut self.spelled);
+        let mut mode = std::mem::take(&mut self.name_buffer);
         mode.clear();
-        spell_mode(Style::Rev3, instruction.mode, &mut mode);
-        // Only conditions of AArch32 fail; branches of AArch64 are not taken, which the next line shows.
+        push_mode(Style::Rev3, instruction.mode, &mut mode);
+        // In Rev 3 only AArch32 conditions fail; an AArch64 branch is not taken, as the next line shows.
         let is_executed = instruction.is_executed || set == InstructionSet::O;
-        let said = Instruction { tag: Tag::Es, mode: &mode, is_executed, ..*instruction };
-        self.emit(core, stamp, Record::Instruction(said));
-        self.spelled = mode;
+        let line = Instruction { tag: Tag::Es, mode: &mode, is_executed, ..*instruction };
+        self.emit(core, stamp, Record::Instruction(line));
+        self.name_buffer = mode;
         self.cores[core].step = Some(stamp);
-        self.cores[core].arrive(instruction);
+        self.cores[core].set_last(instruction);
     }
 
     fn count_losses(&mut self, core: usize, instruction: &Instruction<'_>, set: InstructionSet) {
@@ -97,38 +97,40 @@ impl Converter {
         }
     }
 
-    /// That a branch of AArch64 was skipped, the lack of a BR line says where others have one, or that execution goes on
-    /// behind it and not at its target.
+    /// Counts a skipped AArch64 branch as lost, unless the missing BR line implies it, or execution continues at the
+    /// fall-through address and not at its target.
     fn count_skipped(&mut self, core: usize, next: Option<u64>) {
         let known = &mut self.cores[core];
         let is_clear = known.has_branches;
-        let Some(last) = known.last.as_mut().filter(|last| last.is_skipped_branch() && !last.is_told) else { return };
-        last.is_told = true;
-        if !is_clear && (next.is_none() || next != last.behind() || last.leads_behind()) {
+        let Some(last) = known.last.as_mut().filter(|last| last.is_skipped_branch() && !last.has_branch_line) else {
+            return;
+        };
+        last.has_branch_line = true;
+        if !is_clear && (next.is_none() || next != last.fall_through() || last.targets_fall_through()) {
             self.lose(Loss::Skipped);
         }
     }
 
-    /// The BR line of the last instruction, or of the exception behind it; `next` is where execution goes on.
-    fn tell_branch(&mut self, core: usize, next: Option<(u64, InstructionSet)>) {
+    /// Writes the BR line of the last instruction or of the exception after it. `next`: where execution continues.
+    fn write_branch(&mut self, core: usize, next: Option<(u64, InstructionSet)>) {
         let known = &mut self.cores[core];
-        let went = match (known.taken, &known.last) {
-            (Some(_), _) if known.is_taken_told => None,
+        let taken_target = match (known.taken, &known.last) {
+            (Some(_), _) if known.has_exception_branch => None,
             (Some(Taken::Reset(Some(target))), _) => match next {
                 Some((_, set)) => Some((target, set)),
                 None => {
-                    known.is_taken_told = true;
+                    known.has_exception_branch = true;
                     return self.lose(Loss::EventDetail);
                 }
             },
             (Some(Taken::Reset(None)), _) => None,
             (Some(Taken::Exception), _) => next,
-            (None, Some(last)) if !last.is_told => last.went(next),
+            (None, Some(last)) if !last.has_branch_line => last.taken_target(next),
             (None, _) => None,
         };
-        let Some((target, set)) = went else { return };
+        let Some((target, set)) = taken_target else { return };
         let stamp = if known.name.is_none() { Stamp::Absent } else { known.step.unwrap_or(Stamp::Absent) };
-        known.lead(target, Some(set));
+        known.set_target(target, Some(set));
         self.emit(core, stamp, Record::Branch(Branch { target, digits: 0, set: Some(set) }));
     }
 
@@ -139,9 +141,9 @@ impl Converter {
         self.count_skipped(core, None);
         let is_reset = is_reset(exception.name);
         if is_asynchronous {
-            // Where an indirect branch went, the interrupt says that came instead of its target.
+            // The return address of an interrupt is the target of an indirect branch before it.
             let set = self.cores[core].last.and_then(|last| last.set).filter(|_| !is_reset);
-            self.tell_branch(core, event.value.zip(set));
+            self.write_branch(core, event.value.zip(set));
         }
         self.count_event(core, event, &exception, line.raw);
         if is_asynchronous {
@@ -150,10 +152,10 @@ impl Converter {
         } else {
             self.effect(core, stamp, Record::Exception(exception));
         }
-        self.cores[core].take(if is_reset { Taken::Reset(event.value) } else { Taken::Exception });
+        self.cores[core].take_exception(if is_reset { Taken::Reset(event.value) } else { Taken::Exception });
     }
 
-    /// What of an event cannot be told from its exception? Where a reset leads, its BR line says.
+    /// Counts what the exception does not preserve of its event. The target of a reset goes to its BR line.
     fn count_event(&mut self, core: usize, event: &Event<'_>, exception: &Exception<'_>, raw: &[u8]) {
         let known = &self.cores[core];
         let address = known.event_address(exception, exception.is_step);
@@ -171,11 +173,11 @@ impl Converter {
     }
 
     fn register(&mut self, core: usize, stamp: Stamp, register: &Register<'_>) {
-        let mut name = std::mem::take(&mut self.spelled);
+        let mut name = std::mem::take(&mut self.name_buffer);
         name.clear();
-        spell_register(Style::Rev3, register, false, &mut name);
+        push_register(Style::Rev3, register, false, &mut name);
         self.effect(core, stamp, Record::Register(Register { name: &name, ..*register }));
-        self.spelled = name;
+        self.name_buffer = name;
     }
 
     fn access(&mut self, core: usize, stamp: Stamp, access: &Access<'_>, line: &Line<'_>) {
@@ -191,11 +193,11 @@ impl Converter {
             self.lose(Loss::AccessDetail);
         }
         let kind = Kind { direction: access.direction, is_aborted: access.is_aborted };
-        if self.cores[core].cuts.len() >= MANY {
+        if self.cores[core].access_sizes.len() >= MAX_ACCESSES {
             self.flush(core);
         }
         let known = &mut self.cores[core];
-        known.cuts.say(self.place, address, bytes.len());
+        known.access_sizes.push(self.place, address, bytes.len());
         let can_grow = known.unit().is_some();
         if let Some((run, since)) = &mut known.run
             && can_grow
@@ -208,7 +210,7 @@ impl Converter {
         self.cores[core].run = Some((Run::new(kind, address, &bytes, access.physical.as_ref()), stamp));
     }
 
-    /// A picture among accesses; some are not aligned.
+    /// Writes a picture among accesses, realigned if needed.
     fn picture(&mut self, core: usize, stamp: Stamp, picture: &Picture<'_>) {
         let digits = self.cores[core].digits();
         let kind = Kind::of_picture(picture.kind).filter(|_| !picture.address.is_multiple_of(16));
@@ -223,8 +225,8 @@ impl Converter {
             let run = Run::new(kind, picture.address.wrapping_add(at as u64), bytes, None);
             self.write_pictures(core, &run, stamp);
         }
-        // These never were accesses.
-        self.cores[core].cuts = Cuts::default();
+        // These bytes were no accesses.
+        self.cores[core].access_sizes = AccessSizes::default();
     }
 
     pub(super) fn write_pictures(&mut self, core: usize, run: &Run, stamp: Stamp) {
@@ -234,7 +236,7 @@ impl Converter {
         let unit = self.cores[core].unit();
         let mut is_first = true;
         run.pictures(digits, |picture| {
-            self.cores[core].cuts.picture(run.kind, picture, unit);
+            self.cores[core].access_sizes.picture(run.kind, picture, unit);
             let is_continuation = !is_first && can_continue;
             is_first = false;
             self.effect(core, stamp, Record::Picture(Picture { is_continuation, ..*picture }));
@@ -246,7 +248,7 @@ fn is_reset(name: &[u8]) -> bool {
     name == b"Reset"
 }
 
-/// Has the number of an event more than 32 bits? The upper ones are what a call was given.
+/// Whether the number of an event has more than 32 bits; the upper ones are the argument of a call.
 fn has_argument(event: &Event<'_>, raw: &[u8]) -> bool {
     let raw = raw.trim_ascii_end();
     let before = &raw[..raw.len().saturating_sub(event.name.len())];
@@ -256,5 +258,5 @@ fn has_argument(event: &Event<'_>, raw: &[u8]) -> bool {
 }
 
 fn is_conditional(instruction: &Instruction<'_>) -> bool {
-    super::opcode::facts_of(instruction).is_some_and(|facts| facts.conditional && facts.target.is_some())
+    super::super::opcode::facts_of(instruction).is_some_and(|facts| facts.conditional && facts.target.is_some())
 }

@@ -1,4 +1,4 @@
-//! What the words of a log are in those of steps.
+//! Values of a log as values of the step model: instruction sets, levels, Security states, exceptions, branches.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::super::lift::{self, Executed};
 use super::super::record::InstructionSet;
 use super::super::registers::{Level, Mode, Security};
 
-/// The instruction set. Where the line does not say, the producer has only one, or the mode tells.
+/// The instruction set. Where the line names none, the dialect or the mode implies it.
 pub(super) fn isa(dialect: Dialect, executed: &Executed) -> model::Isa {
     match (executed.set, dialect) {
         (Some(InstructionSet::O), _) => model::Isa::A64,
@@ -23,8 +23,8 @@ pub(super) fn isa(dialect: Dialect, executed: &Executed) -> model::Isa {
     }
 }
 
-/// The Exception level. The modes of AArch32 have one of their own; but those of Secure state are at EL1 or EL3,
-/// depending on what EL3 is, and M-profile has none.
+/// The Exception level. AArch32 modes imply one, except that those of Secure state are at EL1 or EL3 depending on the
+/// state of EL3. M-profile modes have none.
 pub(super) fn level(mode: Mode) -> Option<u8> {
     match mode.level {
         Level::El { el, .. } => Some(el),
@@ -38,7 +38,7 @@ pub(super) fn level(mode: Mode) -> Option<u8> {
     }
 }
 
-/// Is the stack pointer that of the level?
+/// Whether the stack pointer is that of the Exception level.
 pub(super) fn is_handler(level: Level) -> Option<bool> {
     match level {
         Level::El { own_stack, .. } => own_stack,
@@ -46,7 +46,7 @@ pub(super) fn is_handler(level: Level) -> Option<bool> {
     }
 }
 
-/// Are there Security states at such a level? M-profile may be without, and of what is not known nothing is.
+/// Whether a mode has a Security state. M-profile cores may lack the Security Extension.
 pub(super) fn has_security(level: Level) -> bool {
     !matches!(level, Level::Thread | Level::Handler | Level::Unknown)
 }
@@ -60,7 +60,7 @@ pub(super) fn security(security: Security) -> model::Security {
     }
 }
 
-/// What kind of exception has this name, in whatever spelling.
+/// The kind of exception, by its name in any dialect.
 pub(super) fn exception_kind(name: &[u8], vector: Option<i64>) -> ExceptionKind {
     let has = |words: &[&str]| words.iter().any(|word| contains(name, word.as_bytes()));
     match () {
@@ -73,7 +73,7 @@ pub(super) fn exception_kind(name: &[u8], vector: Option<i64>) -> ExceptionKind 
             ExceptionKind::Irq
         }
         () if has(SYNCHRONOUS) => ExceptionKind::Synchronous,
-        // gem5 and others name none, but the offset within the vectors tells.
+        // gem5 and others print no name, but the number identifies the vector.
         () if name.is_empty() && vector.is_some_and(|vector| (0x80..0x90).contains(&vector)) => by_event(vector),
         () => ExceptionKind::Unknown,
     }
@@ -97,7 +97,7 @@ const SYNCHRONOUS: &[&str] = &[
     "call",
 ];
 
-/// The number of an event of Fast Models: four kinds, for each of four origins.
+/// The kind of a Fast Models event number: four kinds for each of four origins.
 fn by_event(number: Option<i64>) -> ExceptionKind {
     match number.map(|number| number & 3) {
         Some(0) => ExceptionKind::Synchronous,
@@ -112,7 +112,7 @@ fn contains(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
 }
 
-/// The exception class that a syndrome register among these lines has, if there is one.
+/// The exception class in the last syndrome register that these lines write.
 pub(super) fn class(step: &lift::Step, lines: &Range<u64>) -> Option<u8> {
     let is_syndrome = |name: &[u8]| name.len() == 7 && name[..6].eq_ignore_ascii_case(b"ESR_EL");
     let mut written = step.registers.iter().filter(|written| lines.contains(&written.line));
@@ -120,7 +120,7 @@ pub(super) fn class(step: &lift::Step, lines: &Range<u64>) -> Option<u8> {
     step.value(syndrome).number().map(|number| (number >> 26 & 0x3f) as u8)
 }
 
-/// The number of the call that caused an exception. A call that was trapped has another class.
+/// The number of the call that caused an exception. A trapped call has another class.
 pub(super) fn call(cause: &Executed, class: Option<u8>) -> Option<u16> {
     let opcode = cause.opcode.filter(|_| cause.set == Some(InstructionSet::O))?;
     let own_class = match opcode & 0xffe0_001f {
@@ -132,32 +132,32 @@ pub(super) fn call(cause: &Executed, class: Option<u8>) -> Option<u16> {
     class.is_none_or(|class| class == own_class).then(|| call_number(opcode))
 }
 
-/// What became of a branch that was not skipped, by where the core goes on. `says_skips`: the producer says of each branch
-/// that is not taken that it is skipped.
-pub(super) fn course(
+/// The outcome of a branch that was not skipped, by where the core continues. `reports_skips`: the producer prints each
+/// branch that is not taken as skipped.
+pub(super) fn branch_outcome(
     instruction: &Instruction,
     facts: &Decoded,
     next: Option<u64>,
-    says_skips: bool,
+    reports_skips: bool,
 ) -> Option<Branch> {
     let next = next?;
-    let behind = instruction.address.wrapping_add(u64::from(instruction.length));
+    let fall_through = instruction.address.wrapping_add(u64::from(instruction.length));
     let taken = |target| Branch { taken: true, target: Some(target) };
-    // IT blocks make any instruction of T32 conditional.
+    // Any T32 instruction can be conditional in an IT block.
     let is_t32 = instruction.isa == model::Isa::T32;
     match facts.target.map(|target| target.address) {
         Some(target) if !facts.conditional => {
-            let may_have_failed = is_t32 && next == behind && target != behind;
+            let may_have_failed = is_t32 && next == fall_through && target != fall_through;
             (!may_have_failed).then(|| taken(target))
         }
-        // Both ways lead there.
-        Some(target) if target == behind => (says_skips && next == behind).then(|| taken(target)),
+        // Taken or not, execution continues there.
+        Some(target) if target == fall_through => (reports_skips && next == fall_through).then(|| taken(target)),
         Some(target) if next == target => Some(taken(target)),
-        Some(_) if next == behind => Some(Branch { taken: false, target: None }),
-        // It leads nowhere else: something came between that nobody tells.
+        Some(_) if next == fall_through => Some(Branch { taken: false, target: None }),
+        // The branch leads to neither: an event without a line is in between.
         Some(_) => None,
-        // Nobody says where it would have led.
-        None if next == behind && (facts.conditional || is_t32) => None,
+        // The target of the branch is unknown.
+        None if next == fall_through && (facts.conditional || is_t32) => None,
         None if facts.flow.is_indirect() => Some(taken(next)),
         None => None,
     }
