@@ -190,7 +190,7 @@ fn start_of(path: &Path, image: &[u8], from: &str) -> Result<String, RecordError
         return Ok(format!("from={address:#x}"));
     }
     let missing = || RecordError::NoSymbol { path: path.to_path_buf(), name: from.into() };
-    let offset = unspool_capture::function_in_code(image, from).ok_or_else(missing)?;
+    let offset = unspool_capture::function_offset(image, from).ok_or_else(missing)?;
     Ok(format!("from-code={offset:#x}"))
 }
 

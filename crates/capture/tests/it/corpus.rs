@@ -1,4 +1,4 @@
-//! Real captures: runs where `UNSPOOL_CORPUS` names the folder that has them.
+//! Real captures, in the folder that `UNSPOOL_CORPUS` names.
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
 use std::collections::BTreeSet;
@@ -6,11 +6,11 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use unspool_capture::{Capture, Format, Image, Loaded, NoteKind, Spaces};
+use unspool_capture::{Capture, Format, Image, LoadedCode, NoteKind, Spaces};
 use unspool_coresight::Protocol;
 use zip::write::SimpleFileOptions;
 
-/// Sources, buffers and streams of each snapshot.
+/// Numbers of sources, buffers and streams of each snapshot.
 const COUNTS: &[(&str, [usize; 3])] = &[
     ("001-ack_test", [1, 1, 1]),
     ("TC2", [6, 1, 6]),
@@ -47,11 +47,11 @@ const COUNTS: &[(&str, [usize; 3])] = &[
     ("ts_marker", [1, 1, 1]),
 ];
 
-/// The snapshots, or `None` with a loud word.
+/// The folder of the snapshots; `None`, with a message, if it is not set.
 fn corpus() -> Option<PathBuf> {
     let path = std::env::var_os("UNSPOOL_CORPUS").map(|path| PathBuf::from(path).join("coresight"));
     if path.is_none() {
-        // Not `eprintln!`: the test runner would swallow it.
+        // Not `eprintln!`, which the test runner captures.
         std::io::stderr().write_all(b"SKIPPED: UNSPOOL_CORPUS is not set\n").unwrap();
     }
     path
@@ -97,7 +97,7 @@ fn is_core_trace(protocol: Option<Protocol>) -> bool {
 }
 
 #[test]
-fn a_zip_says_the_same_as_the_directory() {
+fn a_zip_equals_the_directory() {
     let Some(corpus) = corpus() else { return };
     for (name, _) in COUNTS {
         let dir = tempfile::tempdir().unwrap();
@@ -111,7 +111,7 @@ fn a_zip_says_the_same_as_the_directory() {
 }
 
 #[test]
-fn a_saved_package_says_the_same_as_the_snapshot() {
+fn a_saved_package_equals_the_snapshot() {
     let Some(corpus) = corpus() else { return };
     for (name, _) in COUNTS {
         let dir = tempfile::tempdir().unwrap();
@@ -127,7 +127,7 @@ fn a_saved_package_says_the_same_as_the_snapshot() {
 }
 
 #[test]
-fn notes_are_few_and_right() {
+fn notes_are_of_known_kinds() {
     let Some(corpus) = corpus() else { return };
     for (name, _) in COUNTS {
         let capture = Capture::open(corpus.join(name)).unwrap();
@@ -143,7 +143,7 @@ fn notes_are_few_and_right() {
 }
 
 #[test]
-fn every_image_that_is_there_loads() {
+fn every_existing_image_loads() {
     let Some(corpus) = corpus() else { return };
     let mut symbols = 0;
     for (name, _) in COUNTS {
@@ -164,16 +164,16 @@ fn every_image_that_is_there_loads() {
     assert!(symbols > 1000, "only {symbols} symbols in all programs");
 }
 
-/// Every byte that an image lists and that its file has is in memory.
-fn check_images(capture: &Capture, images: &[Image], loaded: &Loaded, name: &str) {
+/// Every byte of an image that its file contains is in memory.
+fn check_images(capture: &Capture, images: &[Image], loaded: &LoadedCode, name: &str) {
     for image in images.iter().filter(|image| image.size.is_some_and(|size| size > image.offset)) {
         let address = image.address.unwrap();
         let file = &capture.read_file(&image.file, 1 << 30).unwrap()[image.offset as usize..];
         let listed = &file[..file.len().min(image.length.unwrap_or(u64::MAX) as usize)];
         let spaces = image.space.as_deref().map_or(Spaces::ANY, |space| Spaces::from_name(space).unwrap());
-        let pieces = loaded.codes.iter().flat_map(|code| &code.pieces);
-        let found = pieces.filter(|piece| piece.address == address && piece.spaces == spaces);
-        assert!(found.into_iter().any(|piece| piece.bytes[..] == *listed), "{name}: {}", image.section);
+        let regions = loaded.codes.iter().flat_map(|code| &code.regions);
+        let found = regions.filter(|region| region.address == address && region.spaces == spaces);
+        assert!(found.into_iter().any(|region| region.bytes[..] == *listed), "{name}: {}", image.section);
     }
 }
 

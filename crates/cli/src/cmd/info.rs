@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
-use unspool::capture::{Buffer, Capture, Code, Format, Image, Loaded, Note, NoteKind, Spaces};
+use unspool::capture::{Buffer, Capture, Code, Format, Image, LoadedCode, Note, NoteKind, Spaces};
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::element::exception_name;
 use unspool::coresight::etm4::{PacketKind, explain};
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         let mut progress = Progress::new(false);
         overview(&capture, &mut |done, all| progress.at(done, all))
     });
-    let loaded = if args.quick { Loaded::default() } else { capture.code(None) };
+    let loaded = if args.quick { LoadedCode::default() } else { capture.code(None) };
     let page = Page { capture: &capture, overview: looked.as_ref(), loaded, registers: args.explain_registers };
     if args.output.json {
         output.write(|out| writeln!(out, "{}", page.json()));
@@ -99,7 +99,7 @@ fn is_synchronised(trace: &TraceOverview) -> bool {
 struct Page<'c> {
     capture: &'c Capture,
     overview: Option<&'c Overview<'c>>,
-    loaded: Loaded,
+    loaded: LoadedCode,
     registers: bool,
 }
 
@@ -133,7 +133,7 @@ impl Page<'_> {
     fn code_of(&self, image: &Image) -> Option<&Code> {
         let spaces = image.space.as_deref().and_then(Spaces::from_name).unwrap_or(Spaces::ANY);
         let is_meant = |code: &&Code| {
-            let place = code.pieces.first();
+            let place = code.regions.first();
             code.name == image.file
                 && place.is_some_and(|piece| piece.spaces == spaces)
                 && image.address.is_none_or(|address| place.is_some_and(|piece| piece.address == address))
