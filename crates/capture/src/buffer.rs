@@ -62,16 +62,16 @@ impl fmt::Display for BufferFormat {
     }
 }
 
-/// One trace buffer of a capture.
+/// A trace buffer of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Buffer {
-    /// The name by which the package speaks of it.
+    /// Its name in the package.
     pub name: String,
-    /// The files that hold it, to be joined in this order.
+    /// Its files, to be joined in this order.
     pub files: Vec<BufferFile>,
-    /// How the trace is stored.
+    /// Its storage format.
     pub format: BufferFormat,
-    /// Where the next byte would have been written, as an offset in the joined files.
+    /// Offset in the joined files at which the next byte would have been written.
     pub write_pointer: Option<u64>,
     /// Whether writing wrapped to the start after reaching the end; `None` if not given.
     pub wrapped: Option<bool>,
