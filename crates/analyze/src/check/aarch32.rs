@@ -1,17 +1,19 @@
-//! What instructions of AArch32 do with memory, as far as their forms are plain.
+//! Memory accesses of the basic AArch32 loads and stores.
 //!
-//! Single registers, pairs and lists of them; of everything else (exclusives, vectors, coprocessors, tables of branches)
-//! nothing is claimed. Specification: Arm DDI 0487, "A32 instruction set encoding" and "T32 instruction set encoding".
+//! opcode ─▶ expected accesses
+//!
+//! Covers single registers, pairs and lists. Everything else (exclusives, vectors, coprocessors, table branches) is not
+//! checked. Specification: Arm DDI 0487, "A32 instruction set encoding" and "T32 instruction set encoding".
 
 use super::access::{Bytes, Expected};
 
-/// What the word of A32 does.
+/// Expected accesses of an A32 opcode.
 pub(super) fn a32(word: u32) -> Expected {
     let is_load = word >> 20 & 1 == 1;
     match word >> 25 & 0b111 {
-        // The words without a condition: prefetches, saved states, vectors.
+        // Unconditional encodings: PLD, SRS, RFE, Advanced SIMD.
         _ if word >> 28 == 0b1111 => Expected::ANY,
-        // LDR, STR, LDRB, STRB; with the low bit by register, where bit 4 makes it something else.
+        // LDR, STR, LDRB, STRB, immediate and register; with a register, bit 4 selects media instructions.
         0b010 => single(is_load, if word >> 22 & 1 == 1 { 1 } else { 4 }),
         0b011 if word >> 4 & 1 == 0 => single(is_load, if word >> 22 & 1 == 1 { 1 } else { 4 }),
         // LDM, STM
@@ -21,7 +23,7 @@ pub(super) fn a32(word: u32) -> Expected {
     }
 }
 
-/// Halfwords, signed bytes and pairs, which stand among the multiplications.
+/// Extra loads and stores: halfwords, signed bytes and pairs, in the encoding space of the multiplications.
 fn extra(word: u32, is_load: bool) -> Expected {
     match (word >> 4 & 0xf, is_load) {
         (0b1011, _) => single(is_load, 2),
@@ -33,7 +35,7 @@ fn extra(word: u32, is_load: bool) -> Expected {
     }
 }
 
-/// What the halfword, or pair of halfwords, of T32 does.
+/// Expected accesses of a T32 opcode of one or two halfwords.
 pub(super) fn t32(opcode: u32, length: u8) -> Expected {
     if length == 2 { narrow(opcode) } else { wide(opcode) }
 }
@@ -41,7 +43,7 @@ pub(super) fn t32(opcode: u32, length: u8) -> Expected {
 fn narrow(half: u32) -> Expected {
     let is_load = half >> 11 & 1 == 1;
     match half >> 12 {
-        // LDR of a literal; what else begins so computes or branches.
+        // LDR (literal); the rest of this group is data processing and branches.
         0b0100 if is_load => single(true, 4),
         0b0101 => by_register(half),
         0b0110 | 0b1001 => single(is_load, 4),
@@ -70,9 +72,9 @@ fn wide(word: u32) -> Expected {
     let is_load = word >> 20 & 1 == 1;
     match word >> 24 {
         0xe8 | 0xe9 => pairs_and_lists(word, is_load),
-        // The register PC makes prefetches of loads of bytes and halfwords.
+        // With Rt = PC, loads of bytes and halfwords are preloads.
         0xf8 if word >> 12 & 0xf != 0xf => sized(word, is_load),
-        // What does not load here is of vectors.
+        // The other half of this group is Advanced SIMD.
         0xf9 if is_load && word >> 12 & 0xf != 0xf => sized(word, true),
         0xf8 if word & 0x0070_0000 == 0x0050_0000 => single(true, 4),
         _ => Expected::ANY,
@@ -94,7 +96,7 @@ fn pairs_and_lists(word: u32, is_load: bool) -> Expected {
     let is_list = matches!(word >> 22 & 0b111, 0b010 | 0b100);
     let is_pair = word >> 22 & 1 == 1 && (word >> 24 & 1 == 1 || word >> 21 & 1 == 1);
     match () {
-        // With the PC as base it clears registers.
+        // With the PC as base it is CLRM.
         () if is_list && word >> 16 & 0xf == 0xf => Expected::ANY,
         () if is_list => single(is_load, 4 * u64::from((word & 0xffff).count_ones())),
         () if is_pair && word & 0xff7f_0000 != 0xe97f_0000 => single(is_load, 8),
@@ -102,7 +104,7 @@ fn pairs_and_lists(word: u32, is_load: bool) -> Expected {
     }
 }
 
-/// Reads or writes so many bytes.
+/// Reads or writes this number of bytes.
 fn single(is_load: bool, bytes: u64) -> Expected {
     match bytes {
         0 => Expected::ANY,
