@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use unspool::analyze::diff::{Differ, Ending, Finding, Options, Site, Summary, Why, comparable};
+use unspool::analyze::diff::{Differ, Ending, Finding, Options, Site, SkipReason, Summary, comparable};
 use unspool::capture::{self, Capture};
 use unspool::model::{Coverage, Facet, Loss, Losses, Pull, SourceError, Step, StepSource, TimeUnit};
 use unspool::tarmac::dialect::Dialect;
@@ -162,7 +162,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     };
     report.summary(&summary, &mut output);
     output.finish()?;
-    let is_readable = summary.untold.iter().all(|untold| untold.of(Loss::Unreadable).count == 0);
+    let is_readable = summary.not_in_steps.iter().all(|untold| untold.of(Loss::Unreadable).count == 0);
     Ok(if summary.is_clean() && is_readable { Verdict::Clean } else { Verdict::Problems })
 }
 
@@ -364,7 +364,7 @@ impl Report {
         let Self { sides, line, .. } = self;
         let mut object = Object::new(line);
         match finding {
-            Finding::Passed { why, passed, at } => {
+            Finding::Skipped { reason: why, skipped: passed, at } => {
                 object.string("kind", "passed").string("why", why_name(*why));
                 object.plain("a_instructions", passed[0]).plain("b_instructions", passed[1]);
                 put_sites(&mut object, sides, [at[0].as_ref(), at[1].as_ref()]);
@@ -375,7 +375,7 @@ impl Report {
                 object.optional("b_instructions", apart.map(|apart| apart[1]));
                 put_sites(&mut object, sides, [around.here[0].first(), around.here[1].first()]);
             }
-            Finding::Differs { facet, what, values, around } => {
+            Finding::Differs { facet, name: what, values, around } => {
                 object.string("kind", "differs").string("facet", facet.name()).string("what", what);
                 object.string("a_value", &values[0]).string("b_value", &values[1]);
                 put_sites(&mut object, sides, [around.here[0].first(), around.here[1].first()]);
@@ -394,7 +394,7 @@ impl Report {
         object
             .string("ending", ending_name(summary.ending))
             .plain("common", summary.common)
-            .plain("loose", summary.loose);
+            .plain("loose", summary.in_loops);
         let counts = [
             ("instructions", summary.instructions),
             ("before", summary.before),
@@ -402,12 +402,12 @@ impl Report {
             ("gaps", summary.gaps),
             ("in_gaps", summary.in_gaps),
             ("islands", summary.islands),
-            ("tried", summary.tried),
+            ("tried", summary.attempted),
         ];
         for (name, [a, b]) in counts {
             object.plain(&format!("a_{name}"), a).plain(&format!("b_{name}"), b);
         }
-        for (side, (key, untold)) in self.sides.iter().zip(["a_untold", "b_untold"].iter().zip(&summary.untold)) {
+        for (side, (key, untold)) in self.sides.iter().zip(["a_untold", "b_untold"].iter().zip(&summary.not_in_steps)) {
             object.list(key, untold.iter(), |text, (loss, lost)| {
                 let mut object = Object::within(text);
                 object.string("what", loss.name()).plain("count", lost.count).plain(side.unit(), lost.first);
@@ -443,13 +443,13 @@ fn put_sites(object: &mut Object<'_>, sides: &[Named; 2], sites: [Option<&Site>;
     }
 }
 
-fn why_name(why: Why) -> &'static str {
+fn why_name(why: SkipReason) -> &'static str {
     match why {
-        Why::Start => "start",
-        Why::End => "end",
-        Why::Gap(_) => "gap",
-        Why::Island => "island",
-        Why::Tried => "tried",
+        SkipReason::Start => "start",
+        SkipReason::End => "end",
+        SkipReason::Gap(_) => "gap",
+        SkipReason::Island => "island",
+        SkipReason::Attempted => "tried",
     }
 }
 
@@ -457,6 +457,6 @@ fn ending_name(ending: Ending) -> &'static str {
     match ending {
         Ending::Complete => "complete",
         Ending::Stopped => "stopped",
-        Ending::Apart => "apart",
+        Ending::Diverged => "apart",
     }
 }
