@@ -48,7 +48,7 @@ pub(super) fn count(source: &mut dyn StepSource, meter: &Meter, progress: &mut P
     let mut stats = Stats::new(move |isa, opcode| mnemonic(arm.get_or_insert_with(Disassembler::new), isa, opcode));
     let mut until_look = STRIDE;
     let ended = source.each(&mut |step| {
-        stats.take(step);
+        stats.step(step);
         until_look -= 1;
         if until_look == 0 {
             until_look = STRIDE;
@@ -175,10 +175,10 @@ impl Page<'_> {
         }
         let least = |is: bool| if is { "at least " } else { "" };
         let [pages, data_pages] = [code.pages, data.pages].map(|pages| many(pages, "page"));
-        writeln!(out, "  code touched {}{} in {pages}", least(code.is_at_least), many(code.bytes, "byte"))?;
+        writeln!(out, "  code touched {}{} in {pages}", least(code.is_lower_bound), many(code.bytes, "byte"))?;
         if data.pages > 0 {
             let lines = many(data.lines, "line");
-            writeln!(out, "  data touched {}{lines} of 64 bytes in {data_pages}", least(data.is_at_least))?;
+            writeln!(out, "  data touched {}{lines} of 64 bytes in {data_pages}", least(data.is_lower_bound))?;
         }
         Ok(())
     }
@@ -277,8 +277,8 @@ impl Page<'_> {
         rows.object("footprint", |object| {
             let (code, data) = (&report.code, &report.data);
             object.plain("code_bytes", code.bytes).plain("code_pages", code.pages);
-            object.flag("code_at_least", code.is_at_least).plain("data_lines", data.lines);
-            object.plain("data_pages", data.pages).flag("data_at_least", data.is_at_least);
+            object.flag("code_at_least", code.is_lower_bound).plain("data_lines", data.lines);
+            object.plain("data_pages", data.pages).flag("data_at_least", data.is_lower_bound);
         })?;
         let named = [("exception", By::Exception, &report.exceptions), ("gap", By::Exception, &report.gaps)];
         for (kind, by, counts) in named {
@@ -338,7 +338,7 @@ fn fields(tally: &Tally, mut take: impl FnMut(&'static str, u64)) {
         ("read_bytes", tally.read_bytes),
         ("writes", tally.writes),
         ("written_bytes", tally.written_bytes),
-        ("other_accesses", tally.looks),
+        ("other_accesses", tally.neither),
     ];
     all.into_iter().for_each(|(name, count)| take(name, count));
 }
