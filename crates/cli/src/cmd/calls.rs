@@ -234,7 +234,7 @@ impl Listing<'_> {
             0 => [entry.time, exit.time].iter().for_each(|at| push_right(line, 15, *at)),
             _ => [entry.time, exit.time].iter().for_each(|at| line.push_str(&format!(" {:>14}", time(*clock, *at)))),
         }
-        push_right(line, 13, call.whole().instructions);
+        push_right(line, 13, call.total().instructions);
         line.extend(std::iter::repeat_n(' ', 2 + depth * 2));
         if names.len() >= NAMES {
             names.clear();
@@ -253,7 +253,7 @@ impl Listing<'_> {
         object.plain("line", call.entry.line).plain("last_line", call.exit.line);
         let [from, to, own] = [call.entry.time, call.exit.time, call.own.time].map(|at| time(self.clock, at));
         object.plain("time", from).plain("last_time", to).plain("own_time", own).string("unit", unit(self.clock));
-        object.plain("instructions", call.whole().instructions).plain("own_instructions", call.own.instructions);
+        object.plain("instructions", call.total().instructions).plain("own_instructions", call.own.instructions);
         object.optional("call_line", call.site.map(|site| site.line));
         if let Some(site) = call.site {
             object.hex("call_pc", site.pc);
@@ -294,7 +294,7 @@ fn note(call: &Call) -> &'static str {
         (Began::Exception, Ended::AtEnd) => " (exception, unfinished)",
         (Began::Exception, _) => " (exception)",
         (Began::Called, Ended::AtEnd) => " (unfinished)",
-        (Began::Called, Ended::Left) => " (left without a return)",
+        (Began::Called, Ended::Unwound) => " (left without a return)",
     }
 }
 
@@ -310,7 +310,7 @@ fn began(began: Began) -> &'static str {
 fn ended(ended: Ended) -> &'static str {
     match ended {
         Ended::Returned => "returned",
-        Ended::Left => "left",
+        Ended::Unwound => "left",
         Ended::AtEnd => "at_end",
     }
 }
