@@ -71,8 +71,8 @@ struct Now {
 /// Counts that are not kept per group.
 #[derive(Debug, Default)]
 struct Rest {
-    exceptions: [u64; 7],
-    gaps: [u64; 6],
+    exceptions: [u64; EXCEPTIONS.len()],
+    gaps: [u64; GAPS.len()],
     contexts: u64,
     notes: u64,
     states: u64,

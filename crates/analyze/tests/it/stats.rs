@@ -64,13 +64,14 @@ fn everything_is_counted_once() {
         event(Event::ExceptionReturn { target: None }),
         event(Event::Gap(Gap::NoCode(4))),
         event(Event::Gap(Gap::Overflow)),
+        event(Event::Gap(Gap::TransactionFailed)),
     ]);
     let expected = Tally {
         instructions: 3,
         skipped: 1,
         exceptions: 1,
         exception_returns: 1,
-        gaps: 2,
+        gaps: 3,
         registers: 2,
         reads: 2,
         read_bytes: 24,
@@ -81,7 +82,7 @@ fn everything_is_counted_once() {
     };
     assert_eq!(report.all(), expected);
     assert_eq!(report.exceptions, [("irq", 1)]);
-    assert_eq!(report.gaps, [("overflow", 1), ("no-code", 1)]);
+    assert_eq!(report.gaps, [("overflow", 1), ("no-code", 1), ("transaction-failed", 1)]);
     assert_eq!((report.states, report.notes, report.contexts), (1, 1, 0));
     assert_eq!(report.times, Some((50, 70)));
     assert_eq!((report.mix.total, report.mix.unknown), (3, 1));
