@@ -367,7 +367,7 @@ impl Last {
         let is_a32_branch = isa == Isa::A32 && matches!(way, Way::Direct { .. });
         match (is_executed, is_taken) {
             (Some(false), _) if !may_fail => {
-                add(RuleId::Condition, format_args!("is unconditional, but its condition failed"))
+                add(RuleId::Condition, format_args!("is unconditional, but its condition failed"));
             }
             (Some(false), Some(true)) => add(RuleId::Condition, format_args!("is taken, but its condition failed")),
             (Some(true), Some(false)) if conditional && is_a32_branch => {
