@@ -403,7 +403,7 @@ fn bare_bytes_from_a_pipe_in_parts_and_rotated() {
     let run = bare(&[text(&circular)], &["--formatted", "--wrapped"], b"");
     assert!(run.err.contains("wrapped at an unknown offset"), "{run:?}");
     let run = bare(&[text(&circular)], &["--formatted", "--write-pointer", "193"], b"");
-    assert!(run.err.contains("the write pointer 0xc1 does not fit into `circular` (0xc0 bytes)"), "{run:?}");
+    assert!(run.err.contains("write pointer 0xc1 is not valid for `circular` (0xc0 bytes)"), "{run:?}");
 }
 
 #[test]
