@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use unspool::Program;
 use unspool::flow::{CodeMemory, Space};
-use unspool_capture::{Capture, Code, Error, Note, Piece};
+use unspool_capture::{Capture, Code, Error, Note, Region};
 
 use crate::setup::byte;
 use crate::walk::scratch;
@@ -44,9 +44,9 @@ fn check_file(path: &Path, file: &[u8], address: Option<u64>) {
             check_code(&code, file);
             // An empty file says why by itself.
             let explained = file.is_empty() || !notes.is_empty();
-            assert!(!code.pieces.is_empty() || explained, "{code} has no memory, and nobody says why");
+            assert!(!code.regions.is_empty() || explained, "{code} has no memory, and nobody says why");
             if let (true, Some(address)) = (code.raw, address) {
-                assert!(code.pieces.iter().all(|piece| piece.address == address), "{code} is not at {address:#x}");
+                assert!(code.regions.iter().all(|piece| piece.address == address), "{code} is not at {address:#x}");
             }
             check_program(code);
         }
@@ -68,10 +68,10 @@ fn check_capture(folder: &Path, file: &[u8], address: u64) {
     check_notes(&loaded.notes);
     loaded.codes.iter().for_each(|code| check_code(code, file));
     assert!(loaded.codes.len() <= 2, "more code than images");
-    assert!(loaded.codes.iter().all(|code| !code.pieces.is_empty()), "code without memory is none");
+    assert!(loaded.codes.iter().all(|code| !code.regions.is_empty()), "code without memory is none");
     if let Some(dump) = loaded.codes.iter().find(|code| code.raw) {
         let part = &file[(offset as usize).min(file.len())..];
-        let [Piece { bytes, .. }] = &dump.pieces[..] else { panic!("a dump is one piece: {dump}") };
+        let [Region { bytes, .. }] = &dump.regions[..] else { panic!("a dump is one piece: {dump}") };
         assert!(part[..part.len().min(length as usize)].starts_with(bytes), "{dump} is not what was listed");
     }
     let program = Program::new(loaded.codes);
@@ -87,13 +87,13 @@ fn check_code(code: &Code, file: &[u8]) {
     assert!(!code.to_string().is_empty());
     assert!(code.build_id.as_ref().is_none_or(|id| (1..=64).contains(&id.len())), "{code}");
     assert!(code.big_endian || !code.big_endian_code, "{code}");
-    assert!(code.pieces.len() <= file.len() / 32 + 1, "{} pieces from {} bytes", code.pieces.len(), file.len());
-    code.pieces.iter().for_each(|piece| check_piece(piece, file));
+    assert!(code.regions.len() <= file.len() / 32 + 1, "{} pieces from {} bytes", code.regions.len(), file.len());
+    code.regions.iter().for_each(|piece| check_piece(piece, file));
     check_symbols(code, file);
 }
 
 /// A piece lies in memory, and its bytes are some of the file's.
-fn check_piece(piece: &Piece, file: &[u8]) {
+fn check_piece(piece: &Region, file: &[u8]) {
     let length = piece.bytes.len() as u64;
     assert!(length > 0 && length <= file.len() as u64, "{piece:?} of {} bytes", file.len());
     assert_eq!(piece.address.checked_add(length - 1), Some(piece.last()), "{piece:?} leaves memory");
@@ -122,7 +122,7 @@ fn check_program(code: Code) {
 /// What a program has can be read: where images overlap, the first one's bytes.
 fn check_reading(program: &Program) {
     let space = Space { security: Security::NonSecure, el: 1 };
-    let pieces = || program.codes().iter().flat_map(|code| &code.pieces);
+    let pieces = || program.codes().iter().flat_map(|code| &code.regions);
     for piece in pieces() {
         for address in [piece.address, piece.last(), piece.address + (piece.last() - piece.address) / 2] {
             let first = pieces().find_map(|piece| piece.starting_at(address)).unwrap_or_default();

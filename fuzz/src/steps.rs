@@ -241,7 +241,7 @@ fn analyzed(told: &Told) {
     let mut found = |finding: unspool_analyze::check::Finding| assert!(!finding.detail.is_empty());
     for step in &told.steps {
         checker.step(step, &mut found);
-        stats.take(step);
+        stats.step(step);
     }
     checker.finish(&mut found);
     let report = stats.finish();

@@ -82,13 +82,13 @@ fn check_buffer(capture: &Capture, index: usize, buffer: &Buffer) {
     for offset in [0, 1, read / 2, read.saturating_sub(1)].into_iter().filter(|offset| *offset < read) {
         check_place(capture, buffer, offset, bytes[offset as usize]);
     }
-    assert_eq!(buffer.place(buffer.len()), None, "{buffer:?} has a byte behind its end");
-    assert_eq!(buffer.place(u64::MAX), None, "{buffer:?} has a byte at the end of the world");
+    assert_eq!(buffer.file_offset(buffer.len()), None, "{buffer:?} has a byte behind its end");
+    assert_eq!(buffer.file_offset(u64::MAX), None, "{buffer:?} has a byte at the end of the world");
 }
 
 /// The byte is where the buffer says it is.
 fn check_place(capture: &Capture, buffer: &Buffer, offset: u64, byte: u8) {
-    let place = buffer.place(offset).expect("a byte that was read has a place");
+    let place = buffer.file_offset(offset).expect("a byte that was read has a place");
     let Ok(file) = capture.read_file(&buffer.files[place.file].name, MOST_READ) else { return };
     assert_eq!(file.get(place.offset as usize), Some(&byte), "byte {offset} of {buffer:?} is not at {place:?}");
 }

@@ -1,14 +1,14 @@
-//! Calls and returns, told by where execution goes, what the opcodes are, and the stack pointer.
+//! Calls and returns, inferred from control flow, opcodes and the stack pointer.
 //!
 //! instructions of one core ─▶ **calls**, each when it ends
 //!
-//! Nothing in a trace says "call". A branch with link begins one; so does another branch if the link register was given
-//! an address close by just before. A branch back to the return address, with the stack pointer of the call, ends it.
-//! Where the stack pointer is not known, the return address alone decides, from the innermost call outwards. What was
-//! taken for a call and never comes back (a branch with link that only loads an address, say) is no call: what happened
-//! in it belongs to the one around it.
+//! Traces do not mark calls. A branch with link begins one; so does another branch if a nearby address was written to
+//! the link register just before. A branch back to the return address, with the stack pointer of the call, ends it.
+//! If the stack pointer is unknown, the return address alone decides, from the innermost call outwards. A candidate
+//! that never returns (for example, a branch with link that only loads an address) is not a call: its instructions
+//! belong to the enclosing call.
 //!
-//! Only calls in progress are held. Each core needs a [`Follower`] of its own.
+//! Only calls in progress are held in memory. Each core needs its own [`Follower`].
 
 mod flow;
 mod follow;
@@ -19,53 +19,53 @@ use unspool_isa::Isa;
 
 pub use follow::Follower;
 
-/// An instruction's place in the trace.
+/// Position of an instruction in the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Site {
     /// The line or record.
     pub line: u64,
-    /// When, in the unit of the trace.
+    /// The time, in the unit of the trace.
     pub time: u64,
-    /// Its number, counted for its core; without gaps.
+    /// Its number among the instructions of its core, without gaps.
     pub number: u64,
     /// Its address.
     pub pc: u64,
 }
 
-/// An opcode.
+/// An opcode and its instruction set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Code {
     /// The instruction set.
     pub isa: Isa,
-    /// The opcode, as [`unspool_isa::decode`] wants it.
+    /// The opcode, in the form that [`unspool_isa::decode`] takes.
     pub opcode: u32,
 }
 
-/// What a follower is told of an instruction.
+/// An executed instruction, as input of a [`Follower`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Instruction {
-    /// Where it is.
+    /// Its position.
     pub site: Site,
-    /// The address behind it.
+    /// The address after it.
     pub next: u64,
-    /// Its opcode; `None`: nobody knows.
+    /// Its opcode, if known.
     pub code: Option<Code>,
-    /// It was executed; its condition held.
+    /// Whether it was executed: its condition held.
     pub is_executed: bool,
     /// The stack pointer before it.
     pub sp: Option<u64>,
-    /// Which stack pointer that is: any number that differs where another register is meant (another mode).
+    /// Identifies the stack pointer register: any number that differs between banked registers of different modes.
     pub stack: u32,
     /// The link register before it.
     pub lr: Option<u64>,
-    /// The link register was written since the instruction before was told.
+    /// Whether the link register was written since the previous instruction.
     pub is_lr_written: bool,
-    /// An exception was taken since the instruction before was told.
+    /// Whether an exception was taken since the previous instruction.
     pub is_interrupted: bool,
 }
 
 impl Instruction {
-    /// An instruction that was executed, and no more is known of it.
+    /// An executed instruction with unknown registers.
     pub fn new(site: Site, length: u8, code: Option<Code>) -> Self {
         let next = site.pc.wrapping_add(u64::from(length));
         let (sp, lr, stack) = (None, None, 0);
@@ -76,79 +76,79 @@ impl Instruction {
 /// How a call began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Began {
-    /// It is what the core was in at the start of the trace, and never returned from. Each core has one.
+    /// The root: the function at the start of the trace that never returned. Each core has one.
     Start,
-    /// It began before the trace.
+    /// Before the trace.
     Before,
-    /// It was called.
+    /// By a call.
     Called,
-    /// It is the handler of an exception.
+    /// As the handler of an exception.
     Exception,
 }
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ended {
-    /// It returned.
+    /// By a return.
     Returned,
-    /// It was left without a return: the stack was cut back over it (`longjmp`, an exception of C++).
-    Left,
-    /// The trace ended first.
+    /// Without a return: the stack was unwound past it (`longjmp`, a C++ exception).
+    Unwound,
+    /// With the trace.
     AtEnd,
 }
 
 /// A call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Call {
-    /// Which one, in the order in which they began. What began with the trace or before it is 0.
+    /// Its number in the order in which calls began, from 1; 0 if it began with the trace or before it.
     pub ordinal: u64,
-    /// The last one that began within it; itself, if none did.
+    /// Ordinal of the last call that began within it, or its own.
     pub last: u64,
-    /// Where it begins; of what began before the trace, the first address seen in it.
+    /// The address of the function; if it began before the trace, the first address seen in it.
     pub function: u64,
     /// How it began.
     pub began: Began,
     /// How it ended.
     pub ended: Ended,
-    /// The instruction that called.
+    /// The calling instruction.
     pub site: Option<Site>,
-    /// The first instruction within.
+    /// Its first instruction.
     pub entry: Site,
-    /// The last instruction within.
+    /// Its last instruction.
     pub exit: Site,
     /// The instruction that it returned to.
     pub back: Option<Site>,
-    /// Time and instructions within it that are not within a call that it made.
-    pub own: Sums,
+    /// Its own cost, without the calls that it made.
+    pub own: Cost,
 }
 
-/// Time and instructions.
+/// Time and number of instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sums {
+pub struct Cost {
     /// The time from the first instruction to the last.
     pub time: u64,
-    /// How many instructions.
+    /// Number of instructions.
     pub instructions: u64,
 }
 
 impl Call {
-    /// All of it, with the calls that it made.
-    pub fn whole(&self) -> Sums {
-        Sums::between(&self.entry, &self.exit)
+    /// Its total cost, including the calls that it made.
+    pub fn total(&self) -> Cost {
+        Cost::between(&self.entry, &self.exit)
     }
 
-    /// Both its beginning and its end are in the trace.
+    /// Whether both its beginning and its end are in the trace.
     pub fn is_complete(&self) -> bool {
         self.began == Began::Called && self.ended == Ended::Returned
     }
 
-    /// It is what the core was in from the start of the trace to its end.
+    /// Whether it is the root, which lasts from the start of the trace to its end.
     pub fn is_root(&self) -> bool {
         self.began == Began::Start
     }
 }
 
-impl Sums {
+impl Cost {
     pub(crate) fn between(first: &Site, last: &Site) -> Self {
         let instructions = last.number.saturating_sub(first.number).saturating_add(1);
         Self { time: last.time.saturating_sub(first.time), instructions }

@@ -1,11 +1,12 @@
-//! Could a processor have done this? What steps of any source are held to.
+//! Architectural checks: rules that the steps of any source must satisfy.
 //!
 //! steps ─▶ **checker** ─▶ findings
 //!
-//! Each core is followed on its own: where it must go on, in which state it is, what its opcodes allow. Only what the
-//! source can tell is judged ([`Coverage`]), and a gap excuses everything. After a finding the checker goes on from what
-//! it was told, so that one cause is found once. Memory does not grow with the trace. Knows no format: what a file owes to
-//! its format is checked elsewhere. Specification: Arm DDI 0487, and The RISC-V Instruction Set Manual.
+//! Each core is tracked by itself: the address at which it must continue, its state, and what its opcodes allow. Only
+//! facets that the source can report are checked ([`Coverage`]), and a gap resets all expectations. After a finding the
+//! checker continues from the reported state, so that one cause gives one finding. Memory use does not grow with the
+//! trace. No file format is known here; the rules of formats are checked elsewhere. Specification: Arm DDI 0487, and The
+//! RISC-V Instruction Set Manual.
 //!
 //! ```
 //! use unspool_analyze::check::Checker;
@@ -14,7 +15,7 @@
 //! let mut checker = Checker::new(Coverage::of(&[Facet::Instructions, Facet::Opcodes]));
 //! let mut names = Vec::new();
 //! let mut step = Step::default();
-//! // Nothing of this branches.
+//! // A NOP does not branch.
 //! for address in [0x1000, 0x1004, 0x100c] {
 //!     let opcode = Some(0xd503_201f);
 //!     step.event = Event::Instruction(Instruction { address, opcode, length: 4, ..Instruction::default() });
@@ -28,8 +29,8 @@ mod access;
 mod context;
 mod control_flow;
 mod core;
+mod exception_vectors;
 mod rules;
-mod vector;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -41,36 +42,36 @@ use self::rules::RuleId;
 pub use self::rules::RULES;
 pub use unspool_model::rule::{Rule, Severity};
 
-/// A step that breaks a rule.
+/// A step that violates a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The rule.
     pub rule: &'static Rule,
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// Which core.
+    /// The core.
     pub core: u32,
-    /// Where the source says so, as it counts.
+    /// Position in the source, in its own unit.
     pub place: u64,
-    /// What was found.
+    /// Description of the violation.
     pub detail: String,
 }
 
-/// Follows the steps of a source.
+/// Checker of the steps of a source.
 #[derive(Debug, Clone)]
 pub struct Checker {
     source: Source,
     cores: Vec<Core>,
-    /// Where the core of a number is.
+    /// Indexes of cores by their numbers.
     numbers: BTreeMap<u32, usize>,
     /// The core of the last step.
     number: u32,
     index: usize,
-    told: Told,
+    reported: Reported,
 }
 
 impl Checker {
-    /// Of a source that can tell this.
+    /// A checker for a source with this coverage.
     pub fn new(coverage: Coverage) -> Self {
         Self {
             source: Source { coverage, has_reads: false, has_writes: false, is_in_bits: false },
@@ -78,39 +79,39 @@ impl Checker {
             numbers: BTreeMap::from([(0, 0)]),
             number: 0,
             index: 0,
-            told: Told::new(),
+            reported: Reported::new(),
         }
     }
 
-    /// Takes the next step, and tells what is wrong with it or with the one before it.
+    /// Checks the next step; reports findings about it or about the previous one.
     #[inline]
-    pub fn step(&mut self, step: &Step, tell: &mut dyn FnMut(Finding)) {
+    pub fn step(&mut self, step: &Step, report: &mut dyn FnMut(Finding)) {
         if step.core != self.number {
-            self.turn_to(step.core);
+            self.select_core(step.core);
         }
-        let mut out = Out { core: step.core, told: &mut self.told, tell };
+        let mut out = Reporter { core: step.core, reported: &mut self.reported, report };
         self.cores[self.index].step(step, &mut self.source, &mut out);
     }
 
-    /// There are no more steps.
-    pub fn finish(&mut self, tell: &mut dyn FnMut(Finding)) {
+    /// Checks what is left at the end of the steps.
+    pub fn finish(&mut self, report: &mut dyn FnMut(Finding)) {
         for (number, index) in &self.numbers {
-            let mut out = Out { core: *number, told: &mut self.told, tell };
+            let mut out = Reporter { core: *number, reported: &mut self.reported, report };
             self.cores[*index].finish(&self.source, &mut out);
         }
     }
 
-    /// How many findings were not told: the same was told of the same instruction, or too many others were told.
+    /// Number of findings that were not reported: repeats for the same instruction, or findings beyond the limit.
     pub fn repeats(&self) -> u64 {
-        self.told.repeats
+        self.reported.repeats
     }
 
-    /// How often each rule was broken, told or not; rules that were not broken are left out.
+    /// Number of violations of each violated rule, reported or not.
     pub fn counts(&self) -> impl Iterator<Item = (&'static Rule, u64)> {
-        RULES.iter().zip(self.told.counts.iter().copied()).filter(|(_, count)| *count > 0)
+        RULES.iter().zip(self.reported.counts.iter().copied()).filter(|(_, count)| *count > 0)
     }
 
-    fn turn_to(&mut self, core: u32) {
+    fn select_core(&mut self, core: u32) {
         let new = self.cores.len();
         self.index = *self.numbers.entry(core).or_insert(new);
         if self.index == new {
@@ -120,68 +121,74 @@ impl Checker {
     }
 }
 
-/// What is known of the source.
+/// Properties of the source.
 #[derive(Debug, Clone)]
 struct Source {
     coverage: Coverage,
-    /// It has told a read, and a write: a log can be without them, whatever its producer can tell.
+    /// Whether it has reported a read and a write: a log may lack them even if its producer can report them.
     has_reads: bool,
     has_writes: bool,
-    /// Its sizes are those of a producer that counts bits.
+    /// Whether its access sizes are in bits.
     is_in_bits: bool,
 }
 
 impl Source {
     #[inline]
-    fn tells(&self, facet: Facet) -> bool {
+    fn covers(&self, facet: Facet) -> bool {
         self.coverage.has(facet)
     }
 }
 
-/// Causes that are remembered. Whoever breaks rules in so many ways has said enough.
-const REMEMBERED: usize = 1 << 18;
+/// Maximum number of causes; beyond it, findings are only counted.
+const MAX_CAUSES: usize = 1 << 18;
 
-/// What was found: each rule is counted, and the same is told once of the same instruction.
+/// Findings so far: counts per rule, and the causes that were reported.
 #[derive(Debug, Clone)]
-struct Told {
+struct Reported {
     causes: HashSet<u64>,
     counts: Vec<u64>,
     repeats: u64,
 }
 
-impl Told {
+impl Reported {
     fn new() -> Self {
         Self { causes: HashSet::new(), counts: vec![0; RULES.len()], repeats: 0 }
     }
 
-    /// Counts it, and remembers its cause; true: it is new.
+    /// Counts a finding and remembers its cause; returns whether the cause is new.
     fn is_new(&mut self, rule: RuleId, cause: u64) -> bool {
         self.counts[rule as usize] += 1;
-        let is_new = self.causes.len() < REMEMBERED && self.causes.insert(cause);
+        let is_new = self.causes.len() < MAX_CAUSES && self.causes.insert(cause);
         self.repeats += u64::from(!is_new);
         is_new
     }
 }
 
-/// Takes the findings of a core.
-struct Out<'o> {
+/// Sink of the findings of a core.
+struct Reporter<'o> {
     core: u32,
-    told: &'o mut Told,
-    tell: &'o mut dyn FnMut(Finding),
+    reported: &'o mut Reported,
+    report: &'o mut dyn FnMut(Finding),
 }
 
-impl Out<'_> {
-    /// Something is wrong at this place; the address and one more number say what is the same cause.
+impl Reporter<'_> {
+    /// Adds a finding. Two findings of a rule have the same cause if `cause`, an address and one more number, is equal.
     #[cold]
     fn add(&mut self, rule: RuleId, place: u64, cause: (u64, u64), detail: std::fmt::Arguments<'_>) {
-        if self.told.is_new(rule, key(rule, self.core, cause)) {
+        if self.reported.is_new(rule, key(rule, self.core, cause)) {
             let rule = rule.rule();
-            (self.tell)(Finding { rule, severity: rule.severity, core: self.core, place, detail: detail.to_string() });
+            (self.report)(Finding {
+                rule,
+                severity: rule.severity,
+                core: self.core,
+                place,
+                detail: detail.to_string(),
+            });
         }
     }
 }
 
-/// A number for a cause.
+/// Hash of a cause.
 fn key(rule: RuleId, core: u32, (address, more): (u64, u64)) -> u64 {
     let parts = [rule as u64, u64::from(core), address, more];
     let mix = |key: u64, part: u64| (key ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);

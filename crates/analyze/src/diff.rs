@@ -1,12 +1,12 @@
-//! What two sources tell differently of one run.
+//! Differences between two sources of one run.
 //!
 //! steps of A ─▶ instructions ─┐
 //!                             ├─▶ **differ** ─▶ findings, a summary
 //! steps of B ─▶ instructions ─┘
 //!
-//! Instructions are paired by where they are, and what both sources can tell of a pair is compared, facet by facet. What
-//! only one of them can tell is no difference, and neither are other starts, other ends and gaps: they are passed over,
-//! and told. Times are never compared. Memory is bounded by the window in which the sources are looked for in each other.
+//! Instructions are paired by address, and the facets that both sources can report are compared. Facets of only one
+//! source are not differences, and neither are different starts, different ends and gaps: those are skipped and
+//! reported. Times are never compared. Memory use is bounded by the window in which the sources are realigned.
 //!
 //! ```
 //! use std::ops::ControlFlow;
@@ -51,24 +51,24 @@ use std::ops::ControlFlow;
 
 use unspool_model::{Context, Coverage, Exception, Facet, Instruction, Losses, Pull, SourceError, Step};
 
-/// How to compare.
+/// Options of a comparison.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Which core of each source.
+    /// The core of each source.
     pub cores: [u32; 2],
-    /// Go on behind the first difference.
+    /// Continue after the first difference.
     pub all: bool,
-    /// This many differences are told; the others are only counted.
+    /// Maximum number of differences to report; further ones are only counted.
     pub limit: u64,
-    /// This many instructions are shown before and behind a difference.
+    /// Number of instructions to show before and after a difference.
     pub context: usize,
-    /// What is compared, if both tell it.
+    /// Facets to compare, if both sources report them.
     pub facets: Coverage,
-    /// Instructions in a row that have to be equal, for the sources to be together again.
-    pub row: usize,
-    /// How many instructions ahead they are looked for.
+    /// Minimum number of equal consecutive instructions for the sources to be realigned.
+    pub min_match: usize,
+    /// Number of instructions ahead in which to search for a realignment.
     pub window: usize,
-    /// Other starts and ends are differences.
+    /// Different starts and ends are differences.
     pub strict: bool,
 }
 
@@ -80,14 +80,14 @@ impl Default for Options {
             limit: u64::MAX,
             context: 5,
             facets: comparable(),
-            row: 8,
+            min_match: 8,
             window: 1 << 18,
             strict: false,
         }
     }
 }
 
-/// All that can be compared: two clocks are never the same.
+/// All facets that can be compared: all but times, since two clocks never agree.
 pub fn comparable() -> Coverage {
     let facets: Vec<Facet> = Facet::ALL.into_iter().filter(|facet| *facet != Facet::Times).collect();
     Coverage::of(&facets)
@@ -96,199 +96,199 @@ pub fn comparable() -> Coverage {
 /// An instruction of one source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Site {
-    /// How many instructions of its core came before it.
+    /// Number of instructions of its core before it.
     pub number: u64,
-    /// Where the source says so, as it counts.
+    /// Position in the source, in its own unit.
     pub place: u64,
     /// The instruction.
     pub instruction: Instruction,
 }
 
-/// What is around a difference.
+/// Instructions around a difference.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Around {
-    /// The last instructions that both had, the oldest first.
+    /// The last common instructions, the oldest first.
     pub before: Vec<[Site; 2]>,
-    /// The next ones of each, from the difference on.
+    /// The next instructions of each source, from the difference on.
     pub here: [Vec<Site>; 2],
 }
 
-/// Why instructions are passed over without being a difference.
+/// Why instructions are skipped without being a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Why {
+pub enum SkipReason {
     /// One source starts earlier.
     Start,
-    /// One source goes on longer.
+    /// One source ends later.
     End,
-    /// There is a gap in these sources.
+    /// These sources have a gap.
     Gap([bool; 2]),
-    /// There are gaps before and behind, and too few instructions between them to tell where they belong.
+    /// Too few instructions between two gaps to align them.
     Island,
-    /// It was tried, and an exception came of it; the other source tells of the exception only.
-    Tried,
+    /// An attempted instruction that raised an exception; the other source reports only the exception.
+    Attempted,
 }
 
-/// What was found, as it is found.
+/// A result of the comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
-    /// Instructions of one source were passed over.
-    Passed {
+    /// Instructions were skipped.
+    Skipped {
         /// The reason.
-        why: Why,
-        /// How many of each.
-        passed: [u64; 2],
-        /// The first of them, or the next instruction where none was; `None`: the source has ended.
+        reason: SkipReason,
+        /// Number of skipped instructions of each source.
+        skipped: [u64; 2],
+        /// The first skipped instruction, or the next one if none was skipped; `None` if the source has ended.
         at: [Option<Site>; 2],
     },
-    /// Here the sources have other instructions.
+    /// The sources have different instructions.
     Diverged {
-        /// What is around it.
+        /// The instructions around it.
         around: Around,
-        /// How many instructions of each, until they are together again. `None`: not within the window.
+        /// Number of instructions of each source until they are realigned; `None` if not within the window.
         apart: Option<[u64; 2]>,
     },
-    /// Both have the instruction, and tell different things of it.
+    /// Both sources have the instruction, but its values differ.
     Differs {
-        /// What kind of thing.
+        /// The facet.
         facet: Facet,
-        /// Which one of them: a register, an address; empty if there is only one.
-        what: String,
-        /// What each says.
+        /// The register or address; empty if the facet has a single value.
+        name: String,
+        /// The value of each source.
         values: [String; 2],
-        /// What is around it.
+        /// The instructions around it.
         around: Around,
     },
 }
 
-/// An instruction that both sources have, as the second one tells it.
+/// An instruction that both sources have, as the second one reports it.
 #[derive(Debug, Clone, Copy)]
 pub struct Pair<'p> {
-    /// How many instructions of its core came before it in the first source.
+    /// Number of instructions of its core before it in the first source.
     pub number: u64,
     /// The step of the second source.
     pub step: &'p Step,
-    /// The state in which it is executed, as far as the second source told it.
+    /// The context in which it is executed, as far as the second source reported it.
     pub context: &'p Context,
-    /// Exceptions since the instruction before, in the second source.
+    /// Exceptions since the previous instruction, in the second source.
     pub exceptions: &'p [Exception],
 }
 
-/// Takes pairs.
-type Paired<'t> = dyn FnMut(&Pair<'_>) -> ControlFlow<()> + 't;
+/// Consumer of pairs.
+type PairSink<'t> = dyn FnMut(&Pair<'_>) -> ControlFlow<()> + 't;
 
-/// Takes what is found.
-type Tell<'t> = dyn FnMut(&Finding) -> ControlFlow<()> + 't;
+/// Consumer of findings.
+type FindingSink<'t> = dyn FnMut(&Finding) -> ControlFlow<()> + 't;
 
-/// How often a facet was compared.
+/// Comparison counts of a facet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// Both told it of an instruction.
+    /// Values that both sources reported.
     pub compared: u64,
-    /// They were different.
+    /// Values that differ.
     pub different: u64,
-    /// Only this one told it, though both could.
+    /// Values that only this source reported, though both could.
     pub only: [u64; 2],
 }
 
 impl Tally {
-    /// How often both told the same.
+    /// Number of equal values.
     pub fn equal(&self) -> u64 {
         self.compared - self.different
     }
 }
 
-/// Why comparing ended.
+/// Why the comparison ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Ending {
     /// A source has no more instructions.
     #[default]
     Complete,
-    /// A difference was found, and one was enough; or nobody wants to know more.
+    /// A difference was found and one was enough, or the caller stopped it.
     Stopped,
-    /// The sources were not found in each other again, within the window.
-    Apart,
+    /// The sources could not be realigned within the window.
+    Diverged,
 }
 
-/// What it comes to.
+/// Summary of a comparison.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// What was compared: what both sources can tell, and was asked for.
+    /// Compared facets: those that both sources can report and that were requested.
     pub facets: Coverage,
-    /// What each source can tell.
+    /// Facets that each source can report.
     pub coverage: [Coverage; 2],
-    /// Instructions of each, as far as it was compared.
+    /// Compared instructions of each source.
     pub instructions: [u64; 2],
-    /// Instructions that both have.
+    /// Instructions that both sources have.
     pub common: u64,
-    /// Those of them of which only the code was compared: a loop, and which time round it is cannot be told.
-    pub loose: u64,
-    /// Instructions of each before the other one starts.
+    /// Common instructions of which only the code was compared: in a loop, with the iteration unknown.
+    pub in_loops: u64,
+    /// Instructions of each source before the other one starts.
     pub before: [u64; 2],
-    /// Instructions of each after the other one has ended.
+    /// Instructions of each source after the other one has ended.
     pub after: [u64; 2],
-    /// How many gaps each has.
+    /// Number of gaps of each source.
     pub gaps: [u64; 2],
-    /// Instructions of each that are in gaps of the other one.
+    /// Instructions of each source in gaps of the other one.
     pub in_gaps: [u64; 2],
-    /// Instructions of each between gaps, too few to compare.
+    /// Instructions of each source between gaps, too few to align.
     pub islands: [u64; 2],
-    /// Instructions of each that were tried, where the other one tells of the exception only.
-    pub tried: [u64; 2],
-    /// Steps of each that belong to other cores.
+    /// Attempted instructions of each source for which the other one reports only the exception.
+    pub attempted: [u64; 2],
+    /// Steps of each source that belong to other cores.
     pub other_cores: [u64; 2],
-    /// How many differences there are.
+    /// Number of differences.
     pub differences: u64,
     /// Why it ended.
     pub ending: Ending,
-    /// What of each source was in no step, if it was read to its end.
-    pub untold: [Losses; 2],
-    /// Each source may end because it is damaged.
+    /// Data of each source that its steps do not carry, if it was read to its end.
+    pub not_in_steps: [Losses; 2],
+    /// Damage that ended each source.
     pub damage: [Option<SourceError>; 2],
     tallies: [Tally; Facet::ALL.len()],
 }
 
 impl Summary {
-    /// How often a facet was compared.
+    /// Comparison counts of a facet.
     pub fn tally(&self, facet: Facet) -> Tally {
         self.tallies[facet as usize]
     }
 
-    /// Something was compared, and nothing is different or damaged.
+    /// Whether something was compared and nothing is different or damaged.
     pub fn is_clean(&self) -> bool {
         self.differences == 0 && self.common > 0 && self.damage.iter().all(Option::is_none)
     }
 }
 
-/// Why it could not be done.
+/// A source that could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Error {
-    /// Which source.
+    /// Index of the source.
     pub source_index: usize,
-    /// What is wrong with it.
+    /// Its error.
     pub error: SourceError,
 }
 
-/// Compares two sources.
+/// Comparison of two sources.
 #[derive(Debug, Clone, Default)]
 pub struct Differ {
     options: Options,
 }
 
 impl Differ {
-    /// Compares like this.
+    /// A comparison with these options.
     pub fn new(options: Options) -> Self {
         Self { options }
     }
 
-    /// Hands out what is found, in the order of the sources, until `tell` breaks; and what it comes to.
-    pub fn run(&self, sources: [Pull; 2], tell: &mut Tell<'_>) -> Result<Summary, Error> {
-        run::Run::new(&self.options, sources, tell, None).run()
+    /// Passes the findings, in the order of the sources, to `report` until it breaks; returns the summary.
+    pub fn run(&self, sources: [Pull; 2], report: &mut FindingSink<'_>) -> Result<Summary, Error> {
+        run::Run::new(&self.options, sources, report, None).run()
     }
 
-    /// Hands out the instructions that both have, in their order, until `paired` breaks. Those that may belong to another
-    /// time round a loop, and those whose opcodes differ, are not among them.
-    pub fn pairs(&self, sources: [Pull; 2], paired: &mut Paired<'_>) -> Result<Summary, Error> {
+    /// Passes the instructions that both sources have, in order, to `paired` until it breaks. Instructions that may
+    /// belong to another iteration of a loop, and those whose opcodes differ, are not included.
+    pub fn pairs(&self, sources: [Pull; 2], paired: &mut PairSink<'_>) -> Result<Summary, Error> {
         let options =
             Options { all: true, facets: Coverage::of(&[Facet::Opcodes]), context: 0, ..self.options.clone() };
         run::Run::new(&options, sources, &mut |_| ControlFlow::Continue(()), Some(paired)).run()

@@ -1,51 +1,50 @@
-//! Folded stacks, of which flame graphs are made: who called whom, and what each stack comes to.
+//! Folded stacks, the input of flame graphs: call stacks with their cost.
 //!
 //! tree ─▶ **folded stacks**
 //!
-//! Stacks that are the same from the outermost function to the innermost are one. What a stack comes to is what its
-//! innermost function did by itself.
+//! Equal stacks are merged. The cost of a stack is the own cost of its innermost function.
 
 use std::collections::BTreeMap;
 
-use crate::calls::{Call, Sums};
+use crate::calls::{Call, Cost};
 
-/// More stacks than this are not told apart: the innermost functions are left out of the others.
+/// Maximum number of stacks; further stacks are merged into their callers.
 const LIMIT: usize = 1 << 21;
 
-/// Deeper stacks than this are told without their innermost functions.
+/// Maximum depth of a stack; deeper stacks lack their innermost functions.
 const DEPTH: usize = 1 << 10;
 
-/// Stacks and what they come to.
+/// Stacks with their cost.
 #[derive(Debug, Clone, Default)]
 pub struct Folded {
     nodes: Vec<Node>,
     children: BTreeMap<(Option<u32>, u64), u32>,
-    /// The present stack, outermost first. A call that is not counted has the node of the one around it.
+    /// The current stack, outermost first. A call that is not counted has the node of its caller.
     stack: Vec<u32>,
     is_complete_only: bool,
 }
 
 #[derive(Debug, Clone)]
 struct Node {
-    /// How many functions are around it.
+    /// Number of functions below it on the stack.
     depth: usize,
     function: u64,
-    own: Sums,
+    own: Cost,
 }
 
 impl Folded {
-    /// None yet.
+    /// An empty set of stacks.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// None yet; only calls whose beginning and end are in the trace will count, and what it started in. What the others
-    /// did by themselves counts for those around them.
+    /// An empty set of stacks that counts only the root and the calls whose beginning and end are in the trace. The own
+    /// cost of other calls is added to their callers.
     pub fn of_complete_calls() -> Self {
         Self { is_complete_only: true, ..Self::default() }
     }
 
-    /// The next call of a whole tree, and how deep it is. See [`Tree::each`](crate::tree::Tree::each).
+    /// Adds the next call of a complete tree with its depth. See [`Tree::each`](crate::tree::Tree::each).
     pub fn add(&mut self, depth: usize, call: &Call) {
         self.stack.truncate(depth);
         let parent = self.stack.last().copied();
@@ -64,21 +63,21 @@ impl Folded {
         }
         let node = u32::try_from(self.nodes.len()).ok().filter(|node| (*node as usize) < LIMIT)?;
         let depth = parent.map_or(0, |parent| self.nodes[parent as usize].depth + 1);
-        self.nodes.push(Node { depth, function, own: Sums::default() });
+        self.nodes.push(Node { depth, function, own: Cost::default() });
         self.children.insert((parent, function), node);
         Some(node)
     }
 
-    /// Hands out the stacks with what they come to: functions by where they begin, the outermost first. A stack comes
-    /// before those that are deeper, and after that the order is that of addresses.
-    pub fn each<E>(&self, mut take: impl FnMut(&[u64], Sums) -> Result<(), E>) -> Result<(), E> {
+    /// Passes each stack and its cost to `sink`. A stack is the addresses of its functions, the outermost first. A stack
+    /// comes before the deeper stacks that start with it; stacks of the same depth are sorted by address.
+    pub fn each<E>(&self, mut sink: impl FnMut(&[u64], Cost) -> Result<(), E>) -> Result<(), E> {
         let mut path = Vec::new();
         let mut waiting: Vec<u32> = self.called_by(None).rev().collect();
         while let Some(node) = waiting.pop() {
             let Node { depth, function, own } = self.nodes[node as usize];
             path.truncate(depth);
             path.push(function);
-            take(&path, own)?;
+            sink(&path, own)?;
             waiting.extend(self.called_by(Some(node)).rev());
         }
         Ok(())

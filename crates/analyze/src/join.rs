@@ -1,13 +1,13 @@
-//! What one source tells of a run, completed by another one.
+//! Joining two sources of one run: the steps of the first, completed by the second.
 //!
 //! ```text
-//! steps of A ───────────────────────────────▶ **joined** ─▶ steps of A, with accesses, registers, details of B
+//! steps of A ───────────────────────────────▶ joiner ─▶ steps of A, with accesses, registers, details of B
 //! steps of A again, steps of B ─▶ partners ───┘
 //! ```
 //!
-//! Instructions are paired as [`diff`](crate::diff) pairs them. What A says stays; what it cannot say is taken from the
-//! partner, if there is a certain one. The first source is read twice, so that memory does not grow with the distance
-//! between the two.
+//! Instructions are paired as in [`diff`](crate::diff). Information of A is kept; information that A cannot provide
+//! comes from the partner, if the pairing is certain. The first source is read twice, so that memory use does not grow
+//! with the distance between the two.
 
 use std::ops::ControlFlow;
 
@@ -17,26 +17,26 @@ use unspool_model::{
 
 use crate::diff::{Differ, Options, Pair};
 
-/// Steps that wait for the next instruction; more are handed out as they are.
-const MOST: usize = 64;
+/// Maximum number of steps that wait for the next instruction; beyond it, they are emitted unchanged.
+const MAX_WAITING: usize = 64;
 
 /// A source that can be sent to a thread.
 pub type Source = Box<dyn StepSource + Send>;
 
-/// What can be taken from the other source. Details of exceptions and contexts are taken too.
+/// Facets that are added from the other source, besides details of exceptions and contexts.
 const FACETS: [Facet; 3] = [Facet::Accesses, Facet::Data, Facet::Registers];
 
-/// Hands out the steps of a source, completed by another one.
+/// The steps of a source, completed by another source.
 pub struct Join {
     source: Source,
-    /// The same source a second time, and the other one.
+    /// The same source again, and the other source.
     pairing: Option<[Source; 2]>,
     options: Options,
     added: Coverage,
 }
 
 impl Join {
-    /// Completes a source, which is handed over twice, by another one. Of the options, cores and window count.
+    /// Completes a source, which is given twice, by another one. Of the options, only cores and window are used.
     pub fn new([source, again]: [Source; 2], other: Source, options: Options) -> Self {
         let (has, offered) = (source.coverage(), other.coverage());
         let added: Vec<Facet> = FACETS.into_iter().filter(|facet| !has.has(*facet) && offered.has(*facet)).collect();
@@ -82,13 +82,13 @@ impl StepSource for Join {
         self.source.time_unit()
     }
 
-    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+    fn each(&mut self, sink: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
         let Some(sources) = self.pairing.take() else { return Ok(()) };
         let partners = Pull::new(Partners { sources: Some(sources), options: self.options.clone() });
         let partners = partners.map_err(|error| SourceError { text: error.to_string(), is_damage: false })?;
-        let mut joiner = Joiner::new(take, partners, self.options.cores[0], self.added);
+        let mut joiner = Joiner::new(sink, partners, self.options.cores[0], self.added);
         let (mut failure, mut is_stopped) = (None, false);
-        let told = self.source.each(&mut |step| {
+        let result = self.source.each(&mut |step| {
             let flow = joiner.step(step).unwrap_or_else(|error| {
                 failure = Some(error);
                 ControlFlow::Break(())
@@ -97,14 +97,14 @@ impl StepSource for Join {
             flow
         });
         if failure.is_none() {
-            // Nothing follows that anybody could stop.
+            // A break has no effect here: nothing follows.
             let _ = joiner.release();
         }
         if !is_stopped && joiner.number > 0 && !joiner.is_paired {
-            let text = "the other trace has no instruction in common with this one".to_string();
+            let text = "the two traces have no instruction in common".to_string();
             failure = failure.or(Some(SourceError { text, is_damage: false }));
         }
-        failure.map_or(told, Err)
+        failure.map_or(result, Err)
     }
 
     fn losses(&self) -> Losses {
@@ -112,7 +112,7 @@ impl StepSource for Join {
     }
 }
 
-/// The steps of the second source that have a partner in the first; their place is the number of the partner.
+/// The steps of the second source that have a partner in the first. Their `place` is the number of the partner.
 struct Partners {
     sources: Option<[Source; 2]>,
     options: Options,
@@ -123,21 +123,21 @@ impl StepSource for Partners {
         Coverage::default()
     }
 
-    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+    fn each(&mut self, sink: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
         let Some([first, second]) = self.sources.take() else { return Ok(()) };
         let pull =
             |source| Pull::new(source).map_err(|error| SourceError { text: error.to_string(), is_damage: false });
         let (mut step, mut context) = (Step::default(), Context::default());
         let ended = Differ::new(self.options.clone()).pairs([pull(first)?, pull(second)?], &mut |pair| {
             let around = pair.exceptions.iter().map(|exception| Event::Exception(*exception));
-            let is_other = std::mem::replace(&mut context, *pair.context) != *pair.context;
-            for event in around.chain(is_other.then_some(Event::Context(*pair.context))) {
+            let is_changed = std::mem::replace(&mut context, *pair.context) != *pair.context;
+            for event in around.chain(is_changed.then_some(Event::Context(*pair.context))) {
                 step.clear();
                 (step.place, step.event) = (pair.number, event);
-                take(&step)?;
+                sink(&step)?;
             }
             partner(&mut step, pair);
-            take(&step)
+            sink(&step)
         });
         ended.map(|_| ()).map_err(|error| error.error)
     }
@@ -148,29 +148,29 @@ fn partner(step: &mut Step, pair: &Pair<'_>) {
     step.place = pair.number;
 }
 
-/// Joins steps with those of their partners.
+/// Joins steps with their partners.
 struct Joiner<'t> {
-    take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
+    sink: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
     partners: Pull,
     core: u32,
     added: Coverage,
-    /// Instructions so far.
+    /// Number of instructions so far.
     number: u64,
-    /// The next partner, with what came before it; nothing, if there are no more.
+    /// The next partner; meaningless if there are no more.
     partner: Partner,
     has_partner: bool,
-    /// An instruction had a partner.
+    /// Whether any instruction had a partner.
     is_paired: bool,
-    /// What waits for the next instruction.
+    /// Steps that wait for the next instruction: the first `waits` of a reused list.
     waiting: Vec<Step>,
     waits: usize,
-    /// The state as the first source tells it, and as it was handed out.
+    /// The context of the first source, and the context that was emitted.
     context: Context,
-    told: Context,
+    emitted: Context,
     step: Step,
 }
 
-/// An instruction of the second source.
+/// An instruction of the second source, with the exceptions before it.
 #[derive(Default)]
 struct Partner {
     step: Step,
@@ -179,9 +179,9 @@ struct Partner {
 }
 
 impl<'t> Joiner<'t> {
-    fn new(take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>, partners: Pull, core: u32, added: Coverage) -> Self {
+    fn new(sink: &'t mut dyn FnMut(&Step) -> ControlFlow<()>, partners: Pull, core: u32, added: Coverage) -> Self {
         Self {
-            take,
+            sink,
             partners,
             core,
             added,
@@ -192,27 +192,27 @@ impl<'t> Joiner<'t> {
             waiting: Vec::new(),
             waits: 0,
             context: Context::default(),
-            told: Context::default(),
+            emitted: Context::default(),
             step: Step::default(),
         }
     }
 
     fn step(&mut self, step: &Step) -> Result<ControlFlow<()>, SourceError> {
         if step.core != self.core {
-            return Ok((self.take)(step));
+            return Ok((self.sink)(step));
         }
         if step.event.instruction().is_none() {
             return Ok(self.wait(step));
         }
-        let is_paired = self.look_for_partner()?;
+        let is_paired = self.find_partner()?;
         self.is_paired |= is_paired;
         self.number += 1;
         Ok(if is_paired { self.paired(step) } else { self.alone(step) })
     }
 
-    /// What comes before an instruction waits for the partner of that, which may know more of it.
+    /// Holds a step until the next instruction, whose partner may have more details.
     fn wait(&mut self, step: &Step) -> ControlFlow<()> {
-        if self.waits == MOST {
+        if self.waits == MAX_WAITING {
             self.release()?;
         }
         if self.waits == self.waiting.len() {
@@ -223,8 +223,8 @@ impl<'t> Joiner<'t> {
         ControlFlow::Continue(())
     }
 
-    /// Goes on in the second source. True: the next instruction has a partner.
-    fn look_for_partner(&mut self) -> Result<bool, SourceError> {
+    /// Advances the second source and returns whether the next instruction has a partner.
+    fn find_partner(&mut self) -> Result<bool, SourceError> {
         let is_passed = self.partner.step.event.instruction().is_none() || self.partner.step.place < self.number;
         if self.has_partner && is_passed {
             self.has_partner = self.next_partner()?;
@@ -249,15 +249,15 @@ impl<'t> Joiner<'t> {
 
     fn paired(&mut self, step: &Step) -> ControlFlow<()> {
         self.complete_exceptions();
-        self.hand_out(true)?;
+        self.emit_waiting(true)?;
         let context = self.context.over(&self.partner.context);
-        if context != self.told {
-            self.told = context;
+        if context != self.emitted {
+            self.emitted = context;
             let mut change = std::mem::take(&mut self.step);
             change.clear();
             (change.core, change.place, change.time) = (step.core, step.place, step.time);
             change.event = Event::Context(context);
-            let flow = (self.take)(&change);
+            let flow = (self.sink)(&change);
             self.step = change;
             flow?;
         }
@@ -269,15 +269,15 @@ impl<'t> Joiner<'t> {
         if self.added.has(Facet::Registers) {
             self.step.take_registers(&self.partner.step);
         }
-        (self.take)(&self.step)
+        (self.sink)(&self.step)
     }
 
     fn alone(&mut self, step: &Step) -> ControlFlow<()> {
         self.release()?;
-        (self.take)(step)
+        (self.sink)(step)
     }
 
-    /// What waits has as many exceptions as came before the partner: they are the same ones.
+    /// Completes the waiting exceptions. If there are as many as before the partner, they are the same ones.
     fn complete_exceptions(&mut self) {
         let waiting = self.waiting[..self.waits].iter_mut();
         let mut raised: Vec<&mut Exception> = waiting
@@ -297,13 +297,13 @@ impl<'t> Joiner<'t> {
         }
     }
 
-    /// Hands out what waits, as it is.
+    /// Emits the waiting steps unchanged.
     fn release(&mut self) -> ControlFlow<()> {
-        self.hand_out(false)
+        self.emit_waiting(false)
     }
 
-    /// Hands out what waits. Where a context will be told that says more, those that wait are not.
-    fn hand_out(&mut self, is_paired: bool) -> ControlFlow<()> {
+    /// Emits the waiting steps. With a partner, contexts are dropped: a more detailed one follows.
+    fn emit_waiting(&mut self, is_paired: bool) -> ControlFlow<()> {
         let waits = std::mem::take(&mut self.waits);
         for step in &self.waiting[..waits] {
             match step.event {
@@ -312,12 +312,12 @@ impl<'t> Joiner<'t> {
                     if is_paired {
                         continue;
                     }
-                    self.told = context.over(&self.told);
+                    self.emitted = context.over(&self.emitted);
                 }
-                Event::Gap(_) => (self.context, self.told) = (Context::default(), Context::default()),
+                Event::Gap(_) => (self.context, self.emitted) = (Context::default(), Context::default()),
                 _ => {}
             }
-            (self.take)(step)?;
+            (self.sink)(step)?;
         }
         ControlFlow::Continue(())
     }

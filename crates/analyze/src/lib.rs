@@ -1,13 +1,15 @@
-//! What executed instructions come to: findings and tables.
+//! Analyses of executed instructions: findings and tables.
 //!
-//! instructions of a core ─▶ **calls** ─▶ tree, profile, folded stacks
-//! steps of two sources ─▶ **diff** ─▶ differences
-//! steps of one source ─▶ **stats** ─▶ counts, mix, footprint
-//!                         └ **join** ─▶ steps of the first, with what the second tells beyond it
-//! steps of one source ─▶ **check** ─▶ what no processor does
+//! ```text
+//! instructions of a core ─▶ calls ─▶ tree, profile, folded stacks
+//! steps of one source ─▶ stats ─▶ counts, instruction mix, footprint
+//! steps of one source ─▶ check ─▶ findings: behavior that no processor has
+//! steps of two sources ─▶ diff ─▶ differences
+//! steps of two sources ─▶ join ─▶ steps of the first, completed by the second
+//! ```
 //!
-//! No format is known here. Whoever reads one feeds a [`calls::Follower`] instruction by instruction and gets calls as
-//! they end; [`tree`] puts them in order, [`profile`] and [`folded`] count them. Memory does not grow with the length of
+//! No trace format is known here. A reader feeds a [`calls::Follower`] instruction by instruction and gets calls as
+//! they end; [`tree`] orders them, [`profile`] and [`folded`] count them. Memory use does not grow with the length of
 //! the trace.
 //!
 //! ```

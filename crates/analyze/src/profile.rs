@@ -1,69 +1,69 @@
-//! The profile: what each function comes to.
+//! The profile: cost per function.
 //!
-//! calls ─▶ **profile** ─▶ a row a function
+//! calls ─▶ **profile** ─▶ one row per function
 //!
-//! Functions are told apart by where they begin. Times of calls within calls of the same function count for both, as
-//! they do in other tools.
+//! Functions are identified by their address. The cost of a recursive call is counted for the outer call too, as in
+//! other tools.
 
 use std::collections::BTreeMap;
 
-use crate::calls::{Call, Sums};
+use crate::calls::{Call, Cost};
 
-/// More functions than this are counted together.
+/// Maximum number of functions with a row of their own.
 const LIMIT: usize = 1 << 20;
 
-/// What each function comes to.
+/// Cost per function.
 #[derive(Debug, Clone, Default)]
 pub struct Profile {
     rows: BTreeMap<u64, Row>,
     rest: Row,
     is_complete_only: bool,
-    /// What calls come to that are not counted.
-    passed_over: Sums,
+    /// Own cost of the calls that are not counted.
+    uncounted: Cost,
 }
 
-/// What the calls of a function come to.
+/// Cost of the calls of one function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Row {
-    /// How many calls.
+    /// Number of calls.
     pub calls: u64,
-    /// How many of them have not both their beginning and their end in the trace.
+    /// Number of calls whose beginning or end is not in the trace.
     pub incomplete: u64,
-    /// The time in it and in all that it called, the first and the last instruction of each call included: a call whose
-    /// instructions all have the same time took 1.
+    /// Total time, including callees and both the first and the last instruction of each call: a call whose instructions
+    /// all have the same time takes 1.
     pub time: u64,
-    /// The instructions in it and in all that it called.
+    /// Total number of instructions, including callees.
     pub instructions: u64,
-    /// The time, from the first instruction to the last of each call, and the instructions, without what it called.
-    pub own: Sums,
+    /// Own cost, without callees; the time of a call is that from its first instruction to its last.
+    pub own: Cost,
 }
 
 impl Profile {
-    /// An empty one.
+    /// An empty profile.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An empty one that counts only calls whose beginning and end are in the trace, and what it started in. What the
-    /// others did by themselves counts for the latter.
+    /// An empty profile that counts only the root and the calls whose beginning and end are in the trace. The own cost
+    /// of other calls is added to the root.
     pub fn of_complete_calls() -> Self {
         Self { is_complete_only: true, ..Self::default() }
     }
 
-    /// A call has ended. What a core started in comes last.
+    /// Adds a call that has ended. The root of a core comes last.
     pub fn add(&mut self, call: &Call) {
         let mut own = call.own;
         if call.is_root() {
-            own.add(std::mem::take(&mut self.passed_over));
+            own.add(std::mem::take(&mut self.uncounted));
         } else if self.is_complete_only && !call.is_complete() {
-            return self.passed_over.add(own);
+            return self.uncounted.add(own);
         }
-        let whole = call.whole();
+        let total = call.total();
         let row = self.row(call.function);
         row.calls += 1;
         row.incomplete += u64::from(!call.is_complete());
-        row.time = row.time.saturating_add(whole.time).saturating_add(1);
-        row.instructions = row.instructions.saturating_add(whole.instructions);
+        row.time = row.time.saturating_add(total.time).saturating_add(1);
+        row.instructions = row.instructions.saturating_add(total.instructions);
         row.own.add(own);
     }
 
@@ -74,12 +74,12 @@ impl Profile {
         self.rows.entry(function).or_default()
     }
 
-    /// The functions by address.
+    /// The rows, sorted by the address of the function.
     pub fn rows(&self) -> impl Iterator<Item = (u64, &Row)> {
         self.rows.iter().map(|(function, row)| (*function, row))
     }
 
-    /// What has no row of its own, since there are too many functions.
+    /// The functions without a row of their own, if there are too many functions.
     pub fn rest(&self) -> Option<&Row> {
         (self.rest.calls > 0).then_some(&self.rest)
     }

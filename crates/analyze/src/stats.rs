@@ -1,10 +1,10 @@
-//! What a trace comes to, whatever its format.
+//! Statistics of a trace: instruction mix, branches, accesses, exceptions, gaps and memory footprint.
 //!
-//! steps ─▶ **counts**: instructions and their mix, branches, accesses, exceptions, gaps, and the memory they touch
+//! steps ─▶ **stats** ─▶ report
 //!
-//! Counts are kept by core, Exception level and process, so that each can be asked for by itself. Memory does not grow
-//! with the trace: opcodes, processes and pages are kept up to a limit, and where one is met, that is told. No format is
-//! known here, and how instructions are called is told by whoever asks.
+//! Counts are kept per core, Exception level, Security state and process. Memory use does not grow with the trace:
+//! opcodes, processes and pages are kept up to a limit, and the report states when one was reached. No trace format is
+//! known here, and the caller supplies the mnemonics.
 //!
 //! ```
 //! use unspool_analyze::stats::Stats;
@@ -14,8 +14,8 @@
 //! let mut step = Step::default();
 //! let branch = Some(Branch { taken: true, target: Some(0x1000) });
 //! step.event = Event::Instruction(Instruction { address: 0x1000, opcode: Some(0x1400_0000), length: 4, branch, ..Instruction::default() });
-//! stats.take(&step);
-//! stats.take(&step);
+//! stats.step(&step);
+//! stats.step(&step);
 //! let report = stats.finish();
 //! assert_eq!(report.all().instructions, 2);
 //! assert_eq!(report.branches.all().taken, 2);
@@ -41,75 +41,75 @@ pub use self::tally::{Group, Tally};
 use self::footprint::{CodePages, DataPages, Fibonacci};
 use self::mix::Opcodes;
 
-/// Groups of core, level, security and process that are told apart; others keep all but the process.
+/// Maximum number of groups; beyond it, groups are kept without their process.
 const GROUPS: usize = 1 << 14;
 
-/// Counts the steps of a source.
+/// Counters for the steps of a source.
 pub struct Stats<'n> {
     opcodes: Opcodes<'n>,
     branches: Branches,
     code: CodePages,
     data: DataPages,
     groups: Vec<(Group, Tally)>,
-    places: HashMap<Group, usize>,
+    indexes: HashMap<Group, usize>,
     is_full: bool,
-    /// What cores do now.
+    /// State of the other cores.
     cores: HashMap<u32, Now, BuildHasherDefault<Fibonacci>>,
-    /// The core of the last step, and what it does.
+    /// The core of the last step, and its state.
     core: Option<u32>,
     now: Now,
     rest: Rest,
 }
 
-/// What a core does now.
+/// Current state of a core.
 #[derive(Debug, Clone, Copy, Default)]
 struct Now {
     context: Context,
-    /// The place of its group, once something was counted in it.
+    /// Index of its group, once something was counted in it.
     group: Option<usize>,
 }
 
-/// What is not counted by group.
+/// Counts that are not kept per group.
 #[derive(Debug, Default)]
 struct Rest {
-    exceptions: [u64; 7],
-    gaps: [u64; 6],
+    exceptions: [u64; EXCEPTIONS.len()],
+    gaps: [u64; GAPS.len()],
     contexts: u64,
     notes: u64,
     states: u64,
     times: Option<(u64, u64)>,
 }
 
-/// What was counted.
+/// The statistics of a source.
 #[derive(Debug)]
 pub struct Report {
-    /// What instructions are.
+    /// The instruction mix.
     pub mix: Mix,
-    /// What became of branches.
+    /// Branches with their outcomes.
     pub branches: Branches,
-    /// The memory that instructions are in.
+    /// Memory from which instructions were executed.
     pub code: CodeFootprint,
-    /// The memory that they access.
+    /// Memory that instructions accessed.
     pub data: DataFootprint,
-    /// Exceptions by kind; such that did not happen are left out.
+    /// Number of exceptions per kind, without zeros.
     pub exceptions: Vec<(&'static str, u64)>,
-    /// Gaps by kind; such that did not happen are left out.
+    /// Number of gaps per kind, without zeros.
     pub gaps: Vec<(&'static str, u64)>,
-    /// How often a state of execution was told.
+    /// Number of context steps.
     pub contexts: u64,
-    /// Contents of registers and memory that no instruction caused.
+    /// Number of state steps: register and memory contents that no instruction caused.
     pub states: u64,
-    /// Notes.
+    /// Number of notes.
     pub notes: u64,
-    /// The earliest time and the latest one, in the unit of the source.
+    /// The earliest and the latest time, in the unit of the source.
     pub times: Option<(u64, u64)>,
-    /// Processes were too many to tell all of them apart.
+    /// Whether there were too many processes to count each by itself.
     pub is_full: bool,
     groups: Vec<(Group, Tally)>,
 }
 
 impl<'n> Stats<'n> {
-    /// Nothing is counted yet. `name` gives the mnemonic of an opcode, and is asked once for each.
+    /// Empty statistics. `name` returns the mnemonic of an opcode and is called once for each.
     pub fn new(name: impl FnMut(Isa, u32) -> String + 'n) -> Self {
         Self {
             opcodes: Opcodes::new(Box::new(name)),
@@ -117,7 +117,7 @@ impl<'n> Stats<'n> {
             code: CodePages::default(),
             data: DataPages::default(),
             groups: Vec::new(),
-            places: HashMap::new(),
+            indexes: HashMap::new(),
             is_full: false,
             cores: HashMap::default(),
             core: None,
@@ -126,9 +126,9 @@ impl<'n> Stats<'n> {
         }
     }
 
-    /// Counts one more.
+    /// Counts a step.
     #[inline]
-    pub fn take(&mut self, step: &Step) {
+    pub fn step(&mut self, step: &Step) {
         if self.core != Some(step.core) {
             self.change_core(step.core);
         }
@@ -139,7 +139,7 @@ impl<'n> Stats<'n> {
         match &step.event {
             Event::Instruction(instruction) => self.instruction(instruction),
             Event::Exception(exception) => {
-                self.rest.exceptions[exception_place(exception.kind)] += 1;
+                self.rest.exceptions[exception_index(exception.kind)] += 1;
                 self.tally().exceptions += 1;
             }
             Event::ExceptionReturn { .. } => self.tally().exception_returns += 1,
@@ -148,9 +148,9 @@ impl<'n> Stats<'n> {
                 self.now = Now { context: context.over(&self.now.context), group: None };
             }
             Event::Gap(gap) => {
-                self.rest.gaps[gap_place(*gap)] += 1;
+                self.rest.gaps[gap_index(*gap)] += 1;
                 self.tally().gaps += 1;
-                // Nobody knows what changed there.
+                // The context after a gap is unknown.
                 self.now = Now::default();
             }
             Event::State => self.rest.states += 1,
@@ -161,15 +161,15 @@ impl<'n> Stats<'n> {
         }
     }
 
-    /// All steps were counted.
+    /// The report of all counted steps.
     pub fn finish(self) -> Report {
         Report {
             mix: self.opcodes.finish(),
             branches: self.branches,
             code: self.code.finish(),
             data: self.data.finish(),
-            exceptions: told(&EXCEPTIONS, &self.rest.exceptions),
-            gaps: told(&GAPS, &self.rest.gaps),
+            exceptions: nonzero(&EXCEPTIONS, &self.rest.exceptions),
+            gaps: nonzero(&GAPS, &self.rest.gaps),
             contexts: self.rest.contexts,
             states: self.rest.states,
             notes: self.rest.notes,
@@ -216,58 +216,58 @@ impl<'n> Stats<'n> {
         }
     }
 
-    /// Where the core at hand is counted.
+    /// The tally of the current core.
     #[inline]
     fn tally(&mut self) -> &mut Tally {
-        let place = match self.now.group {
-            Some(place) => place,
-            None => self.place(),
+        let index = match self.now.group {
+            Some(index) => index,
+            None => self.group_index(),
         };
-        &mut self.groups[place].1
+        &mut self.groups[index].1
     }
 
     #[cold]
-    fn place(&mut self) -> usize {
+    fn group_index(&mut self) -> usize {
         let Context { level, security, process, .. } = self.now.context;
         let mut group = Group { core: self.core.unwrap_or_default(), level, security, process, is_rest: false };
-        if self.groups.len() >= GROUPS && !self.places.contains_key(&group) {
+        if self.groups.len() >= GROUPS && !self.indexes.contains_key(&group) {
             self.is_full = true;
             group = Group { process: None, is_rest: true, ..group };
         }
         let next = self.groups.len();
-        let place = *self.places.entry(group).or_insert(next);
-        if place == next {
+        let index = *self.indexes.entry(group).or_insert(next);
+        if index == next {
             self.groups.push((group, Tally::default()));
         }
-        self.now.group = Some(place);
-        place
+        self.now.group = Some(index);
+        index
     }
 }
 
 impl Report {
-    /// Everything together.
+    /// Total of all groups.
     pub fn all(&self) -> Tally {
         let mut all = Tally::default();
         self.groups.iter().for_each(|(_, tally)| all.append(tally));
         all
     }
 
-    /// By core.
+    /// Totals per core.
     pub fn by_core(&self) -> BTreeMap<u32, Tally> {
         self.by(|group| group.core)
     }
 
-    /// By Exception level, or by privilege mode; the first: where it was not told.
+    /// Totals per Exception level or privilege mode; `None` (first) if it was not reported.
     pub fn by_level(&self) -> BTreeMap<Option<u8>, Tally> {
         self.by(|group| group.level)
     }
 
-    /// By Security state; the first: where it was not told.
+    /// Totals per Security state; `None` (first) if it was not reported.
     pub fn by_security(&self) -> BTreeMap<Option<&'static str>, Tally> {
         self.by(|group| group.security.map(security_name))
     }
 
-    /// By process; the first: where it was not told. Such that were too many are the last.
+    /// Totals per process; `None` (first) if it was not reported. The processes beyond the limit come last.
     pub fn by_process(&self) -> BTreeMap<(bool, Option<u64>), Tally> {
         self.by(|group| (group.is_rest, group.process))
     }
@@ -283,7 +283,7 @@ impl Report {
 
 const EXCEPTIONS: [&str; 7] = ["unknown", "reset", "synchronous", "irq", "fiq", "serror", "debug"];
 
-fn exception_place(kind: ExceptionKind) -> usize {
+fn exception_index(kind: ExceptionKind) -> usize {
     match kind {
         ExceptionKind::Unknown => 0,
         ExceptionKind::Reset => 1,
@@ -297,7 +297,7 @@ fn exception_place(kind: ExceptionKind) -> usize {
 
 const GAPS: [&str; 7] = ["start", "overflow", "discard", "no-code", "damaged", "contradiction", "transaction-failed"];
 
-fn gap_place(gap: Gap) -> usize {
+fn gap_index(gap: Gap) -> usize {
     match gap {
         Gap::Start => 0,
         Gap::Overflow => 1,
@@ -318,6 +318,6 @@ fn security_name(security: Security) -> &'static str {
     }
 }
 
-fn told(names: &[&'static str], counts: &[u64]) -> Vec<(&'static str, u64)> {
+fn nonzero(names: &[&'static str], counts: &[u64]) -> Vec<(&'static str, u64)> {
     names.iter().copied().zip(counts.iter().copied()).filter(|(_, count)| *count > 0).collect()
 }

@@ -1,11 +1,10 @@
-//! The call tree: calls in the order in which they began, each with how deep it is.
+//! The call tree: calls in the order in which they began, each with its depth.
 //!
 //! calls, inner ones first ─▶ **tree** ─▶ calls, outer ones first
 //!
-//! A call is told when it ends, but stands before all that it called, so the tree has to wait for the end of the trace.
-//! It waits outside of memory: calls are records of fixed size in a [`Read`] + [`Write`] + [`Seek`], a temporary file
-//! mostly, each at the place that its ordinal says. Only a page of them, the youngest, is in memory. A tree is of one
-//! core.
+//! A call is known when it ends, but comes before its callees in the tree, so the tree has to wait for the end of the
+//! trace. Calls are spilled as records of fixed size into a [`Read`] + [`Write`] + [`Seek`], usually a temporary file,
+//! at the offset of their ordinal. Only the page of the youngest calls is in memory. Each core needs its own tree.
 
 mod record;
 
@@ -14,13 +13,13 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use crate::calls::{Began, Call};
 use record::{SIZE, from_bytes, to_bytes};
 
-/// How many calls are in memory.
+/// Number of calls in memory.
 const PAGE: usize = 1 << 12;
 
-/// More returns out of what began before the trace than this are no returns.
+/// Maximum number of calls that began before the trace; further ones are dropped.
 const LIMIT: usize = 1 << 16;
 
-/// A call tree in the making.
+/// A call tree under construction.
 #[derive(Debug)]
 pub struct Tree<S> {
     spill: S,
@@ -28,18 +27,18 @@ pub struct Tree<S> {
     page: Vec<Option<Call>>,
     base: u64,
     root: Option<Call>,
-    /// What began before the trace and returned, inner ones first.
+    /// Calls that began before the trace and returned, inner ones first.
     outer: Vec<Call>,
     failed: Option<io::Error>,
 }
 
 impl<S: Read + Write + Seek> Tree<S> {
-    /// A tree that keeps in `spill`, which is empty, what has no place in memory.
+    /// An empty tree that spills calls into `spill`, which must be empty.
     pub fn new(spill: S) -> Self {
         Self { spill, page: Vec::new(), base: 1, root: None, outer: Vec::new(), failed: None }
     }
 
-    /// A call has ended. That it could not be kept is told by [`each`](Self::each).
+    /// Adds a call that has ended. An I/O error is reported by [`each`](Self::each).
     pub fn add(&mut self, call: &Call) {
         match call.began {
             Began::Start => self.root = Some(*call),
@@ -79,18 +78,18 @@ impl<S: Read + Write + Seek> Tree<S> {
         Ok(())
     }
 
-    /// Hands out the calls that `keep` wants, in the order in which they began, with how many of those that were handed
-    /// out are around each.
+    /// Passes the calls that `keep` selects to `sink`, in the order in which they began, each with its depth among the
+    /// selected calls.
     pub fn each(
         &mut self,
         keep: impl Fn(&Call) -> bool,
-        mut take: impl FnMut(usize, &Call) -> io::Result<()>,
+        mut sink: impl FnMut(usize, &Call) -> io::Result<()>,
     ) -> io::Result<()> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
         let mut open = Vec::new();
-        let mut one = |call: &Call| {
+        let mut emit = |call: &Call| {
             while open.last().is_some_and(|last| *last < call.ordinal) {
                 open.pop();
             }
@@ -98,29 +97,29 @@ impl<S: Read + Write + Seek> Tree<S> {
                 return Ok(());
             }
             open.push(if call.is_root() { u64::MAX } else { call.last });
-            take(open.len() - 1, call)
+            sink(open.len() - 1, call)
         };
-        self.root.iter().chain(self.outer.iter().rev()).try_for_each(&mut one)?;
-        each_spilled(&mut self.spill, (self.base - 1) as usize / PAGE, &mut one)?;
-        self.page.iter().flatten().try_for_each(one)
+        self.root.iter().chain(self.outer.iter().rev()).try_for_each(&mut emit)?;
+        each_spilled(&mut self.spill, (self.base - 1) as usize / PAGE, &mut emit)?;
+        self.page.iter().flatten().try_for_each(emit)
     }
 }
 
 fn each_spilled(
     spill: &mut (impl Read + Seek),
     pages: usize,
-    take: &mut impl FnMut(&Call) -> io::Result<()>,
+    emit: &mut impl FnMut(&Call) -> io::Result<()>,
 ) -> io::Result<()> {
     spill.seek(SeekFrom::Start(0))?;
     let mut bytes = vec![0; if pages > 0 { PAGE * SIZE } else { 0 }];
     for _ in 0..pages {
         spill.read_exact(&mut bytes)?;
-        bytes.as_chunks().0.iter().filter_map(from_bytes).try_for_each(|call| take(&call))?;
+        bytes.as_chunks().0.iter().filter_map(from_bytes).try_for_each(|call| emit(&call))?;
     }
     Ok(())
 }
 
-/// Where a call is kept.
+/// Offset of a call in the spill.
 fn offset(ordinal: u64) -> u64 {
     (ordinal - 1) * SIZE as u64
 }

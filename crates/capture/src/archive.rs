@@ -1,8 +1,9 @@
-//! A zip archive, read in place.
+//! Zip archives, read in place.
 //!
-//! Comes in: the path of an archive. Goes out: its members by name, and readers that inflate on the way and check
-//! length and checksum at the end. Members are stored or deflated; nothing is unpacked to disk, and a member whose
-//! name leads out of the archive does not exist here.
+//! path of an archive ─▶ **archive** ─▶ members by name, readers that inflate and verify
+//!
+//! Supports stored and deflated members. Nothing is unpacked to disk. Length and checksum are verified when the last
+//! byte is read. Members whose names point outside the archive are dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -13,10 +14,10 @@ use flate2::read::DeflateDecoder;
 use zip::CompressionMethod;
 
 use crate::error::Error;
-use crate::note::{At, Note, NoteKind};
-use crate::store::{Found, inside};
+use crate::note::{Location, Note, NoteKind};
+use crate::store::{Lookup, path_components};
 
-/// The index of an archive. Names are relative to the folder that holds the capture.
+/// Index of an archive. Names are relative to the folder of the capture.
 #[derive(Debug)]
 pub(crate) struct Archive {
     path: PathBuf,
@@ -24,7 +25,7 @@ pub(crate) struct Archive {
     by_lower_case: BTreeMap<String, String>,
 }
 
-/// Where a member is and how it is packed.
+/// Location and compression of a member.
 #[derive(Debug, Clone)]
 struct Member {
     start: u64,
@@ -35,7 +36,7 @@ struct Member {
 }
 
 impl Archive {
-    /// Reads the index. The notes name the members that are never used.
+    /// Reads the index. The notes list the members that are ignored.
     pub(crate) fn read(path: &Path) -> Result<(Self, Vec<Note>), Error> {
         let failed = |error: zip::result::ZipError| Error::Zip { path: path.to_path_buf(), reason: error.to_string() };
         let file = File::open(path).map_err(Error::io(path))?;
@@ -46,14 +47,14 @@ impl Archive {
             archive.add(&mut zip, index, &mut notes);
         }
         if zip.has_duplicate_names() {
-            let text = "the archive has members of the same name; the last one counts";
-            notes.push(At::file(&path.to_string_lossy()).note(NoteKind::Duplicate, text));
+            let text = "the archive has several members with the same name; the last one is used";
+            notes.push(Location::file(&path.to_string_lossy()).note(NoteKind::Duplicate, text));
         }
         archive.index_names();
         Ok((archive, notes))
     }
 
-    /// The folders that hold a file of one of these names, those nearest to the root only.
+    /// The folders nearest to the root that contain a file with one of these names.
     pub(crate) fn folders_with(&self, names: &[&str]) -> BTreeSet<String> {
         let holds = |name: &&String| {
             let file = name.rsplit('/').next().unwrap_or_default();
@@ -65,7 +66,7 @@ impl Archive {
         found.map(|name| name.rsplit_once('/').map_or("", |(folder, _)| folder).to_string()).collect()
     }
 
-    /// Forgets what is not below this folder, and takes the folder off the names.
+    /// Drops the members outside this folder and strips the folder from the names of the others.
     pub(crate) fn enter(&mut self, folder: &str) {
         if folder.is_empty() {
             return;
@@ -81,20 +82,20 @@ impl Archive {
         self.members.len()
     }
 
-    /// Looks for a member by its plain name (forward slashes, nothing to resolve).
-    pub(crate) fn find(&self, name: &str) -> Found {
+    /// Finds a member by its normalized name (forward slashes, no `.` or `..`).
+    pub(crate) fn find(&self, name: &str) -> Lookup {
         let exact = self.members.get_key_value(name);
         let by_case = || self.by_lower_case.get(&name.to_ascii_lowercase()).and_then(|n| self.members.get_key_value(n));
         match exact.or_else(by_case) {
-            None => Found::Missing,
-            Some((_, Err(reason))) => Found::Unusable(reason.clone()),
+            None => Lookup::Missing,
+            Some((_, Err(reason))) => Lookup::Unusable(reason.clone()),
             Some((stored, Ok(member))) => {
-                Found::File { name: stored.clone(), size: member.size, exact: exact.is_some() }
+                Lookup::File { name: stored.clone(), size: member.size, exact: exact.is_some() }
             }
         }
     }
 
-    /// Opens a member under the name that [`find`](Archive::find) answered with.
+    /// Opens a member by the name that [`find`](Archive::find) returned.
     pub(crate) fn open(&self, name: &str) -> Result<MemberReader, Error> {
         let member = match self.members.get(name) {
             Some(Ok(member)) => member,
@@ -110,21 +111,22 @@ impl Archive {
         let listed = zip.name_for_index(index).and_then(Result::ok).map(std::borrow::Cow::into_owned);
         let archive = self.path.to_string_lossy().into_owned();
         let Some(listed) = listed else {
-            notes
-                .push(At::file(&archive).note(NoteKind::Unreadable, format!("the name of member {index} is not text")));
+            notes.push(
+                Location::file(&archive).note(NoteKind::Unreadable, format!("the name of member {index} is not text")),
+            );
             return;
         };
         if listed.ends_with(['/', '\\']) {
             return;
         }
         let Some(name) = safe_name(&listed) else {
-            let text = "the name leads out of the archive; the member is not used";
-            notes.push(At::file(&listed).note(NoteKind::OutsidePackage, text));
+            let text = "the name points outside the archive; the member is ignored";
+            notes.push(Location::file(&listed).note(NoteKind::OutsidePackage, text));
             return;
         };
         let member = Member::read(zip, index);
         if let Err(reason) = &member {
-            notes.push(At::file(&name).note(NoteKind::Unreadable, format!("{reason}; the member is not used")));
+            notes.push(Location::file(&name).note(NoteKind::Unreadable, format!("{reason}; the member is ignored")));
         }
         self.members.insert(name, member);
     }
@@ -147,14 +149,14 @@ impl Member {
         let deflated = match file.compression() {
             CompressionMethod::Stored => false,
             CompressionMethod::Deflated => true,
-            other => return Err(format!("packed with the method {other}, which we do not read")),
+            other => return Err(format!("the compression method {other} is not supported")),
         };
-        let start = file.data_start().ok_or("its place in the archive is not known")?;
+        let start = file.data_start().ok_or("its offset in the archive is unknown")?;
         Ok(Self { start, packed_size: file.compressed_size(), size: file.size(), crc: file.crc32(), deflated })
     }
 }
 
-/// Reads one member and checks it on the way.
+/// Reader of one member that verifies its length and checksum.
 #[derive(Debug)]
 pub(crate) struct MemberReader {
     body: Packed,
@@ -175,15 +177,15 @@ impl MemberReader {
         Self { body, hasher: crc32fast::Hasher::new(), left: member.size, crc: member.crc }
     }
 
-    /// Takes note of the bytes that were read. The check comes with the last of them, since a caller who knows the
-    /// length may never ask again.
+    /// Accounts for bytes that were read. The checksum is compared with the last byte rather than at the end of file:
+    /// a caller who knows the length may never read again.
     fn check(&mut self, bytes: &[u8]) -> io::Result<()> {
         let length = bytes.len() as u64;
         if length > self.left {
-            return Err(damaged("longer than the archive says"));
+            return Err(damaged("longer than its recorded size"));
         }
         if length == 0 && self.left > 0 {
-            return Err(damaged("shorter than the archive says"));
+            return Err(damaged("shorter than its recorded size"));
         }
         self.left -= length;
         self.hasher.update(bytes);
@@ -208,10 +210,10 @@ impl Read for MemberReader {
     }
 }
 
-/// The name with forward slashes, unless it has a form that no honest archive needs.
+/// The name with forward slashes; `None` for names that are empty, absolute or contain `..`.
 fn safe_name(listed: &str) -> Option<String> {
     let climbs = listed.split(['/', '\\']).any(|part| part == "..");
-    let path = inside(listed).filter(|path| !climbs && !path.is_empty())?;
+    let path = path_components(listed).filter(|path| !climbs && !path.is_empty())?;
     Some(path.join("/"))
 }
 

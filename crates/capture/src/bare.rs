@@ -1,6 +1,6 @@
-//! Trace bytes without a package: the caller says what the package would have said.
+//! Bare trace buffers: trace bytes without a package, described by the caller.
 //!
-//! Comes in: paths and [`BareOptions`]. Goes out: a [`Capture`] with one buffer and one source.
+//! paths and [`BareOptions`] ─▶ **bare** ─▶ [`Capture`] with one buffer and one source
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,22 +11,22 @@ use crate::buffer::{Buffer, BufferFile, BufferFormat};
 use crate::capture::{Capture, Format, Source, trace_id};
 use crate::error::Error;
 use crate::metadata::check_start;
-use crate::note::At;
+use crate::note::Location;
 use crate::registers::Registers;
-use crate::store::{Loose, Store};
+use crate::store::{LooseFile, Store};
 
-/// What has to be known about bytes that nobody describes.
+/// Metadata of a bare trace buffer, which a package would otherwise supply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BareOptions {
     /// The protocol of the source.
     pub protocol: Protocol,
-    /// Its trace id; if `None`, the registers may tell.
+    /// Its trace ID; if `None`, taken from the registers.
     pub id: Option<u8>,
-    /// How the bytes are stored.
+    /// Format of the bytes.
     pub format: BufferFormat,
     /// The registers of the trace unit.
     pub registers: Registers,
-    /// Where the next byte would have been written, if the buffer is circular.
+    /// Offset at which the next byte would have been written, if the buffer is circular.
     pub write_pointer: Option<u64>,
     /// Whether a circular buffer has wrapped.
     pub wrapped: Option<bool>,
@@ -45,29 +45,29 @@ impl BareOptions {
         }
     }
 
-    /// Frames in which this source speaks.
+    /// Frames that contain the stream of this source.
     pub fn formatted(protocol: Protocol) -> Self {
         Self { format: BufferFormat::Formatted, ..Self::raw(protocol) }
     }
 }
 
 impl Capture {
-    /// Takes files as one buffer, joined in this order. `-` is the standard input; it and other streams are copied
-    /// to a temporary file without a name, so that they can be read more than once.
+    /// Opens files as one buffer, joined in this order. `-` is the standard input; it and other streams are copied
+    /// to an unnamed temporary file, so that they can be read more than once.
     ///
     /// # Errors
     ///
     /// If there is no path, or one cannot be opened.
     pub fn bare<P: AsRef<Path>>(paths: &[P], options: BareOptions) -> Result<Self, Error> {
         let Some(first) = paths.first().map(AsRef::as_ref) else {
-            let found = "no file is named".to_string();
+            let found = "no file is given".to_string();
             return Err(Error::NotACapture { path: Path::new("").to_path_buf(), found });
         };
         let (store, names) = open_files(paths)?;
         let mut capture = Capture::new(first, Format::Bare, store);
         let mut files = Vec::new();
         for name in &names {
-            let (name, size) = capture.look_up(At::file(name), name);
+            let (name, size) = capture.find_file(Location::file(name), name);
             files.push(BufferFile { name, size });
         }
         let mut buffer = Buffer {
@@ -79,7 +79,7 @@ impl Capture {
             vendor: None,
             component: None,
         };
-        check_start(&mut capture, At::file(&first.to_string_lossy()), &mut buffer);
+        check_start(&mut capture, Location::file(&first.to_string_lossy()), &mut buffer);
         capture.buffers.push(buffer);
         capture.sources.push(source(options));
         Ok(capture)
@@ -92,7 +92,7 @@ fn open_files<P: AsRef<Path>>(paths: &[P]) -> Result<(Store, Vec<String>), Error
     for path in paths.iter().map(AsRef::as_ref) {
         let name = path.to_string_lossy().into_owned();
         if !files.contains_key(&name) {
-            files.insert(name.clone(), Loose::open(path)?);
+            files.insert(name.clone(), LooseFile::open(path)?);
         }
         names.push(name);
     }

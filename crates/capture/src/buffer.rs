@@ -1,10 +1,9 @@
-//! Trace buffers: which files hold one, and its bytes in the order in which they were recorded.
+//! Trace buffers: their files, and their bytes in the order in which they were recorded.
 //!
 //! files ─▶ joined ─▶ rotated to the oldest byte ─▶ without probe trailers ─▶ **bytes for the frame reader**
 //!
-//! What comes out is preconditioned in the sense of Arm's "CoreSight trace decode metadata requirements", heading
-//! "Trace preconditioning". [`Buffer::place`] goes the way back, from an offset in those bytes to a file. What the
-//! bytes say is not known here.
+//! The output is preconditioned as defined by Arm's "CoreSight trace decode metadata requirements", heading "Trace
+//! preconditioning". [`Buffer::file_offset`] maps an offset in it back to a file. The bytes are not interpreted here.
 
 use std::fmt;
 use std::io::{self, BufReader, Read};
@@ -14,25 +13,25 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::store::{FileReader, Store};
 
-/// A DSTREAM probe stores blocks of this size ...
+/// Size of the blocks that a DSTREAM probe stores.
 pub(crate) const BLOCK: u64 = 512;
-/// ... whose first bytes are trace; the rest is a trailer of its own.
+/// Number of trace bytes at the start of a block; the rest is the trailer of the probe.
 const BLOCK_TRACE: u64 = 504;
 
-/// How a buffer holds its trace.
+/// Storage format of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum BufferFormat {
     /// 16-byte frames that carry the streams of several sources (`coresight`).
     Formatted,
-    /// The stream of one source and nothing else (`source_data`).
+    /// The stream of a single source (`source_data`).
     Raw,
     /// Formatted, in the blocks of a DSTREAM probe (`dstream_coresight`).
     DstreamFormatted,
 }
 
 impl BufferFormat {
-    /// The format that a word of a package means.
+    /// Parses the name of a format in a package.
     pub fn from_name(name: &str) -> Option<Self> {
         match name.trim().to_ascii_lowercase().as_str() {
             "coresight" => Some(Self::Formatted),
@@ -42,7 +41,7 @@ impl BufferFormat {
         }
     }
 
-    /// The word of the package.
+    /// The name of the format in a package.
     pub fn name(self) -> &'static str {
         match self {
             Self::Formatted => "coresight",
@@ -51,7 +50,7 @@ impl BufferFormat {
         }
     }
 
-    /// Whether the bytes that a [`BufferReader`] gives are frames.
+    /// Whether the bytes of a [`BufferReader`] are frames.
     pub fn is_formatted(self) -> bool {
         self != Self::Raw
     }
@@ -63,45 +62,45 @@ impl fmt::Display for BufferFormat {
     }
 }
 
-/// One trace buffer of a capture.
+/// A trace buffer of a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Buffer {
-    /// The name by which the package speaks of it.
+    /// Its name in the package.
     pub name: String,
-    /// The files that hold it, to be joined in this order.
+    /// Its files, to be joined in this order.
     pub files: Vec<BufferFile>,
-    /// How the trace is stored.
+    /// Its storage format.
     pub format: BufferFormat,
-    /// Where the next byte would have been written, as an offset in the joined files.
+    /// Offset in the joined files at which the next byte would have been written.
     pub write_pointer: Option<u64>,
-    /// Whether writing went on at the start after reaching the end; `None` where the package does not say.
+    /// Whether writing wrapped to the start after reaching the end; `None` if not given.
     pub wrapped: Option<bool>,
-    /// Who made the component, if the package says.
+    /// The vendor of the component, if given.
     pub vendor: Option<String>,
-    /// The component that held the trace (`ETB`), if the package says.
+    /// The component that captured the trace (`ETB`), if given.
     pub component: Option<String>,
 }
 
 /// One file of a buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BufferFile {
-    /// The name inside of the package.
+    /// The name inside the package.
     pub name: String,
     /// The size in bytes, `None` if the file is missing.
     pub size: Option<u64>,
 }
 
-/// A byte in a file of a buffer.
+/// Position of a byte in the files of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct FileOffset {
     /// The file, as an index into [`Buffer::files`].
     pub file: usize,
-    /// The offset in that file. For a member of a zip archive: in the unpacked member.
+    /// The offset in that file, or in the uncompressed member of a zip archive.
     pub offset: u64,
 }
 
 impl Buffer {
-    /// How many bytes of trace a [`BufferReader`] gives.
+    /// Number of trace bytes, without probe trailers.
     pub fn len(&self) -> u64 {
         let stored = self.spans().iter().map(|span| span.end - span.start).fold(0, u64::saturating_add);
         match self.format {
@@ -110,28 +109,28 @@ impl Buffer {
         }
     }
 
-    /// Whether there is no trace in it.
+    /// Whether the buffer contains no trace.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether every file is there.
+    /// Whether every file exists.
     pub fn is_complete(&self) -> bool {
         self.files.iter().all(|file| file.size.is_some())
     }
 
-    /// Which byte of which file the reader gives at `offset`; `None` at and after the end.
-    pub fn place(&self, offset: u64) -> Option<Place> {
+    /// File and offset of the trace byte at `offset`; `None` at and after the end.
+    pub fn file_offset(&self, offset: u64) -> Option<FileOffset> {
         let mut left = match self.format {
             _ if offset >= self.len() => return None,
             BufferFormat::DstreamFormatted => offset / BLOCK_TRACE * BLOCK + offset % BLOCK_TRACE,
             _ => offset,
         };
-        for piece in self.pieces() {
-            if left < piece.length {
-                return Some(Place { file: piece.file, offset: piece.start + left });
+        for range in self.file_ranges() {
+            if left < range.length {
+                return Some(FileOffset { file: range.file, offset: range.start + left });
             }
-            left -= piece.length;
+            left -= range.length;
         }
         None
     }
@@ -141,48 +140,48 @@ impl Buffer {
         self.files.iter().filter_map(|file| file.size).fold(0, u64::saturating_add)
     }
 
-    /// The stretches of the joined files, oldest first.
+    /// The recorded ranges of the joined files, oldest first.
     fn spans(&self) -> [Range<u64>; 2] {
         let size = self.stored_size();
         let pointer = self.write_pointer.map(|at| at.min(size));
         match (pointer, self.wrapped) {
-            // What lies behind the pointer was never written.
+            // The bytes from the pointer on were never written.
             (Some(at), Some(false)) => [0..at, at..at],
             (Some(at), _) => [at..size, 0..at],
             (None, _) => [0..size, size..size],
         }
     }
 
-    /// The spans, cut where one file ends and the next begins.
-    fn pieces(&self) -> impl Iterator<Item = Piece> {
+    /// The spans, split at file boundaries.
+    fn file_ranges(&self) -> impl Iterator<Item = FileRange> {
         self.spans().into_iter().flat_map(|span| {
             let mut end = 0_u64;
             self.files.iter().enumerate().filter_map(move |(file, found)| {
                 let start = end;
                 end = start.saturating_add(found.size.unwrap_or(0));
                 let (from, to) = (span.start.max(start), span.end.min(end));
-                (from < to).then(|| Piece { file, start: from - start, length: to - from })
+                (from < to).then(|| FileRange { file, start: from - start, length: to - from })
             })
         })
     }
 }
 
-/// A stretch of one file.
+/// A range of one file.
 #[derive(Debug, Clone, Copy)]
-struct Piece {
+struct FileRange {
     file: usize,
     start: u64,
     length: u64,
 }
 
-/// The bytes of a buffer, oldest first, in constant memory.
+/// Reader of the trace bytes of a buffer, oldest first. Uses constant memory.
 #[derive(Debug)]
 pub struct BufferReader {
     store: Arc<Store>,
     names: Vec<String>,
-    pieces: std::vec::IntoIter<Piece>,
+    file_ranges: std::vec::IntoIter<FileRange>,
     current: Option<Current>,
-    /// How far we are in the block of a probe; `None` where there are no blocks.
+    /// Position in the block of a probe; `None` if there are no blocks.
     block: Option<u64>,
     length: u64,
 }
@@ -202,7 +201,7 @@ impl BufferReader {
         let mut reader = Self {
             store,
             names: buffer.files.iter().map(|file| file.name.clone()).collect(),
-            pieces: buffer.pieces().collect::<Vec<Piece>>().into_iter(),
+            file_ranges: buffer.file_ranges().collect::<Vec<FileRange>>().into_iter(),
             current: None,
             block: (buffer.format == BufferFormat::DstreamFormatted).then_some(0),
             length: buffer.len(),
@@ -211,26 +210,26 @@ impl BufferReader {
         Ok(reader)
     }
 
-    /// How many bytes there are in all.
+    /// Total number of bytes.
     pub fn len(&self) -> u64 {
         self.length
     }
 
-    /// Whether there are none.
+    /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
     fn next_file(&mut self) -> Result<Option<Current>, Error> {
         const CAPACITY: usize = 64 << 10;
-        let Some(piece) = self.pieces.next() else { return Ok(None) };
-        let name = self.names.get(piece.file).map_or("", String::as_str);
+        let Some(range) = self.file_ranges.next() else { return Ok(None) };
+        let name = self.names.get(range.file).map_or("", String::as_str);
         let mut file = self.store.open(name)?;
-        file.start_at(piece.start).map_err(Error::io(name))?;
-        Ok(Some(Current { file: BufReader::with_capacity(CAPACITY, file), left: piece.length }))
+        file.start_at(range.start).map_err(Error::io(name))?;
+        Ok(Some(Current { file: BufReader::with_capacity(CAPACITY, file), left: range.length }))
     }
 
-    /// Reads stored bytes, trailers included, across the ends of files.
+    /// Reads stored bytes, including trailers, across file boundaries.
     fn read_stored(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while let Some(current) = &mut self.current {
             if current.left > 0 {
@@ -275,7 +274,7 @@ impl Current {
         let room = usize::try_from(self.left).map_or(buffer.len(), |left| left.min(buffer.len()));
         let read = self.file.read(&mut buffer[..room])?;
         if read == 0 {
-            let text = format!("the file ends {} bytes before it should", self.left);
+            let text = format!("the file is {} bytes shorter than when it was opened", self.left);
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
         }
         self.left -= read as u64;

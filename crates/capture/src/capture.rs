@@ -1,7 +1,7 @@
-//! The capture: everything that a package says about a recording, and the way to its bytes.
+//! The capture: the metadata of a recording, and access to its bytes.
 //!
-//! The readers of the package forms ([`snapshot`](crate::snapshot), [`package`](crate::package),
-//! [`bare`](crate::bare)) fill in a [`Capture`]; users ask it for buffers, streams and files.
+//! The readers of the package formats ([`snapshot`](crate::snapshot), [`package`](crate::package),
+//! [`bare`](crate::bare)) fill in a [`Capture`]; users get buffers, streams and files from it.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use unspool_coresight::Protocol;
 use crate::buffer::{Buffer, BufferReader};
 use crate::error::Error;
 use crate::ini::{INI_LIMIT, INI_TOTAL, Ini, Section};
-use crate::note::{At, Note, NoteKind};
+use crate::note::{Location, Note, NoteKind};
 use crate::registers::Registers;
-use crate::store::{FileReader, Found, Store};
+use crate::store::{FileReader, Lookup, Store};
 
-/// A recording on disk: buffers of trace, the sources that wrote them, and the code that ran.
+/// A recording on disk: trace buffers, the trace sources that wrote them, and the code that ran.
 ///
 /// Index fields (`Source::buffers`, `Source::core`, `Core::sources`) point into the lists of the same capture.
 #[derive(Debug, Clone)]
 pub struct Capture {
-    /// What was opened.
+    /// The path that was opened.
     pub path: PathBuf,
-    /// The form of the package.
+    /// The format of the package.
     pub format: Format,
     /// Whether the package is a zip archive.
     pub in_zip: bool,
@@ -31,114 +31,114 @@ pub struct Capture {
     pub version: Option<String>,
     /// The trace buffers, in the order in which the package lists them.
     pub buffers: Vec<Buffer>,
-    /// Everything that writes trace.
+    /// The trace sources.
     pub sources: Vec<Source>,
     /// The processors.
     pub cores: Vec<Core>,
     /// Devices that are neither source nor processor.
     pub devices: Vec<Device>,
-    /// What the package says beyond what we interpret.
+    /// Sections and keys that are kept but not interpreted.
     pub extras: Vec<Extra>,
-    /// The log of system events, if the package has one.
+    /// The system event log, if the package has one.
     pub event_log: Option<EventLog>,
-    /// What is missing or odd.
+    /// Missing and invalid parts of the package.
     pub notes: Vec<Note>,
     pub(crate) store: Arc<Store>,
-    /// How many bytes of ini text may still be read.
+    /// Number of bytes of ini text that may still be read.
     ini_left: u64,
-    /// Notes were left out.
+    /// Whether notes were omitted.
     more_notes: bool,
 }
 
-/// More notes than anybody reads. A note takes a hundred times the memory of the comma that it may be about.
+/// Maximum number of notes. A note takes a hundred times the memory of the comma that can cause it.
 const NOTE_LIMIT: usize = 16 << 10;
 
-/// The form of a package.
+/// The format of a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
-    /// `snapshot.ini`, one ini file a device, and `trace.ini`.
+    /// `snapshot.ini`, one ini file per device, and `trace.ini`.
     Snapshot,
-    /// `contents.ini` and metadata with one section a trace source.
+    /// `contents.ini` and metadata with one section per trace source.
     Package,
-    /// Trace bytes without any description.
+    /// Trace bytes without metadata.
     Bare,
 }
 
-/// One writer of trace.
+/// A trace source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
-    /// The name by which the package speaks of it.
+    /// Its name in the package.
     pub name: String,
     /// Its type, as written (`ETM4.2`).
     pub kind: String,
-    /// The protocol that the type means, if we know it.
+    /// The protocol of that type, if known.
     pub protocol: Option<Protocol>,
     /// The registers of the trace unit.
     pub registers: Registers,
-    /// Settings that are given by name instead of by register (`timestamp_bits`), in the order of the package.
+    /// Individual options (`timestamp_bits`) given instead of registers, in the order of the package.
     pub options: Vec<(String, String)>,
-    /// The trace id under which its bytes travel.
+    /// Its trace ID.
     pub id: Option<u8>,
-    /// The buffers that hold its trace, in ascending order.
+    /// The buffers that contain its trace, in ascending order.
     pub buffers: Vec<usize>,
-    /// The core that it watches.
+    /// The core that it traces.
     pub core: Option<usize>,
 }
 
-/// One processor.
+/// A processor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Core {
-    /// The name by which the package speaks of it.
+    /// Its name in the package.
     pub name: String,
     /// Its type, as written (`Cortex-A53`).
     pub kind: String,
     /// Its registers when the capture was taken.
     pub registers: Registers,
-    /// What its memory held.
+    /// Contents of its memory.
     pub images: Vec<Image>,
-    /// The sources that watch it, in ascending order.
+    /// The sources that trace it, in ascending order.
     pub sources: Vec<usize>,
 }
 
 /// A device that is neither source nor processor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
-    /// The name by which the package speaks of it.
+    /// Its name in the package.
     pub name: String,
-    /// Its class, as written; empty if the package does not say.
+    /// Its class, as written; empty if not given.
     pub class: String,
     /// Its type, as written.
     pub kind: String,
     /// Its registers.
     pub registers: Registers,
-    /// What its memory held.
+    /// Contents of its memory.
     pub images: Vec<Image>,
 }
 
-/// A stretch of memory whose content is in a file.
+/// A range of memory whose contents are in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
     /// The section that describes it (`dump1`).
     pub section: String,
-    /// The file, as named inside of the package.
+    /// The name of the file inside the package.
     pub file: String,
     /// The size of the file, `None` if it is missing.
     pub size: Option<u64>,
-    /// Where the bytes were in memory; `None` where the file itself has to say.
+    /// The address of the first byte; `None` if the file itself determines it.
     pub address: Option<u64>,
-    /// How many bytes count; `None` for all until the end of the file.
+    /// Number of bytes; `None` for all until the end of the file.
     pub length: Option<u64>,
-    /// Where in the file the bytes start.
+    /// Offset of the first byte in the file.
     pub offset: u64,
-    /// The address space (`EL2`, `S`), as written.
+    /// The memory space (`EL2`, `S`), as written.
     pub space: Option<String>,
 }
 
-/// A section, or some keys of one, that we keep without understanding.
+/// A section, or some keys of one, that are kept but not interpreted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extra {
-    /// The file, as named inside of the package.
+    /// The name of the file inside the package.
     pub file: String,
     /// The name of the section.
     pub section: String,
@@ -146,10 +146,10 @@ pub struct Extra {
     pub pairs: Vec<(String, String)>,
 }
 
-/// The file that logs system events.
+/// The file of the system event log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventLog {
-    /// The name inside of the package.
+    /// The name inside the package.
     pub file: String,
     /// The size in bytes, `None` if the file is missing.
     pub size: Option<u64>,
@@ -162,30 +162,30 @@ pub struct Stream {
     pub source: usize,
     /// Index into [`Capture::buffers`].
     pub buffer: usize,
-    /// Which of the buffers that carry this trace id it is, counted from 0 in the order of the package.
+    /// Index of the buffer among those with this trace ID, in the order of the package.
     pub session: usize,
 }
 
 impl Capture {
-    /// What there is to decode: every buffer with every source in it, in the order of the buffers.
+    /// The streams to decode: every pair of a buffer and a source in it, in the order of the buffers.
     ///
-    /// Recordings that were stopped and started again have one buffer a session and often one description of the
-    /// trace unit a session too; what stays the same is the trace id, so sessions are counted by it. A source without
-    /// an id counts for itself.
+    /// Recordings that were stopped and restarted have one buffer per session, and often one description of the
+    /// trace unit per session too. The trace ID stays the same, so sessions are counted per trace ID. A source
+    /// without an ID is counted by itself.
     pub fn streams(&self) -> Vec<Stream> {
         let mut streams = Vec::new();
         let mut sessions: HashMap<Result<u8, usize>, usize> = HashMap::new();
-        for (buffer, inside) in self.sources_by_buffer().into_iter().enumerate() {
+        for (buffer, in_buffer) in self.sources_by_buffer().into_iter().enumerate() {
             let key = |source: usize| self.sources.get(source).and_then(|found| found.id).ok_or(source);
             let session = |source| sessions.get(&key(source)).copied().unwrap_or(0);
-            streams.extend(inside.iter().map(|&source| Stream { source, buffer, session: session(source) }));
-            let seen: HashSet<Result<u8, usize>> = inside.iter().map(|&source| key(source)).collect();
+            streams.extend(in_buffer.iter().map(|&source| Stream { source, buffer, session: session(source) }));
+            let seen: HashSet<Result<u8, usize>> = in_buffer.iter().map(|&source| key(source)).collect();
             seen.into_iter().for_each(|key| *sessions.entry(key).or_default() += 1);
         }
         streams
     }
 
-    /// The bytes of a buffer, oldest first. Files that are missing are left out; if all are, that is an error.
+    /// The bytes of a buffer, oldest first. Missing files are skipped; it is an error if all are missing.
     ///
     /// # Errors
     ///
@@ -200,12 +200,12 @@ impl Capture {
     ///
     /// # Errors
     ///
-    /// If the file is missing, leads out of the package, or cannot be opened.
+    /// If the file is missing, points outside the package, or cannot be opened.
     pub fn open_file(&self, name: &str) -> Result<FileReader, Error> {
         self.store.open(name)
     }
 
-    /// All bytes of a file of the package that may have at most `limit` of them.
+    /// All bytes of a file of the package, at most `limit`.
     ///
     /// # Errors
     ///
@@ -233,39 +233,39 @@ impl Capture {
         }
     }
 
-    pub(crate) fn note(&mut self, at: At<'_>, kind: NoteKind, text: impl Into<String>) {
+    pub(crate) fn note(&mut self, at: Location<'_>, kind: NoteKind, text: impl Into<String>) {
         if self.notes.len() < NOTE_LIMIT {
             self.notes.push(at.note(kind, text));
         } else if !self.more_notes {
             self.more_notes = true;
-            self.notes.push(at.note(NoteKind::TooMany, "from here on, notes are left out"));
+            self.notes.push(at.note(NoteKind::TooMany, "further notes are omitted"));
         }
     }
 
-    /// The name and size of a file that the package mentions; notes what is wrong with it.
-    pub(crate) fn look_up(&mut self, at: At<'_>, name: &str) -> (String, Option<u64>) {
+    /// Name and size of a file that the package refers to. Problems with it become notes.
+    pub(crate) fn find_file(&mut self, at: Location<'_>, name: &str) -> (String, Option<u64>) {
         let (kind, text) = match self.store.find(name) {
-            Found::File { name: found, size, exact } => {
+            Lookup::File { name: found, size, exact } => {
                 if !exact {
                     self.note(at, NoteKind::NameCase, format!("`{name}` is spelled `{found}` in the package"));
                 }
                 return (found, Some(size));
             }
-            Found::Missing => (NoteKind::MissingFile, format!("`{name}` is not in the package")),
-            Found::Outside => {
-                (NoteKind::OutsidePackage, format!("`{name}` leads out of the package and is not opened"))
+            Lookup::Missing => (NoteKind::MissingFile, format!("`{name}` is not in the package")),
+            Lookup::Outside => {
+                (NoteKind::OutsidePackage, format!("`{name}` points outside the package and is not opened"))
             }
-            Found::Unusable(reason) => (NoteKind::Unreadable, format!("`{name}` cannot be used: {reason}")),
+            Lookup::Unusable(reason) => (NoteKind::Unreadable, format!("`{name}` cannot be used: {reason}")),
         };
         self.note(at, kind, text);
         (name.to_string(), None)
     }
 
-    /// Reads an ini file that the package mentions; what is wrong with it becomes a note.
-    pub(crate) fn load_ini(&mut self, at: At<'_>, name: &str) -> Option<(String, Ini)> {
-        let (file, size) = self.look_up(at, name);
+    /// Reads an ini file that the package refers to. Problems with it become notes.
+    pub(crate) fn load_ini(&mut self, at: Location<'_>, name: &str) -> Option<(String, Ini)> {
+        let (file, size) = self.find_file(at, name);
         let Some(left) = self.ini_left.checked_sub(size?.min(INI_LIMIT)) else {
-            self.note(at, NoteKind::TooMany, format!("`{name}` is left out: the ini files are too large together"));
+            self.note(at, NoteKind::TooMany, format!("`{name}` is ignored: the ini files together are too large"));
             return None;
         };
         self.ini_left = left;
@@ -281,7 +281,7 @@ impl Capture {
         }
     }
 
-    /// Keeps the entries of a section whose keys are not among those that we interpret.
+    /// Keeps the entries of a section whose keys are not interpreted.
     pub(crate) fn keep_extras(&mut self, file: &str, section: &Section, interpreted: impl Fn(&str) -> bool) {
         let rest = section.entries.iter().filter(|entry| !interpreted(&entry.key.to_ascii_lowercase()));
         let pairs: Vec<(String, String)> = rest.map(|entry| (entry.key.clone(), entry.value.clone())).collect();
@@ -290,14 +290,14 @@ impl Capture {
         }
     }
 
-    /// Says which core a source watches. A source watches one core; a core may have many sources.
-    pub(crate) fn join(&mut self, at: At<'_>, core: usize, source: usize) {
-        let Some(watcher) = self.sources.get_mut(source) else { return };
-        match watcher.core {
-            None => watcher.core = Some(core),
+    /// Links a core and a source. A source traces one core; a core may have many sources.
+    pub(crate) fn link_core(&mut self, at: Location<'_>, core: usize, source: usize) {
+        let Some(found) = self.sources.get_mut(source) else { return };
+        match found.core {
+            None => found.core = Some(core),
             Some(known) if known == core => return,
             Some(_) => {
-                let text = format!("`{}` already has a core; the first one counts", watcher.name);
+                let text = format!("`{}` already has a core; the first one is used", found.name);
                 return self.note(at, NoteKind::Duplicate, text);
             }
         }
@@ -321,7 +321,7 @@ impl Capture {
 }
 
 impl Source {
-    /// Puts the source into a buffer.
+    /// Adds a buffer, keeping the list sorted.
     pub(crate) fn add_buffer(&mut self, buffer: usize) {
         if let Err(at) = self.buffers.binary_search(&buffer) {
             self.buffers.insert(at, buffer);
@@ -336,9 +336,9 @@ pub(crate) fn read_ini(store: &Store, file: &str) -> Result<Ini, Error> {
     Ini::from_bytes(&bytes).ok_or_else(not_ini)
 }
 
-/// The trace id that the registers of a trace unit tell. Seven bits, as in CoreSight's ATID.
+/// The trace ID in the registers of a trace unit. Seven bits, as in CoreSight's ATID.
 pub(crate) fn trace_id(registers: &Registers) -> Option<u8> {
-    const PLACES: [(&str, u32); 4] = [("TRCTRACEIDR", 0), ("ETMTRACEIDR", 0), ("ITMTCR", 16), ("STMTCSR", 16)];
-    let found = PLACES.iter().find_map(|&(name, shift)| registers.get(name).map(|value| value >> shift & 0x7f));
+    const FIELDS: [(&str, u32); 4] = [("TRCTRACEIDR", 0), ("ETMTRACEIDR", 0), ("ITMTCR", 16), ("STMTCSR", 16)];
+    let found = FIELDS.iter().find_map(|&(name, shift)| registers.get(name).map(|value| value >> shift & 0x7f));
     found.and_then(|id| u8::try_from(id).ok())
 }

@@ -1,9 +1,9 @@
-//! Program code: what memory held, and what the places in it are called.
+//! Program code: memory contents and symbols.
 //!
-//! images of a capture, files of the command line ─▶ **code** ─▶ pieces of memory, symbols
+//! images of a capture, files of the command line ─▶ **code** ─▶ memory regions, symbols
 //!
-//! An ELF file says itself where it belongs; a dump belongs where its listing says. This room reads files and refuses
-//! to know what an instruction does, or which of two pieces at the same address is the right one.
+//! The addresses of an ELF file come from the file, those of a dump from the capture. Instructions are not interpreted
+//! here, and regions at the same address are all kept: the user of the code chooses between them.
 
 mod argument;
 mod elf;
@@ -16,52 +16,52 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 pub use argument::ImageArgument;
-pub use load::Loaded;
+pub use load::LoadedCode;
 pub use spaces::Spaces;
 pub use symbols::{Symbol, Symbols};
 
-/// Program code in memory, as one image tells it.
+/// Program code of one image.
 ///
-/// Displayed, it is one line: what the file is and which memory it fills.
+/// Displayed as one line with the kind of file and its memory ranges.
 #[derive(Debug, Clone)]
 pub struct Code {
-    /// The file, as listed.
+    /// The name of the file, as listed.
     pub name: String,
-    /// The bytes stand in memory as they do in the file. If not, an ELF file told where each of its segments goes.
+    /// Whether the file is a memory dump. If not, it is an ELF file whose segments were placed by its program headers.
     pub raw: bool,
-    /// Stretches of memory, in the order of the file. They may overlap.
-    pub pieces: Vec<Piece>,
+    /// Memory regions, in the order of the file. They may overlap.
+    pub regions: Vec<Region>,
     /// The functions of an ELF file.
     pub symbols: Symbols,
-    /// What the linker stamped the program with.
+    /// The build ID of the ELF file.
     pub build_id: Option<Vec<u8>>,
-    /// The processor that an ELF file is for.
+    /// The target architecture of the ELF file.
     pub machine: Option<Machine>,
-    /// Data of the ELF file is big-endian.
+    /// Whether data of the ELF file is big-endian.
     pub big_endian: bool,
-    /// Instructions are big-endian, which is so only for Arm programs from before BE8.
+    /// Whether instructions are big-endian, as in Arm programs that are not BE8.
     pub big_endian_code: bool,
 }
 
-/// A stretch of memory and what was in it. Does not reach beyond the end of the address space.
+/// A memory region and its contents. Does not extend past the end of the address space.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
-    /// Where it starts.
+pub struct Region {
+    /// Its first address.
     pub address: u64,
-    /// What was there; never empty.
+    /// Its contents; never empty.
     pub bytes: Bytes,
-    /// Who sees this memory at this address.
+    /// The memory spaces in which the region is visible.
     pub spaces: Spaces,
 }
 
-/// A part of a file. The parts of a file share it, so cloning is cheap.
+/// A part of a file. All parts share the bytes of the file, so cloning is cheap.
 #[derive(Clone, Default)]
 pub struct Bytes {
     file: Arc<Vec<u8>>,
     range: Range<usize>,
 }
 
-/// The processor that a program is for.
+/// The target architecture of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Machine {
@@ -73,12 +73,12 @@ pub enum Machine {
     RiscV32,
     /// RISC-V, 64 bits.
     RiscV64,
-    /// Another one, by its ELF number.
+    /// Another architecture, by its ELF machine number.
     Other(u16),
 }
 
-impl Piece {
-    /// The bytes from this address to the end of the piece; `None` if the address is not in it.
+impl Region {
+    /// The bytes from this address to the end of the region; `None` if the address is not in it.
     pub fn starting_at(&self, address: u64) -> Option<&[u8]> {
         let offset = usize::try_from(address.checked_sub(self.address)?).ok()?;
         self.bytes.get(offset..).filter(|rest| !rest.is_empty())
@@ -89,7 +89,7 @@ impl Piece {
         self.address.saturating_add((self.bytes.len() as u64).saturating_sub(1))
     }
 
-    /// Bytes in memory; `None` for none. What would lie beyond the end of the address space is left out.
+    /// A region, truncated at the end of the address space; `None` if it has no bytes.
     pub(crate) fn new(address: u64, bytes: &Bytes, spaces: Spaces) -> Option<Self> {
         let room = (u64::MAX - address).saturating_add(1);
         let bytes = bytes.part(0, room);
@@ -98,7 +98,7 @@ impl Piece {
 }
 
 impl Bytes {
-    /// As many of `length` bytes from `offset` as there are.
+    /// The part from `offset` with `length` bytes, truncated at the end.
     pub(crate) fn part(&self, offset: u64, length: u64) -> Self {
         let clamp = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(self.range.len()) + self.range.start;
         Self { file: Arc::clone(&self.file), range: clamp(offset)..clamp(offset.saturating_add(length)) }
@@ -127,7 +127,7 @@ impl PartialEq for Bytes {
 
 impl Eq for Bytes {}
 
-/// The place in the file and not megabytes of numbers.
+/// Shows only the range in the file, since the contents may be megabytes.
 impl fmt::Debug for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Bytes({:#x?})", self.range)
@@ -169,23 +169,23 @@ impl fmt::Display for Code {
 
 impl Code {
     fn write_ranges(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        /// A line is read, a list is not.
+        /// Maximum number of ranges in the line.
         const SHOWN: usize = 4;
-        for piece in self.pieces.iter().take(SHOWN) {
-            write!(f, ", {:#x}-{:#x}", piece.address, piece.last())?;
-            if piece.spaces != Spaces::ANY {
-                write!(f, " in {}", piece.spaces)?;
+        for region in self.regions.iter().take(SHOWN) {
+            write!(f, ", {:#x}-{:#x}", region.address, region.last())?;
+            if region.spaces != Spaces::ANY {
+                write!(f, " in {}", region.spaces)?;
             }
         }
-        match self.pieces.len() {
+        match self.regions.len() {
             0 => f.write_str(", no memory"),
-            count if count > SHOWN => write!(f, " and {} more pieces", count - SHOWN),
+            count if count > SHOWN => write!(f, " and {} more regions", count - SHOWN),
             _ => Ok(()),
         }
     }
 }
 
 #[cfg(test)]
-mod testing;
+mod elf_builder;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,8 @@
-//! Device files: one ini file that describes a core, a trace source or something else.
+//! Device files: one ini file per core, trace source or other device.
 //!
-//! Comes in: the entries of a `[device_list]`. Goes out: cores, sources and devices in the capture. Which source
-//! watches which core stands elsewhere, in the trace metadata.
+//! entries of a `[device_list]` ─▶ **device** ─▶ cores, sources and devices of the capture
+//!
+//! The links between sources and cores are in the trace metadata, not here.
 
 use std::collections::HashSet;
 
@@ -9,22 +10,22 @@ use unspool_coresight::Protocol;
 
 use crate::capture::{Capture, Core, Device, Image, Source, trace_id};
 use crate::ini::{Entry, Ini, Section, flag, number};
-use crate::note::{At, NoteKind};
+use crate::note::{Location, NoteKind};
 use crate::registers::{Register, Registers};
 
-/// More devices than any system that we have heard of.
+/// Maximum number of devices, more than any known system has.
 pub(crate) const DEVICE_LIMIT: usize = 16 << 10;
 
 /// Reads the devices that the entries of a list name, `device0=cpu_0.ini`.
 pub(crate) fn read_list(capture: &mut Capture, file: &str, list: &Section) {
     let mut seen = HashSet::new();
     for entry in &list.entries {
-        let at = At::line(file, entry.line);
+        let at = Location::line(file, entry.line);
         for name in entry.items() {
             if !seen.insert(name.to_string()) {
-                capture.note(at, NoteKind::Duplicate, format!("`{name}` is listed again and read once"));
+                capture.note(at, NoteKind::Duplicate, format!("`{name}` is repeated and read once"));
             } else if seen.len() > DEVICE_LIMIT {
-                let text = format!("the list has more than {DEVICE_LIMIT} devices; the rest is left out");
+                let text = format!("more than {DEVICE_LIMIT} devices; the rest are ignored");
                 return capture.note(at, NoteKind::TooMany, text);
             } else if let Some((file, ini)) = capture.load_ini(at, name) {
                 read(capture, &file, &ini);
@@ -33,7 +34,7 @@ pub(crate) fn read_list(capture: &mut Capture, file: &str, list: &Section) {
     }
 }
 
-/// What a device file says, whatever the device is.
+/// Contents of a device file.
 #[derive(Default)]
 struct Description {
     name: Option<String>,
@@ -75,34 +76,34 @@ fn add(capture: &mut Capture, file: &str, description: Description) {
     if class.eq_ignore_ascii_case("core") {
         capture.cores.push(Core { name, kind, registers, images, sources: Vec::new() });
     } else if class.eq_ignore_ascii_case("trace_source") {
-        let source = new_source(capture, At::file(file), name, kind, registers);
+        let source = new_source(capture, Location::file(file), name, kind, registers);
         capture.sources.push(source);
     } else {
         if class.is_empty() {
-            capture.note(At::file(file), NoteKind::MissingKey, format!("the class of `{name}` is not given"));
+            capture.note(Location::file(file), NoteKind::MissingKey, format!("`{name}` has no class"));
         }
         capture.devices.push(Device { name, class, kind, registers, images });
     }
 }
 
-/// A source that is in no buffer yet.
+/// A source without buffers.
 pub(crate) fn new_source(
     capture: &mut Capture,
-    at: At<'_>,
+    at: Location<'_>,
     name: String,
     kind: String,
     registers: Registers,
 ) -> Source {
     let protocol = Protocol::from_name(&kind);
     if protocol.is_none() {
-        let text = format!("`{name}` is of type `{kind}`, which is no protocol that we know");
+        let text = format!("`{name}` has the type `{kind}`, which is not a known trace protocol");
         capture.note(at, NoteKind::UnknownFormat, text);
     }
     let id = trace_id(&registers);
     Source { name, kind, protocol, registers, options: Vec::new(), id, buffers: Vec::new(), core: None }
 }
 
-/// Reads register lines; those that cannot be read become notes.
+/// Reads register lines; invalid ones become notes.
 pub(crate) fn read_registers<'a>(
     capture: &mut Capture,
     file: &str,
@@ -113,44 +114,44 @@ pub(crate) fn read_registers<'a>(
         match Register::parse(&entry.key, &entry.value) {
             Ok(register) => registers.set(register),
             Err(reason) => {
-                let text = format!("register `{}` is left out: {reason}", entry.key);
-                capture.note(At::line(file, entry.line), NoteKind::BadValue, text);
+                let text = format!("register `{}` is ignored: {reason}", entry.key);
+                capture.note(Location::line(file, entry.line), NoteKind::BadValue, text);
             }
         }
     }
 }
 
-/// A number in a section; one that cannot be read becomes a note.
+/// A number in a section; an invalid one becomes a note.
 pub(crate) fn read_number(capture: &mut Capture, file: &str, section: &Section, key: &str) -> Option<u64> {
     let entry = section.entry(key)?;
     let value = number(&entry.value);
     if value.is_none() {
         let text = format!("`{}` is not a number; `{key}` is ignored", entry.value);
-        capture.note(At::line(file, entry.line), NoteKind::BadValue, text);
+        capture.note(Location::line(file, entry.line), NoteKind::BadValue, text);
     }
     value
 }
 
-/// A switch in a section; one that cannot be read becomes a note.
+/// A boolean in a section; an invalid one becomes a note.
 pub(crate) fn read_flag(capture: &mut Capture, file: &str, section: &Section, key: &str) -> Option<bool> {
     let entry = section.entry(key)?;
     let value = flag(&entry.value);
     if value.is_none() {
-        let text = format!("`{}` is neither yes nor no; `{key}` is ignored", entry.value);
-        capture.note(At::line(file, entry.line), NoteKind::BadValue, text);
+        let text = format!("`{}` is not a boolean; `{key}` is ignored", entry.value);
+        capture.note(Location::line(file, entry.line), NoteKind::BadValue, text);
     }
     value
 }
 
 fn read_image(capture: &mut Capture, file: &str, section: &Section) -> Option<Image> {
-    let at = At::line(file, section.line);
+    let at = Location::line(file, section.line);
     let Some(named) = section.value("file") else {
         capture.note(at, NoteKind::MissingKey, format!("[{}] names no file", section.name));
         capture.keep_extras(file, section, |_| false);
         return None;
     };
     let line = section.entry("file").map_or(section.line, |entry| entry.line);
-    let (name, size) = capture.look_up(At::line(file, line), named);
+    let (name, size) = capture.find_file(Location::line(file, line), named);
     let image = Image {
         section: section.name.clone(),
         file: name,
@@ -165,14 +166,14 @@ fn read_image(capture: &mut Capture, file: &str, section: &Section) -> Option<Im
     Some(image)
 }
 
-fn check_image(capture: &mut Capture, at: At<'_>, image: &Image) {
+fn check_image(capture: &mut Capture, at: Location<'_>, image: &Image) {
     let Some(size) = image.size else { return };
     if image.offset.saturating_add(image.length.unwrap_or(0)) > size {
-        let text = format!("[{}] reaches beyond the end of `{}` ({size:#x} bytes)", image.section, image.file);
+        let text = format!("[{}] extends past the end of `{}` ({size:#x} bytes)", image.section, image.file);
         capture.note(at, NoteKind::BadValue, text);
     }
     if image.address.is_none() {
-        let text = format!("[{}] gives no address; the file has to say where it belongs", image.section);
+        let text = format!("[{}] has no address; the file itself must give one", image.section);
         capture.note(at, NoteKind::MissingKey, text);
     }
 }
@@ -185,6 +186,6 @@ fn is_dump(section: &str) -> bool {
 fn name_from_file(capture: &mut Capture, file: &str) -> String {
     let last = file.rsplit('/').next().unwrap_or(file);
     let name = last.rsplit_once('.').map_or(last, |(stem, _)| stem).to_string();
-    capture.note(At::file(file), NoteKind::MissingKey, format!("the device has no name and is called `{name}`"));
+    capture.note(Location::file(file), NoteKind::MissingKey, format!("the device has no name; `{name}` is used"));
     name
 }

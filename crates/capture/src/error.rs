@@ -1,7 +1,7 @@
-//! What ends the reading or the writing of a capture.
+//! Errors that end the reading or writing of a capture.
 //!
-//! Only what leaves nothing to work with is an error: no package at the path, a broken archive, a file that
-//! cannot be read. Everything that is merely missing or odd inside of a package is a [`Note`](crate::Note).
+//! Only problems that leave nothing to work with are errors: no package at the path, a broken archive, a file that
+//! cannot be read. Missing or invalid parts of a package are reported as [`Note`](crate::Note)s.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,80 +10,80 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("{}: {source}", path.display())]
     Io {
-        /// What was being read or written.
+        /// The file or directory that was being read or written.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The path holds something, but no capture.
+    /// The path exists but is not a capture.
     #[error(
-        "{}: {found}; a capture is a directory or zip archive that holds snapshot.ini or contents.ini, \
-         and a bare buffer is opened by naming the protocol that it speaks",
+        "{}: {found}; a capture is a directory or zip archive that contains snapshot.ini or contents.ini; \
+         to open a bare trace buffer, give its protocol",
         path.display()
     )]
     NotACapture {
-        /// What was opened.
+        /// The path that was opened.
         path: PathBuf,
-        /// What was found there.
+        /// Description of what was found there.
         found: String,
     },
-    /// The archive is truncated, damaged or of a kind that we do not read.
-    #[error("{}: not a zip archive, or one that is damaged or cut short ({reason}); copy or make it again", path.display())]
+    /// The archive is truncated, damaged or not supported.
+    #[error("{}: not a zip archive, or damaged or truncated ({reason})", path.display())]
     Zip {
         /// The archive.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         reason: String,
     },
-    /// The file does not fit into the memory that was set aside for it.
+    /// The file is larger than the caller's limit.
     #[error("{name}: larger than the limit of {limit} bytes")]
     TooLarge {
         /// The file.
         name: String,
-        /// How many bytes would have been accepted.
+        /// The limit in bytes.
         limit: u64,
     },
     /// The capture has fewer buffers.
-    #[error("there is no buffer {index}: the capture has {count}")]
+    #[error("no buffer {index}: the capture has {count}")]
     NoBuffer {
-        /// The buffer asked for, counted from 0.
+        /// Index of the requested buffer.
         index: usize,
-        /// How many there are.
+        /// Number of buffers.
         count: usize,
     },
     /// The package names the file but does not contain it.
     #[error("{name}: not in the capture")]
     MissingFile {
-        /// The file as it was asked for.
+        /// The requested name.
         name: String,
     },
-    /// The file is there but must not or cannot be used.
+    /// The file exists but must not or cannot be used.
     #[error("{name}: {reason}")]
     Unusable {
-        /// The file as it was asked for.
+        /// The requested name.
         name: String,
-        /// Why it stays closed.
+        /// Why it is not used.
         reason: String,
     },
-    /// Saving never writes over something else.
+    /// The directory to save into is not empty; saving never overwrites.
     #[error("{}: not empty; a capture is saved into a new or empty directory", path.display())]
     NotEmpty {
         /// The directory.
         path: PathBuf,
     },
-    /// The text has a form that an ini file cannot hold, for example a line break.
+    /// The text cannot be represented in an ini file, for example because of a line break.
     #[error("{text:?} cannot be written into an ini file")]
     Unwritable {
-        /// The line as it would have been.
+        /// The line that could not be written.
         text: String,
     },
 }
 
 impl Error {
-    /// Puts the path in front of what the operating system said.
+    /// Adds the path to an error of the operating system.
     pub(crate) fn io(path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Error {
         move |source| Error::Io { path: path.as_ref().to_path_buf(), source }
     }

@@ -1,35 +1,37 @@
-//! Ini text, read line by line.
+//! Ini files, read line by line, and the writer for them.
 //!
-//! Comes in: the bytes of a file. Goes out: sections with their entries, each with its line number. Nothing fails:
-//! a line that is neither section, entry, comment nor blank is kept as odd. What the names mean is not known here.
+//! bytes of a file ─▶ **ini** ─▶ sections with entries, each with its line number
+//!
+//! Parsing never fails: a line that is neither section, entry, comment nor blank is kept as malformed. The meaning of
+//! section names and keys is not known here.
 
 use std::collections::HashSet;
 
 use crate::error::Error;
-use crate::note::{At, Note, NoteKind};
+use crate::note::{Location, Note, NoteKind};
 
-/// More bytes than any hand or tool writes into an ini file.
+/// Maximum size of an ini file in bytes.
 pub(crate) const INI_LIMIT: u64 = 16 << 20;
 
-/// More bytes than all ini files of a package have together. A package that names a large file over and over would
-/// otherwise keep us busy for hours.
+/// Maximum number of bytes read from all ini files of a package. Without it, a package that names one large file
+/// again and again would take hours to open.
 pub(crate) const INI_TOTAL: u64 = 64 << 20;
 
-/// So many notes of one sort are given for one file; the rest is counted.
+/// Maximum number of notes of one kind per file; the rest are counted.
 const NOTE_LIMIT: usize = 8;
 
-/// The content of one ini file.
+/// One parsed ini file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ini {
-    /// In the order of the file; entries before the first header stand in a section without a name.
+    /// In the order of the file; entries before the first header are in a section without a name.
     pub(crate) sections: Vec<Section>,
-    /// Lines, or ends of header lines, that say nothing we know.
-    pub(crate) odd: Vec<Odd>,
-    /// How many lines are blank or comments.
-    pub(crate) quiet: u32,
+    /// Lines, or the rest of header lines, that are not ini syntax.
+    pub(crate) malformed: Vec<MalformedLine>,
+    /// Number of lines that are blank or comments.
+    pub(crate) blank: u32,
 }
 
-/// A header and what follows it. A header that is repeated opens another section of the same name.
+/// A header and the entries after it. A repeated header opens another section of the same name.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Section {
     pub(crate) name: String,
@@ -45,34 +47,34 @@ pub(crate) struct Entry {
     pub(crate) line: u32,
 }
 
-/// Text that is not ini.
+/// Text that is not ini syntax.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Odd {
+pub(crate) struct MalformedLine {
     pub(crate) line: u32,
     pub(crate) text: String,
 }
 
-/// What one line is.
+/// Syntax of one line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
-    /// Blank, or nothing but a comment.
-    Quiet,
-    /// `[name]`, and what else stands on the line.
+    /// Blank, or only a comment.
+    Blank,
+    /// `[name]`, and the rest of the line.
     Header { name: &'a str, rest: &'a str },
     /// A key with its value.
     Entry { key: &'a str, value: &'a str },
     /// None of these.
-    Odd(&'a str),
+    Malformed(&'a str),
 }
 
 impl Ini {
-    /// Reads the bytes of a file; `None` if they are not text at all.
+    /// Parses the bytes of a file; `None` if they are not text or have no ini syntax.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         if bytes.contains(&0) {
             return None;
         }
         let ini = Self::parse(&String::from_utf8_lossy(bytes));
-        let has_content = !ini.sections.is_empty() || ini.odd.is_empty();
+        let has_content = !ini.sections.is_empty() || ini.malformed.is_empty();
         has_content.then_some(ini)
     }
 
@@ -90,24 +92,25 @@ impl Ini {
         self.sections.iter().filter(move |section| section.is(name))
     }
 
-    /// What a reader of the file should be told about its form.
+    /// Notes about malformed lines and repeated keys.
     pub(crate) fn notes(&self, file: &str) -> Vec<Note> {
-        let odd = self.odd.iter().map(|odd| {
-            let text = shorten(&odd.text);
-            At::line(file, odd.line).note(NoteKind::OddLine, format!("`{text}` is neither section, key nor comment"))
+        let malformed = self.malformed.iter().map(|line| {
+            let text = shorten(&line.text);
+            Location::line(file, line.line)
+                .note(NoteKind::MalformedLine, format!("`{text}` is neither section, key nor comment"))
         });
-        let mut notes = limited(odd, file, "odd lines");
+        let mut notes = limited(malformed, file, "malformed lines");
         notes.extend(limited(self.duplicates(file), file, "repeated keys"));
         notes
     }
 
     fn add(&mut self, line: &Line<'_>, number: u32) {
         match *line {
-            Line::Quiet => self.quiet += 1,
+            Line::Blank => self.blank += 1,
             Line::Header { name, rest } => {
                 self.sections.push(Section { name: name.to_string(), line: number, entries: Vec::new() });
                 if !rest.is_empty() {
-                    self.odd.push(Odd { line: number, text: rest.to_string() });
+                    self.malformed.push(MalformedLine { line: number, text: rest.to_string() });
                 }
             }
             Line::Entry { key, value } => {
@@ -118,7 +121,7 @@ impl Ini {
                     section.entries.push(Entry { key: key.to_string(), value: value.to_string(), line: number });
                 }
             }
-            Line::Odd(text) => self.odd.push(Odd { line: number, text: text.to_string() }),
+            Line::Malformed(text) => self.malformed.push(MalformedLine { line: number, text: text.to_string() }),
         }
     }
 
@@ -130,8 +133,8 @@ impl Ini {
                 repeated && !entry.is("file") && !entry.is("metadata")
             });
             twice.map(move |entry| {
-                let text = format!("`{}` is given again; the last one counts", entry.key);
-                At::line(file, entry.line).note(NoteKind::Duplicate, text)
+                let text = format!("`{}` is repeated; the last value is used", entry.key);
+                Location::line(file, entry.line).note(NoteKind::Duplicate, text)
             })
         })
     }
@@ -142,17 +145,17 @@ impl Section {
         self.name.eq_ignore_ascii_case(name)
     }
 
-    /// The last entry of this key.
+    /// The last entry with this key.
     pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries.iter().rev().find(|entry| entry.is(key))
     }
 
-    /// What the last entry of this key says, if it says anything.
+    /// The value of the last entry with this key, unless it is empty.
     pub(crate) fn value(&self, key: &str) -> Option<&str> {
         self.entry(key).map(|entry| entry.value.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// Relations list a pair a line, so their keys repeat.
+    /// Whether keys may repeat: these sections list one pair per line.
     fn may_repeat(&self) -> bool {
         ["source_buffers", "core_trace_sources", "device_list"].iter().any(|name| self.is(name))
     }
@@ -173,19 +176,19 @@ impl<'a> Line<'a> {
     pub(crate) fn read(line: &'a str) -> Self {
         let line = without_comment(line).trim();
         if line.is_empty() {
-            return Line::Quiet;
+            return Line::Blank;
         }
         if let Some((name, rest)) = line.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             return Line::Header { name: name.trim(), rest: rest.trim() };
         }
         match separator(line).map(|at| (line[..at].trim(), line[at + 1..].trim())) {
             Some((key, value)) if !key.is_empty() => Line::Entry { key, value },
-            _ => Line::Odd(line),
+            _ => Line::Malformed(line),
         }
     }
 }
 
-/// Ini text in the making, the reader's twin: what was written is what will be read, or it is refused.
+/// Writer of ini text. Refuses names and values that [`Ini::parse`] would not read back unchanged.
 #[derive(Debug)]
 pub(crate) struct IniText {
     text: String,
@@ -225,7 +228,7 @@ impl IniText {
     }
 }
 
-/// The items of a comma-separated list; blanks and trailing commas do not count.
+/// The items of a comma-separated list; empty items are skipped.
 pub(crate) fn items(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|item| !item.is_empty())
 }
@@ -241,7 +244,7 @@ pub(crate) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// A switch: numbers, `true`/`false`, `yes`/`no`, `on`/`off`.
+/// A boolean: a number, `true`/`false`, `yes`/`no` or `on`/`off`.
 pub(crate) fn flag(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" => Some(true),
@@ -250,7 +253,7 @@ pub(crate) fn flag(text: &str) -> Option<bool> {
     }
 }
 
-/// A comment starts the line or follows white space, so that `a#1` and `x;y` stay whole.
+/// The line without its comment. A comment starts the line or follows white space, so `a#1` and `x;y` are kept whole.
 fn without_comment(line: &str) -> &str {
     let mut after_space = true;
     for (at, c) in line.char_indices() {
@@ -262,8 +265,8 @@ fn without_comment(line: &str) -> &str {
     line
 }
 
-/// Where the key ends. Keys hold colons in parentheses (`PC(size:64)=0`) and values hold colons too (`C:\image`),
-/// so a colon separates only when white space follows it or when there is no equals sign.
+/// Offset of the separator after the key. Keys contain colons in parentheses (`PC(size:64)=0`) and values contain
+/// colons too (`C:\image`), so a colon separates only if white space follows it or if there is no equals sign.
 fn separator(line: &str) -> Option<usize> {
     let spaced = |at: usize| line[at + 1..].chars().next().is_none_or(char::is_whitespace);
     let separates = |&(at, c): &(usize, char)| c == '=' || spaced(at);
@@ -271,7 +274,7 @@ fn separator(line: &str) -> Option<usize> {
     first.map(|(at, _)| at).or_else(|| line.find('=')).or_else(|| line.find(':'))
 }
 
-/// The equals signs and colons that do not stand in parentheses.
+/// The equals signs and colons outside parentheses.
 fn outside_parentheses(line: &str) -> impl Iterator<Item = (usize, char)> {
     let mut depth = 0_u32;
     line.char_indices().filter(move |(_, c)| {
@@ -284,11 +287,11 @@ fn outside_parentheses(line: &str) -> impl Iterator<Item = (usize, char)> {
     })
 }
 
-fn limited(mut notes: impl Iterator<Item = Note>, file: &str, what: &str) -> Vec<Note> {
+fn limited(mut notes: impl Iterator<Item = Note>, file: &str, noun: &str) -> Vec<Note> {
     let mut kept: Vec<Note> = notes.by_ref().take(NOTE_LIMIT).collect();
     if let Some(next) = notes.next() {
         let more = notes.count() + 1;
-        kept.push(At::file(file).note(next.kind, format!("{more} more {what} are not listed")));
+        kept.push(Location::file(file).note(next.kind, format!("{more} more {noun} are not listed")));
     }
     kept
 }
@@ -311,14 +314,14 @@ mod tests {
     fn lines() {
         let entry = |key, value| Line::Entry { key, value };
         let rows: &[(&str, Line<'_>)] = &[
-            ("", Line::Quiet),
-            ("  \t", Line::Quiet),
-            ("; comment", Line::Quiet),
-            ("  # comment", Line::Quiet),
+            ("", Line::Blank),
+            ("  \t", Line::Blank),
+            ("; comment", Line::Blank),
+            ("  # comment", Line::Blank),
             ("[device]", Line::Header { name: "device", rest: "" }),
             (" [ regs ] ; comment", Line::Header { name: "regs", rest: "" }),
             ("[dump.text] rest", Line::Header { name: "dump.text", rest: "rest" }),
-            ("[open", Line::Odd("[open")),
+            ("[open", Line::Malformed("[open")),
             ("name=ETM_0", entry("name", "ETM_0")),
             ("name = ETM_0 ", entry("name", "ETM_0")),
             ("format: ETM3.5", entry("format", "ETM3.5")),
@@ -337,8 +340,8 @@ mod tests {
             ("length=0x10 ; sixteen", entry("length", "0x10")),
             ("length=0x10\t# sixteen", entry("length", "0x10")),
             ("file=a#1;b.bin", entry("file", "a#1;b.bin")),
-            ("=value", Line::Odd("=value")),
-            ("just words", Line::Odd("just words")),
+            ("=value", Line::Malformed("=value")),
+            ("just words", Line::Malformed("just words")),
         ];
         for (text, expected) in rows {
             assert_eq!(Line::read(text), *expected, "{text:?}");
@@ -346,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn byte_order_mark_and_line_ends_do_not_matter() {
+    fn byte_order_mark_and_line_endings_are_ignored() {
         let plain = Ini::parse("[a]\nb=c\n\n[a]\nd=e\n");
         assert_eq!(Ini::parse("\u{feff}[a]\r\nb=c\r\n\r\n[a]\r\nd=e"), plain);
         assert_eq!(plain.named("A").count(), 2);
@@ -360,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_text_is_not_ini() {
+    fn binary_files_are_not_ini() {
         assert_eq!(Ini::from_bytes(b"\x7fELF\x02\x00\x00"), None);
         assert_eq!(Ini::from_bytes(b"words\nand more words\n"), None);
         assert!(Ini::from_bytes(b"").is_some());
@@ -372,14 +375,14 @@ mod tests {
         let notes = Ini::parse(&"odd\n".repeat(100)).notes("x.ini");
         assert_eq!(notes.len(), NOTE_LIMIT + 1);
         assert_eq!(notes[0].to_string(), "x.ini:1: `odd` is neither section, key nor comment");
-        assert_eq!(notes[NOTE_LIMIT].to_string(), "x.ini: 92 more odd lines are not listed");
+        assert_eq!(notes[NOTE_LIMIT].to_string(), "x.ini: 92 more malformed lines are not listed");
     }
 
     #[test]
     fn repeated_keys_are_noted_where_they_matter() {
         let ini = Ini::parse("[a]\nx=1\nX=2\nfile=1\nfile=2\n[source_buffers]\ny=1\ny=2\n");
         let notes: Vec<String> = ini.notes("f").iter().map(ToString::to_string).collect();
-        assert_eq!(notes, ["f:3: `X` is given again; the last one counts"]);
+        assert_eq!(notes, ["f:3: `X` is repeated; the last value is used"]);
         assert_eq!(ini.sections[0].value("x"), Some("2"));
     }
 
@@ -407,12 +410,12 @@ mod tests {
         #[test]
         fn every_line_is_accounted_for(text in r"([\[\]a-c=:;#() \t]{0,12}(\n|\r\n)){0,20}|\PC*|(?s).*") {
             let ini = Ini::parse(&text);
-            let mut lines: HashSet<u32> = ini.odd.iter().map(|odd| odd.line).collect();
+            let mut lines: HashSet<u32> = ini.malformed.iter().map(|malformed| malformed.line).collect();
             for section in &ini.sections {
                 lines.extend(section.entries.iter().map(|entry| entry.line));
                 lines.extend((section.line != 0).then_some(section.line));
             }
-            let counted = lines.len() + usize::try_from(ini.quiet).unwrap();
+            let counted = lines.len() + usize::try_from(ini.blank).unwrap();
             prop_assert_eq!(counted, text.strip_prefix('\u{feff}').unwrap_or(&text).lines().count());
         }
 

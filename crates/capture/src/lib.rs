@@ -1,10 +1,10 @@
-//! Captures: what a recording leaves on disk.
+//! Captures: trace recordings on disk.
 //!
-//! package on disk ─▶ **capture** ─▶ trace bytes, source metadata, code images, system-event log
+//! package on disk ─▶ **capture** ─▶ trace bytes, source metadata, code images, system event log
 //!
 //! A package is a snapshot directory (`snapshot.ini`), a trace package (`contents.ini`), either of them in a zip
-//! archive, or just bytes that the caller describes. This room opens the files and says what is where; it refuses to
-//! know what a packet means or what an instruction does. What is missing or odd in a package is a [`Note`], not a failure.
+//! archive, or bare trace bytes that the caller describes. This crate opens the files and locates their contents; it
+//! does not interpret packets or instructions. Missing or invalid parts of a package are reported as [`Note`]s, not errors.
 //!
 //! ```
 //! use std::fs;
@@ -48,9 +48,9 @@ mod snapshot;
 mod store;
 
 pub use bare::BareOptions;
-pub use buffer::{Buffer, BufferFile, BufferFormat, BufferReader, Place};
+pub use buffer::{Buffer, BufferFile, BufferFormat, BufferReader, FileOffset};
 pub use capture::{Capture, Core, Device, EventLog, Extra, Format, Image, Source, Stream};
-pub use code::{Bytes, Code, ImageArgument, Loaded, Machine, Piece, Spaces, Symbol, Symbols};
+pub use code::{Bytes, Code, ImageArgument, LoadedCode, Machine, Region, Spaces, Symbol, Symbols};
 pub use error::Error;
 pub use note::{Note, NoteKind};
 pub use registers::{Register, Registers};

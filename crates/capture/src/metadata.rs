@@ -1,7 +1,8 @@
-//! The trace metadata of a snapshot: which buffers there are, and who is in which.
+//! Trace metadata of a snapshot: its buffers, and which sources and cores they belong to.
 //!
-//! Comes in: a parsed `trace.ini`. Goes out: buffers, then sources with their buffers and cores. The names are
-//! resolved at the end, when all devices and all buffers are known.
+//! parsed `trace.ini` ─▶ **metadata** ─▶ buffers, then sources with their buffers and cores
+//!
+//! Names are resolved at the end, when all devices and all buffers are known.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,18 +10,18 @@ use crate::buffer::{BLOCK, Buffer, BufferFile, BufferFormat};
 use crate::capture::Capture;
 use crate::device::{read_flag, read_number};
 use crate::ini::{Entry, Ini, Section};
-use crate::note::{At, NoteKind};
+use crate::note::{Location, NoteKind};
 
-/// More buffers than any recording that we have heard of.
+/// Maximum number of buffers, more than any known recording has.
 const BUFFER_LIMIT: usize = 1 << 10;
 
-/// More files than a buffer was ever cut into.
+/// Maximum number of files of one buffer.
 const FILE_LIMIT: usize = 1 << 10;
 
-/// More relations of one kind than any recording that we have heard of.
+/// Maximum number of links of one kind, more than any known recording has.
 const LINK_LIMIT: usize = 64 << 10;
 
-/// Who belongs to whom, by name.
+/// Links between sources, buffers and cores, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     /// Source to buffer.
@@ -37,17 +38,17 @@ struct Link {
     to: String,
 }
 
-/// Reads the buffers; adds what is said about relations to `links`.
+/// Reads the buffers and adds the links between names to `links`.
 pub(crate) fn read(capture: &mut Capture, file: &str, ini: &Ini, links: &mut Links) {
     let sections: HashMap<String, &Section> =
         ini.sections.iter().map(|section| (section.name.to_ascii_lowercase(), section)).collect();
     let mut described = HashSet::new();
     let mut listed = listed_buffers(capture, file, ini);
-    // Sessions are counted in the order of the descriptions, as the reference does; the list may have another one.
+    // Sessions are counted in the order of the sections, as the reference decoder does; the list may differ.
     listed.sort_by_key(|(name, _)| sections.get(&name.to_ascii_lowercase()).map_or(u32::MAX, |section| section.line));
     for (name, line) in listed {
         let lower = name.to_ascii_lowercase();
-        add_listed(capture, At::line(file, line), sections.get(&lower).copied(), &name);
+        add_listed(capture, Location::line(file, line), sections.get(&lower).copied(), &name);
         described.insert(lower);
     }
     for section in &ini.sections {
@@ -63,21 +64,21 @@ pub(crate) fn read(capture: &mut Capture, file: &str, ini: &Ini, links: &mut Lin
     }
 }
 
-/// Turns names into indexes and assumes what nobody says.
+/// Turns names into indexes and fills in defaults for missing links.
 pub(crate) fn resolve(capture: &mut Capture, file: &str, links: &Links) {
     let sources = by_name(capture.sources.iter().map(|source| source.name.as_str()));
     if links.buffers.is_empty() {
         assume_buffers(capture, file);
     } else {
         link_buffers(capture, links, &sources);
-        note_unheard(capture, file);
+        note_sources_without_buffer(capture, file);
     }
     let cores = by_name(capture.cores.iter().map(|core| core.name.as_str()));
     for link in &links.sources {
-        let core = known(capture, link, &link.from, "core", &cores);
-        let source = known(capture, link, &link.to, "trace source", &sources);
+        let core = resolve_name(capture, link, &link.from, "core", &cores);
+        let source = resolve_name(capture, link, &link.to, "trace source", &sources);
         if let (Some(core), Some(source)) = (core, source) {
-            capture.join(link.at(), core, source);
+            capture.link_core(link.location(), core, source);
         }
     }
 }
@@ -100,15 +101,15 @@ pub(crate) fn read_buffer(
         vendor: text("vendor"),
         component: text("component"),
     };
-    check_start(capture, At::line(file, section.line), &mut buffer);
+    check_start(capture, Location::line(file, section.line), &mut buffer);
     buffer
 }
 
-/// Adds a buffer unless there are absurdly many; the answer is its index.
-pub(crate) fn add_buffer(capture: &mut Capture, at: At<'_>, buffer: Buffer) -> Option<usize> {
+/// Adds a buffer and returns its index; `None` if the capture has too many.
+pub(crate) fn add_buffer(capture: &mut Capture, at: Location<'_>, buffer: Buffer) -> Option<usize> {
     let index = capture.buffers.len();
     if index >= BUFFER_LIMIT {
-        let text = format!("there are more than {BUFFER_LIMIT} buffers; `{}` is left out", buffer.name);
+        let text = format!("more than {BUFFER_LIMIT} buffers; `{}` is ignored", buffer.name);
         capture.note(at, NoteKind::TooMany, text);
         return None;
     }
@@ -116,36 +117,36 @@ pub(crate) fn add_buffer(capture: &mut Capture, at: At<'_>, buffer: Buffer) -> O
     Some(index)
 }
 
-/// Whether a key of a buffer section is understood.
+/// Whether a key of a buffer section is interpreted.
 pub(crate) fn is_buffer_key(key: &str) -> bool {
     matches!(key, "name" | "format" | "write_pointer" | "wrapped" | "vendor" | "component") || is_file_key(key)
 }
 
-/// Drops a write pointer that cannot be true, and says what is known about the oldest byte.
-pub(crate) fn check_start(capture: &mut Capture, at: At<'_>, buffer: &mut Buffer) {
+/// Drops an impossible write pointer and notes when the position of the oldest byte is unknown.
+pub(crate) fn check_start(capture: &mut Capture, at: Location<'_>, buffer: &mut Buffer) {
     let size = buffer.stored_size();
     let name = &buffer.name;
     let splits_block = |pointer: u64| buffer.format == BufferFormat::DstreamFormatted && !pointer.is_multiple_of(BLOCK);
     match buffer.write_pointer {
         Some(pointer) if pointer > size || splits_block(pointer) => {
-            let text = format!("the write pointer {pointer:#x} does not fit into `{name}` ({size:#x} bytes); ignored");
+            let text = format!("write pointer {pointer:#x} is not valid for `{name}` ({size:#x} bytes); ignored");
             buffer.write_pointer = None;
             capture.note(at, NoteKind::BadValue, text);
         }
         Some(pointer) if buffer.wrapped == Some(false) && pointer < size => {
-            let text = format!("`{name}` was written up to {pointer:#x}; what follows is left out");
+            let text = format!("`{name}` was written up to {pointer:#x}; the rest is ignored");
             capture.note(at, NoteKind::Assumed, text);
         }
         _ => {}
     }
     if buffer.wrapped == Some(true) && buffer.write_pointer.is_none() {
         let name = &buffer.name;
-        let text = format!("`{name}` wrapped at an unknown place; decoding starts at the first synchronisation found");
+        let text = format!("`{name}` wrapped at an unknown offset; decoding starts at the first synchronization point");
         capture.note(at, NoteKind::StartUnknown, text);
     }
 }
 
-/// The names of the buffers with the lines that list them.
+/// Names of the buffers, each with the line that lists it.
 fn listed_buffers(capture: &mut Capture, file: &str, ini: &Ini) -> Vec<(String, u32)> {
     let lists = ini.named("trace_buffers").flat_map(|section| &section.entries).filter(|entry| entry.is("buffers"));
     let listed = lists.flat_map(|entry| entry.items().map(|name| (name.to_string(), entry.line)));
@@ -155,32 +156,32 @@ fn listed_buffers(capture: &mut Capture, file: &str, ini: &Ini) -> Vec<(String, 
         names = sections.map(|section| (section.name.clone(), section.line)).take(BUFFER_LIMIT + 1).collect();
         let (kind, text) = match names.len() {
             0 => (NoteKind::MissingKey, "no trace buffers are described"),
-            _ => (NoteKind::Assumed, "no list of buffers is given; their sections are taken in the order of the file"),
+            _ => (NoteKind::Assumed, "no list of buffers is given; their sections are used in the order of the file"),
         };
-        capture.note(At::file(file), kind, text);
+        capture.note(Location::file(file), kind, text);
     }
     if names.len() > BUFFER_LIMIT {
-        let text = format!("there are more than {BUFFER_LIMIT} buffers; the rest is left out");
-        capture.note(At::file(file), NoteKind::TooMany, text);
+        let text = format!("more than {BUFFER_LIMIT} buffers; the rest are ignored");
+        capture.note(Location::file(file), NoteKind::TooMany, text);
         names.truncate(BUFFER_LIMIT);
     }
     let mut seen = HashSet::new();
     let (once, again): (Vec<_>, Vec<_>) = names.into_iter().partition(|(name, _)| seen.insert(name.to_lowercase()));
     for (name, line) in again {
-        capture.note(At::line(file, line), NoteKind::Duplicate, format!("buffer `{name}` is listed again"));
+        capture.note(Location::line(file, line), NoteKind::Duplicate, format!("buffer `{name}` is listed again"));
     }
     once
 }
 
 fn keep_other(capture: &mut Capture, file: &str, section: &Section) {
     if is_buffer(&section.name) {
-        let text = format!("[{}] is not in the list of buffers and is left out", section.name);
-        capture.note(At::line(file, section.line), NoteKind::UnknownName, text);
+        let text = format!("[{}] is not in the list of buffers and is ignored", section.name);
+        capture.note(Location::line(file, section.line), NoteKind::UnknownName, text);
     }
     capture.keep_extras(file, section, |_| false);
 }
 
-fn add_listed(capture: &mut Capture, listed: At<'_>, section: Option<&Section>, name: &str) {
+fn add_listed(capture: &mut Capture, listed: Location<'_>, section: Option<&Section>, name: &str) {
     let file = listed.file;
     let Some(section) = section else {
         let text = format!("buffer `{name}` is listed but not described");
@@ -188,29 +189,33 @@ fn add_listed(capture: &mut Capture, listed: At<'_>, section: Option<&Section>, 
     };
     let mut files = Vec::new();
     for entry in section.entries.iter().filter(|entry| is_file_key(&entry.key.to_ascii_lowercase())) {
-        files.extend(find_files(capture, At::line(file, entry.line), &entry.value));
+        files.extend(find_files(capture, Location::line(file, entry.line), &entry.value));
     }
     if files.is_empty() {
-        capture.note(At::line(file, section.line), NoteKind::MissingKey, format!("buffer `{name}` names no file"));
+        capture.note(
+            Location::line(file, section.line),
+            NoteKind::MissingKey,
+            format!("buffer `{name}` names no file"),
+        );
     }
-    let known_as = section.value("name").unwrap_or(name).to_string();
-    let buffer = read_buffer(capture, file, section, known_as, files);
-    add_buffer(capture, At::line(file, section.line), buffer);
+    let name = section.value("name").unwrap_or(name).to_string();
+    let buffer = read_buffer(capture, file, section, name, files);
+    add_buffer(capture, Location::line(file, section.line), buffer);
     capture.keep_extras(file, section, is_buffer_key);
 }
 
-/// The files that a value names: one, even if its name has a comma, or a list.
-pub(crate) fn find_files(capture: &mut Capture, at: At<'_>, value: &str) -> Vec<BufferFile> {
-    let whole = matches!(capture.store.find(value), crate::store::Found::File { .. });
+/// The files that a value names: a single file, even if its name has a comma, or a list.
+pub(crate) fn find_files(capture: &mut Capture, at: Location<'_>, value: &str) -> Vec<BufferFile> {
+    let whole = matches!(capture.store.find(value), crate::store::Lookup::File { .. });
     let names: Vec<&str> = if whole { vec![value] } else { crate::ini::items(value).take(FILE_LIMIT + 1).collect() };
     let mut files = Vec::new();
     for name in names {
         if files.len() == FILE_LIMIT {
-            let text = format!("there are more than {FILE_LIMIT} files; the rest is left out");
+            let text = format!("more than {FILE_LIMIT} files; the rest are ignored");
             capture.note(at, NoteKind::TooMany, text);
             break;
         }
-        let (name, size) = capture.look_up(at, name);
+        let (name, size) = capture.find_file(at, name);
         files.push(BufferFile { name, size });
     }
     files
@@ -218,13 +223,13 @@ pub(crate) fn find_files(capture: &mut Capture, at: At<'_>, value: &str) -> Vec<
 
 fn read_format(capture: &mut Capture, file: &str, section: &Section) -> BufferFormat {
     let Some(entry) = section.entry("format") else {
-        let text = format!("[{}] gives no format; `coresight` is assumed", section.name);
-        capture.note(At::line(file, section.line), NoteKind::Assumed, text);
+        let text = format!("[{}] has no format; `coresight` is assumed", section.name);
+        capture.note(Location::line(file, section.line), NoteKind::Assumed, text);
         return BufferFormat::Formatted;
     };
     BufferFormat::from_name(&entry.value).unwrap_or_else(|| {
-        let text = format!("the buffer format `{}` is not known; `coresight` is assumed", entry.value);
-        capture.note(At::line(file, entry.line), NoteKind::UnknownFormat, text);
+        let text = format!("unknown buffer format `{}`; `coresight` is assumed", entry.value);
+        capture.note(Location::line(file, entry.line), NoteKind::UnknownFormat, text);
         BufferFormat::Formatted
     })
 }
@@ -232,15 +237,15 @@ fn read_format(capture: &mut Capture, file: &str, section: &Section) -> BufferFo
 fn link_buffers(capture: &mut Capture, links: &Links, sources: &Names) {
     let buffers = by_name(capture.buffers.iter().map(|buffer| buffer.name.as_str()));
     for link in &links.buffers {
-        let buffer = known(capture, link, &link.to, "buffer", &buffers);
-        let source = known(capture, link, &link.from, "trace source", sources);
+        let buffer = resolve_name(capture, link, &link.to, "buffer", &buffers);
+        let source = resolve_name(capture, link, &link.from, "trace source", sources);
         if let (Some(source), Some(buffer)) = (source.and_then(|at| capture.sources.get_mut(at)), buffer) {
             source.add_buffer(buffer);
         }
     }
 }
 
-/// Without a word about it: the only buffer, the one of the same name, or all that can hold several sources.
+/// Default without `[source_buffers]`: the only buffer, the one of the same name, or all formatted ones.
 fn assume_buffers(capture: &mut Capture, file: &str) {
     if capture.sources.is_empty() || capture.buffers.is_empty() {
         return;
@@ -257,19 +262,21 @@ fn assume_buffers(capture: &mut Capture, file: &str) {
         };
     }
     let text = if only {
-        "nothing says which source is in which buffer; all are assumed to be in the only one"
+        "no mapping of sources to buffers; all sources are assumed to be in the only buffer"
     } else {
-        "nothing says which source is in which buffer; each is assumed to be in the buffer of its name, \
-         or else in all formatted ones"
+        "no mapping of sources to buffers; each source is assumed to be in the buffer with its name, \
+         or else in all formatted buffers"
     };
-    capture.note(At::file(file), NoteKind::Assumed, text);
-    note_unheard(capture, file);
+    capture.note(Location::file(file), NoteKind::Assumed, text);
+    note_sources_without_buffer(capture, file);
 }
 
-fn note_unheard(capture: &mut Capture, file: &str) {
-    let unheard = capture.sources.iter().filter(|source| source.buffers.is_empty());
-    let notes: Vec<_> = unheard
-        .map(|source| At::file(file).note(NoteKind::NoBuffer, format!("`{}` is in none of the buffers", source.name)))
+fn note_sources_without_buffer(capture: &mut Capture, file: &str) {
+    let without = capture.sources.iter().filter(|source| source.buffers.is_empty());
+    let notes: Vec<_> = without
+        .map(|source| {
+            Location::file(file).note(NoteKind::NoBuffer, format!("`{}` is in none of the buffers", source.name))
+        })
         .collect();
     capture.notes.extend(notes);
 }
@@ -285,23 +292,23 @@ fn by_name<'a>(names: impl Iterator<Item = &'a str>) -> Names {
     found
 }
 
-/// The index of a name. Where several have it, the first is meant.
-fn known(capture: &mut Capture, link: &Link, name: &str, what: &str, names: &Names) -> Option<usize> {
+/// Index of the first item with this name.
+fn resolve_name(capture: &mut Capture, link: &Link, name: &str, noun: &str, names: &Names) -> Option<usize> {
     let found = names.get(&name.to_ascii_lowercase()).map_or(&[][..], Vec::as_slice);
     match found {
-        [] => capture.note(link.at(), NoteKind::UnknownName, format!("no {what} is called `{name}`")),
+        [] => capture.note(link.location(), NoteKind::UnknownName, format!("no {noun} is named `{name}`")),
         [_] => {}
         all => {
-            let text = format!("`{name}` is the name of {} {what}s; the first one is meant", all.len());
-            capture.note(link.at(), NoteKind::Duplicate, text);
+            let text = format!("{} {noun}s are named `{name}`; the first one is used", all.len());
+            capture.note(link.location(), NoteKind::Duplicate, text);
         }
     }
     found.first().copied()
 }
 
 impl Link {
-    fn at(&self) -> At<'_> {
-        At::line(&self.file, self.line)
+    fn location(&self) -> Location<'_> {
+        Location::line(&self.file, self.line)
     }
 }
 
@@ -309,8 +316,8 @@ fn add_links(capture: &mut Capture, file: &str, section: &Section, links: &mut V
     let mut new = section.entries.iter().flat_map(|entry| pairs(file, entry));
     links.extend(new.by_ref().take(LINK_LIMIT - links.len().min(LINK_LIMIT)));
     if let Some(link) = new.next() {
-        let text = format!("[{}] has more than {LINK_LIMIT} relations; the rest is left out", section.name);
-        capture.note(link.at(), NoteKind::TooMany, text);
+        let text = format!("[{}] has more than {LINK_LIMIT} links; the rest are ignored", section.name);
+        capture.note(link.location(), NoteKind::TooMany, text);
     }
 }
 

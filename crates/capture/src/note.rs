@@ -1,59 +1,59 @@
-//! What is missing or odd in a capture, said in one sentence and with its place.
+//! Notes: missing or invalid parts of a capture, each with its file and line.
 //!
 //! Notes never stop the reading. The kind is for programs, the text is for people.
 
 use std::fmt;
 
-/// One thing about a capture that its user may want to know.
+/// A problem in a capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// What sort of thing.
+    /// The kind of problem.
     pub kind: NoteKind,
-    /// The file that says so (or that is meant), as named inside of the package.
+    /// The name of the file inside the package.
     pub file: String,
-    /// The line in that file, counted from 1; `None` where the file as a whole is meant.
+    /// The line in that file, counted from 1; `None` if the note is about the whole file.
     pub line: Option<u32>,
-    /// One sentence.
+    /// The message.
     pub text: String,
 }
 
-/// The sorts of notes.
+/// The kinds of notes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum NoteKind {
-    /// A file is named but is not there.
+    /// A file that the package refers to does not exist.
     MissingFile,
-    /// A section or a key that decoding needs is not there.
+    /// A section or a key that decoding needs is missing.
     MissingKey,
-    /// A core, source or buffer is named that nobody describes.
+    /// A core, source or buffer is named but not described.
     UnknownName,
-    /// The format of a buffer or the type of a source is a word that we do not know.
+    /// The format of a buffer or the type of a source is unknown.
     UnknownFormat,
-    /// A number cannot be read, or cannot be true.
+    /// A value cannot be parsed or is impossible.
     BadValue,
-    /// Something is said twice.
+    /// A name, key or link is given more than once.
     Duplicate,
     /// A line is neither section, key nor comment.
-    OddLine,
-    /// A file is there but cannot be used: encrypted, too large, not an ini file.
+    MalformedLine,
+    /// A file exists but cannot be used: encrypted, too large, not an ini file.
     Unreadable,
-    /// A path leads out of the package and is not followed.
+    /// A path points outside the package and is not followed.
     OutsidePackage,
-    /// A file was found only by ignoring the case of its name.
+    /// The name of a file matches only when case is ignored.
     NameCase,
-    /// The package does not say, and this was assumed.
+    /// A default was used for missing information.
     Assumed,
     /// A source is in none of the buffers.
     NoBuffer,
-    /// A circular buffer does not tell where its oldest byte is.
+    /// The position of the oldest byte of a circular buffer is unknown.
     StartUnknown,
-    /// There is more of something than we are ready to hold.
+    /// A limit on size or count was exceeded.
     TooMany,
-    /// Saving had no place for this.
-    Lost,
+    /// The package format has no field for this; it was not saved.
+    Dropped,
     /// An image is a program for another kind of processor.
     WrongMachine,
-    /// A file ends before what it says it holds.
+    /// A file ends before its declared contents.
     Truncated,
 }
 
@@ -66,19 +66,19 @@ impl fmt::Display for Note {
     }
 }
 
-/// Where in the package a statement stands.
+/// A line of a file of the package, or the whole file.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct At<'a> {
+pub(crate) struct Location<'a> {
     pub(crate) file: &'a str,
     pub(crate) line: Option<u32>,
 }
 
-impl<'a> At<'a> {
+impl<'a> Location<'a> {
     pub(crate) fn file(file: &'a str) -> Self {
         Self { file, line: None }
     }
 
-    /// Line 0 is a section that the file does not have.
+    /// A line, or the whole file for line 0 (a section that the file does not contain).
     pub(crate) fn line(file: &'a str, line: u32) -> Self {
         Self { file, line: Some(line).filter(|line| *line > 0) }
     }

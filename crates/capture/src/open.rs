@@ -1,7 +1,6 @@
-//! From a path to a capture: which form is this, and where is its main file?
+//! Opening a capture: detects the package format and finds its main file.
 //!
-//! Comes in: a directory, a zip archive, or an ini file. Goes out: a filled [`Capture`], or an error that says what was
-//! found instead.
+//! directory, zip archive or ini file ─▶ **open** ─▶ [`Capture`], or an error that describes what was found instead
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -11,21 +10,21 @@ use crate::archive::Archive;
 use crate::capture::{Capture, Format, read_ini};
 use crate::error::Error;
 use crate::ini::Ini;
-use crate::note::{At, Note, NoteKind};
-use crate::store::{Found, Store};
+use crate::note::{Location, Note, NoteKind};
+use crate::store::{Lookup, Store};
 use crate::{package, snapshot};
 
 pub(crate) const SNAPSHOT: &str = "snapshot.ini";
 pub(crate) const CONTENTS: &str = "contents.ini";
 
 impl Capture {
-    /// Opens a package: a directory or a zip archive that holds `snapshot.ini` or `contents.ini` (the snapshot wins if
-    /// both are there), or the path of such a file itself.
+    /// Opens a package: a directory or a zip archive that contains `snapshot.ini` or `contents.ini` (the snapshot
+    /// takes precedence if both exist), or the path of such a file itself.
     ///
     /// # Errors
     ///
-    /// If there is no package at the path, or its main file cannot be read. What is missing or odd inside of the
-    /// package is in [`Capture::notes`].
+    /// If there is no package at the path, or its main file cannot be read. Missing or invalid parts of the package
+    /// are listed in [`Capture::notes`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let metadata = fs::metadata(path).map_err(Error::io(path))?;
@@ -66,7 +65,7 @@ fn open_zip(path: &Path) -> Result<Capture, Error> {
     let store = Store::Zip(archive);
     match main_file(&store) {
         Some((name, format)) => read(path, store, &name, format, notes),
-        None => Err(not_a_capture(path, &format!("{SNAPSHOT} or {CONTENTS} is there but cannot be read"))),
+        None => Err(not_a_capture(path, &format!("{SNAPSHOT} or {CONTENTS} exists but cannot be read"))),
     }
 }
 
@@ -83,17 +82,17 @@ fn open_ini(path: &Path) -> Result<Capture, Error> {
     }
 }
 
-/// The main file of a package, under the spelling that it has there.
+/// The main file of a package, spelled as it is in the package.
 fn main_file(store: &Store) -> Option<(String, Format)> {
     let find = |name| match store.find(name) {
-        Found::File { name, .. } => Some(name),
+        Lookup::File { name, .. } => Some(name),
         _ => None,
     };
     let snapshot = find(SNAPSHOT).map(|name| (name, Format::Snapshot));
     snapshot.or_else(|| find(CONTENTS).map(|name| (name, Format::Package)))
 }
 
-/// The form that a main file has: by its name, or else by its sections.
+/// The package format of a main file, by its name or else by its sections.
 fn format_of(name: &str, ini: &Ini) -> Option<Format> {
     let has = |section| ini.named(section).next().is_some();
     let lists_buffers = || ini.named("trace").any(|trace| trace.entry("buffer0").is_some());
@@ -111,19 +110,19 @@ fn read(path: &Path, store: Store, main: &str, format: Format, notes: Vec<Note>)
     capture.notes = notes;
     capture.notes.extend(ini.notes(main));
     if ini.sections.is_empty() {
-        capture.note(At::file(main), NoteKind::MissingKey, "the file is empty");
+        capture.note(Location::file(main), NoteKind::MissingKey, "the file is empty");
     }
     match format {
         Format::Package => package::read(&mut capture, main, &ini),
         Format::Snapshot | Format::Bare => snapshot::read(&mut capture, main, &ini),
     }
     if capture.sources.is_empty() && !capture.buffers.is_empty() {
-        capture.note(At::file(main), NoteKind::MissingKey, "no trace source is described");
+        capture.note(Location::file(main), NoteKind::MissingKey, "no trace source is described");
     }
     Ok(capture)
 }
 
-/// A main file that is no ini file means that this is no capture.
+/// Turns a main file that is not an ini file into "not a capture".
 fn failed(path: &Path, error: Error) -> Error {
     match error {
         Error::Unusable { reason, .. } => not_a_capture(path, &reason),

@@ -1,11 +1,11 @@
-//! The package form: `contents.ini` names buffers and metadata, and the metadata has a section a trace source.
+//! Trace packages: `contents.ini` names buffers and metadata, and the metadata has one section per trace source.
 //!
 //! contents.ini ─▶ `[trace]` groups: metadata files with the buffers that they describe
 //!              └▶ `[device_list]`:  device files as in a snapshot
 //!
-//! Comes in: the parsed `contents.ini`. Goes out: a filled [`Capture`]. The form is that of Arm's "CoreSight trace
-//! decode metadata requirements", headings "INI format" and "Trace package"; what the text leaves open (cores, images,
-//! names) is written in the words of the snapshot form and said in [`save`](crate::save).
+//! Fills a [`Capture`] from the parsed `contents.ini`. The format is defined by Arm's "CoreSight trace decode metadata
+//! requirements", headings "INI format" and "Trace package". It leaves cores, images and names open; those use the
+//! syntax of snapshots and are described in [`save`](crate::save).
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,20 +13,20 @@ use crate::capture::{Capture, EventLog, Source};
 use crate::device::{DEVICE_LIMIT, new_source, read_list, read_number, read_registers};
 use crate::ini::{Entry, Ini, Section, number};
 use crate::metadata::{self, add_buffer, find_files, is_buffer, read_buffer};
-use crate::note::{At, NoteKind};
+use crate::note::{Location, NoteKind};
 use crate::registers::Registers;
 use crate::snapshot::read_version;
 
-/// Where the log is, if `contents.ini` does not say.
+/// Default name of the system event log.
 pub(crate) const EVENT_LOG: &str = "system-event-log";
 
-/// Keys that name the log.
+/// Keys that name the system event log.
 const EVENT_LOG_KEYS: [&str; 3] = ["event_log", "system_event_log", "system-event-log"];
 
-/// Keys of the section of a source that are neither register nor option.
+/// Keys of a source section that are neither registers nor options.
 const SOURCE_KEYS: [&str; 4] = ["format", "name", "core", "source_index"];
 
-/// Suffix of the section of a source whose trace id is not known.
+/// Section suffix for a source whose trace ID is unknown.
 pub(crate) const NO_ID: &str = "unknown";
 
 /// Reads a package whose main file is `file`.
@@ -47,10 +47,10 @@ pub(crate) fn read(capture: &mut Capture, file: &str, ini: &Ini) {
     read_event_log(capture, file, ini);
 }
 
-/// The log under its usual name.
+/// Finds the system event log under its default name.
 pub(crate) fn find_event_log(capture: &mut Capture) {
     for ending in ["", ".txt", ".log"] {
-        if let crate::store::Found::File { name, size, .. } = capture.store.find(&format!("{EVENT_LOG}{ending}")) {
+        if let crate::store::Lookup::File { name, size, .. } = capture.store.find(&format!("{EVENT_LOG}{ending}")) {
             capture.event_log = Some(EventLog { file: name, size: Some(size) });
             return;
         }
@@ -61,7 +61,7 @@ fn read_event_log(capture: &mut Capture, file: &str, ini: &Ini) {
     let mut entries = ini.named("trace").flat_map(|section| &section.entries);
     match entries.find(|entry| EVENT_LOG_KEYS.iter().any(|key| entry.is(key))) {
         Some(entry) => {
-            let (file, size) = capture.look_up(At::line(file, entry.line), &entry.value);
+            let (file, size) = capture.find_file(Location::line(file, entry.line), &entry.value);
             capture.event_log = Some(EventLog { file, size });
         }
         None => find_event_log(capture),
@@ -75,8 +75,8 @@ struct Group<'a> {
     buffers: Vec<&'a Entry>,
 }
 
-/// A `[trace]` section is a group. Metadata after the buffers of another metadata file opens the next one, and
-/// buffers of the same metadata belong together.
+/// The groups of all `[trace]` sections. Metadata after the buffers of another metadata file opens the next group, and
+/// groups with the same metadata are merged.
 fn groups(ini: &Ini) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for section in ini.named("trace") {
@@ -112,7 +112,7 @@ fn merge(groups: Vec<Group<'_>>) -> Vec<Group<'_>> {
     merged
 }
 
-/// A source and what its section says about its neighbours.
+/// A source, with its core and list position as given in its section.
 struct Draft {
     source: Source,
     core: Option<(String, String, u32)>,
@@ -125,13 +125,13 @@ impl Draft {
     }
 }
 
-/// Reads everything that `[trace]` sections lead to.
+/// Reads the metadata and buffers of all `[trace]` sections.
 fn read_groups(capture: &mut Capture, file: &str, ini: &Ini) {
     let mut drafts = Vec::new();
     let mut links = metadata::Links::default();
     let groups = groups(ini);
     if groups.iter().all(|group| group.metadata.is_empty()) {
-        capture.note(At::file(file), NoteKind::MissingKey, "no [trace] section names metadata");
+        capture.note(Location::file(file), NoteKind::MissingKey, "no [trace] section names metadata");
     }
     for group in &groups {
         read_group(capture, file, group, &mut drafts, &mut links);
@@ -152,10 +152,10 @@ fn read_group(
     let mut files = Vec::new();
     for entry in &group.metadata {
         for name in entry.items() {
-            files.extend(capture.load_ini(At::line(file, entry.line), name));
+            files.extend(capture.load_ini(Location::line(file, entry.line), name));
         }
     }
-    // Some tools write contents.ini beside the trace.ini of a snapshot.
+    // Some tools write contents.ini next to the trace.ini of a snapshot.
     if let Some((file, ini)) = files.iter().find(|(_, ini)| ini.named("trace_buffers").next().is_some()) {
         return metadata::read(capture, file, ini, links);
     }
@@ -172,7 +172,7 @@ fn read_buffers(capture: &mut Capture, file: &str, group: &Group<'_>, files: &[(
     let (metadata, section) = described.unwrap_or((file, &nothing));
     let mut indexes = Vec::new();
     for entry in &group.buffers {
-        let at = At::line(file, entry.line);
+        let at = Location::line(file, entry.line);
         let files = find_files(capture, at, &entry.value);
         if files.is_empty() {
             capture.note(at, NoteKind::MissingKey, format!("`{}` names no file", entry.key));
@@ -193,19 +193,19 @@ fn read_metadata(capture: &mut Capture, file: &str, ini: &Ini, buffers: &[usize]
             continue;
         };
         if !seen.insert(section.name.to_ascii_lowercase()) {
-            let text = format!("[{}] is given again and taken as another source", section.name);
-            capture.note(At::line(file, section.line), NoteKind::Duplicate, text);
+            let text = format!("[{}] is repeated and treated as another source", section.name);
+            capture.note(Location::line(file, section.line), NoteKind::Duplicate, text);
         }
         if drafts.len() >= DEVICE_LIMIT {
-            let text = format!("there are more than {DEVICE_LIMIT} sources; the rest is left out");
-            return capture.note(At::line(file, section.line), NoteKind::TooMany, text);
+            let text = format!("more than {DEVICE_LIMIT} sources; the rest are ignored");
+            return capture.note(Location::line(file, section.line), NoteKind::TooMany, text);
         }
         let draft = read_source(capture, file, section, number);
         add_draft(drafts, draft, buffers);
     }
 }
 
-/// Adds a source, or the buffers of one that another metadata file describes too.
+/// Adds a source; if another metadata file describes it too, adds only the buffers.
 fn add_draft(drafts: &mut Vec<Draft>, mut draft: Draft, buffers: &[usize]) {
     let same = |other: &&mut Draft| other.index.is_some() && other.identity() == draft.identity();
     if let Some(known) = drafts.iter_mut().find(same) {
@@ -217,7 +217,7 @@ fn add_draft(drafts: &mut Vec<Draft>, mut draft: Draft, buffers: &[usize]) {
 }
 
 fn read_source(capture: &mut Capture, file: &str, section: &Section, number: &str) -> Draft {
-    let at = At::line(file, section.line);
+    let at = Location::line(file, section.line);
     let rest = section.entries.iter().filter(|entry| !SOURCE_KEYS.iter().any(|key| entry.is(key)));
     let (lines, options): (Vec<&Entry>, Vec<&Entry>) = rest.partition(|entry| is_register(&entry.key));
     let mut registers = Registers::default();
@@ -234,19 +234,19 @@ fn read_source(capture: &mut Capture, file: &str, section: &Section, number: &st
     }
 }
 
-/// The number of the section is the trace id, whatever the registers say.
-fn read_id(capture: &mut Capture, at: At<'_>, text: &str, from_registers: Option<u8>) -> Option<u8> {
+/// The trace ID in the section name, which takes precedence over the registers.
+fn read_id(capture: &mut Capture, at: Location<'_>, text: &str, from_registers: Option<u8>) -> Option<u8> {
     if text.eq_ignore_ascii_case(NO_ID) {
         return from_registers;
     }
     let id = number(text).and_then(|id| u8::try_from(id).ok()).filter(|id| *id < 0x80);
     match (id, from_registers) {
         (None, _) => {
-            capture.note(at, NoteKind::BadValue, format!("`{text}` is not a trace id"));
+            capture.note(at, NoteKind::BadValue, format!("`{text}` is not a trace ID"));
             from_registers
         }
         (Some(id), Some(other)) if id != other => {
-            let text = format!("the section is for trace id {id:#x}, its registers say {other:#x}; the section counts");
+            let text = format!("section for trace ID {id:#x} has registers for {other:#x}; {id:#x} is used");
             capture.note(at, NoteKind::BadValue, text);
             Some(id)
         }
@@ -260,10 +260,10 @@ fn add_sources(capture: &mut Capture, mut drafts: Vec<Draft>) {
         let source = capture.sources.len();
         capture.sources.push(draft.source);
         let Some((name, file, line)) = draft.core else { continue };
-        let at = At::line(&file, line);
+        let at = Location::line(&file, line);
         match capture.cores.iter().position(|core| core.name.eq_ignore_ascii_case(&name)) {
-            Some(core) => capture.join(at, core, source),
-            None => capture.note(at, NoteKind::UnknownName, format!("no core is called `{name}`")),
+            Some(core) => capture.link_core(at, core, source),
+            None => capture.note(at, NoteKind::UnknownName, format!("no core is named `{name}`")),
         }
     }
 }
@@ -274,12 +274,13 @@ fn trace_number(section: &str) -> Option<&str> {
     word.eq_ignore_ascii_case("trace_").then_some(number)
 }
 
-/// Registers are written in capitals, after their unit, or with an address; options are small words.
+/// Whether a key names a register: it is in capitals, starts with the unit, or has a number in parentheses. Options
+/// are in lower case.
 pub(crate) fn is_register(key: &str) -> bool {
     const OPTIONS: [&str; 4] = ["cyclecount", "timestamp_bits", "timestamp_gray", "context_id"];
     const UNITS: [&str; 4] = ["etm", "trc", "itm", "stm"];
     let lower = key.to_ascii_lowercase();
     let capitals = key.bytes().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_');
-    let is_word = OPTIONS.contains(&lower.as_str()) || SOURCE_KEYS.contains(&lower.as_str());
-    !is_word && (key.contains('(') || capitals || UNITS.iter().any(|unit| lower.starts_with(unit)))
+    let is_option = OPTIONS.contains(&lower.as_str()) || SOURCE_KEYS.contains(&lower.as_str());
+    !is_option && (key.contains('(') || capitals || UNITS.iter().any(|unit| lower.starts_with(unit)))
 }

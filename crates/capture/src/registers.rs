@@ -1,7 +1,8 @@
 //! Register values by name.
 //!
-//! Comes in: lines such as `TRCCONFIGR(id:0x4)=0x1` or `PC(size:64)=0`. Goes out: [`Registers`], in the order of
-//! the file and found by bare name in any case. What a register means is for others.
+//! lines such as `TRCCONFIGR(id:0x4)=0x1` or `PC(size:64)=0` ─▶ **registers** ─▶ [`Registers`]
+//!
+//! Keeps the order of the file; lookup is by bare name and ignores case. The meaning of a register is not known here.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,16 +23,16 @@ pub struct Register {
 }
 
 impl Register {
-    /// A register with nothing but a name and a value.
+    /// A register without number and width.
     pub fn new(name: impl Into<String>, value: u64) -> Self {
         Self { name: name.into(), value, id: None, size: None }
     }
 
-    /// Reads the key and the value of a register line.
+    /// Parses the key and the value of a register line.
     ///
     /// # Errors
     ///
-    /// Says which part cannot be read.
+    /// A message that names the part that is not valid.
     pub fn parse(key: &str, value: &str) -> Result<Self, String> {
         let (name, attributes) = key.split_once('(').unwrap_or((key, ""));
         let bad_value = || format!("`{value}` is not a number of at most 64 bits");
@@ -84,17 +85,17 @@ pub struct Registers {
 }
 
 impl Registers {
-    /// The value of a register, by its name in any case.
+    /// The value of a register, by its name, ignoring case.
     pub fn get(&self, name: &str) -> Option<u64> {
         self.find(name).map(|register| register.value)
     }
 
-    /// A register, by its name in any case.
+    /// A register, by its name, ignoring case.
     pub fn find(&self, name: &str) -> Option<&Register> {
         self.by_name.get(&name.to_ascii_lowercase()).and_then(|&at| self.list.get(at))
     }
 
-    /// Adds a register; one of the same name is replaced where it stands.
+    /// Adds a register, or replaces the one of the same name in its position.
     pub fn set(&mut self, register: Register) {
         let at = *self.by_name.entry(register.name.to_ascii_lowercase()).or_insert(self.list.len());
         match self.list.get_mut(at) {
@@ -103,17 +104,17 @@ impl Registers {
         }
     }
 
-    /// All of them, in order.
+    /// All registers, in order.
     pub fn iter(&self) -> std::slice::Iter<'_, Register> {
         self.list.iter()
     }
 
-    /// How many there are.
+    /// Number of registers.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no registers.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named() {
+    fn errors_name_the_invalid_part() {
         let rows = [
             (
                 "V0(size:128)",
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn order_is_kept_and_the_last_value_counts() {
+    fn order_is_kept_and_the_last_value_is_used() {
         let names = [("B", 1), ("a", 2), ("b", 3)];
         let registers: Registers = names.map(|(name, value)| Register::new(name, value)).into_iter().collect();
         let seen: Vec<(&str, u64)> = registers.iter().map(|r| (r.name.as_str(), r.value)).collect();

@@ -1,11 +1,11 @@
-//! Writing a capture as a package, in the form that [`package`](crate::package) reads.
+//! Saving a capture as a trace package, in the format that [`package`](crate::package) reads.
 //!
-//! Comes in: a [`Capture`] of any form. Goes out: a directory with `contents.ini`, one metadata file and one
-//! preconditioned file a buffer, a device file a core, the images and the event log.
+//! Takes a [`Capture`] of any format. Writes a directory with `contents.ini`, one metadata file and one preconditioned
+//! file per buffer, one device file per core, the images and the system event log.
 //!
-//! The published form stops at buffers and sources. Beyond it we write: the names of buffers and sources (`name`), the
-//! core of a source (`core`), its place in the list (`source_index`, which also tells that two metadata files describe
-//! one source), and cores with their images as device files of the snapshot form, under `[device_list]`.
+//! The published format covers buffers and sources only. Our additions: the names of buffers and sources (`name`), the
+//! core of a source (`core`), its index in the list (`source_index`, which also identifies a source that two metadata
+//! files describe), and cores with their images as snapshot device files under `[device_list]`.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -16,20 +16,20 @@ use crate::buffer::{Buffer, BufferFormat};
 use crate::capture::{Capture, Extra, Image, Source};
 use crate::error::Error;
 use crate::ini::IniText;
-use crate::note::{At, Note, NoteKind};
+use crate::note::{Location, Note, NoteKind};
 use crate::open::{CONTENTS, SNAPSHOT};
 use crate::package::{NO_ID, is_register};
 use crate::registers::Registers;
-use crate::store::inside;
+use crate::store::path_components;
 
-/// What saving wrote.
+/// Summary of a saved package.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Saved {
-    /// How many files.
+    /// Number of files.
     pub files: usize,
-    /// How many bytes in them.
+    /// Total number of bytes in the files.
     pub bytes: u64,
-    /// What had no place in the package.
+    /// Parts of the capture that were dropped.
     pub notes: Vec<Note>,
 }
 
@@ -37,19 +37,19 @@ impl Capture {
     /// Writes the capture as a package into a new or empty directory. Reading it back gives the same sources, cores,
     /// images and streams, and the same bytes from every [`reader`](Capture::reader).
     ///
-    /// Buffers are written as the reader gives them: joined, oldest byte first, without the blocks of a probe. Files
-    /// that are missing stay missing.
+    /// Buffers are written preconditioned: joined, oldest byte first, without the block trailers of a probe. Missing
+    /// files stay missing.
     ///
     /// # Errors
     ///
-    /// If the directory holds something, if a file cannot be read or written, or if a name has a form that an ini file
-    /// cannot hold.
+    /// If the directory is not empty, if a file cannot be read or written, or if a name cannot be represented in an
+    /// ini file.
     pub fn save(&self, directory: impl AsRef<Path>) -> Result<Saved, Error> {
         let directory = directory.as_ref();
-        make_empty(directory)?;
-        // A file of the other main name would make the package a snapshot.
-        let taken = HashSet::from([CONTENTS, SNAPSHOT].map(str::to_string));
-        let mut writer = Writer { capture: self, directory, taken, copied: HashMap::new(), saved: Saved::default() };
+        create_empty(directory)?;
+        // A file named `snapshot.ini` would turn the package into a snapshot.
+        let used = HashSet::from([CONTENTS, SNAPSHOT].map(str::to_string));
+        let mut writer = Writer { capture: self, directory, used, copied: HashMap::new(), saved: Saved::default() };
         writer.write()?;
         Ok(writer.saved)
     }
@@ -58,9 +58,9 @@ impl Capture {
 struct Writer<'a> {
     capture: &'a Capture,
     directory: &'a Path,
-    /// Names in lower case that are in use, so that the package also fits where case does not count.
-    taken: HashSet<String>,
-    /// Files that were copied: name there to name here.
+    /// Names in use, in lower case, since the target file system may ignore case.
+    used: HashSet<String>,
+    /// Copied files: name in the capture to name in the package.
     copied: HashMap<&'a str, String>,
     saved: Saved,
 }
@@ -76,7 +76,7 @@ impl<'a> Writer<'a> {
         for index in 0..self.capture.buffers.len() {
             self.write_buffer(&mut contents, index)?;
         }
-        self.write_unheard(&mut contents)?;
+        self.write_sources_without_buffer(&mut contents)?;
         if let Some(log) = &self.capture.event_log {
             contents.section("trace")?;
             contents.entry("event_log", self.copied.get(log.file.as_str()).unwrap_or(&log.file))?;
@@ -85,10 +85,10 @@ impl<'a> Writer<'a> {
         for extra in &self.capture.extras {
             self.write_extra(&mut contents, extra)?;
         }
-        self.put(CONTENTS, &contents.into_bytes())
+        self.write_bytes(CONTENTS, &contents.into_bytes())
     }
 
-    /// Images and the event log keep their names, so they go first and generated files step aside.
+    /// Copies images and the event log. They keep their names, so they come before the generated files.
     fn copy_files(&mut self) -> Result<(), Error> {
         let capture = self.capture;
         let of_cores = capture.cores.iter().flat_map(|core| &core.images);
@@ -96,13 +96,13 @@ impl<'a> Writer<'a> {
         let images = of_cores.chain(of_devices).map(|image| (image.file.as_str(), image.size));
         let log = capture.event_log.iter().map(|log| (log.file.as_str(), log.size));
         let files: Vec<(&str, Option<u64>)> = images.chain(log).collect();
-        // What is missing stays missing: nothing that we write may take its name.
-        let missing = files.iter().filter(|(_, size)| size.is_none()).filter_map(|(name, _)| inside(name));
-        self.taken.extend(missing.map(|path| path.join("/").to_ascii_lowercase()));
+        // A missing file must stay missing: no generated file may take its name.
+        let missing = files.iter().filter(|(_, size)| size.is_none()).filter_map(|(name, _)| path_components(name));
+        self.used.extend(missing.map(|path| path.join("/").to_ascii_lowercase()));
         for (name, size) in files {
             if size.is_some() && !self.copied.contains_key(name) {
-                let copy = self.reserve(name);
-                self.pour(&copy, &mut capture.open_file(name)?)?;
+                let copy = self.reserve_name(name);
+                self.write_file(&copy, &mut capture.open_file(name)?)?;
                 self.copied.insert(name, copy);
             }
         }
@@ -111,15 +111,15 @@ impl<'a> Writer<'a> {
 
     fn write_buffer(&mut self, contents: &mut IniText, index: usize) -> Result<(), Error> {
         let Some(buffer) = self.capture.buffers.get(index) else { return Ok(()) };
-        let file = self.fresh(&buffer.name, "bin");
+        let file = self.unused_name(&buffer.name, "bin");
         match self.capture.reader(index) {
-            Ok(mut reader) => self.pour(&file, &mut reader)?,
+            Ok(mut reader) => self.write_file(&file, &mut reader)?,
             Err(Error::MissingFile { .. }) => {}
             Err(error) => return Err(error),
         }
         for missing in buffer.files.iter().filter(|file| file.size.is_none()) {
             let text = format!("missing, so its bytes are not in `{file}`");
-            self.saved.notes.push(At::file(&missing.name).note(NoteKind::MissingFile, text));
+            self.saved.notes.push(Location::file(&missing.name).note(NoteKind::MissingFile, text));
         }
         let mut metadata = buffer_text(buffer)?;
         for (source, found) in self.capture.sources.iter().enumerate() {
@@ -127,16 +127,16 @@ impl<'a> Writer<'a> {
                 self.write_source(&mut metadata, source, found)?;
             }
         }
-        let metadata = self.put_fresh("trace", metadata)?;
+        let metadata = self.write_ini("trace", metadata)?;
         contents.section("trace")?;
         contents.entry("metadata", &metadata)?;
         contents.entry(&format!("buffer{index}"), &file)
     }
 
-    /// Sources that are in no buffer: metadata files without buffers, each trace id once in a file.
-    fn write_unheard(&mut self, contents: &mut IniText) -> Result<(), Error> {
-        let unheard = self.capture.sources.iter().enumerate().filter(|(_, source)| source.buffers.is_empty());
-        let mut left: Vec<(usize, &Source)> = unheard.collect();
+    /// Writes the sources that are in no buffer into metadata files without buffers, each trace ID once per file.
+    fn write_sources_without_buffer(&mut self, contents: &mut IniText) -> Result<(), Error> {
+        let without = self.capture.sources.iter().enumerate().filter(|(_, source)| source.buffers.is_empty());
+        let mut left: Vec<(usize, &Source)> = without.collect();
         while !left.is_empty() {
             let mut ids = HashSet::new();
             let (now, later) = left.into_iter().partition(|(_, source)| ids.insert(source.id));
@@ -146,7 +146,7 @@ impl<'a> Writer<'a> {
             for (index, source) in now {
                 self.write_source(&mut metadata, index, source)?;
             }
-            let metadata = self.put_fresh("trace", metadata)?;
+            let metadata = self.write_ini("trace", metadata)?;
             contents.section("trace")?;
             contents.entry("metadata", &metadata)?;
         }
@@ -164,7 +164,7 @@ impl<'a> Writer<'a> {
         }
         for register in &source.registers {
             let key = register.to_string();
-            // Empty parentheses tell a register whose name looks like that of an option.
+            // Empty parentheses mark a register whose name looks like an option.
             let key = if is_register(&key) { key } else { key + "()" };
             metadata.entry(&key, &format!("{:#x}", register.value))?;
         }
@@ -186,7 +186,7 @@ impl<'a> Writer<'a> {
         }
         for (number, (identity, registers, images)) in devices.into_iter().enumerate() {
             let text = self.device_text(&identity, registers, images)?;
-            let file = self.put_fresh(identity[0].1, text)?;
+            let file = self.write_ini(identity[0].1, text)?;
             contents.entry(&format!("device{number}"), &file)?;
         }
         Ok(())
@@ -227,26 +227,26 @@ impl<'a> Writer<'a> {
 
     fn write_extra(&mut self, contents: &mut IniText, extra: &Extra) -> Result<(), Error> {
         if belongs_elsewhere(&extra.section) || gives_version(extra) {
-            let text = format!("some keys of [{}] have no place in the package", extra.section);
-            self.saved.notes.push(At::file(&extra.file).note(NoteKind::Lost, text));
+            let text = format!("some keys of [{}] cannot be stored in a package", extra.section);
+            self.saved.notes.push(Location::file(&extra.file).note(NoteKind::Dropped, text));
             return Ok(());
         }
         contents.section(&extra.section)?;
         extra.pairs.iter().try_for_each(|(key, value)| contents.entry(key, value))
     }
 
-    fn put_fresh(&mut self, stem: &str, text: IniText) -> Result<String, Error> {
-        let name = self.fresh(stem, "ini");
-        self.put(&name, &text.into_bytes())?;
+    fn write_ini(&mut self, stem: &str, text: IniText) -> Result<String, Error> {
+        let name = self.unused_name(stem, "ini");
+        self.write_bytes(&name, &text.into_bytes())?;
         Ok(name)
     }
 
-    fn put(&mut self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        self.pour(name, &mut &bytes[..])
+    fn write_bytes(&mut self, name: &str, bytes: &[u8]) -> Result<(), Error> {
+        self.write_file(name, &mut &bytes[..])
     }
 
-    /// Writes one file, and the folders above it.
-    fn pour(&mut self, name: &str, bytes: &mut impl io::Read) -> Result<(), Error> {
+    /// Writes one file and creates its parent folders.
+    fn write_file(&mut self, name: &str, bytes: &mut impl io::Read) -> Result<(), Error> {
         let path = self.directory.join(name);
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder).map_err(Error::io(folder))?;
@@ -258,29 +258,29 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Takes the name of a file of the old package for the new one.
-    fn reserve(&mut self, name: &str) -> String {
-        let mut name = inside(name).unwrap_or_default().join("/");
-        while name.is_empty() || self.taken.contains(&name.to_ascii_lowercase()) {
+    /// Reserves the name of a copied file, moved into a folder if the name is in use.
+    fn reserve_name(&mut self, name: &str) -> String {
+        let mut name = path_components(name).unwrap_or_default().join("/");
+        while name.is_empty() || self.used.contains(&name.to_ascii_lowercase()) {
             name.insert_str(0, "images/");
         }
         let lower = name.to_ascii_lowercase();
         let folders = lower.match_indices('/').map(|(at, _)| lower[..at].to_string());
-        self.taken.extend(folders.chain([lower.clone()]));
+        self.used.extend(folders.chain([lower.clone()]));
         name
     }
 
-    /// A name that nothing else has.
-    fn fresh(&mut self, stem: &str, extension: &str) -> String {
+    /// Reserves an unused name for a generated file.
+    fn unused_name(&mut self, stem: &str, extension: &str) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '_' };
         let stem: String = stem.chars().take(64).map(plain).collect();
         let names = (0..).map(|number| match number {
             0 => format!("{stem}.{extension}"),
             number => format!("{stem}_{number}.{extension}"),
         });
-        let mut free = names.filter(|name| !self.taken.contains(&name.to_ascii_lowercase()));
+        let mut free = names.filter(|name| !self.used.contains(&name.to_ascii_lowercase()));
         let name = free.next().unwrap_or_default();
-        self.taken.insert(name.to_ascii_lowercase());
+        self.used.insert(name.to_ascii_lowercase());
         name
     }
 }
@@ -299,20 +299,20 @@ fn buffer_text(buffer: &Buffer) -> Result<IniText, Error> {
     Ok(text)
 }
 
-/// Sections that `contents.ini` has for itself, or that would lose the file that they are about.
+/// Whether the section has another meaning in `contents.ini`, or is meaningless outside its own file.
 fn belongs_elsewhere(section: &str) -> bool {
     let section = section.to_ascii_lowercase();
-    let words = ["trace", "device", "regs", "dump", "buffer"];
-    section.is_empty() || words.iter().any(|word| section.starts_with(word))
+    let prefixes = ["trace", "device", "regs", "dump", "buffer"];
+    section.is_empty() || prefixes.iter().any(|prefix| section.starts_with(prefix))
 }
 
-/// A `[snapshot]` of some other file would tell the version of the package.
+/// Whether the section is a `[snapshot]` of another file, whose version would replace that of the package.
 fn gives_version(extra: &Extra) -> bool {
     let version = extra.pairs.iter().any(|(key, _)| key.eq_ignore_ascii_case("version"));
     version && extra.section.eq_ignore_ascii_case("snapshot")
 }
 
-fn make_empty(directory: &Path) -> Result<(), Error> {
+fn create_empty(directory: &Path) -> Result<(), Error> {
     fs::create_dir_all(directory).map_err(Error::io(directory))?;
     match fs::read_dir(directory).map_err(Error::io(directory))?.next() {
         None => Ok(()),

@@ -1,15 +1,15 @@
-//! The snapshot form: `snapshot.ini` names the device files and the trace metadata.
+//! Snapshots: `snapshot.ini` names the device files and the trace metadata.
 //!
 //! snapshot.ini ─▶ device files ─▶ cores, sources
-//!              └▶ trace.ini    ─▶ buffers, and who is in which
+//!              └▶ trace.ini    ─▶ buffers and the sources in them
 //!
-//! Comes in: the parsed `snapshot.ini`. Goes out: a filled [`Capture`].
+//! Fills a [`Capture`] from the parsed `snapshot.ini`.
 
 use std::collections::HashSet;
 
 use crate::capture::Capture;
 use crate::ini::{Ini, Section};
-use crate::note::{At, NoteKind};
+use crate::note::{Location, NoteKind};
 use crate::{device, metadata, package};
 
 /// Reads a snapshot whose main file is `file`.
@@ -29,7 +29,7 @@ pub(crate) fn read(capture: &mut Capture, file: &str, ini: &Ini) {
     package::find_event_log(capture);
 }
 
-/// `[snapshot]`, which a package may have too.
+/// Reads `[snapshot]`, which a trace package may have too.
 pub(crate) fn read_version(capture: &mut Capture, file: &str, section: &Section) {
     if let Some(version) = section.value("version") {
         capture.version = Some(version.to_string());
@@ -42,16 +42,16 @@ fn read_trace(capture: &mut Capture, file: &str, ini: &Ini) {
     let mut seen = HashSet::new();
     for entry in ini.named("trace").flat_map(|section| &section.entries).filter(|entry| entry.is("metadata")) {
         for name in entry.items() {
-            let at = At::line(file, entry.line);
+            let at = Location::line(file, entry.line);
             if !seen.insert(name) {
-                capture.note(at, NoteKind::Duplicate, format!("`{name}` is named again and read once"));
+                capture.note(at, NoteKind::Duplicate, format!("`{name}` is repeated and read once"));
             } else if let Some((file, ini)) = capture.load_ini(at, name) {
                 metadata::read(capture, &file, &ini, &mut links);
             }
         }
     }
     if seen.is_empty() {
-        capture.note(At::file(file), NoteKind::MissingKey, "there is no trace: no [trace] section names metadata");
+        capture.note(Location::file(file), NoteKind::MissingKey, "no trace: no [trace] section names metadata");
     }
     metadata::resolve(capture, file, &links);
 }

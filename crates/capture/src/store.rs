@@ -1,7 +1,8 @@
-//! Where the files of a capture are: a directory, a zip archive, or a few loose files.
+//! The files of a capture: in a directory, in a zip archive, or loose.
 //!
-//! Comes in: a name as a package writes it, with either slash. Goes out: the file's size and a reader. Names that
-//! lead out of the package are refused here, so no other room has to think of them.
+//! name as written in a package, with either slash ─▶ **store** ─▶ size and reader
+//!
+//! Names that point outside the package are refused here, so no other module has to check them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -19,58 +20,58 @@ pub(crate) enum Store {
     Directory(PathBuf),
     /// Members of an archive.
     Zip(Archive),
-    /// Files that belong to no package, by the name that they were given with.
-    Loose(BTreeMap<String, Loose>),
+    /// Files outside any package, by the name that the caller gave.
+    Loose(BTreeMap<String, LooseFile>),
 }
 
-/// A file outside of any package.
+/// A file outside any package.
 #[derive(Debug)]
-pub(crate) enum Loose {
+pub(crate) enum LooseFile {
     /// An ordinary file.
     Named(PathBuf),
-    /// A stream that was copied to a file without a name. Readers share the handle and keep their own position.
+    /// A stream that was copied to an unnamed file. Readers share the handle and keep their own position.
     Spooled(Arc<Mutex<File>>, u64),
 }
 
-/// The answer to the question for a file.
+/// Result of looking up a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Found {
-    /// It is there, under this name; `exact` unless the case of the name had to be ignored.
+pub(crate) enum Lookup {
+    /// The file exists under this name; `exact` unless the name matches only when case is ignored.
     File { name: String, size: u64, exact: bool },
-    /// It is not there.
+    /// The file does not exist.
     Missing,
-    /// The name leads out of the package.
+    /// The name points outside the package.
     Outside,
-    /// It is there but cannot be used, for this reason.
+    /// The file exists but cannot be used, for this reason.
     Unusable(String),
 }
 
 impl Store {
-    /// Looks for a file.
-    pub(crate) fn find(&self, name: &str) -> Found {
+    /// Looks up a file.
+    pub(crate) fn find(&self, name: &str) -> Lookup {
         match self {
-            Store::Loose(files) => files.get(name).map_or(Found::Missing, |file| file.find(name)),
-            Store::Directory(_) | Store::Zip(_) => match inside(name) {
-                None => Found::Outside,
-                Some(path) if path.is_empty() => Found::Missing,
+            Store::Loose(files) => files.get(name).map_or(Lookup::Missing, |file| file.find(name)),
+            Store::Directory(_) | Store::Zip(_) => match path_components(name) {
+                None => Lookup::Outside,
+                Some(path) if path.is_empty() => Lookup::Missing,
                 Some(path) => self.find_inside(name, &path),
             },
         }
     }
 
-    /// Opens a file under the name that [`find`](Store::find) answered with, or under one that leads there.
+    /// Opens a file by any name that [`find`](Store::find) accepts.
     pub(crate) fn open(&self, name: &str) -> Result<FileReader, Error> {
         let (name, size) = match self.find(name) {
-            Found::File { name, size, .. } => (name, size),
-            Found::Missing => return Err(Error::MissingFile { name: name.to_string() }),
-            Found::Outside => return Err(unusable(name, "the path leads out of the package")),
-            Found::Unusable(reason) => return Err(unusable(name, &reason)),
+            Lookup::File { name, size, .. } => (name, size),
+            Lookup::Missing => return Err(Error::MissingFile { name: name.to_string() }),
+            Lookup::Outside => return Err(unusable(name, "the path points outside the package")),
+            Lookup::Unusable(reason) => return Err(unusable(name, &reason)),
         };
         let body = self.body(&name)?;
         Ok(FileReader { name, size, body })
     }
 
-    /// All bytes of a file that may have at most `limit`.
+    /// All bytes of a file, at most `limit`.
     pub(crate) fn read(&self, name: &str, limit: u64) -> Result<Vec<u8>, Error> {
         let file = self.open(name)?;
         let mut bytes = Vec::new();
@@ -81,11 +82,11 @@ impl Store {
         Ok(bytes)
     }
 
-    fn find_inside(&self, name: &str, path: &[&str]) -> Found {
+    fn find_inside(&self, name: &str, path: &[&str]) -> Lookup {
         match self {
             Store::Directory(root) => find_in_directory(root, name, path),
             Store::Zip(archive) => archive.find(&path.join("/")),
-            Store::Loose(_) => Found::Missing,
+            Store::Loose(_) => Lookup::Missing,
         }
     }
 
@@ -95,15 +96,15 @@ impl Store {
             Store::Directory(root) => open_plain(&root.join(name)),
             Store::Zip(archive) => Ok(Body::Member(Box::new(archive.open(name)?))),
             Store::Loose(files) => match files.get(name).ok_or_else(missing)? {
-                Loose::Named(path) => open_plain(path),
-                Loose::Spooled(file, _) => Ok(Body::Shared { file: Arc::clone(file), position: 0 }),
+                LooseFile::Named(path) => open_plain(path),
+                LooseFile::Spooled(file, _) => Ok(Body::Shared { file: Arc::clone(file), position: 0 }),
             },
         }
     }
 }
 
-impl Loose {
-    /// A path of the command line; `-` and everything that can be read only once is copied first.
+impl LooseFile {
+    /// Opens a path of the command line. `-` and everything else that can be read only once is copied first.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         if path.as_os_str() == "-" {
             return Self::spool(&mut io::stdin().lock()).map_err(Error::io(path));
@@ -114,7 +115,7 @@ impl Loose {
             return Err(Error::NotACapture { path: path.to_path_buf(), found });
         }
         if metadata.is_file() {
-            return Ok(Loose::Named(path.to_path_buf()));
+            return Ok(LooseFile::Named(path.to_path_buf()));
         }
         let mut pipe = File::open(path).map_err(Error::io(path))?;
         Self::spool(&mut pipe).map_err(Error::io(path))
@@ -123,25 +124,25 @@ impl Loose {
     pub(crate) fn spool(stream: &mut impl Read) -> io::Result<Self> {
         let mut file = tempfile::tempfile()?;
         let size = io::copy(stream, &mut file)?;
-        Ok(Loose::Spooled(Arc::new(Mutex::new(file)), size))
+        Ok(LooseFile::Spooled(Arc::new(Mutex::new(file)), size))
     }
 
-    fn find(&self, name: &str) -> Found {
+    fn find(&self, name: &str) -> Lookup {
         let name = name.to_string();
         match self {
-            Loose::Spooled(_, size) => Found::File { name, size: *size, exact: true },
-            Loose::Named(path) => match fs::metadata(path) {
-                Ok(metadata) => Found::File { name, size: metadata.len(), exact: true },
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Missing,
-                Err(error) => Found::Unusable(error.to_string()),
+            LooseFile::Spooled(_, size) => Lookup::File { name, size: *size, exact: true },
+            LooseFile::Named(path) => match fs::metadata(path) {
+                Ok(metadata) => Lookup::File { name, size: metadata.len(), exact: true },
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Lookup::Missing,
+                Err(error) => Lookup::Unusable(error.to_string()),
             },
         }
     }
 }
 
-/// The bytes of one file of a capture, from the start, whatever holds it.
+/// Reader of one file of a capture.
 ///
-/// A member of a zip archive is checked against its length and checksum when its last byte is read.
+/// Length and checksum of a zip member are verified when its last byte is read.
 #[derive(Debug)]
 pub struct FileReader {
     name: String,
@@ -157,12 +158,12 @@ enum Body {
 }
 
 impl FileReader {
-    /// The size that the file had when it was opened.
+    /// The size of the file when it was opened.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Goes to this offset of a file that was not read from yet.
+    /// Moves to this offset, before the first read.
     pub(crate) fn start_at(&mut self, offset: u64) -> io::Result<()> {
         match &mut self.body {
             Body::Plain(file) => file.seek(SeekFrom::Start(offset)).map(drop),
@@ -194,8 +195,8 @@ fn read_shared(file: &Mutex<File>, position: &mut u64, buffer: &mut [u8]) -> io:
     Ok(read)
 }
 
-/// The components of a path inside of a package, or `None` if the path leads out of it.
-pub(crate) fn inside(name: &str) -> Option<Vec<&str>> {
+/// The components of a path inside a package; `None` if the path points outside.
+pub(crate) fn path_components(name: &str) -> Option<Vec<&str>> {
     let mut path = Vec::new();
     if is_rooted(name) || name.contains('\0') {
         return None;
@@ -210,7 +211,7 @@ pub(crate) fn inside(name: &str) -> Option<Vec<&str>> {
     Some(path)
 }
 
-/// An absolute path, of Unix or of Windows.
+/// Whether the path is absolute on Unix or Windows.
 fn is_rooted(name: &str) -> bool {
     let mut chars = name.chars();
     let first = chars.next();
@@ -218,27 +219,27 @@ fn is_rooted(name: &str) -> bool {
     drive || matches!(first, Some('/' | '\\'))
 }
 
-fn find_in_directory(root: &Path, name: &str, path: &[&str]) -> Found {
+fn find_in_directory(root: &Path, name: &str, path: &[&str]) -> Lookup {
     let plain = path.join("/");
-    // A Windows archive unpacked by a careless tool has files whose names hold backslashes. Such a name goes to the
-    // system as it is, which takes `..` for one step up from a folder called `a\b` where we counted two down.
-    let careless = name.contains('\\') && !name.split(['/', '\\']).any(|part| part == "..");
+    // Some tools unpack a Windows archive into files whose names contain backslashes. Such a name is also tried as it
+    // is, but not with `..`: the system would go up once from a folder named `a\b`, which counts as two components here.
+    let try_verbatim = name.contains('\\') && !name.split(['/', '\\']).any(|part| part == "..");
     let names = [plain.as_str(), name];
-    for name in if careless { &names[..] } else { &names[..1] } {
+    for name in if try_verbatim { &names[..] } else { &names[..1] } {
         match fs::metadata(root.join(name)) {
             Ok(metadata) if metadata.is_file() => {
-                return Found::File { name: (*name).to_string(), size: metadata.len(), exact: true };
+                return Lookup::File { name: (*name).to_string(), size: metadata.len(), exact: true };
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                return Found::Unusable(error.to_string());
+                return Lookup::Unusable(error.to_string());
             }
             _ => {}
         }
     }
-    find_ignoring_case(root, path).unwrap_or(Found::Missing)
+    find_ignoring_case(root, path).unwrap_or(Lookup::Missing)
 }
 
-fn find_ignoring_case(root: &Path, path: &[&str]) -> Option<Found> {
+fn find_ignoring_case(root: &Path, path: &[&str]) -> Option<Lookup> {
     let mut name = String::new();
     for part in path {
         let entries = fs::read_dir(root.join(&name)).ok()?.filter_map(Result::ok);
@@ -247,7 +248,7 @@ fn find_ignoring_case(root: &Path, path: &[&str]) -> Option<Found> {
             .filter(|entry| entry.eq_ignore_ascii_case(part))
             .collect();
         names.sort_unstable();
-        // Only what differs in case is another name for the same thing; where both are there, the exact one is meant.
+        // If several names differ only in case, the exact one is preferred.
         let chosen = names.iter().find(|entry| entry == part).or(names.first())?;
         if !name.is_empty() {
             name.push('/');
@@ -255,7 +256,7 @@ fn find_ignoring_case(root: &Path, path: &[&str]) -> Option<Found> {
         name.push_str(chosen);
     }
     let metadata = fs::metadata(root.join(&name)).ok().filter(fs::Metadata::is_file)?;
-    Some(Found::File { name, size: metadata.len(), exact: false })
+    Some(Lookup::File { name, size: metadata.len(), exact: false })
 }
 
 fn open_plain(path: &Path) -> Result<Body, Error> {
@@ -272,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stay_inside() {
+    fn paths_stay_inside_the_package() {
         let rows: &[(&str, Option<&str>)] = &[
             ("a.bin", Some("a.bin")),
             ("dir/a.bin", Some("dir/a.bin")),
@@ -290,12 +291,12 @@ mod tests {
             ("", Some("")),
         ];
         for (name, expected) in rows {
-            assert_eq!(inside(name).map(|path| path.join("/")).as_deref(), *expected, "{name:?}");
+            assert_eq!(path_components(name).map(|path| path.join("/")).as_deref(), *expected, "{name:?}");
         }
     }
 
     #[test]
-    fn a_directory_forgives_case_and_slashes() {
+    fn directory_lookup_ignores_case_and_slash_style() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("Bin")).unwrap();
         fs::write(dir.path().join("Bin/A.bin"), b"abc").unwrap();
@@ -310,16 +311,16 @@ mod tests {
         ];
         for (name, expected) in rows {
             let found =
-                expected.map_or(Found::Missing, |exact| Found::File { name: "Bin/A.bin".into(), size: 3, exact });
+                expected.map_or(Lookup::Missing, |exact| Lookup::File { name: "Bin/A.bin".into(), size: 3, exact });
             assert_eq!(store.find(name), found, "{name}");
         }
-        assert_eq!(store.find("../x"), Found::Outside);
+        assert_eq!(store.find("../x"), Lookup::Outside);
         assert_eq!(store.read("bin/a.bin", 3).unwrap(), b"abc");
         assert!(matches!(store.read("bin/a.bin", 2), Err(Error::TooLarge { limit: 2, .. })));
     }
 
     #[test]
-    fn a_folder_with_a_backslash_is_no_way_out() {
+    fn a_folder_name_with_a_backslash_does_not_lead_outside() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("package");
         fs::create_dir_all(root.join("a\\b")).unwrap();
@@ -327,14 +328,14 @@ mod tests {
         fs::write(dir.path().join("out"), b"out").unwrap();
         let store = Store::Directory(root);
         let rows = [("a\\b/../../out", false), ("a\\b\\../../../out", false), ("a\\b/in", true)];
-        for (name, there) in rows {
-            assert_eq!(matches!(store.find(name), Found::File { .. }), there, "{name}");
+        for (name, exists) in rows {
+            assert_eq!(matches!(store.find(name), Lookup::File { .. }), exists, "{name}");
         }
     }
 
     #[test]
-    fn a_spooled_stream_is_read_by_several_at_once() {
-        let spooled = Loose::spool(&mut &b"0123456789"[..]).unwrap();
+    fn a_spooled_stream_has_independent_readers() {
+        let spooled = LooseFile::spool(&mut &b"0123456789"[..]).unwrap();
         let store = Store::Loose(BTreeMap::from([("-".to_string(), spooled)]));
         let (mut one, mut two) = (store.open("-").unwrap(), store.open("-").unwrap());
         two.start_at(6).unwrap();

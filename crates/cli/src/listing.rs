@@ -179,7 +179,7 @@ pub(crate) fn heading(trace: &Trace<'_>, out: &mut dyn Write) -> io::Result<()> 
 /// The file and the byte in it that an offset of the buffer means.
 pub(crate) fn place_text(trace: &Trace<'_>, offset: u64) -> String {
     let buffer = trace.buffer();
-    match buffer.place(offset) {
+    match buffer.file_offset(offset) {
         Some(place) => format!("{} at {:#x}", buffer.files[place.file].name, place.offset),
         None => format!("{} at {offset:#x}", buffer.name),
     }

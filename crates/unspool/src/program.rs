@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use unspool_capture::{Capture, Code, Note, Piece};
+use unspool_capture::{Capture, Code, Note, Region};
 use unspool_coresight::Security;
 use unspool_flow::{CodeMemory, Space};
 
@@ -73,7 +73,7 @@ impl Program {
 
     fn seen_from(&self, space: Space) -> View {
         let mut view = View::new();
-        for (code, pieces) in self.codes.iter().map(|code| &code.pieces).enumerate() {
+        for (code, pieces) in self.codes.iter().map(|code| &code.regions).enumerate() {
             for (piece, found) in pieces.iter().enumerate() {
                 if found.spaces.contains(space.security, space.el) {
                     add(&mut view, found, code, piece);
@@ -85,7 +85,7 @@ impl Program {
 }
 
 /// Adds what of the piece is not covered yet.
-fn add(view: &mut View, found: &Piece, code: usize, piece: usize) {
+fn add(view: &mut View, found: &Region, code: usize, piece: usize) {
     let (mut start, last) = (found.address, found.last());
     if let Some((_, before)) = view.range(..=start).next_back()
         && before.last >= start
@@ -112,7 +112,7 @@ impl CodeMemory for Program {
     fn read<'b>(&'b self, address: u64, space: Space, _buffer: &'b mut [u8]) -> &'b [u8] {
         let Some((_, stretch)) = self.view(space).range(..=address).next_back() else { return &[] };
         let Some(left) = stretch.last.checked_sub(address) else { return &[] };
-        let piece = self.codes.get(stretch.code).and_then(|code| code.pieces.get(stretch.piece));
+        let piece = self.codes.get(stretch.code).and_then(|code| code.regions.get(stretch.piece));
         let bytes = piece.and_then(|piece| piece.starting_at(address)).unwrap_or_default();
         let length = usize::try_from(left).map_or(usize::MAX, |left| left.saturating_add(1));
         &bytes[..length.min(bytes.len())]

@@ -32,7 +32,7 @@ pub fn count_steps(source: &mut dyn StepSource, meter: &Meter, progress: &mut On
     });
     let mut stride = STRIDE;
     let ended = source.each(&mut |step| {
-        stats.take(step);
+        stats.step(step);
         stride -= 1;
         if stride == 0 {
             stride = STRIDE;

@@ -1,47 +1,47 @@
-//! Follows a core from instruction to instruction, and tells calls when they end.
+//! The call follower: tracks the call stack of a core and emits each call when it ends.
 
 use unspool_isa::ControlFlow;
 
 use super::flow::Before;
 use super::frame::{Fit, Frame, Interrupted};
-use super::{Began, Call, Ended, Instruction, Sums};
+use super::{Began, Call, Cost, Ended, Instruction};
 
-/// More calls than this are not held at a time; then the outermost are no longer waited for.
+/// Maximum number of calls in progress; beyond it, the outer half is dropped.
 const LIMIT: usize = 1 << 18;
 
-/// How far outwards a return is looked for, where no stack pointer says that it is enough.
+/// Maximum number of frames searched for a return, unless the stack pointer ends the search earlier.
 const SEARCH: usize = 1 << 10;
 
-/// A link register that was written this many instructions ago may still belong to a call.
+/// Maximum number of instructions between the write of the link register and a call by a branch without link.
 const FRESH: u64 = 8;
 
-/// A return address is this close to the branch that calls, unless that branch has link.
+/// Maximum distance of the return address from a branch without link that calls.
 const NEAR: u64 = 64;
 
-/// Follows the calls and returns of one core.
+/// Tracker of the calls and returns of one core.
 #[derive(Debug, Clone, Default)]
 pub struct Follower {
-    /// The outermost is what the trace started in.
+    /// The call stack; the first frame is the root.
     frames: Vec<Frame>,
     before: Option<Before>,
-    /// How many calls have begun.
+    /// Number of calls that have begun.
     begun: u64,
-    /// The number of the instruction before which the link register was written, until a call or return uses it.
+    /// Number of the instruction before which the link register was written, until a call or return uses it.
     lr_written: Option<u64>,
 }
 
 impl Follower {
-    /// Starts.
+    /// A follower at the start of a trace.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many calls are in progress, besides what the trace started in.
+    /// Number of calls in progress, without the root.
     pub fn depth(&self) -> usize {
         self.frames.len().saturating_sub(1)
     }
 
-    /// The next instruction; calls that end before it are handed to `take`, inner ones first.
+    /// Processes the next instruction; calls that end before it are passed to `take`, inner ones first.
     #[inline]
     pub fn step(&mut self, now: &Instruction, take: &mut impl FnMut(&Call)) {
         if now.is_lr_written {
@@ -49,13 +49,13 @@ impl Follower {
         }
         match self.before {
             Some(before) if before.next == now.site.pc => {}
-            Some(before) => self.go(before, now, take),
+            Some(before) => self.transfer(before, now, take),
             None => self.frames.push(Frame::new(0, Began::Start, None, 0, now)),
         }
         self.before = Some(Before::new(now));
     }
 
-    /// The trace ends here: so do all calls, the innermost first.
+    /// Ends all calls at the end of the trace, the innermost first.
     pub fn finish(&mut self, take: &mut impl FnMut(&Call)) {
         let Some(before) = self.before.take() else { return };
         while !self.frames.is_empty() {
@@ -64,13 +64,13 @@ impl Follower {
         *self = Self::default();
     }
 
-    /// Control went elsewhere.
-    fn go(&mut self, before: Before, now: &Instruction, take: &mut impl FnMut(&Call)) {
+    /// Handles a transfer of control: `now` does not follow `before` in memory.
+    fn transfer(&mut self, before: Before, now: &Instruction, take: &mut impl FnMut(&Call)) {
         let mut from = before;
         if self.is_interrupted(&before, now) {
             return self.interrupt(before, now);
         }
-        // An exception may return to where the branch goes that it came behind.
+        // An exception may return to the target of the branch that it interrupted.
         while let Some(outer) = self.judge(&from, &before, now, take) {
             if outer.next == now.site.pc || outer.site.pc == now.site.pc {
                 return;
@@ -79,13 +79,15 @@ impl Follower {
         }
     }
 
-    /// Without a word in the trace, an exception shows as another mode behind an instruction that is no branch.
+    /// Whether an exception was taken. If the trace does not report it, it shows as a change of mode after an instruction
+    /// that is not a branch.
     fn is_interrupted(&self, before: &Before, now: &Instruction) -> bool {
         now.is_interrupted
             || (before.stack != now.stack && before.decoded().is_some_and(|decoded| !decoded.flow.is_branch()))
     }
 
-    /// What going from `from` to `now` means. If it ends an exception, what was interrupted is to be judged next.
+    /// Interprets the transfer from `from` to `now`. If it ends an exception, returns the interrupted instruction, whose
+    /// own transfer is to be interpreted next.
     fn judge(
         &mut self,
         from: &Before,
@@ -107,7 +109,7 @@ impl Follower {
                 if let Some(index) = self.find(now, false) {
                     return self.return_from(index, exit, now, take);
                 }
-                self.cut_back(exit, now, take);
+                self.unwind(exit, now, take);
                 match decoded {
                     Some(decoded) if decoded.ret => self.return_before_the_trace(exit, now, take),
                     _ => _ = self.call_by_hand(from, now),
@@ -127,8 +129,8 @@ impl Follower {
         self.lr_written = None;
     }
 
-    /// A call by a branch without link: somebody put an address into the link register just before, close to here. It
-    /// is none if that is the return address of the present call (then that call goes on elsewhere), or the target.
+    /// A call by a branch without link: a nearby address was written to the link register just before. It is not a call
+    /// if that address is the return address of the current call (then it is a tail call), or the target.
     fn call_by_hand(&mut self, from: &Before, now: &Instruction) -> bool {
         let (Some(written), Some(lr)) = (self.lr_written, now.lr) else { return false };
         let ret = if from.next & 1 == 0 { lr & !1 } else { lr };
@@ -153,22 +155,22 @@ impl Follower {
 
     fn push(&mut self, began: Began, from: &Before, ret: u64, now: &Instruction) {
         if self.frames.len() >= LIMIT {
-            self.forget();
+            self.drop_outer();
         }
         self.begun += 1;
         self.frames.push(Frame::new(self.begun, began, Some(from.site), ret, now));
     }
 
-    /// No longer waits for the outer half of the calls.
-    fn forget(&mut self) {
-        let mut inner = Sums::default();
+    /// Drops the outer half of the calls; their cost goes to the root.
+    fn drop_outer(&mut self) {
+        let mut inner = Cost::default();
         self.frames.drain(1..LIMIT / 2).for_each(|frame| inner.add(frame.inner));
         if let Some(root) = self.frames.first_mut() {
             root.inner.add(inner);
         }
     }
 
-    /// The call that returns to `now`.
+    /// Index of the frame that returns to `now`.
     fn find(&self, now: &Instruction, strictly: bool) -> Option<usize> {
         for (index, frame) in self.frames.iter().enumerate().rev().take(SEARCH) {
             match frame.fits(now, strictly) {
@@ -184,13 +186,13 @@ impl Follower {
         self.frames.iter().rev().take(SEARCH).any(|frame| frame.interrupted.is_some())
     }
 
-    /// The end of the innermost exception.
+    /// Ends the innermost exception.
     fn resume(&mut self, exit: &Before, now: &Instruction, take: &mut impl FnMut(&Call)) -> Option<Before> {
         let index = self.frames.iter().rposition(|frame| frame.interrupted.is_some())?;
         self.return_from(index, exit, now, take)
     }
 
-    /// The end of this call. What began within it and did not return was no call.
+    /// Ends this call. Frames within it that did not return were not calls.
     fn return_from(
         &mut self,
         index: usize,
@@ -207,7 +209,7 @@ impl Follower {
         interrupted.map(|interrupted| interrupted.before)
     }
 
-    /// The innermost call was none.
+    /// Removes the innermost frame, which was not a call, and adds its cost to the enclosing one.
     fn absorb(&mut self) {
         let inner = self.frames.pop().map(|frame| frame.inner);
         if let (Some(inner), Some(outer)) = (inner, self.frames.last_mut()) {
@@ -215,18 +217,18 @@ impl Follower {
         }
     }
 
-    /// The stack was cut back over calls that did not return, and execution went on somewhere else than behind a call.
-    /// What made the outermost of them is gone too, if the stack is as it was when that began.
-    fn cut_back(&mut self, exit: &Before, now: &Instruction, take: &mut impl FnMut(&Call)) {
+    /// Ends the calls that the stack was unwound past, when execution does not continue after a call instruction. The
+    /// caller of the outermost of them ends too if the stack pointer is the one with which it began.
+    fn unwind(&mut self, exit: &Before, now: &Instruction, take: &mut impl FnMut(&Call)) {
         let depth = |frame: &Frame| frame.depth(now).filter(|_| frame.began == Began::Called);
-        let mut is_cut = false;
-        while self.frames.last().and_then(depth).is_some_and(|depth| depth < 0 || is_cut && depth == 0) {
-            is_cut = true;
-            self.end(Ended::Left, exit, None, take);
+        let mut is_unwound = false;
+        while self.frames.last().and_then(depth).is_some_and(|depth| depth < 0 || is_unwound && depth == 0) {
+            is_unwound = true;
+            self.end(Ended::Unwound, exit, None, take);
         }
     }
 
-    /// Nobody is left to return to: the call began before the trace, and so did its caller.
+    /// A return from the root: the call and its caller began before the trace.
     fn return_before_the_trace(&mut self, exit: &Before, now: &Instruction, take: &mut impl FnMut(&Call)) {
         let [root] = &mut self.frames[..] else { return };
         if root.depth(now).is_some_and(|depth| depth > 0) {
@@ -235,16 +237,16 @@ impl Follower {
         let call = root.end(Ended::Returned, self.begun, exit.site, Some(now.site));
         take(&Call { began: Began::Before, ..call });
         (root.function, root.sp, root.stack) = (now.site.pc, now.sp, now.stack);
-        root.inner = call.whole();
+        root.inner = call.total();
         self.lr_written = None;
     }
 
-    /// The innermost call ends.
+    /// Ends the innermost call.
     fn end(&mut self, ended: Ended, exit: &Before, back: Option<&Instruction>, take: &mut impl FnMut(&Call)) {
         let Some(frame) = self.frames.pop() else { return };
         let call = frame.end(ended, self.begun, exit.site, back.map(|back| back.site));
         if let Some(outer) = self.frames.last_mut() {
-            outer.inner.add(call.whole());
+            outer.inner.add(call.total());
         }
         take(&call);
     }

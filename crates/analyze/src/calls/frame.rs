@@ -1,7 +1,7 @@
-//! Calls in progress.
+//! Stack frames of the call follower: calls in progress.
 
 use super::flow::Before;
-use super::{Began, Call, Ended, Instruction, Site, Sums};
+use super::{Began, Call, Cost, Ended, Instruction, Site};
 
 /// A call in progress.
 #[derive(Debug, Clone)]
@@ -11,33 +11,33 @@ pub(super) struct Frame {
     pub(super) began: Began,
     pub(super) site: Option<Site>,
     pub(super) entry: Site,
-    /// Where it returns to.
+    /// Its return address.
     pub(super) ret: u64,
     /// The stack pointer when it began, and which one.
     pub(super) sp: Option<u64>,
     pub(super) stack: u32,
-    /// What the calls come to that it made and that have ended.
-    pub(super) inner: Sums,
-    /// What was interrupted, if it is the handler of an exception.
+    /// Total cost of the calls that it made and that have ended.
+    pub(super) inner: Cost,
+    /// The interrupted instruction, if it is the handler of an exception.
     pub(super) interrupted: Option<Box<Interrupted>>,
 }
 
-/// What goes on after an exception.
+/// State to resume after an exception.
 #[derive(Debug, Clone)]
 pub(super) struct Interrupted {
     pub(super) before: Before,
-    /// When the link register was written.
+    /// Number of the instruction before which the link register was written.
     pub(super) lr_written: Option<u64>,
 }
 
-/// Whether a transfer of control ends a call.
+/// Relation of a transfer of control to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fit {
-    /// It does.
+    /// It ends the call.
     Ends,
-    /// It does not; calls further out may be meant.
+    /// It does not end the call, but may end an outer one.
     Other,
-    /// It does not, nor does it end any call further out.
+    /// It stays within the call, so it ends no outer one either.
     Within,
 }
 
@@ -45,11 +45,11 @@ impl Frame {
     /// A call that begins with the instruction `now`.
     pub(super) fn new(ordinal: u64, began: Began, site: Option<Site>, ret: u64, now: &Instruction) -> Self {
         let Instruction { site: entry, sp, stack, .. } = *now;
-        let (inner, interrupted) = (Sums::default(), None);
+        let (inner, interrupted) = (Cost::default(), None);
         Self { ordinal, function: entry.pc, began, site, entry, ret, sp, stack, inner, interrupted }
     }
 
-    /// Does going to `now` end it? `strictly`: only if the stack pointer says so too.
+    /// Whether a transfer to `now` ends the call. With `strictly`, the stack pointer has to confirm it.
     pub(super) fn fits(&self, now: &Instruction, strictly: bool) -> Fit {
         if let Some(interrupted) = &self.interrupted {
             let before = &interrupted.before;
@@ -70,7 +70,7 @@ impl Frame {
         }
     }
 
-    /// How far the stack has grown since it began; `None`: nobody knows.
+    /// Growth of the stack since it began, if known.
     pub(super) fn depth(&self, now: &Instruction) -> Option<i64> {
         match (self.sp, now.sp) {
             (Some(then), Some(sp)) if self.stack == now.stack => Some(then.wrapping_sub(sp).cast_signed()),
@@ -78,10 +78,10 @@ impl Frame {
         }
     }
 
-    /// The call, now that it has ended.
+    /// The completed call.
     pub(super) fn end(&self, ended: Ended, last: u64, exit: Site, back: Option<Site>) -> Call {
         let Self { ordinal, function, began, site, entry, .. } = *self;
-        let own = Sums::between(&entry, &exit).without(self.inner);
+        let own = Cost::between(&entry, &exit).without(self.inner);
         Call { ordinal, last, function, began, ended, site, entry, exit, back, own }
     }
 }

@@ -19,7 +19,7 @@ impl Call {
         object.plain("line", self.entry.line).plain("last_line", self.exit.line);
         let [from, to, own] = [self.entry.time, self.exit.time, self.own.time].map(time);
         object.plain("time", from).plain("last_time", to).plain("own_time", own).string("unit", unit);
-        object.plain("instructions", self.whole().instructions).plain("own_instructions", self.own.instructions);
+        object.plain("instructions", self.total().instructions).plain("own_instructions", self.own.instructions);
         object.optional("call_line", self.site.map(|site| site.line));
         if let Some(site) = self.site {
             object.hex("call_pc", site.pc);
@@ -44,7 +44,7 @@ fn began(began: Began) -> &'static str {
 fn ended(ended: Ended) -> &'static str {
     match ended {
         Ended::Returned => "returned",
-        Ended::Left => "left",
+        Ended::Unwound => "left",
         Ended::AtEnd => "at_end",
     }
 }

@@ -1,9 +1,9 @@
-//! What an instruction does with memory: told by its opcode, and told by the source.
+//! Memory accesses: those that the opcode implies against those that the source reports.
 //!
 //! opcode ─▶ **expected**; accesses of a step ─▶ **touched**; both ─▶ findings
 //!
-//! Sources cut and join accesses as they like, so bytes are added up. Nothing is claimed of vectors whose length is not
-//! known, of tags, of prefetches and maintenance, and of opcodes that may be new.
+//! Sources split and merge accesses differently, so only total bytes are compared. Vectors of unknown length, tags,
+//! prefetches, cache maintenance and unallocated opcodes are not checked.
 
 use std::fmt;
 
@@ -12,44 +12,44 @@ use unspool_model::{Direction, Instruction, Isa, Step};
 
 use super::core::Last;
 use super::rules::RuleId;
-use super::{Out, Source};
+use super::{Reporter, Source};
 
-/// How many bytes may be touched in one direction.
+/// Allowed number of bytes in one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bytes {
-    least: u64,
-    most: u64,
-    /// None is fine too.
+    min: u64,
+    max: u64,
+    /// Whether no access is allowed too.
     or_none: bool,
 }
 
 impl Bytes {
-    /// Nothing is claimed.
-    pub(super) const ANY: Self = Self { least: 0, most: u64::MAX, or_none: true };
-    /// None at all.
-    pub(super) const NONE: Self = Self { least: 0, most: 0, or_none: true };
-    /// At least one.
-    const SOME: Self = Self { least: 1, most: u64::MAX, or_none: false };
+    /// Any number.
+    pub(super) const ANY: Self = Self { min: 0, max: u64::MAX, or_none: true };
+    /// No bytes.
+    pub(super) const NONE: Self = Self { min: 0, max: 0, or_none: true };
+    /// At min one.
+    const SOME: Self = Self { min: 1, max: u64::MAX, or_none: false };
 
     pub(super) const fn exactly(bytes: u64) -> Self {
-        Self { least: bytes, most: bytes, or_none: false }
+        Self { min: bytes, max: bytes, or_none: false }
     }
 
     pub(super) const fn maybe(self) -> Self {
         Self { or_none: true, ..self }
     }
 
-    /// Is it the number of bits? No instruction of RISC-V but a vector's has so many bytes.
-    fn is_in_bits(self, told: u64) -> bool {
-        self.least == self.most && self.most.checked_mul(8) == Some(told)
+    /// Whether the reported number is in bits. Only vector instructions of RISC-V access that many bytes.
+    fn is_in_bits(self, reported: u64) -> bool {
+        self.min == self.max && self.max.checked_mul(8) == Some(reported)
     }
 
-    fn is_fine(self, told: u64) -> bool {
-        if told == 0 { self.or_none } else { (self.least..=self.most).contains(&told) }
+    fn allows(self, reported: u64) -> bool {
+        if reported == 0 { self.or_none } else { (self.min..=self.max).contains(&reported) }
     }
 }
 
-/// What an opcode says.
+/// Accesses that an opcode implies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Expected {
     pub(super) reads: Bytes,
@@ -68,7 +68,7 @@ impl Expected {
         Self { reads: Bytes::NONE, writes }
     }
 
-    /// Reads and writes in one; some sources tell one of both, or that nothing was written.
+    /// Reads and writes in one instruction; some sources report only one of them, or that nothing was written.
     const fn swap(bytes: Bytes) -> Self {
         Self { reads: bytes.maybe(), writes: bytes.maybe() }
     }
@@ -78,7 +78,7 @@ impl Expected {
     }
 }
 
-/// What a source says.
+/// Bytes that a source reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Touched {
     reads: u64,
@@ -86,7 +86,7 @@ pub(super) struct Touched {
 }
 
 impl Touched {
-    /// All accesses of a step.
+    /// Total of the accesses of a step.
     #[inline]
     pub(super) fn of(step: &Step) -> Self {
         let mut touched = Self::default();
@@ -102,18 +102,18 @@ impl Touched {
     }
 }
 
-/// One direction: what is expected, what is told, and whether the source has ever told the like.
+/// One direction: expected bytes, reported bytes, and whether the source has ever reported an access in it.
 struct Side {
     verb: &'static str,
-    told_as: &'static str,
+    past: &'static str,
     bytes: Bytes,
-    told: u64,
-    is_ever_told: bool,
+    reported: u64,
+    is_ever_reported: bool,
 }
 
-/// Compares what an instruction did with its opcode. `is_whole`: it raised no exception.
+/// Compares the reported accesses of an instruction with its opcode. `is_whole`: it raised no exception.
 #[inline]
-pub(super) fn check(last: &Last, is_whole: bool, source: &mut Source, out: &mut Out<'_>) {
+pub(super) fn check(last: &Last, is_whole: bool, source: &mut Source, out: &mut Reporter<'_>) {
     let Touched { reads, writes } = last.touched;
     source.has_reads |= reads > 0;
     source.has_writes |= writes > 0;
@@ -124,48 +124,54 @@ pub(super) fn check(last: &Last, is_whole: bool, source: &mut Source, out: &mut 
     } else if last.known.decoded.conditional {
         expected = expected.maybe();
     }
-    if expected.reads.is_fine(reads) && expected.writes.is_fine(writes) {
+    if expected.reads.allows(reads) && expected.writes.allows(writes) {
         return;
     }
     let sides = [
-        Side { verb: "reads", told_as: "read", bytes: expected.reads, told: reads, is_ever_told: source.has_reads },
+        Side {
+            verb: "reads",
+            past: "read",
+            bytes: expected.reads,
+            reported: reads,
+            is_ever_reported: source.has_reads,
+        },
         Side {
             verb: "writes",
-            told_as: "written",
+            past: "written",
             bytes: expected.writes,
-            told: writes,
-            is_ever_told: source.has_writes,
+            reported: writes,
+            is_ever_reported: source.has_writes,
         },
     ];
     compare(&sides, last, is_whole, source, out);
 }
 
 #[cold]
-fn compare(sides: &[Side; 2], last: &Last, is_whole: bool, source: &mut Source, out: &mut Out<'_>) {
-    // What does the wrong thing is not asked for the right one too.
-    if let Some(side) = sides.iter().find(|side| side.bytes.most == 0 && side.told > 0) {
-        let Side { verb, told_as, told, .. } = side;
-        return add(RuleId::AccessKind, last, format_args!("{verb} no memory, and {told} bytes are {told_as}"), out);
+fn compare(sides: &[Side; 2], last: &Last, is_whole: bool, source: &mut Source, out: &mut Reporter<'_>) {
+    // An access in the wrong direction is one finding: the missing one in the right direction is not reported too.
+    if let Some(side) = sides.iter().find(|side| side.bytes.max == 0 && side.reported > 0) {
+        let Side { verb, past, reported, .. } = side;
+        return add(RuleId::AccessKind, last, format_args!("{verb} no memory, but {reported} bytes are {past}"), out);
     }
-    for &Side { verb, told_as, bytes, told, is_ever_told } in sides {
-        let is_open = !is_whole && told < bytes.least || told == 0 && !is_ever_told;
+    for &Side { verb, past, bytes, reported, is_ever_reported } in sides {
+        let is_open = !is_whole && reported < bytes.min || reported == 0 && !is_ever_reported;
         match () {
-            () if is_open || bytes.is_fine(told) => {}
-            () if told == 0 => {
-                add(RuleId::AccessMissing, last, format_args!("{verb} memory, and nothing is {told_as}"), out);
+            () if is_open || bytes.allows(reported) => {}
+            () if reported == 0 => {
+                add(RuleId::AccessMissing, last, format_args!("{verb} memory, but nothing is {past}"), out);
             }
-            () if last.is_riscv() && bytes.is_in_bits(told) && (source.is_in_bits || told >= 32) => {
+            () if last.is_riscv() && bytes.is_in_bits(reported) && (source.is_in_bits || reported >= 32) => {
                 source.is_in_bits = true;
             }
             () => {
-                let detail = format_args!("{verb} {} bytes, and {told} are {told_as}", bytes.most);
+                let detail = format_args!("{verb} {} bytes, but {reported} are {past}", bytes.max);
                 add(RuleId::AccessSize, last, detail, out);
             }
         }
     }
 }
 
-fn add(rule: RuleId, last: &Last, detail: fmt::Arguments<'_>, out: &mut Out<'_>) {
+fn add(rule: RuleId, last: &Last, detail: fmt::Arguments<'_>, out: &mut Reporter<'_>) {
     let &Instruction { address, opcode, .. } = &last.instruction;
     let opcode = opcode.unwrap_or_default();
     let detail = format_args!("{opcode:#010x} at {address:#x} {detail}");
@@ -193,14 +199,14 @@ fn aarch32(access: &Access) -> Expected {
 
 #[inline]
 fn a64(opcode: u32) -> Expected {
-    // Whatever will be added, what processes data does not touch memory.
+    // The data processing groups never access memory, not even in future extensions.
     if matches!(opcode >> 25 & 0xf, 0b0101 | 0b0111 | 0b1000 | 0b1001 | 0b1101 | 0b1111) {
         return Expected::NONE;
     }
     let access = access(Isa::A64, opcode);
     let is_open = access.predicated || access.suppresses_faults;
     let bytes = match access.bytes.map(u64::from) {
-        Some(most) if is_open => Bytes { least: 1, most, or_none: true },
+        Some(max) if is_open => Bytes { min: 1, max, or_none: true },
         Some(bytes) => Bytes::exactly(bytes),
         None if is_open => Bytes::ANY,
         None => Bytes::SOME,
@@ -215,7 +221,7 @@ fn a64(opcode: u32) -> Expected {
     }
 }
 
-/// Extensions that give other meanings to opcodes.
+/// Extensions that redefine opcodes.
 const OTHER_MEANINGS: RiscvExtensions = RiscvExtensions { zcmp: true, zcmt: true };
 
 fn riscv(isa: Isa, opcode: u32) -> Expected {
@@ -234,7 +240,7 @@ fn riscv(isa: Isa, opcode: u32) -> Expected {
     }
 }
 
-/// What computes nothing today (Zimop, Zcmop) pushes and pops with Zicfiss.
+/// Whether it is a may-be-operation (Zimop, Zcmop), which accesses the shadow stack with Zicfiss.
 fn may_be_shadow_stack(opcode: u32) -> bool {
     opcode & 0x7f == 0x73 || opcode & 0xf8ff == 0x6081
 }

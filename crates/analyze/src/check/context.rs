@@ -1,20 +1,20 @@
-//! Which states may follow one another.
+//! Changes of state: which contexts may follow one another.
 //!
-//! context before, context told, what happened between ─▶ findings
+//! context before, context after, cause of the change ─▶ findings
 
 use unspool_model::{Context, Facet, Isa};
 
 use super::rules::RuleId;
-use super::{Out, Source};
+use super::{Reporter, Source};
 
-/// What happened since the last instruction that may change the state.
+/// Events since the last instruction that may change the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Cause {
     /// An exception was taken.
     pub(super) raised: bool,
-    /// One returned.
+    /// An exception returned.
     pub(super) returned: bool,
-    /// Anything may have happened: a gap, a debugger, an exception of which nobody says what it is.
+    /// Anything may have happened: a gap, a debugger, an exception of unknown kind.
     pub(super) free: bool,
 }
 
@@ -30,30 +30,30 @@ pub(super) struct Change<'c> {
     pub(super) before: &'c Context,
     pub(super) after: &'c Context,
     pub(super) cause: Cause,
-    /// The instruction set before it, if that is known.
+    /// The instruction set before it, if known.
     pub(super) isa: Option<Isa>,
     pub(super) place: u64,
-    /// The instruction before it, if there is one.
+    /// Address of the instruction before it.
     pub(super) address: u64,
 }
 
 impl Change<'_> {
-    /// Is the change one that a processor makes?
-    pub(super) fn check(&self, source: &Source, out: &mut Out<'_>) {
-        if !self.cause.free && source.tells(Facet::Exceptions) {
+    /// Checks whether a processor can make the change.
+    pub(super) fn check(&self, source: &Source, out: &mut Reporter<'_>) {
+        if !self.cause.free && source.covers(Facet::Exceptions) {
             self.check_level(out);
             self.check_security(out);
         }
     }
 
-    fn check_level(&self, out: &mut Out<'_>) {
+    fn check_level(&self, out: &mut Reporter<'_>) {
         let (Some(before), Some(after)) = (self.before.level, self.after.level) else { return };
         let how = match (self.cause.raised, self.cause.returned) {
             _ if before == after => return,
             (true, true) => return,
             (true, false) if after < before => "by an exception",
-            (false, true) if after > before => "by the return from one",
-            (false, false) if after > before || !self.may_step_down() => "without an exception or the return from one",
+            (false, true) if after > before => "by an exception return",
+            (false, false) if after > before || !self.may_step_down() => "without an exception or exception return",
             _ => return,
         };
         let detail = format_args!("from level {before} to level {after} {how}");
@@ -61,12 +61,12 @@ impl Change<'_> {
         out.add(RuleId::LevelChange, self.place, (self.address, levels), detail);
     }
 
-    /// The modes of AArch32 are written like any register, but not by those who have no privileges.
+    /// Whether the level may fall without an exception return: privileged AArch32 code can write the mode.
     fn may_step_down(&self) -> bool {
         self.is_aarch32() != Some(false)
     }
 
-    fn check_security(&self, out: &mut Out<'_>) {
+    fn check_security(&self, out: &mut Reporter<'_>) {
         let (Some(before), Some(after)) = (self.before.security, self.after.security) else { return };
         if before == after {
             return;
@@ -83,12 +83,12 @@ impl Change<'_> {
             _ => self.is_aarch32() == Some(false) && !passes_by_el3,
         };
         if is_wrong {
-            let detail = format_args!("from {before:?} to {after:?}, and no exception to EL3 or return from there");
+            let detail = format_args!("from {before:?} to {after:?} without an exception to EL3 or a return from it");
             out.add(RuleId::SecurityChange, self.place, (self.address, after as u64), detail);
         }
     }
 
-    /// In AArch32 before it? `None`: nobody says. RISC-V is like A64 here: there are no other ways.
+    /// Whether the state before it is AArch32, if known. RISC-V counts as A64: only traps and their returns change modes.
     fn is_aarch32(&self) -> Option<bool> {
         match self.isa {
             Some(Isa::A32 | Isa::T32) => Some(true),

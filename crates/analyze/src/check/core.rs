@@ -1,8 +1,8 @@
-//! One core, followed step by step.
+//! The state machine of one core.
 //!
-//! steps of a core ─▶ what it did, where it must go on, in which state ─▶ findings
+//! steps of a core ─▶ last instruction, next address, state ─▶ findings
 //!
-//! Whether an instruction was completed is told by what follows it, so it waits for that.
+//! Whether an instruction was completed shows only in the steps after it, so its checks wait for them.
 
 use unspool_isa::{ControlFlow, Decoded, Target};
 use unspool_model::{Branch, Context, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Step};
@@ -10,35 +10,35 @@ use unspool_model::{Branch, Context, Event, Exception, ExceptionKind, Facet, Gap
 use super::access::{self, Touched};
 use super::context::{Cause, Change};
 use super::control_flow::{Known, Next, is_same};
+use super::exception_vectors::{Bases, Raised};
 use super::rules::RuleId;
-use super::vector::{Bases, Raised};
-use super::{Out, Source};
+use super::{Reporter, Source};
 
-/// Instructions that an IT block may still have, where nobody knows.
-const MOST_OF_IT: u8 = 4;
+/// Maximum number of instructions of an IT block, assumed where the block is unknown.
+const MAX_IT_BLOCK: u8 = 4;
 
-/// What is known of a core.
+/// State of a core.
 #[derive(Debug, Clone)]
 pub(super) struct Core {
-    /// The last instruction, until it is known what became of it.
+    /// The last instruction, until its outcome is known.
     last: Option<Last>,
-    /// Where the next one is.
+    /// Expected address of the next instruction.
     next: Next,
-    /// Its instruction set, if that is known, and the address of the last instruction there was.
+    /// The current instruction set, if known, and the address of the last instruction.
     isa: Option<Isa>,
     address: u64,
     context: Context,
-    /// What happened since the last instruction.
+    /// Events since the last instruction.
     cause: Cause,
-    /// An exception that waits for its handler, and whether a context was told since it or since the last instruction.
+    /// An exception that waits for its handler, and whether a context was reported since it or since the last instruction.
     raised: Option<Raised>,
     has_context: bool,
-    /// The state was found to be another than that of the instructions; that they are not aligned was found.
-    is_told_state: bool,
-    is_told_alignment: bool,
-    /// Instructions that are, or may be, conditional by an IT instruction.
+    /// Whether a wrong Execution state and misaligned instructions were reported.
+    is_state_reported: bool,
+    is_alignment_reported: bool,
+    /// Number of following instructions that are, or may be, in an IT block.
     it: u8,
-    /// Where execution goes on if the transaction fails.
+    /// The address at which execution continues if the transaction fails.
     transaction: Option<u64>,
     time: Option<u64>,
     bases: Bases,
@@ -55,9 +55,9 @@ impl Default for Core {
             cause: Cause { free: true, ..Cause::default() },
             raised: None,
             has_context: false,
-            is_told_state: false,
-            is_told_alignment: false,
-            it: MOST_OF_IT,
+            is_state_reported: false,
+            is_alignment_reported: false,
+            it: MAX_IT_BLOCK,
             transaction: None,
             time: None,
             bases: Bases::default(),
@@ -65,7 +65,7 @@ impl Default for Core {
     }
 }
 
-/// An instruction that waits.
+/// An instruction whose outcome is still to come.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Last {
     pub(super) instruction: Instruction,
@@ -75,11 +75,11 @@ pub(super) struct Last {
 }
 
 impl Core {
-    /// Takes the next step.
+    /// Checks the next step.
     #[inline]
-    pub(super) fn step(&mut self, step: &Step, source: &mut Source, out: &mut Out<'_>) {
-        // What somebody says may be said later, or be of no time at all.
-        if source.tells(Facet::Times) && step.event != Event::Note {
+    pub(super) fn step(&mut self, step: &Step, source: &mut Source, out: &mut Reporter<'_>) {
+        // The time of a note may be later, or meaningless.
+        if source.covers(Facet::Times) && step.event != Event::Note {
             self.time(step, out);
         }
         match &step.event {
@@ -90,45 +90,45 @@ impl Core {
             Event::Gap(gap) => self.gap(*gap, source, out),
             Event::State | Event::Note => {}
         }
-        if source.tells(Facet::Registers) {
-            self.bases.take(step, self.context.level);
+        if source.covers(Facet::Registers) {
+            self.bases.record(step, self.context.level);
         }
     }
 
-    /// There are no more steps.
-    pub(super) fn finish(&mut self, source: &Source, out: &mut Out<'_>) {
+    /// Checks what is left at the end of the steps.
+    pub(super) fn finish(&mut self, source: &Source, out: &mut Reporter<'_>) {
         let mut source = source.clone();
         self.settle(false, &mut source, out);
     }
 
     #[inline]
-    fn time(&mut self, step: &Step, out: &mut Out<'_>) {
+    fn time(&mut self, step: &Step, out: &mut Reporter<'_>) {
         let Some(time) = step.time else { return };
         if let Some(before) = self.time.replace(time).filter(|before| *before > time) {
-            let detail = format_args!("time {time} behind {before}");
+            let detail = format_args!("time {time} after {before}");
             out.add(RuleId::TimeOrder, step.place, (before, time), detail);
         }
     }
 
     #[inline]
-    fn instruction(&mut self, step: &Step, instruction: &Instruction, source: &mut Source, out: &mut Out<'_>) {
+    fn instruction(&mut self, step: &Step, instruction: &Instruction, source: &mut Source, out: &mut Reporter<'_>) {
         self.settle(true, source, out);
         let place = step.place;
         if !self.next.allows(instruction.isa, instruction.address) && self.transaction != Some(instruction.address) {
-            self.is_elsewhere(place, instruction, out);
+            self.add_discontinuity(place, instruction, out);
         }
         if self.isa != Some(instruction.isa) {
-            self.other_isa(place, instruction, source, out);
+            self.check_isa_change(place, instruction, source, out);
         }
         if self.context.is_aarch64.is_some() {
             self.check_state(place, instruction, out);
         }
-        // No exception leads to EL0: if no context is told behind it, the level is not known.
+        // No exception leads to EL0: without a context after it, the level is unknown.
         if self.cause.raised && !self.has_context && self.context.level == Some(0) {
             (self.context.level, self.context.is_handler) = (None, None);
         }
         if self.raised.is_some() {
-            self.handler(instruction, out);
+            self.check_handler(instruction, out);
         }
         check_length(place, instruction, out);
         let mut known = Known::of(instruction);
@@ -139,8 +139,8 @@ impl Core {
             self.transaction = Some(instruction.address.wrapping_add(4));
         }
         let touched = Touched::of(step);
-        // Where instructions are left out, anything may be between two of them.
-        let is_complete = source.tells(Facet::Instructions);
+        // If the source omits instructions, anything may be between two of them.
+        let is_complete = source.covers(Facet::Instructions);
         self.next = if is_complete { Next::behind(instruction, &known) } else { Next::Any };
         self.isa = Some(instruction.isa);
         self.address = instruction.address;
@@ -148,19 +148,19 @@ impl Core {
         self.last = Some(Last { instruction: *instruction, place, known, touched });
     }
 
-    /// What follows an IT instruction is conditional.
+    /// Tracks IT blocks, whose instructions are conditional.
     fn within_it(&mut self, decoded: &mut Decoded) {
         decoded.conditional |= self.it > 0;
         self.it = if decoded.it > 0 { decoded.it } else { self.it.saturating_sub(1) };
     }
 
     #[cold]
-    fn is_elsewhere(&self, place: u64, instruction: &Instruction, out: &mut Out<'_>) {
+    fn add_discontinuity(&self, place: u64, instruction: &Instruction, out: &mut Reporter<'_>) {
         let here = instruction.address;
         let from = self.address;
         let mut add = |there: std::fmt::Arguments<'_>| {
-            let behind = if self.cause.raised { "an exception behind " } else { "" };
-            let detail = format_args!("at {here:#x}, and {behind}{from:#x} leads to {there}");
+            let exception = if self.cause.raised { "an exception after " } else { "" };
+            let detail = format_args!("at {here:#x}, but {exception}{from:#x} leads to {there}");
             out.add(RuleId::PcContinuity, place, (from, here), detail);
         };
         match self.next {
@@ -171,117 +171,122 @@ impl Core {
         }
     }
 
-    /// Another instruction set than before.
+    /// Checks a change of the instruction set.
     #[cold]
-    fn other_isa(&mut self, place: u64, instruction: &Instruction, source: &Source, out: &mut Out<'_>) {
+    fn check_isa_change(&mut self, place: u64, instruction: &Instruction, source: &Source, out: &mut Reporter<'_>) {
         let (after, before) = (instruction.isa, self.isa);
-        self.is_told_state = false;
+        self.is_state_reported = false;
         let Some(before) = before else { return };
         let is_wrong = match (family(before), family(after)) {
             (Family::RiscV, Family::RiscV) => false,
             (Family::AArch32, Family::AArch32) => !self.cause.is_any() && !self.may_interwork(after),
-            _ => !self.cause.is_any() && !self.returned() && source.tells(Facet::Exceptions),
+            _ => !self.cause.is_any() && !self.returned() && source.covers(Facet::Exceptions),
         };
         if is_wrong {
-            let detail = format_args!("{} behind {}", after.name(), before.name());
+            let detail = format_args!("{} after {}", after.name(), before.name());
             out.add(RuleId::IsaChange, place, (self.address, instruction.address), detail);
         }
     }
 
-    /// May the last instruction lead to this instruction set of AArch32?
+    /// Whether the last instruction may switch to this AArch32 instruction set.
     fn may_interwork(&self, after: Isa) -> bool {
         let Some(last) = &self.last else { return true };
         last.known.decoded.target.map_or(!last.known.falls_through(), |target| target.isa == after)
     }
 
     #[inline]
-    fn check_state(&mut self, place: u64, instruction: &Instruction, out: &mut Out<'_>) {
+    fn check_state(&mut self, place: u64, instruction: &Instruction, out: &mut Reporter<'_>) {
         let is_a64 = match family(instruction.isa) {
             Family::A64 => true,
             Family::AArch32 => false,
             Family::RiscV => return,
         };
-        if self.context.is_aarch64 != Some(is_a64) && !std::mem::replace(&mut self.is_told_state, true) {
+        if self.context.is_aarch64 != Some(is_a64) && !std::mem::replace(&mut self.is_state_reported, true) {
             let state = if is_a64 { "AArch32" } else { "AArch64" };
             let detail = format_args!("{} in {state} state", instruction.isa.name());
             out.add(RuleId::IsaState, place, (instruction.address, 0), detail);
         }
     }
 
-    /// The first instruction behind an exception.
+    /// Checks the first instruction after an exception.
     #[cold]
-    fn handler(&mut self, instruction: &Instruction, out: &mut Out<'_>) {
+    fn check_handler(&mut self, instruction: &Instruction, out: &mut Reporter<'_>) {
         let Some(raised) = self.raised.take() else { return };
         let kind = raised.exception.kind;
         let is_arm = family(instruction.isa) != Family::RiscV;
         let is_plain = !matches!(kind, ExceptionKind::Unknown | ExceptionKind::Debug);
         if is_arm && is_plain && self.context.level == Some(0) {
-            let detail = format_args!("{kind:?} to {:#x}, and execution goes on in EL0", instruction.address);
+            let detail = format_args!("{kind:?} to {:#x}, but execution continues in EL0", instruction.address);
             out.add(RuleId::ExceptionLevel, raised.place, (instruction.address, kind as u64), detail);
             return;
         }
         raised.check(instruction.isa, &self.context, &self.bases, out);
     }
 
-    /// Is it a call of a hypervisor or of firmware that is not told? Then what follows is behind the call.
-    fn is_served(&self, exception: &Exception) -> bool {
-        let behind = self.last.as_ref().map(|last| last.instruction.address.wrapping_add(4));
-        matches!(exception.class, Some(0x16 | 0x17)) && exception.target.is_some() && exception.target == behind
+    /// Whether it is a hypervisor or firmware call that is not traced: its target is the instruction after the call.
+    fn is_untraced_call(&self, exception: &Exception) -> bool {
+        let next = self.last.as_ref().map(|last| last.instruction.address.wrapping_add(4));
+        matches!(exception.class, Some(0x16 | 0x17)) && exception.target.is_some() && exception.target == next
     }
 
-    fn exception(&mut self, place: u64, exception: &Exception, source: &mut Source, out: &mut Out<'_>) {
+    fn exception(&mut self, place: u64, exception: &Exception, source: &mut Source, out: &mut Reporter<'_>) {
         self.check_return_address(place, exception, out);
-        let is_served = self.is_served(exception);
+        let is_untraced_call = self.is_untraced_call(exception);
         self.settle(false, source, out);
         let is_free = matches!(exception.kind, ExceptionKind::Unknown | ExceptionKind::Debug);
-        // Of two without an instruction between, the state that the second came from is known if it was told.
+        // Of two exceptions without an instruction between them, the state before the second is known only if reported.
         let is_known = !self.cause.is_any() && !self.returned() || self.has_context;
         let from = if is_known { self.context } else { Context::default() };
         let isa = if self.cause.is_any() || self.returned() { None } else { self.isa };
-        let target = exception.target.filter(|_| source.tells(Facet::Exceptions));
-        self.raised =
-            target.filter(|_| !is_served).map(|target| Raised { place, exception: *exception, target, from, isa });
+        let target = exception.target.filter(|_| source.covers(Facet::Exceptions));
+        self.raised = target.filter(|_| !is_untraced_call).map(|target| Raised {
+            place,
+            exception: *exception,
+            target,
+            from,
+            isa,
+        });
         self.cause.returned |= self.returned();
         self.cause.raised = true;
         self.cause.free |= is_free;
         if exception.kind == ExceptionKind::Reset {
             self.bases = Bases::default();
         }
-        // Behind a reset a loader may set the PC.
+        // After a reset, a loader may set the PC.
         let target = target.filter(|_| exception.kind != ExceptionKind::Reset);
         self.next = target.map_or(Next::Any, Next::At);
         (self.last, self.has_context, self.it) = (None, false, 0);
     }
 
-    /// Faults return to their instruction, or behind it; interrupts to where it leads.
-    fn check_return_address(&self, place: u64, exception: &Exception, out: &mut Out<'_>) {
+    /// Checks the return address: faults return to their instruction or after it, interrupts to where it leads.
+    fn check_return_address(&self, place: u64, exception: &Exception, out: &mut Reporter<'_>) {
         let (Some(back), Some(isa)) = (exception.return_address, self.isa) else { return };
         let is_last = self.last.is_some_and(|last| is_same(isa, last.instruction.address, back));
         let is_call = self.last.is_some_and(|last| {
             is_same(isa, last.instruction.address.wrapping_add(u64::from(last.instruction.length)), back)
         });
         if !is_last && !is_call && !self.next.allows(isa, back) && self.transaction != Some(back) {
-            let detail = format_args!("returns to {back:#x}, and the instruction before it is at {:#x}", self.address);
+            let detail = format_args!("returns to {back:#x}, but the preceding instruction is at {:#x}", self.address);
             out.add(RuleId::ExceptionPlace, place, (self.address, back), detail);
         }
     }
 
-    fn exception_return(&mut self, place: u64, target: Option<u64>, source: &mut Source, out: &mut Out<'_>) {
+    fn exception_return(&mut self, place: u64, target: Option<u64>, source: &mut Source, out: &mut Reporter<'_>) {
         if let Some(last) = self.last {
             self.check_return_opcode(place, &last, out);
         }
         self.settle(true, source, out);
         self.cause.returned = true;
-        (self.raised, self.last, self.has_context, self.it) = (None, None, false, MOST_OF_IT);
+        (self.raised, self.last, self.has_context, self.it) = (None, None, false, MAX_IT_BLOCK);
         self.next = match target {
             Some(target) => Next::At(target),
-            // A branch that has told where it leads says it for its return.
+            // The branch that returns may have reported its target.
             None => self.next,
         };
     }
 
-    /// Is it an instruction that may return from an exception? M-profile returns by any branch to a register.
-    fn check_return_opcode(&self, place: u64, last: &Last, out: &mut Out<'_>) {
+    /// Checks whether an instruction may return from an exception. M-profile returns by any indirect branch.
+    fn check_return_opcode(&self, place: u64, last: &Last, out: &mut Reporter<'_>) {
         let Known { decoded, is_open, .. } = last.known;
         let is_indirect = last.instruction.isa == Isa::T32 && decoded.flow.is_indirect();
         let is_fine = last.known.returns() || is_open || is_indirect;
@@ -292,26 +297,26 @@ impl Core {
         }
     }
 
-    fn context(&mut self, place: u64, context: &Context, source: &Source, out: &mut Out<'_>) {
+    fn context(&mut self, place: u64, context: &Context, source: &Source, out: &mut Reporter<'_>) {
         let cause = Cause { returned: self.cause.returned || self.returned(), ..self.cause };
         let change =
             Change { before: &self.context, after: context, cause, isa: self.isa, place, address: self.address };
         change.check(source, out);
-        // What tells of no exceptions tells of them so: something led elsewhere.
-        if !source.tells(Facet::Exceptions) {
+        // If the source does not report exceptions, a context may stand for one.
+        if !source.covers(Facet::Exceptions) {
             (self.next, self.isa) = (Next::Any, None);
         }
-        (self.context, self.has_context, self.is_told_state) = (*context, true, false);
+        (self.context, self.has_context, self.is_state_reported) = (*context, true, false);
     }
 
-    fn gap(&mut self, gap: Gap, source: &mut Source, out: &mut Out<'_>) {
+    fn gap(&mut self, gap: Gap, source: &mut Source, out: &mut Reporter<'_>) {
         self.settle(false, source, out);
-        // Other buffers may be of other times.
+        // Another buffer may have been recorded at another time.
         let time = self.time.filter(|_| !matches!(gap, Gap::Start | Gap::Damaged));
         *self = Self { time, address: self.address, ..Self::default() };
     }
 
-    /// The last instruction returns from an exception, if it is still to be seen what became of it.
+    /// Whether the last instruction, with its outcome still to come, returns from an exception.
     #[inline]
     fn returned(&self) -> bool {
         self.last.is_some_and(|last| {
@@ -319,21 +324,21 @@ impl Core {
         })
     }
 
-    /// What became of the last instruction is known: it was completed, or it may have raised an exception.
+    /// Checks the last instruction once its outcome is known: completed (`is_whole`), or possibly with an exception.
     #[inline]
-    fn settle(&mut self, is_whole: bool, source: &mut Source, out: &mut Out<'_>) {
+    fn settle(&mut self, is_whole: bool, source: &mut Source, out: &mut Reporter<'_>) {
         let Some(last) = &self.last else { return };
         let is_aligned = last.instruction.address & alignment(last.instruction.isa) == 0;
         if is_aligned {
-            self.is_told_alignment = false;
-        } else if is_whole && !std::mem::replace(&mut self.is_told_alignment, true) {
+            self.is_alignment_reported = false;
+        } else if is_whole && !std::mem::replace(&mut self.is_alignment_reported, true) {
             let (address, isa) = (last.instruction.address, last.instruction.isa.name());
             out.add(RuleId::Alignment, last.place, (address, 0), format_args!("{isa} at {address:#x}"));
         }
         if last.instruction.branch.is_some() || last.instruction.is_executed == Some(false) {
             last.check_outcome(is_whole, out);
         }
-        if source.tells(Facet::Accesses) {
+        if source.covers(Facet::Accesses) {
             access::check(last, is_whole, source, out);
         }
     }
@@ -344,8 +349,8 @@ impl Last {
         family(self.instruction.isa) == Family::RiscV
     }
 
-    /// Compares what became of it with its opcode.
-    fn check_outcome(&self, is_whole: bool, out: &mut Out<'_>) {
+    /// Compares its branch outcome and condition with its opcode.
+    fn check_outcome(&self, is_whole: bool, out: &mut Reporter<'_>) {
         let Instruction { address, isa, branch, is_executed, .. } = self.instruction;
         let Some(opcode) = self.instruction.opcode else { return };
         let Known { decoded, is_open, is_sure } = self.known;
@@ -355,54 +360,56 @@ impl Last {
             out.add(rule, self.place, (address, u64::from(opcode)), detail);
         };
         let is_taken = branch.map(|branch| branch.taken);
-        // Whether T32 has a condition depends on what came before.
+        // Whether a T32 instruction is conditional depends on a preceding IT instruction.
         let may_fail = conditional || is_open || isa == Isa::T32;
         let is_a32_branch = isa == Isa::A32 && decoded.flow == ControlFlow::Direct;
         match (is_executed, is_taken) {
-            (Some(false), _) if !may_fail => add(RuleId::Condition, format_args!("has no condition, and it failed")),
-            (Some(false), Some(true)) => add(RuleId::Condition, format_args!("is taken, and its condition failed")),
+            (Some(false), _) if !may_fail => {
+                add(RuleId::Condition, format_args!("is unconditional, but its condition failed"));
+            }
+            (Some(false), Some(true)) => add(RuleId::Condition, format_args!("is taken, but its condition failed")),
             (Some(true), Some(false)) if conditional && is_a32_branch => {
-                add(RuleId::Condition, format_args!("is not taken, and its condition held"));
+                add(RuleId::Condition, format_args!("is not taken, but its condition held"));
             }
             (_, Some(_)) if is_sure => {
-                add(RuleId::BranchOpcode, format_args!("is no branch, and has the outcome of one"));
+                add(RuleId::BranchOpcode, format_args!("is not a branch, but has a branch outcome"));
             }
             (_, Some(false)) if !may_fail && is_whole && decoded.flow.is_branch() => {
-                add(RuleId::BranchTaken, format_args!("has no condition, and is not taken"));
+                add(RuleId::BranchTaken, format_args!("is unconditional, but is not taken"));
             }
             _ => {}
         }
-        let behind = address.wrapping_add(u64::from(self.instruction.length));
-        // Some tell so that a branch is not taken.
-        let told = branch.filter(|branch| branch.taken).and_then(|branch| branch.target);
-        let told = told.filter(|told| !conditional || !is_same(isa, *told, behind));
-        if let (Some(told), Some(Target { address: target, isa })) = (told, decoded.target)
-            && !is_same(isa, told, target)
+        let next = address.wrapping_add(u64::from(self.instruction.length));
+        // Some sources report a branch that is not taken as taken to the next instruction.
+        let reported = branch.filter(|branch| branch.taken).and_then(|branch| branch.target);
+        let reported = reported.filter(|reported| !conditional || !is_same(isa, *reported, next));
+        if let (Some(reported), Some(Target { address: target, isa })) = (reported, decoded.target)
+            && !is_same(isa, reported, target)
         {
-            add(RuleId::BranchTarget, format_args!("leads to {target:#x}, and went to {told:#x}"));
+            add(RuleId::BranchTarget, format_args!("leads to {target:#x}, but went to {reported:#x}"));
         }
     }
 }
 
-/// Compares how many bytes an instruction has with its opcode.
+/// Compares the length of an instruction with its opcode.
 #[inline]
-fn check_length(place: u64, instruction: &Instruction, out: &mut Out<'_>) {
+fn check_length(place: u64, instruction: &Instruction, out: &mut Reporter<'_>) {
     let &Instruction { address, length, opcode, isa, .. } = instruction;
     let expected = match (isa, opcode) {
         (Isa::A64 | Isa::A32, _) => 4,
         (Isa::T32, Some(half @ 0..=0xffff)) if length == 2 => Isa::T32.length(half as u16),
         (Isa::T32, Some(word)) => Isa::T32.length((word >> 16) as u16).max(if length == 2 { 4 } else { 2 }),
-        // Longer forms have lengths that nobody asks for.
+        // Encodings longer than 32 bits are not checked.
         (Isa::Rv32 | Isa::Rv64, Some(opcode)) if opcode & 0x1f != 0x1f => isa.length(opcode as u16),
         _ => return,
     };
     if length != expected {
-        let detail = format_args!("{} of {length} bytes at {address:#x}, and its opcode has {expected}", isa.name());
+        let detail = format_args!("{} of {length} bytes at {address:#x}, but its opcode has {expected}", isa.name());
         out.add(RuleId::OpcodeLength, place, (address, u64::from(length)), detail);
     }
 }
 
-/// Instruction sets between which no branch leads.
+/// Instruction sets that are not connected by branches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
     A64,
@@ -419,7 +426,7 @@ fn family(isa: Isa) -> Family {
     }
 }
 
-/// The bits of an address that are zero.
+/// Mask of the address bits that must be zero.
 #[inline]
 fn alignment(isa: Isa) -> u64 {
     match isa {

@@ -1,48 +1,48 @@
-//! The rules, as a table.
+//! The table of rules.
 
 use unspool_model::rules;
 
 rules! {
     PcContinuity "step-pc-continuity" Error "flow"
-        "Each instruction is behind the one before it, or where that, an exception or its return leads; a gap excuses it.";
+        "Each instruction follows the previous one, or is where its branch, an exception or an exception return leads, except after a gap.";
     ExceptionPlace "step-exception-place" Error "flow"
-        "An exception returns to the instruction before it, or to where that leads.";
+        "The return address of an exception is that of the preceding instruction, or where that instruction leads.";
     ReturnOpcode "step-return-opcode" Error "flow"
-        "A return from an exception comes from an instruction that returns from exceptions.";
+        "Only an exception return instruction returns from an exception.";
     BranchTarget "step-branch-target" Error "branches"
-        "A direct branch that is taken goes where its opcode says.";
+        "A taken direct branch goes to the target that its opcode encodes.";
     BranchTaken "step-branch-taken" Error "branches"
-        "A branch without a condition is taken, unless it raises an exception.";
+        "An unconditional branch is taken, unless it raises an exception.";
     BranchOpcode "step-branch-opcode" Error "branches"
-        "Only a branch has the outcome of a branch.";
+        "Only a branch has a branch outcome.";
     Condition "step-condition" Error "branches"
-        "Only what has a condition can fail it, and a branch is taken if and only if its condition holds.";
+        "Only a conditional instruction can fail its condition, and a branch is taken if and only if its condition holds.";
     IsaChange "step-isa-change" Error "state"
-        "A64 and AArch32 change by exceptions and their returns, A32 and T32 by branches that may do so.";
+        "A64 and AArch32 alternate only by exceptions and exception returns, A32 and T32 only by interworking branches.";
     IsaState "step-isa-state" Error "state"
-        "An instruction is one of the state that was told: A64 in AArch64, A32 and T32 in AArch32.";
+        "An instruction belongs to the reported Execution state: A64 to AArch64, A32 and T32 to AArch32.";
     LevelChange "step-level-change" Error "state"
-        "The Exception level, or the privilege mode, changes only by an exception, not down, and its return, not up.";
+        "The Exception level or privilege mode rises only by an exception and falls only by an exception return.";
     ExceptionLevel "step-exception-level" Error "state"
-        "An exception is not taken to EL0.";
+        "An exception is never taken to EL0.";
     SecurityChange "step-security-change" Error "state"
-        "The Security state changes only by an exception to EL3 and by a return from there.";
+        "The Security state changes only by an exception to EL3 or a return from EL3.";
     AccessKind "step-access-kind" Error "accesses"
-        "Loads read, stores write, and what computes does neither.";
+        "Loads read memory, stores write memory, and data processing does neither.";
     AccessSize "step-access-size" Error "accesses"
-        "An instruction reads and writes as many bytes as its opcode says.";
+        "An instruction reads and writes as many bytes as its opcode encodes.";
     AccessMissing "step-access-missing" Warning "accesses"
-        "A load reads and a store writes, unless it raises an exception or its opcode leaves it open.";
+        "A load reads and a store writes, unless it raises an exception or its opcode makes the access optional.";
     VectorKind "step-vector-kind" Error "vectors"
-        "The handler of an exception is at an offset from the vector base that its kind has.";
+        "The handler of an exception is at a vector offset for its kind.";
     VectorOrigin "step-vector-origin" Error "vectors"
-        "The handler of an exception is in the group of vectors for where it came from.";
+        "The handler of an exception is in the group of vectors for the state that it was taken from.";
     VectorBase "step-vector-base" Error "vectors"
-        "The handler of an exception is where VBAR of its Exception level says, if that was written.";
+        "The handler of an exception is in the vector table of VBAR of its Exception level, if that was written.";
     TimeOrder "step-time-order" Error "time"
-        "The time of a core does not go back.";
+        "The time of a core never decreases.";
     OpcodeLength "step-opcode-length" Error "opcodes"
-        "An instruction has as many bytes as its opcode says.";
+        "The length of an instruction is that of its opcode.";
     Alignment "step-alignment" Error "opcodes"
-        "Instructions of A64 and A32 are at multiples of 4, others at multiples of 2, unless that raises an exception.";
+        "A64 and A32 instructions are 4-byte aligned, others 2-byte aligned, unless misalignment raises an exception.";
 }

@@ -1,29 +1,28 @@
-//! Where two rows of instructions are the same.
+//! Alignment of two sequences of instructions.
 //!
-//! keys of instructions, twice ─▶ **how many to pass over**
+//! two sequences of keys ─▶ **number of keys to skip in each**
 //!
-//! Knows no instructions: a key stands for one, and equal keys for equal instructions. Of several ways to go on, that one
-//! is chosen which leaves the fewest unmatched; a row of equal ones that soon ends is often a function that was called
-//! before.
+//! A key stands for an instruction; equal keys mean equal instructions. Among several alignments, the one that leaves
+//! the fewest keys unmatched is chosen; a short run of equal keys is often a function that was called before.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A place at which one row goes on like the beginning of the other.
+/// A position at which one sequence matches the beginning of the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fit {
-    /// How many are before it.
+    /// Number of keys before it.
     pub(super) position: usize,
-    /// How many are equal from there on.
+    /// Number of equal keys from there on.
     pub(super) length: usize,
-    /// It fits as well this many further on: the row repeats itself.
+    /// Distance to the next position with the same length: the sequence repeats itself.
     pub(super) period: Option<usize>,
-    /// One of the rows ends there: nothing speaks against it.
+    /// Whether the match ends with one of the sequences, so that nothing contradicts it.
     pub(super) is_open: bool,
 }
 
-/// Where `text` goes on like `pattern` for the longest time; of several places, the first.
-pub(super) fn longest(pattern: &[u64], text: &[u64]) -> Option<Fit> {
+/// The first position with the longest match of a prefix of `pattern` in `text`.
+pub(super) fn longest_fit(pattern: &[u64], text: &[u64]) -> Option<Fit> {
     let joined: Vec<u64> = pattern.iter().chain(text).copied().collect();
     let lengths = common_prefixes(&joined);
     let mut best: Option<Fit> = None;
@@ -41,7 +40,7 @@ pub(super) fn longest(pattern: &[u64], text: &[u64]) -> Option<Fit> {
     best.filter(|fit| fit.length > 0).map(|fit| Fit { is_open: is_open(&fit), ..fit })
 }
 
-/// How long each end of a row is equal to its beginning (the Z function).
+/// Length of the common prefix of a sequence and each of its suffixes (the Z function).
 fn common_prefixes(row: &[u64]) -> Vec<usize> {
     let mut lengths = vec![0; row.len()];
     let (mut start, mut end) = (0, 0);
@@ -61,13 +60,13 @@ fn common_prefixes(row: &[u64]) -> Vec<usize> {
     lengths
 }
 
-/// Looks for a row in keys that come one by one (Knuth, Morris and Pratt).
+/// Search for a pattern in a stream of keys (Knuth, Morris and Pratt).
 #[derive(Debug)]
 pub(super) struct Search<'p> {
     pattern: &'p [u64],
-    /// How long the longest beginning is that each beginning ends with.
+    /// Length of the longest proper border of each prefix of the pattern.
     borders: Vec<usize>,
-    /// How much of the pattern the last keys are.
+    /// Length of the prefix of the pattern that the last keys match.
     matched: usize,
 }
 
@@ -85,12 +84,12 @@ impl<'p> Search<'p> {
         Self { pattern, borders, matched: 0 }
     }
 
-    /// How long the pattern is.
+    /// Length of the pattern.
     pub(super) fn length(&self) -> usize {
         self.pattern.len()
     }
 
-    /// Are the last keys, with this one, the pattern?
+    /// Whether the last keys, including this one, are the pattern.
     pub(super) fn is_complete_with(&mut self, key: u64) -> bool {
         if self.matched == self.pattern.len() {
             self.matched = self.borders.last().copied().unwrap_or(0);
@@ -103,14 +102,14 @@ impl<'p> Search<'p> {
     }
 }
 
-/// A place at which both go on alike.
+/// A pair of positions from which both sequences are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Joint {
-    /// How many of each are before it.
+    /// Number of keys of each sequence before it.
     pub(super) at: [usize; 2],
-    /// How many are equal from there on.
+    /// Number of equal keys from there on.
     pub(super) length: usize,
-    /// They are equal to the end of what was looked at.
+    /// Whether they are equal to the end of one of the sequences.
     pub(super) is_open: bool,
 }
 
@@ -121,16 +120,16 @@ impl Joint {
         Self { at, length, is_open: rest.iter().any(|rest| rest.len() == length) }
     }
 
-    /// How many are left unmatched before it.
+    /// Number of unmatched keys before it.
     pub(super) fn cost(&self) -> usize {
         self.at[0] + self.at[1]
     }
 
-    /// How many are left unmatched by whoever goes this way, and then on to `other`.
+    /// Number of unmatched keys on the way through this joint to `other`.
     pub(super) fn cost_to(&self, other: &Self) -> usize {
         let end = self.at.map(|at| at + self.length);
         let late = (end[0].saturating_sub(other.at[0])).max(end[1].saturating_sub(other.at[1]));
-        // What goes on for as long has no need to go elsewhere.
+        // If this joint lasts as long as the other one, there is no need to go there.
         if self.is_open || late >= other.length {
             return self.cost();
         }
@@ -138,12 +137,12 @@ impl Joint {
     }
 }
 
-/// Where both go on alike for at least `run`. Longer rows are further away: they are taken if the nearer ones on the way
-/// to them spare nothing. If both rows are complete, the same end will do, however short.
+/// The best joint with at least `run` equal keys. Longer runs are further away: they are chosen if the nearer joints on
+/// the way save nothing. If both sequences are complete, a common end is enough, however short.
 pub(super) fn joint(rows: [&[u64]; 2], run: usize, are_complete: bool) -> Option<Joint> {
-    let sums = rows.map(Sums::new);
+    let hashes = rows.map(RollingHashes::new);
     let runs = std::iter::successors(Some(run.max(1)), |run| run.checked_mul(4));
-    let found = runs.map_while(|run| nearest([&sums[0], &sums[1]], run)).map(|at| Joint::of(rows, at));
+    let found = runs.map_while(|run| nearest([&hashes[0], &hashes[1]], run)).map(|at| Joint::of(rows, at));
     let end = are_complete.then(|| common_end(rows)).flatten().map(|at| Joint::of(rows, at));
     let better = |near: Joint, far: Joint| {
         let is_further = far.cost() <= near.cost_to(&far);
@@ -155,30 +154,30 @@ pub(super) fn joint(rows: [&[u64]; 2], run: usize, are_complete: bool) -> Option
     }
 }
 
-/// Where both have `run` equal ones in a row, with as few as possible before them.
-fn nearest(rows: [&Sums; 2], run: usize) -> Option<[usize; 2]> {
-    let mut first: HashMap<u64, usize, BuildHasherDefault<AsItIs>> = HashMap::default();
-    for (index, sum) in rows[0].of_runs(run).enumerate() {
-        first.entry(sum).or_insert(index);
+/// Positions of `run` equal consecutive keys, with as few keys as possible before them.
+fn nearest(rows: [&RollingHashes; 2], run: usize) -> Option<[usize; 2]> {
+    let mut first: HashMap<u64, usize, BuildHasherDefault<IdentityHasher>> = HashMap::default();
+    for (index, hash) in rows[0].of_runs(run).enumerate() {
+        first.entry(hash).or_insert(index);
     }
-    let places = rows[1].of_runs(run).enumerate();
-    let found = places.filter_map(|(other, sum)| first.get(&sum).map(|index| [*index, other]));
+    let positions = rows[1].of_runs(run).enumerate();
+    let found = positions.filter_map(|(other, hash)| first.get(&hash).map(|index| [*index, other]));
     found.min_by_key(|[index, other]| index + other)
 }
 
-/// Sums by which runs of a row are told apart, whatever their length.
-struct Sums(Vec<u64>);
+/// Rolling hashes of a sequence, for runs of any length (Rabin and Karp).
+struct RollingHashes(Vec<u64>);
 
-impl Sums {
-    /// A prime; and the base of the sums, which nobody who writes traces knows a reason to aim at.
+impl RollingHashes {
+    /// Modulus and base of the hashes. The base is arbitrary.
     const PRIME: u64 = (1 << 61) - 1;
     const BASE: u64 = 0x1d8a_f066_5d3c_4e17;
 
     fn new(row: &[u64]) -> Self {
-        let mut sum = 0;
+        let mut hash = 0;
         let add = |key: &u64| {
-            sum = (Self::times(sum, Self::BASE) + key % Self::PRIME) % Self::PRIME;
-            sum
+            hash = (Self::times(hash, Self::BASE) + key % Self::PRIME) % Self::PRIME;
+            hash
         };
         Self(std::iter::once(0).chain(row.iter().map(add).collect::<Vec<_>>()).collect())
     }
@@ -187,7 +186,7 @@ impl Sums {
         (u128::from(a) * u128::from(b) % u128::from(Self::PRIME)) as u64
     }
 
-    /// The sum of each run of this length.
+    /// The hash of each run of this length.
     fn of_runs(&self, run: usize) -> impl Iterator<Item = u64> {
         let power = (0..run.min(self.0.len())).fold(1, |power, _| Self::times(power, Self::BASE));
         let ends = self.0.get(run..).unwrap_or_default();
@@ -195,17 +194,17 @@ impl Sums {
     }
 }
 
-/// Sums are as good as any hash.
+/// Hasher that passes keys through, since they are hashes already.
 #[derive(Default)]
-struct AsItIs(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for AsItIs {
+impl Hasher for IdentityHasher {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
     }
 
     fn write_u64(&mut self, number: u64) {
-        // The table looks at the highest bits and at the lowest.
+        // Hash tables use the highest bits and the lowest.
         self.0 = number ^ number << 32;
     }
 
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_found_among_keys_that_come_one_by_one() {
+    fn a_pattern_is_found_in_a_stream() {
         type Row<'r> = (&'r [u64], &'r [u64], &'r [usize]);
         let rows: &[Row<'_>] = &[
             (&[1, 2], &[1, 2, 1, 2], &[1, 3]),
@@ -255,10 +254,10 @@ mod tests {
             ("later", &[1, 2, 3], &[9, 1, 2, 9, 1, 2, 3], Some((4, 3, None))),
             ("twice", &[1, 2], &[1, 2, 1, 2], Some((0, 2, Some(2)))),
             ("never", &[1, 2], &[3, 4], None),
-            ("nothing to look for", &[], &[3, 4], None),
+            ("empty pattern", &[], &[3, 4], None),
         ];
         for (name, pattern, text, expected) in rows {
-            let fit = longest(pattern, text).map(|fit| (fit.position, fit.length, fit.period));
+            let fit = longest_fit(pattern, text).map(|fit| (fit.position, fit.length, fit.period));
             assert_eq!(fit, *expected, "{name}");
         }
     }
@@ -291,11 +290,11 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_one_sum_are_equal() {
-        let sums = Sums::new(&[5, 6, u64::MAX, 5, 6, u64::MAX, 7]);
-        let runs: Vec<u64> = sums.of_runs(3).collect();
+    fn equal_runs_have_equal_hashes() {
+        let hashes = RollingHashes::new(&[5, 6, u64::MAX, 5, 6, u64::MAX, 7]);
+        let runs: Vec<u64> = hashes.of_runs(3).collect();
         assert_eq!((runs.len(), runs[0]), (5, runs[3]));
-        assert!(runs[1..3].iter().all(|sum| *sum != runs[0]));
-        assert_eq!((sums.of_runs(8).count(), sums.of_runs(usize::MAX).count()), (0, 0));
+        assert!(runs[1..3].iter().all(|hash| *hash != runs[0]));
+        assert_eq!((hashes.of_runs(8).count(), hashes.of_runs(usize::MAX).count()), (0, 0));
     }
 }

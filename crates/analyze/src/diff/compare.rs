@@ -1,9 +1,9 @@
-//! One instruction as two sources tell it: what is the same and what is not.
+//! Comparison of one instruction of two sources, facet by facet.
 //!
-//! item of A, item of B ─▶ **tallies**, and the differences in words
+//! item of A, item of B ─▶ **tallies**, and the differences as text
 //!
-//! Only what both say is compared. Sources cut accesses differently, so the bytes that were touched are compared; they
-//! give registers several names, so only those that both use are.
+//! Only values that both report are compared. Sources split accesses differently, so the touched bytes are compared;
+//! they use different register names, so only names that both use are compared.
 
 use std::fmt::Write as _;
 
@@ -12,37 +12,37 @@ use unspool_model::{Access, Context, Coverage, Direction, Exception, ExceptionKi
 use super::Tally;
 use super::side::Item;
 
-/// A difference in words.
-pub(super) struct Unlike {
+/// A difference as text.
+pub(super) struct Difference {
     pub(super) facet: Facet,
-    pub(super) what: String,
+    pub(super) name: String,
     pub(super) values: [String; 2],
 }
 
-/// Compares two items, and counts.
+/// Comparison of two items, with its counters.
 pub(super) struct Comparison<'c> {
     pub(super) tallies: &'c mut [Tally; Facet::ALL.len()],
-    pub(super) unlike: &'c mut Vec<Unlike>,
-    /// What contexts said when they last differed: they differ for long, and that is told once.
+    pub(super) differences: &'c mut Vec<Difference>,
+    /// The contexts when they last differed. They differ for many instructions, which is reported once.
     pub(super) contexts: &'c mut [Context; 2],
 }
 
 impl Comparison<'_> {
-    /// Of all these facets; `is_fresh`: what came before is not known.
-    pub(super) fn items(&mut self, [a, b]: [&Item; 2], facets: Coverage, is_fresh: bool, tried: bool) {
+    /// Compares these facets. `is_restart`: the events before are unknown; `is_attempted`: an exception may be due to it.
+    pub(super) fn items(&mut self, [a, b]: [&Item; 2], facets: Coverage, is_restart: bool, is_attempted: bool) {
         let (one, other) = (&a.instruction, &b.instruction);
         if facets.has(Facet::Opcodes) {
             self.option(Facet::Opcodes, "", [one.opcode, other.opcode], |opcode| format!("{opcode:08x}"));
         }
         if facets.has(Facet::Conditions) {
-            let say = |held: &bool| if *held { "held" } else { "failed" }.to_string();
-            self.option(Facet::Conditions, "", [one.is_executed, other.is_executed], say);
+            let text = |held: &bool| if *held { "held" } else { "failed" }.to_string();
+            self.option(Facet::Conditions, "", [one.is_executed, other.is_executed], text);
         }
         if facets.has(Facet::Branches) {
             self.branches([a, b]);
         }
         if facets.has(Facet::Accesses) && (a.step.accesses().len() > 0 || b.step.accesses().len() > 0) {
-            self.accesses([&a.step, &b.step], tried);
+            self.accesses([&a.step, &b.step], is_attempted);
         }
         if facets.has(Facet::Data) && a.step.accesses().len() > 0 && b.step.accesses().len() > 0 {
             self.data([&a.step, &b.step]);
@@ -50,7 +50,7 @@ impl Comparison<'_> {
         if facets.has(Facet::Registers) {
             self.registers([&a.step, &b.step]);
         }
-        if facets.has(Facet::Exceptions) && !is_fresh && !(a.exceptions.is_empty() && b.exceptions.is_empty()) {
+        if facets.has(Facet::Exceptions) && !is_restart && !(a.exceptions.is_empty() && b.exceptions.is_empty()) {
             self.exceptions([&a.exceptions, &b.exceptions]);
         }
         self.context([&a.context, &b.context], facets);
@@ -75,15 +75,15 @@ impl Comparison<'_> {
     fn option<T: PartialEq + Copy>(
         &mut self,
         facet: Facet,
-        what: &str,
-        said: [Option<T>; 2],
-        say: impl Fn(&T) -> String,
+        name: &str,
+        values: [Option<T>; 2],
+        text: impl Fn(&T) -> String,
     ) {
-        match said {
+        match values {
             [Some(one), Some(other)] => {
                 self.count(facet, one == other);
                 if one != other {
-                    self.unlike.push(Unlike { facet, what: what.into(), values: [say(&one), say(&other)] });
+                    self.differences.push(Difference { facet, name: name.into(), values: [text(&one), text(&other)] });
                 }
             }
             [one, other] => self.only(facet, [one.is_some(), other.is_some()]),
@@ -103,44 +103,52 @@ impl Comparison<'_> {
                 (true, None) => "taken".to_string(),
                 (true, Some(target)) => format!("to {target:#x}"),
             });
-            self.unlike.push(Unlike { facet: Facet::Branches, what: String::new(), values });
+            self.differences.push(Difference { facet: Facet::Branches, name: String::new(), values });
         }
     }
 
-    fn accesses(&mut self, steps: [&Step; 2], tried: bool) {
+    fn accesses(&mut self, steps: [&Step; 2], is_attempted: bool) {
         for direction in [Direction::Read, Direction::Write] {
             let [one, other] = steps.map(|step| touched(step, direction));
             if one.is_empty() && other.is_empty() {
                 continue;
             }
-            // Whether an access that faulted is one is a matter of taste.
-            if tried && (one.is_empty() || other.is_empty()) {
+            // Sources differ in whether they report an access that faulted.
+            if is_attempted && (one.is_empty() || other.is_empty()) {
                 self.only(Facet::Accesses, [!one.is_empty(), !other.is_empty()]);
                 continue;
             }
             self.count(Facet::Accesses, one == other);
             if one != other {
-                let what = if direction == Direction::Read { "reads" } else { "writes" }.to_string();
-                self.unlike.push(Unlike { facet: Facet::Accesses, what, values: [one, other].map(|s| spans(&s)) });
+                let name = if direction == Direction::Read { "reads" } else { "writes" }.to_string();
+                self.differences.push(Difference {
+                    facet: Facet::Accesses,
+                    name,
+                    values: [one, other].map(|s| spans(&s)),
+                });
             }
         }
     }
 
     fn data(&mut self, [a, b]: [&Step; 2]) {
-        let (mut is_compared, before) = (false, self.unlike.len());
+        let (mut is_compared, before) = (false, self.differences.len());
         for one in a.accesses().filter(|access| !access.bytes.is_empty()) {
             for other in b.accesses().filter(|other| !other.bytes.is_empty() && other.direction == one.direction) {
                 let Some((address, [x, y])) = overlap(&one, &other) else { continue };
                 is_compared = true;
                 if !agree(x, y) {
-                    let what = format!("at {address:#x}");
-                    self.unlike.push(Unlike { facet: Facet::Data, what, values: [hex(x, true), hex(y, true)] });
+                    let name = format!("at {address:#x}");
+                    self.differences.push(Difference {
+                        facet: Facet::Data,
+                        name,
+                        values: [hex(x, true), hex(y, true)],
+                    });
                 }
             }
         }
         let has = [a, b].map(|step| step.accesses().any(|access| !access.bytes.is_empty()));
         match is_compared {
-            true => self.count(Facet::Data, self.unlike.len() == before),
+            true => self.count(Facet::Data, self.differences.len() == before),
             false => self.only(Facet::Data, has),
         }
     }
@@ -157,7 +165,7 @@ impl Comparison<'_> {
         self.tally(Facet::Registers).only[1] += only as u64;
     }
 
-    /// The register of these writes, the first ones of it.
+    /// Compares the register of these writes, which are its first ones.
     fn register(&mut self, steps: [&Step; 2], one: &RegisterWrite<'_>, other: &RegisterWrite<'_>) {
         let is_single = |step: &Step| step.registers().filter(|write| write.name == one.name).count() == 1;
         if one.low == other.low && one.bytes.len() == other.bytes.len() && steps.iter().all(|step| is_single(step)) {
@@ -172,7 +180,7 @@ impl Comparison<'_> {
         self.count(Facet::Registers, is_equal);
         if !is_equal {
             let values = [hex(x, false), hex(y, false)];
-            self.unlike.push(Unlike { facet: Facet::Registers, what: name.to_string(), values });
+            self.differences.push(Difference { facet: Facet::Registers, name: name.to_string(), values });
         }
     }
 
@@ -185,37 +193,37 @@ impl Comparison<'_> {
                 [] => "none".to_string(),
                 list => list.iter().map(exception).collect::<Vec<_>>().join(", "),
             });
-            self.unlike.push(Unlike { facet: Facet::Exceptions, what: "before it".to_string(), values });
+            self.differences.push(Difference { facet: Facet::Exceptions, name: "before it".to_string(), values });
         }
     }
 
     fn context(&mut self, now: [&Context; 2], facets: Coverage) {
-        let before = self.unlike.len();
+        let before = self.differences.len();
         if facets.has(Facet::Levels) {
             self.option(Facet::Levels, "", now.map(|context| context.level), u8::to_string);
         }
         if facets.has(Facet::Security) {
-            let say = |security: &unspool_model::Security| format!("{security:?}").to_lowercase();
-            self.option(Facet::Security, "", now.map(|context| context.security), say);
+            let text = |security: &unspool_model::Security| format!("{security:?}").to_lowercase();
+            self.option(Facet::Security, "", now.map(|context| context.security), text);
         }
         if facets.has(Facet::Processes) {
             self.option(Facet::Processes, "process", now.map(|context| context.process), |id| format!("{id:#x}"));
             self.option(Facet::Processes, "thread", now.map(|context| context.thread), |id| format!("{id:#x}"));
             self.option(Facet::Processes, "vmid", now.map(|context| context.vmid), |id| format!("{id:#x}"));
         }
-        if self.unlike.len() == before {
+        if self.differences.len() == before {
             *self.contexts = [Context::default(); 2];
             return;
         }
-        let said = now.map(|context| *context);
-        if *self.contexts == said {
-            self.unlike.truncate(before);
+        let now = now.map(|context| *context);
+        if *self.contexts == now {
+            self.differences.truncate(before);
         }
-        *self.contexts = said;
+        *self.contexts = now;
     }
 }
 
-/// What a register has after all writes of a step, from bit 0 on.
+/// Contents of a register after all writes of a step, from bit 0 on.
 fn contents(step: &Step, name: &str) -> Vec<(u8, u8)> {
     let mut all: Vec<(u8, u8)> = Vec::new();
     for write in step.registers().filter(|write| write.name == name) {
@@ -224,20 +232,20 @@ fn contents(step: &Step, name: &str) -> Vec<(u8, u8)> {
         all.resize(length, (0, 0));
         for (index, (byte, known)) in write.bytes.iter().enumerate() {
             let [byte, known] = [byte, known].map(|bits| (u16::from(*bits) << shift).to_le_bytes());
-            for (place, (byte, known)) in all[start + index..].iter_mut().zip(byte.into_iter().zip(known)) {
-                *place = (place.0 & !known | byte & known, place.1 | known);
+            for (merged, (byte, known)) in all[start + index..].iter_mut().zip(byte.into_iter().zip(known)) {
+                *merged = (merged.0 & !known | byte & known, merged.1 | known);
             }
         }
     }
     all
 }
 
-/// Is all that is known of both the same?
+/// Whether all bits that are known in both are equal.
 fn agree(x: &[(u8, u8)], y: &[(u8, u8)]) -> bool {
     x.iter().zip(y).all(|(x, y)| (x.0 ^ y.0) & x.1 & y.1 == 0)
 }
 
-/// Bytes with their known digits; `in_order`: as they stand in memory, else as a number.
+/// Bytes as hexadecimal text, with `-` for unknown digits; `in_order`: in memory order, else as a number.
 fn hex(bytes: &[(u8, u8)], in_order: bool) -> String {
     let mut text = String::from(if in_order { "" } else { "0x" });
     let mut put = |(byte, known): &(u8, u8)| {
@@ -248,7 +256,7 @@ fn hex(bytes: &[(u8, u8)], in_order: bool) -> String {
             };
         }
     };
-    // More than this nobody reads.
+    // Long data is truncated.
     match in_order {
         true => bytes.iter().take(64).for_each(&mut put),
         false => bytes.iter().rev().for_each(&mut put),
@@ -256,10 +264,10 @@ fn hex(bytes: &[(u8, u8)], in_order: bool) -> String {
     text
 }
 
-/// Bytes, each with the bits of it that are known.
+/// Bytes, each with the mask of its known bits.
 type Bytes<'s> = &'s [(u8, u8)];
 
-/// The bytes that both have, and where.
+/// The bytes that both accesses have, and their address.
 fn overlap<'s>(one: &Access<'s>, other: &Access<'s>) -> Option<(u64, [Bytes<'s>; 2])> {
     let address = one.address.max(other.address);
     let rest = |access: &Access<'s>| access.bytes.get(usize::try_from(address - access.address).ok()?..);
@@ -268,7 +276,7 @@ fn overlap<'s>(one: &Access<'s>, other: &Access<'s>) -> Option<(u64, [Bytes<'s>;
     (length > 0).then(|| (address, [&x[..length], &y[..length]]))
 }
 
-/// The bytes that are read or written, as spans from and to.
+/// The bytes that are read or written, as sorted spans of start and end.
 fn touched(step: &Step, direction: Direction) -> Vec<(u64, u64)> {
     let is_meant = |access: &Access<'_>| access.direction == direction || access.direction == Direction::Both;
     let accesses = step.accesses().filter(|access| is_meant(access) && access.size > 0);

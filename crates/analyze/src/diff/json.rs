@@ -2,13 +2,13 @@
 
 use unspool_model::json::Object;
 
-use super::{Ending, Finding, Site, Summary, Why};
+use super::{Ending, Finding, Site, SkipReason, Summary};
 
 /// Writes a finding as a JSON line. Positions in the two traces are such units.
 pub fn write_finding(finding: &Finding, units: [&str; 2], line: &mut String) {
     let mut object = Object::new(line);
     match finding {
-        Finding::Passed { why, passed, at } => {
+        Finding::Skipped { reason: why, skipped: passed, at } => {
             object.string("kind", "passed").string("why", why_name(*why));
             object.plain("a_instructions", passed[0]).plain("b_instructions", passed[1]);
             put_sites(&mut object, units, [at[0].as_ref(), at[1].as_ref()]);
@@ -19,7 +19,7 @@ pub fn write_finding(finding: &Finding, units: [&str; 2], line: &mut String) {
             object.optional("b_instructions", apart.map(|apart| apart[1]));
             put_sites(&mut object, units, [around.here[0].first(), around.here[1].first()]);
         }
-        Finding::Differs { facet, what, values, around } => {
+        Finding::Differs { facet, name: what, values, around } => {
             object.string("kind", "differs").string("facet", facet.name()).string("what", what);
             object.string("a_value", &values[0]).string("b_value", &values[1]);
             put_sites(&mut object, units, [around.here[0].first(), around.here[1].first()]);
@@ -33,7 +33,10 @@ pub fn write_summary(summary: &Summary, names: [&str; 2], units: [&str; 2], line
     let mut object = Object::new(line);
     object.string("kind", "summary").string("a", names[0]).string("b", names[1]);
     object.flag("equal", summary.is_clean()).plain("differences", summary.differences);
-    object.string("ending", ending_name(summary.ending)).plain("common", summary.common).plain("loose", summary.loose);
+    object
+        .string("ending", ending_name(summary.ending))
+        .plain("common", summary.common)
+        .plain("loose", summary.in_loops);
     let counts = [
         ("instructions", summary.instructions),
         ("before", summary.before),
@@ -41,12 +44,12 @@ pub fn write_summary(summary: &Summary, names: [&str; 2], units: [&str; 2], line
         ("gaps", summary.gaps),
         ("in_gaps", summary.in_gaps),
         ("islands", summary.islands),
-        ("tried", summary.tried),
+        ("tried", summary.attempted),
     ];
     for (name, [a, b]) in counts {
         object.plain(&format!("a_{name}"), a).plain(&format!("b_{name}"), b);
     }
-    for (unit, (key, untold)) in units.iter().zip(["a_untold", "b_untold"].iter().zip(&summary.untold)) {
+    for (unit, (key, untold)) in units.iter().zip(["a_untold", "b_untold"].iter().zip(&summary.not_in_steps)) {
         object.list(key, untold.iter(), |text, (loss, lost)| {
             let mut object = Object::within(text);
             object.string("what", loss.name()).plain("count", lost.count).plain(unit, lost.first);
@@ -81,13 +84,13 @@ fn put_sites(object: &mut Object<'_>, units: [&str; 2], sites: [Option<&Site>; 2
     }
 }
 
-fn why_name(why: Why) -> &'static str {
+fn why_name(why: SkipReason) -> &'static str {
     match why {
-        Why::Start => "start",
-        Why::End => "end",
-        Why::Gap(_) => "gap",
-        Why::Island => "island",
-        Why::Tried => "tried",
+        SkipReason::Start => "start",
+        SkipReason::End => "end",
+        SkipReason::Gap(_) => "gap",
+        SkipReason::Island => "island",
+        SkipReason::Attempted => "tried",
     }
 }
 
@@ -95,6 +98,6 @@ fn ending_name(ending: Ending) -> &'static str {
     match ending {
         Ending::Complete => "complete",
         Ending::Stopped => "stopped",
-        Ending::Apart => "apart",
+        Ending::Diverged => "apart",
     }
 }

@@ -1,8 +1,8 @@
-//! One of the two sources: its steps as instructions, each with what came before it, and a look ahead.
+//! One of the two sources: its instructions with the events before each, and a lookahead queue.
 //!
 //! steps ─▶ **items**
 //!
-//! Items are used again, so that memory is that of the longest look ahead.
+//! Items are reused, so memory use is that of the longest lookahead.
 
 use std::collections::VecDeque;
 
@@ -10,17 +10,17 @@ use unspool_model::{Context, Event, Exception, Gap, Instruction, Losses, Pull, S
 
 use super::Site;
 
-/// An instruction and what came before it.
+/// An instruction and the events before it.
 #[derive(Debug, Default)]
 pub(super) struct Item {
     pub(super) step: Step,
     pub(super) instruction: Instruction,
     pub(super) number: u64,
-    /// The state in which it is executed, as far as it was told.
+    /// The context in which it is executed, as far as it was reported.
     pub(super) context: Context,
-    /// What happened before it is not known.
-    pub(super) is_behind_gap: bool,
-    /// Exceptions since the instruction before.
+    /// Whether a gap is right before it.
+    pub(super) is_after_gap: bool,
+    /// Exceptions since the previous instruction.
     pub(super) exceptions: Vec<Exception>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Side {
     context: Context,
     gap: bool,
     exceptions: Vec<Exception>,
-    /// Instructions so far.
+    /// Number of instructions so far.
     pub(super) count: u64,
     pub(super) gaps: u64,
     pub(super) other_cores: u64,
@@ -65,12 +65,12 @@ impl Side {
         }
     }
 
-    /// What of the source was in no step, if it has ended.
-    pub(super) fn untold(&self) -> &Losses {
+    /// Data of the source that its steps do not carry, if it has ended.
+    pub(super) fn not_in_steps(&self) -> &Losses {
         self.pull.losses()
     }
 
-    /// Looks this many instructions ahead; `false`: there are not as many.
+    /// Reads this many instructions ahead; `false` if there are fewer.
     #[inline]
     pub(super) fn fill(&mut self, wanted: usize) -> bool {
         while self.ahead.len() < wanted {
@@ -81,7 +81,7 @@ impl Side {
         true
     }
 
-    /// The instructions ahead that were read.
+    /// The instructions that were read ahead.
     pub(super) fn ahead(&self) -> &VecDeque<Item> {
         &self.ahead
     }
@@ -91,21 +91,21 @@ impl Side {
         self.ahead.get(index)
     }
 
-    /// Goes on to the next instruction.
+    /// Advances to the next instruction.
     #[inline]
     pub(super) fn pass(&mut self) {
         self.spare.extend(self.ahead.pop_front());
     }
 
-    /// Goes on by this many instructions, and nothing is held against the one there for what came before it.
+    /// Advances by this many instructions, and clears the gap before the instruction there.
     pub(super) fn jump(&mut self, count: usize) {
         self.spare.extend(self.ahead.drain(..count.min(self.ahead.len())));
         if let Some(item) = self.ahead.front_mut() {
-            item.is_behind_gap = false;
+            item.is_after_gap = false;
         }
     }
 
-    /// Goes on to the end; how many instructions that were.
+    /// Advances to the end and returns the number of instructions.
     pub(super) fn drain(&mut self) -> u64 {
         let mut count = 0;
         while self.fill(1) {
@@ -135,7 +135,7 @@ impl Side {
                     item.step.clone_from(step);
                     item.instruction = instruction;
                     (item.number, item.context) = (self.count, self.context);
-                    item.is_behind_gap = std::mem::take(&mut self.gap);
+                    item.is_after_gap = std::mem::take(&mut self.gap);
                     item.exceptions.clear();
                     item.exceptions.append(&mut self.exceptions);
                     self.count += 1;
@@ -151,7 +151,7 @@ impl Side {
         false
     }
 
-    /// No exception leads to EL0: if no context is told behind it, the level is not known.
+    /// Adds an exception. No exception leads to EL0: without a context after it, the level is unknown.
     fn raise(&mut self, exception: Exception) {
         self.exceptions.push(exception);
         if self.context.level == Some(0) {
@@ -163,7 +163,7 @@ impl Side {
         self.gap = true;
         self.gaps += 1;
         self.exceptions.clear();
-        // A trace unit keeps telling of contexts where only the code is missing, and a transaction changes none.
+        // A trace unit still reports contexts if only the code is missing, and a failed transaction restores its own.
         if !matches!(gap, Gap::NoCode(_) | Gap::Contradiction | Gap::TransactionFailed) {
             self.context = Context::default();
         }

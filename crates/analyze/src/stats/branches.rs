@@ -1,9 +1,9 @@
-//! Branches: what they are, and what became of them.
+//! Branches by kind and outcome.
 
 use unspool_isa::{ControlFlow, Decoded};
 use unspool_model::Branch;
 
-/// What a branch is, told by its opcode.
+/// Set of branch properties, decoded from the opcode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BranchKind(u8);
 
@@ -29,32 +29,32 @@ impl BranchKind {
         Self(found.iter().filter(|(is, _)| *is).fold(0, |all, (_, bit)| all | bit))
     }
 
-    /// Is it one at all?
+    /// Whether it is a branch at all.
     #[inline]
     pub fn is_branch(self) -> bool {
         self.0 & (DIRECT | INDIRECT) != 0
     }
 }
 
-/// What became of branches.
+/// Number of branches per outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Outcomes {
-    /// They were taken.
+    /// Taken branches.
     pub taken: u64,
-    /// They were not.
+    /// Branches that were not taken.
     pub not_taken: u64,
-    /// The source does not say.
+    /// Branches without a reported outcome.
     pub unknown: u64,
 }
 
 impl Outcomes {
-    /// All together.
+    /// Total number of branches.
     pub fn total(&self) -> u64 {
         self.taken + self.not_taken + self.unknown
     }
 }
 
-/// Branches by what they are.
+/// Outcomes of branches per kind.
 #[derive(Debug, Clone)]
 pub struct Branches([Outcomes; KINDS]);
 
@@ -75,12 +75,12 @@ impl Branches {
         }
     }
 
-    /// All branches.
+    /// Outcomes of all branches.
     pub fn all(&self) -> Outcomes {
         self.with(0)
     }
 
-    /// Every kind by its name. One branch may be of several.
+    /// Outcomes per kind. A branch may be of several kinds.
     pub fn kinds(&self) -> [(&'static str, Outcomes); 6] {
         [
             ("direct", self.with(DIRECT)),

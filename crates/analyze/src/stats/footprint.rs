@@ -1,70 +1,70 @@
-//! The memory that a trace touches: distinct bytes of code, distinct lines of data, distinct pages of both.
+//! Memory footprint of a trace: distinct bytes of code, distinct lines of data, distinct pages of both.
 //!
-//! Addresses are those of the trace: two processes that use the same one touch the same page here. Pages are kept up to
-//! a limit; what lies in others is left out, and then counts are lower bounds.
+//! Addresses are those of the trace: two processes that use the same address touch the same page. The number of pages
+//! is limited; beyond the limit, further pages are ignored and the counts are lower bounds.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Bytes of a page.
+/// Page size in bytes.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// Bytes of a line.
+/// Cache line size in bytes.
 pub const LINE_BYTES: u64 = 64;
 
-/// Pages of code that are told apart: 256 MiB.
+/// Maximum number of code pages: 256 MiB.
 const CODE_PAGES: usize = 1 << 16;
 
-/// Pages of data that are told apart: 4 GiB.
+/// Maximum number of data pages: 4 GiB.
 const DATA_PAGES: usize = 1 << 20;
 
-/// Pages of one access that are looked at; a larger one is a range that nobody touched byte by byte.
+/// Maximum number of pages of one access; a larger access is a range that was not touched byte by byte.
 const ACCESS_PAGES: u64 = 1 << 12;
 
-/// The memory that instructions are in.
+/// Memory from which instructions were executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CodeFootprint {
     /// Distinct bytes.
     pub bytes: u64,
     /// Distinct pages.
     pub pages: u64,
-    /// There are more: no page was left to keep them in.
-    pub is_at_least: bool,
+    /// Whether the page limit was reached, so that the counts are lower bounds.
+    pub is_lower_bound: bool,
 }
 
-/// The memory that is accessed.
+/// Memory that was accessed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DataFootprint {
     /// Distinct lines.
     pub lines: u64,
     /// Distinct pages.
     pub pages: u64,
-    /// There are more: no page was left to keep them in.
-    pub is_at_least: bool,
+    /// Whether the page limit was reached, so that the counts are lower bounds.
+    pub is_lower_bound: bool,
 }
 
-/// Which halfwords of a page were executed.
+/// Bit set of the executed halfwords of a page.
 type Halfwords = [u64; 32];
 
 /// Pages of code.
 #[derive(Debug)]
 pub(super) struct CodePages {
     pages: Vec<Halfwords>,
-    places: Places,
-    /// The page that was asked for last, and where it is.
+    indexes: PageIndex,
+    /// Number and index of the page that was used last.
     last: (u64, usize),
     is_full: bool,
 }
 
 impl Default for CodePages {
     fn default() -> Self {
-        // No address is in this page.
-        Self { pages: Vec::new(), places: Places::default(), last: (u64::MAX, 0), is_full: false }
+        // No address is in page `u64::MAX`.
+        Self { pages: Vec::new(), indexes: PageIndex::default(), last: (u64::MAX, 0), is_full: false }
     }
 }
 
 impl CodePages {
-    /// An instruction is there.
+    /// Adds an instruction.
     #[inline]
     pub(super) fn add(&mut self, address: u64, length: u8) {
         self.halfword(address);
@@ -88,49 +88,49 @@ impl CodePages {
     #[inline(never)]
     fn find(&mut self, number: u64) -> bool {
         let next = self.pages.len();
-        let place = match self.places.get(&number) {
-            Some(place) => *place as usize,
+        let index = match self.indexes.get(&number) {
+            Some(index) => *index as usize,
             None if next >= CODE_PAGES => {
                 self.is_full = true;
                 return false;
             }
             None => {
                 self.pages.push([0; 32]);
-                self.places.insert(number, next as u32);
+                self.indexes.insert(number, next as u32);
                 next
             }
         };
-        self.last = (number, place);
+        self.last = (number, index);
         true
     }
 
     pub(super) fn finish(&self) -> CodeFootprint {
         let halfwords: u64 = self.pages.iter().flatten().map(|bits| u64::from(bits.count_ones())).sum();
-        CodeFootprint { bytes: 2 * halfwords, pages: self.pages.len() as u64, is_at_least: self.is_full }
+        CodeFootprint { bytes: 2 * halfwords, pages: self.pages.len() as u64, is_lower_bound: self.is_full }
     }
 }
 
-/// Pages of data, each with the lines of it that were accessed.
+/// Pages of data, each with a bit set of its accessed lines.
 #[derive(Debug)]
 pub(super) struct DataPages {
     pages: Vec<u64>,
-    places: Places,
-    /// The pages that were asked for last, by the lowest bits of their numbers, and where they are.
+    indexes: PageIndex,
+    /// Cache of recently used pages, by the lowest bits of their numbers: number and index.
     last: [(u64, u32); LAST],
     is_full: bool,
 }
 
-/// Programs walk through a few pages at a time.
+/// Size of the page cache. Programs work on a few pages at a time.
 const LAST: usize = 64;
 
 impl Default for DataPages {
     fn default() -> Self {
-        Self { pages: Vec::new(), places: Places::default(), last: [(u64::MAX, 0); LAST], is_full: false }
+        Self { pages: Vec::new(), indexes: PageIndex::default(), last: [(u64::MAX, 0); LAST], is_full: false }
     }
 }
 
 impl DataPages {
-    /// So many bytes are accessed there.
+    /// Adds an access.
     #[inline]
     pub(super) fn add(&mut self, address: u64, size: u64) {
         let in_page = address % PAGE_BYTES;
@@ -141,7 +141,7 @@ impl DataPages {
         }
     }
 
-    /// An access to more than one page.
+    /// Adds an access to more than one page.
     #[inline(never)]
     fn add_pages(&mut self, address: u64, size: u64) {
         let end = address.saturating_add(size - 1);
@@ -154,14 +154,14 @@ impl DataPages {
         }
     }
 
-    /// Bytes of one page.
+    /// Adds the lines of a range of bytes within one page.
     #[inline]
     fn lines(&mut self, number: u64, from: u64, to: u64) {
         let (from, to) = (from / LINE_BYTES, to / LINE_BYTES);
         let bits = u64::MAX << from & u64::MAX >> (63 - to);
-        let (last, place) = self.last[number as usize % LAST];
-        let place = if last == number { Some(place) } else { self.find(number) };
-        if let Some(page) = place.and_then(|place| self.pages.get_mut(place as usize)) {
+        let (last, index) = self.last[number as usize % LAST];
+        let index = if last == number { Some(index) } else { self.find(number) };
+        if let Some(page) = index.and_then(|index| self.pages.get_mut(index as usize)) {
             *page |= bits;
         }
     }
@@ -169,32 +169,32 @@ impl DataPages {
     #[inline(never)]
     fn find(&mut self, number: u64) -> Option<u32> {
         let next = self.pages.len();
-        let place = match self.places.get(&number) {
-            Some(place) => *place,
+        let index = match self.indexes.get(&number) {
+            Some(index) => *index,
             None if next >= DATA_PAGES => {
                 self.is_full = true;
                 return None;
             }
             None => {
                 self.pages.push(0);
-                self.places.insert(number, next as u32);
+                self.indexes.insert(number, next as u32);
                 next as u32
             }
         };
-        self.last[number as usize % LAST] = (number, place);
-        Some(place)
+        self.last[number as usize % LAST] = (number, index);
+        Some(index)
     }
 
     pub(super) fn finish(&self) -> DataFootprint {
         let lines = self.pages.iter().map(|bits| u64::from(bits.count_ones())).sum();
-        DataFootprint { lines, pages: self.pages.len() as u64, is_at_least: self.is_full }
+        DataFootprint { lines, pages: self.pages.len() as u64, is_lower_bound: self.is_full }
     }
 }
 
-/// Where pages are kept, by their numbers.
-type Places = HashMap<u64, u32, BuildHasherDefault<Fibonacci>>;
+/// Indexes of pages by their numbers.
+type PageIndex = HashMap<u64, u32, BuildHasherDefault<Fibonacci>>;
 
-/// Numbers of pages differ in their lowest bits, and tables look at the highest ones too.
+/// Fibonacci hasher. Page numbers differ in their lowest bits, but hash tables use the highest bits too.
 #[derive(Default)]
 pub(super) struct Fibonacci(u64);
 
@@ -242,7 +242,7 @@ mod tests {
         for (name, instructions, bytes, pages) in rows {
             let mut code = CodePages::default();
             instructions.iter().for_each(|(address, length)| code.add(*address, *length));
-            assert_eq!(code.finish(), CodeFootprint { bytes, pages, is_at_least: false }, "{name}");
+            assert_eq!(code.finish(), CodeFootprint { bytes, pages, is_lower_bound: false }, "{name}");
         }
     }
 
@@ -257,17 +257,17 @@ mod tests {
             ("across pages", &[(0x1ffc, 8)], 2, 2, false),
             ("three pages", &[(0x1fff, 4098)], 66, 3, false),
             ("the last bytes of all", &[(u64::MAX - 7, 8)], 1, 1, false),
-            ("a range that nobody touches", &[(0, 1 << 40)], 64 << 12, 1 << 12, true),
+            ("a range larger than any access", &[(0, 1 << 40)], 64 << 12, 1 << 12, true),
         ];
-        for (name, accesses, lines, pages, is_at_least) in rows {
+        for (name, accesses, lines, pages, is_lower_bound) in rows {
             let mut data = DataPages::default();
             accesses.iter().for_each(|(address, size)| data.add(*address, *size));
-            assert_eq!(data.finish(), DataFootprint { lines, pages, is_at_least }, "{name}");
+            assert_eq!(data.finish(), DataFootprint { lines, pages, is_lower_bound }, "{name}");
         }
     }
 
     #[test]
-    fn pages_that_are_too_many_are_told() {
+    fn the_number_of_pages_is_limited() {
         let (mut code, mut data) = (CodePages::default(), DataPages::default());
         for page in 0..=DATA_PAGES as u64 {
             data.add(page * PAGE_BYTES, 1);
@@ -276,7 +276,7 @@ mod tests {
             code.add(page * PAGE_BYTES, 2);
         }
         let (code, data) = (code.finish(), data.finish());
-        assert_eq!((code.pages, code.is_at_least), (CODE_PAGES as u64, true));
-        assert_eq!((data.pages, data.is_at_least), (DATA_PAGES as u64, true));
+        assert_eq!((code.pages, code.is_lower_bound), (CODE_PAGES as u64, true));
+        assert_eq!((data.pages, data.is_lower_bound), (DATA_PAGES as u64, true));
     }
 }

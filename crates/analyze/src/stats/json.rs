@@ -64,8 +64,8 @@ impl Report {
         rows.object("footprint", |object| {
             let (code, data) = (&report.code, &report.data);
             object.plain("code_bytes", code.bytes).plain("code_pages", code.pages);
-            object.flag("code_at_least", code.is_at_least).plain("data_lines", data.lines);
-            object.plain("data_pages", data.pages).flag("data_at_least", data.is_at_least);
+            object.flag("code_at_least", code.is_lower_bound).plain("data_lines", data.lines);
+            object.plain("data_pages", data.pages).flag("data_at_least", data.is_lower_bound);
         })?;
         for (kind, counts) in [("exception", &report.exceptions), ("gap", &report.gaps)] {
             for (name, count) in counts.iter().filter(|_| shows("exception")) {
@@ -120,7 +120,7 @@ fn fields(tally: &Tally) -> [(&'static str, u64); 11] {
         ("read_bytes", tally.read_bytes),
         ("writes", tally.writes),
         ("written_bytes", tally.written_bytes),
-        ("other_accesses", tally.looks),
+        ("other_accesses", tally.neither),
     ]
 }
 

@@ -1,28 +1,28 @@
-//! What is counted for each group of instructions.
+//! Counts per group of instructions.
 
 use unspool_model::{Direction, Security};
 
-/// Who executes.
+/// Core, level, Security state and process of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Group {
     /// The core.
     pub core: u32,
-    /// The Exception level, or the privilege mode, if it was told.
+    /// The Exception level or privilege mode, if reported.
     pub level: Option<u8>,
-    /// The Security state, if it was told.
+    /// The Security state, if reported.
     pub security: Option<Security>,
-    /// The process, if it was told.
+    /// The process, if reported.
     pub process: Option<u64>,
-    /// Processes that were too many to be told apart.
+    /// Whether the group stands for all processes beyond the limit.
     pub is_rest: bool,
 }
 
-/// What was counted.
+/// Counts of one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// Instructions, executed or tried.
+    /// Instructions, executed or attempted.
     pub instructions: u64,
-    /// Of these, such whose condition did not hold.
+    /// Instructions whose condition failed.
     pub skipped: u64,
     /// Branches that were taken.
     pub taken: u64,
@@ -34,16 +34,16 @@ pub struct Tally {
     pub gaps: u64,
     /// Registers that were written.
     pub registers: u64,
-    /// Accesses that read. One that reads and writes is in both.
+    /// Accesses that read. An access that reads and writes is counted in both.
     pub reads: u64,
-    /// The bytes of these.
+    /// Bytes read.
     pub read_bytes: u64,
     /// Accesses that write.
     pub writes: u64,
-    /// The bytes of these.
+    /// Bytes written.
     pub written_bytes: u64,
-    /// Accesses that do neither, such as prefetches.
-    pub looks: u64,
+    /// Accesses that neither read nor write, such as prefetches.
+    pub neither: u64,
 }
 
 impl Tally {
@@ -57,7 +57,7 @@ impl Tally {
             self.writes += 1;
             self.written_bytes = self.written_bytes.saturating_add(size);
         }
-        self.looks += u64::from(direction == Direction::Neither);
+        self.neither += u64::from(direction == Direction::Neither);
     }
 
     pub(super) fn append(&mut self, other: &Self) {
@@ -72,6 +72,6 @@ impl Tally {
         self.read_bytes = self.read_bytes.saturating_add(other.read_bytes);
         self.writes += other.writes;
         self.written_bytes = self.written_bytes.saturating_add(other.written_bytes);
-        self.looks += other.looks;
+        self.neither += other.neither;
     }
 }

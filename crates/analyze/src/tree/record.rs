@@ -1,26 +1,26 @@
-//! A call as bytes of fixed size; all zeros are none.
+//! Spilled calls: records of fixed size. A record of zeros is empty.
 
-use crate::calls::{Began, Call, Ended, Site, Sums};
+use crate::calls::{Began, Call, Cost, Ended, Site};
 
 const WORDS: usize = 22;
 
-/// How many bytes a call has.
+/// Size of a record in bytes.
 pub(super) const SIZE: usize = WORDS * 8;
 
-/// The call as bytes.
+/// Encodes a call.
 pub(super) fn to_bytes(call: &Call) -> [u8; SIZE] {
     let Call { ordinal, last, function, site, entry, exit, back, own, .. } = *call;
     let [a, b, c, d] = [site.unwrap_or_default(), entry, exit, back.unwrap_or_default()].map(words);
     let (head, tail) = ([ordinal, last, function, flags(call)], [own.time, own.instructions]);
     let mut bytes = [0; SIZE];
-    let places = bytes.as_chunks_mut().0.iter_mut();
-    for (place, word) in places.zip([&head[..], &a, &b, &c, &d, &tail].into_iter().flatten()) {
-        *place = word.to_le_bytes();
+    let slots = bytes.as_chunks_mut().0.iter_mut();
+    for (slot, word) in slots.zip([&head[..], &a, &b, &c, &d, &tail].into_iter().flatten()) {
+        *slot = word.to_le_bytes();
     }
     bytes
 }
 
-/// The call; `None`: there is none.
+/// Decodes a call; `None` for an empty record.
 pub(super) fn from_bytes(bytes: &[u8; SIZE]) -> Option<Call> {
     let mut words = [0; WORDS];
     for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
@@ -36,22 +36,22 @@ pub(super) fn from_bytes(bytes: &[u8; SIZE]) -> Option<Call> {
         last,
         function,
         began: if flags & EXCEPTION != 0 { Began::Exception } else { Began::Called },
-        ended: match flags & (LEFT | AT_END) {
+        ended: match flags & (UNWOUND | AT_END) {
             0 => Ended::Returned,
-            LEFT => Ended::Left,
+            UNWOUND => Ended::Unwound,
             _ => Ended::AtEnd,
         },
         site: (flags & SITE != 0).then_some(site),
         entry,
         exit,
         back: (flags & BACK != 0).then_some(back),
-        own: Sums { time, instructions },
+        own: Cost { time, instructions },
     };
     (ordinal > 0).then_some(call)
 }
 
 const EXCEPTION: u64 = 1;
-const LEFT: u64 = 2;
+const UNWOUND: u64 = 2;
 const AT_END: u64 = 4;
 const SITE: u64 = 8;
 const BACK: u64 = 16;
@@ -59,7 +59,7 @@ const BACK: u64 = 16;
 fn flags(call: &Call) -> u64 {
     let all = [
         (call.began == Began::Exception, EXCEPTION),
-        (call.ended == Ended::Left, LEFT),
+        (call.ended == Ended::Unwound, UNWOUND),
         (call.ended == Ended::AtEnd, AT_END),
         (call.site.is_some(), SITE),
         (call.back.is_some(), BACK),

@@ -1,11 +1,11 @@
-//! Calls and returns: one story each, and the tree that comes out.
+//! Calls and returns: stories of instructions with their expected call trees.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod story;
 mod tables;
 
-use story::told;
+use story::tree_of;
 
 /// (name, instructions, tree)
 const STORIES: [(&str, &str, &str); 22] = [
@@ -34,7 +34,7 @@ const STORIES: [(&str, &str, &str); 22] = [
              3000 6-6 own 1",
     ),
     (
-        "recursion: the same return address, told apart by the stack pointer",
+        "recursion: equal return addresses, distinguished by the stack pointer",
         "1000 bl sp=100
          2000 nop lr=1004
          2004 b.eq sp=f0
@@ -84,7 +84,7 @@ const STORIES: [(&str, &str, &str); 22] = [
                2000 8-11 own 4",
     ),
     (
-        "a direct branch to a return address is no return",
+        "a direct branch to a return address is not a return",
         "1000 bl
          2000 b lr=1004
          1004 ret
@@ -93,7 +93,7 @@ const STORIES: [(&str, &str, &str); 22] = [
            2000 2-3 own 2",
     ),
     (
-        "a tail call: the function goes on elsewhere, and its caller is returned to",
+        "a tail call: the function continues elsewhere and returns to its caller",
         "1000 bl sp=100
          1080 nop lr=1004
          1084 b
@@ -103,7 +103,7 @@ const STORIES: [(&str, &str, &str); 22] = [
            1080 2-4 own 3",
     ),
     (
-        "a tail call behind a restored link register is no call, though the register was just written",
+        "a tail call after restoring the link register is not a call, though the register was just written",
         "1000 bl sp=100
          1010 nop lr=1004
          1014 nop sp=f0
@@ -114,7 +114,7 @@ const STORIES: [(&str, &str, &str); 22] = [
            1010 2-5 own 4",
     ),
     (
-        "a call by hand: the return address is put into the link register, then a plain branch",
+        "a call by a branch without link: the return address is written to the link register just before",
         "1000 a.nop sp=100
          1004 a.bx lr=1008
          2000 a.bx
@@ -133,14 +133,14 @@ const STORIES: [(&str, &str, &str); 22] = [
            2000 4-4 own 1",
     ),
     (
-        "an indirect branch to an address that was put into the link register is no call",
+        "an indirect branch to the address in the link register is not a call",
         "1000 a.nop sp=100
          1004 a.bx lr=1018
          1018 a.nop",
         "start 1000 1-3 own 3 at end",
     ),
     (
-        "a branch with link that only finds out where it is",
+        "a branch with link that only loads its own address",
         "1000 bl sp=100
          2000 nop lr=1004
          2004 bl sp=f0
@@ -155,7 +155,7 @@ const STORIES: [(&str, &str, &str); 22] = [
              3000 6-6 own 1",
     ),
     (
-        "longjmp: the stack is cut back over three calls, the outer function returns later",
+        "longjmp: the stack is unwound past three calls, the outer function returns later",
         "1000 bl sp=100
          2000 nop lr=1004
          2004 bl sp=f0
@@ -203,7 +203,7 @@ const STORIES: [(&str, &str, &str); 22] = [
            2000 8-8 own 1 at end",
     ),
     (
-        "a return that leads nowhere while the stack is still in use is none",
+        "a return to an unknown address while the stack is still in use is not a return",
         "3000 nop sp=e0
          3004 ret sp=d0
          5000 nop",
@@ -220,7 +220,7 @@ const STORIES: [(&str, &str, &str); 22] = [
            2000 3-4 own 2",
     ),
     (
-        "an exception between, on a stack of its own above all others",
+        "an exception within a call, on a stack of its own above all others",
         "1000 bl sp=100
          2000 nop lr=1004
          8000 bl sp=9000 stack=1 exception
@@ -234,7 +234,7 @@ const STORIES: [(&str, &str, &str); 22] = [
                8100 4-4 own 1",
     ),
     (
-        "an exception that nobody announces shows in the mode",
+        "an exception that is not reported shows in the mode",
         "1000 bl sp=100
          2000 svc lr=1004
          8000 eret sp=9000 stack=1
@@ -265,7 +265,7 @@ const STORIES: [(&str, &str, &str); 22] = [
            exception 8000 2-3 own 2",
     ),
     (
-        "without opcodes, the link register and the stack pointer tell",
+        "without opcodes, the link register and the stack pointer decide",
         "1000 ? sp=100
          1004 ?
          2000 ? lr=1008
@@ -275,7 +275,7 @@ const STORIES: [(&str, &str, &str); 22] = [
            2000 3-4 own 2",
     ),
     (
-        "a call whose condition fails is none",
+        "a call whose condition fails is not a call",
         "1000 bl sp=100 skipped
          1004 nop",
         "start 1000 1-2 own 2 at end",
@@ -290,17 +290,17 @@ fn stories() {
         let strip =
             |(index, line): (usize, &&str)| if index == 0 { line.to_string() } else { line[margin..].to_string() };
         let expected: Vec<String> = expected.iter().enumerate().map(strip).collect();
-        assert_eq!(told(story), expected.join("\n") + "\n", "{name}");
+        assert_eq!(tree_of(story), expected.join("\n") + "\n", "{name}");
     }
 }
 
 #[test]
-fn where_a_call_comes_from_and_goes_back_to() {
+fn sites_of_a_call() {
     let instructions =
         story::instructions("1000 bl sp=100 time=7\n2000 nop time=9\n2004 ret time=12\n1004 nop time=20");
     let call = story::calls(&instructions)[0];
     let sites =
         [call.site, Some(call.entry), Some(call.exit), call.back].map(|site| site.map(|site| (site.pc, site.line)));
     assert_eq!(sites, [Some((0x1000, 1)), Some((0x2000, 2)), Some((0x2004, 3)), Some((0x1004, 4))]);
-    assert_eq!((call.whole().time, call.whole().instructions, call.own.time), (3, 2, 3));
+    assert_eq!((call.total().time, call.total().instructions, call.own.time), (3, 2, 3));
 }

@@ -1,11 +1,11 @@
-//! Steps that no processor makes, and steps that some do.
+//! Architectural checks of steps.
 //!
-//! Each rule is broken in the rows of `check/broken.rs`; nothing is found in those of `check/accepted.rs`.
+//! Each row of `check/broken.rs` violates one rule; the rows of `check/accepted.rs` violate none.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod accepted;
 mod broken;
-mod words;
+mod builders;
 
 use proptest::prelude::*;
 use unspool_analyze::check::{Checker, Finding, RULES};
@@ -50,32 +50,32 @@ fn each_rule_has_a_row_and_a_name_of_its_own() {
 }
 
 #[test]
-fn what_processors_do_is_fine() {
+fn valid_steps_are_accepted() {
     for (name, steps) in accepted::rows() {
         assert_eq!(check(&steps), [], "{name}");
     }
 }
 
 #[test]
-fn what_is_not_told_is_not_judged() {
-    for (facet, steps) in accepted::untold() {
+fn facets_that_are_not_covered_are_not_checked() {
+    for (facet, steps) in accepted::without_facet() {
         assert_eq!(check_as(accepted::all_but(facet), &steps), [], "without {}", facet.name());
         assert_eq!(check(&steps).len(), if facet == Facet::Exceptions { 2 } else { 1 }, "with {}", facet.name());
     }
 }
 
 #[test]
-fn a_finding_says_where_and_what() {
-    use words::{PC, nop, on};
+fn a_finding_has_a_position_and_a_message() {
+    use builders::{PC, nop, on};
     let steps = [nop(PC), on(nop(0x9000), 7), on(nop(0x9008), 7)];
     let findings = check(&steps);
     assert_eq!((findings[0].core, findings[0].place), (7, 2));
-    assert_eq!(findings[0].detail, "at 0x9008, and 0x9000 leads to 0x9004");
+    assert_eq!(findings[0].detail, "at 0x9008, but 0x9000 leads to 0x9004");
 }
 
 #[test]
-fn the_same_is_told_once_and_counted() {
-    use words::{ADD, PC, op, reads, taken};
+fn repeated_findings_are_reported_once_and_counted() {
+    use builders::{ADD, PC, op, reads, taken};
     let round = [reads(op(PC, ADD), 8), taken(op(PC + 4, 0x17ff_ffff), PC)];
     let mut checker = Checker::new(Coverage::of(&Facet::ALL));
     let mut found = 0;
@@ -90,10 +90,10 @@ fn the_same_is_told_once_and_counted() {
     );
 }
 
-/// However many others are found between two of the same cause.
+/// A cause is remembered, however many others come between its findings.
 #[test]
-fn many_causes_do_not_push_each_other_out() {
-    use words::{ADD, op, reads};
+fn many_causes_are_remembered() {
+    use builders::{ADD, op, reads};
     let mut checker = Checker::new(accepted::all_but(Facet::Instructions));
     let mut found = 0;
     for address in (0..5000).map(|index| 0x1_0000 + 4 * index).cycle().take(15_000) {
@@ -104,18 +104,18 @@ fn many_causes_do_not_push_each_other_out() {
     assert_eq!(checker.counts().map(|(_, count)| count).sum::<u64>(), 15_000);
 }
 
-/// The table of rules, as it stands in the documentation.
+/// The table of rules in the documentation.
 fn document() -> String {
     let mut text = String::from(
-        "# The rules of steps\n\n\
-        What the steps of any source are held to, whatever its format: captures, ASTF, STF and Tarmac. What the rules say is \
-        what the architectures say (Arm DDI 0487, and The RISC-V Instruction Set Manual); the words are ours. An error is \
-        something that no processor does; a warning is something that is not expected, for which a source may have its \
-        reasons. What a source cannot tell is not judged, and neither is what is behind a gap. Nothing is claimed of \
-        opcodes that are unknown, of vectors whose length is not known, and of M-profile's exceptions.\n\n\
-        Each rule is tested by the rows named in the last column, in `crates/analyze/tests/check/broken.rs`. \
-        This text is written by the tests: `UPDATE=1 cargo test -p unspool-analyze --test check`.\n\n\
-        | rule | severity | about | what it says | tested by |\n|---|---|---|---|---|\n",
+        "# Step rules\n\n\
+        Rules for the steps of any source: captures, ASTF, STF and Tarmac. They follow from the architectures (Arm DDI \
+        0487, and The RISC-V Instruction Set Manual) and are stated in our own words. An error is something that no \
+        processor does. A warning is unexpected, but the source may have a valid reason. Facets that a source cannot \
+        report are not checked, and a gap resets all expectations. Unknown opcodes, vectors of unknown length and \
+        exceptions of M-profile are not checked.\n\n\
+        The last column names the test rows of each rule, in `crates/analyze/tests/it/check/broken.rs`. \
+        The tests generate this document: `UPDATE=1 cargo test -p unspool-analyze --test it check`.\n\n\
+        | rule | severity | topic | text | tested by |\n|---|---|---|---|---|\n",
     );
     let rows = broken::rows();
     for rule in RULES {
@@ -194,9 +194,9 @@ fn any_step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn no_steps_are_too_odd(steps in prop::collection::vec(any_step(), 0..60), facets in 0_u32..1 << 12) {
-        let told: Vec<Facet> = Facet::ALL.into_iter().filter(|facet| facets >> *facet as u32 & 1 == 1).collect();
-        let few = check_as(Coverage::of(&told), &steps);
+    fn any_steps_can_be_checked(steps in prop::collection::vec(any_step(), 0..60), facets in 0_u32..1 << 12) {
+        let covered: Vec<Facet> = Facet::ALL.into_iter().filter(|facet| facets >> *facet as u32 & 1 == 1).collect();
+        let few = check_as(Coverage::of(&covered), &steps);
         prop_assert!(few.len() <= 8 * steps.len() + 8);
         check(&steps);
     }

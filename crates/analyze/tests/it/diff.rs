@@ -1,12 +1,12 @@
-//! Two lists of steps, and what they tell differently.
+//! Comparisons of two lists of steps.
 //!
-//! A program is a list of addresses; a test spoils a copy of it and says what has to be found.
+//! A program is a list of addresses; a test modifies a copy of it and expects certain findings.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::ops::ControlFlow;
 
 use proptest::prelude::*;
-use unspool_analyze::diff::{Differ, Ending, Finding, Options, Summary, Why, comparable};
+use unspool_analyze::diff::{Differ, Ending, Finding, Options, SkipReason, Summary, comparable};
 use unspool_model::{
     Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Pull, SourceError,
     Step, StepSource,
@@ -73,12 +73,12 @@ fn edit(step: &mut Step, edit: impl FnOnce(&mut Instruction)) {
     edit(instruction);
 }
 
-/// Instructions one behind another, each at its place.
+/// Consecutive instructions, each with its index as `place`.
 fn line(count: u64) -> Vec<Step> {
     placed((0..count).map(|index| instruction(0x1000 + 4 * index)).collect())
 }
 
-/// Of three instructions, round and round.
+/// Iterations of a loop of three instructions.
 fn round(count: usize) -> Vec<Step> {
     [0x20, 0x24, 0x28].map(instruction).into_iter().cycle().take(count * 3).collect()
 }
@@ -88,18 +88,18 @@ fn placed(mut steps: Vec<Step>) -> Vec<Step> {
     steps
 }
 
-fn passed(findings: &[Finding]) -> Vec<(Why, [u64; 2])> {
-    let passed = |finding: &Finding| match finding {
-        Finding::Passed { why, passed, .. } => Some((*why, *passed)),
+fn skipped(findings: &[Finding]) -> Vec<(SkipReason, [u64; 2])> {
+    let skipped = |finding: &Finding| match finding {
+        Finding::Skipped { reason, skipped, .. } => Some((*reason, *skipped)),
         _ => None,
     };
-    findings.iter().filter_map(passed).collect()
+    findings.iter().filter_map(skipped).collect()
 }
 
 fn facets(findings: &[Finding]) -> Vec<(&'static str, &str, [&str; 2])> {
     let differs = |finding| match finding {
-        &Finding::Differs { facet, ref what, values: [ref a, ref b], .. } => {
-            Some((facet.name(), what.as_str(), [a.as_str(), b.as_str()]))
+        &Finding::Differs { facet, ref name, values: [ref a, ref b], .. } => {
+            Some((facet.name(), name.as_str(), [a.as_str(), b.as_str()]))
         }
         _ => None,
     };
@@ -115,7 +115,7 @@ fn apart(findings: &[Finding]) -> Vec<Option<[u64; 2]>> {
 }
 
 #[test]
-fn the_same_twice() {
+fn equal_sources() {
     let (findings, summary) = diff(&line(3000), &line(3000));
     assert!(findings.is_empty());
     assert!(summary.is_clean());
@@ -146,12 +146,12 @@ fn an_opcode_differs() {
 }
 
 #[test]
-fn instructions_are_missing_or_new() {
+fn instructions_are_missing_or_inserted() {
     let rows: &[(&str, std::ops::Range<usize>, usize, [u64; 2])] = &[
         ("one is missing", 50..51, 0, [1, 0]),
         ("many are missing", 50..80, 0, [30, 0]),
-        ("one is new", 50..50, 1, [0, 1]),
-        ("three are others", 50..53, 3, [3, 3]),
+        ("one is inserted", 50..50, 1, [0, 1]),
+        ("three are replaced", 50..53, 3, [3, 3]),
         ("near the end", 97..98, 0, [1, 0]),
         ("among the first", 2..3, 0, [1, 0]),
     ];
@@ -171,7 +171,7 @@ fn instructions_are_missing_or_new() {
 }
 
 #[test]
-fn a_loop_goes_round_more_often() {
+fn a_loop_with_more_iterations() {
     let [a, b] = [10, 14].map(|times| [line(20), round(times), line(20)].concat());
     let (findings, summary) = diff_all(&a, &b);
     assert_eq!(apart(&findings), [Some([0, 12])]);
@@ -179,10 +179,10 @@ fn a_loop_goes_round_more_often() {
 }
 
 #[test]
-fn starts_and_ends_may_be_others() {
+fn starts_and_ends_may_differ() {
     let all = line(5000);
     let (findings, summary) = diff(&all, &all[700..4000]);
-    assert_eq!(passed(&findings), [(Why::Start, [700, 0]), (Why::End, [1000, 0])]);
+    assert_eq!(skipped(&findings), [(SkipReason::Start, [700, 0]), (SkipReason::End, [1000, 0])]);
     assert_eq!((summary.common, summary.before, summary.after), (3300, [700, 0], [1000, 0]));
     assert!(summary.is_clean());
     let strict = Options { strict: true, all: true, ..Options::default() };
@@ -192,20 +192,20 @@ fn starts_and_ends_may_be_others() {
 }
 
 #[test]
-fn a_start_within_a_loop_finds_its_round() {
-    // How long the loop goes on is seen at once, or not before it ends.
-    for (rounds, is_loose) in [(500, false), (20_000, true)] {
+fn a_start_within_a_loop_finds_its_iteration() {
+    // The end of the loop is within reach, or not.
+    for (rounds, is_repeating) in [(500, false), (20_000, true)] {
         let all = [line(30), round(rounds), line(30)].concat();
         let (findings, summary) = diff(&all, &all[30 + 3 * 100..]);
         assert!(summary.is_clean(), "{findings:?}");
         assert_eq!((summary.before, summary.common), ([330, 0], all.len() as u64 - 330));
-        assert_eq!(summary.loose > 0, is_loose);
+        assert_eq!(summary.in_loops > 0, is_repeating);
     }
 }
 
 /// A function that is called often looks like the start, until it ends.
 #[test]
-fn a_start_is_where_the_other_goes_on_for_longest() {
+fn a_start_is_at_the_longest_match() {
     let from = |start: u64, count: u64| (0..count).map(|index| instruction(start + 4 * index)).collect::<Vec<_>>();
     let function = from(0x2000, 80);
     let parts = [from(0x1000, 1), function.clone(), from(0x3000, 3000), from(0x1100, 1), function, from(0x9000, 300)];
@@ -214,26 +214,26 @@ fn a_start_is_where_the_other_goes_on_for_longest() {
     for (a, b, before) in [(&all[..], late, [3082, 0]), (late, &all[..], [0, 3082])] {
         let (findings, summary) = diff(a, b);
         assert!(summary.is_clean(), "{findings:?}");
-        assert_eq!((summary.before, summary.common, summary.loose), (before, 380, 0));
+        assert_eq!((summary.before, summary.common, summary.in_loops), (before, 380, 0));
     }
     let near = Options { window: 1000, ..Options::default() };
     assert!(!diff_sources(near, [source(&all), source(late)]).1.is_clean());
 }
 
-/// Both begin at the head of a loop, one of them some rounds later.
+/// Both begin at the head of a loop, one of them some iterations later.
 #[test]
-fn the_same_first_address_is_not_yet_the_same_start() {
+fn equal_first_addresses_do_not_imply_equal_starts() {
     let all = [round(6), line(12)].concat();
     for (a, b, before) in [(&all[..], &all[9..], [9, 0]), (&all[9..], &all[..], [0, 9])] {
         let (findings, summary) = diff(a, b);
         assert!(summary.is_clean(), "{findings:?}");
-        assert_eq!((passed(&findings), summary.common), (vec![(Why::Start, before)], 21));
+        assert_eq!((skipped(&findings), summary.common), (vec![(SkipReason::Start, before)], 21));
     }
 }
 
-/// What begins alike and then differs is not explained by another start that leaves more unmatched, or fits as badly.
+/// A difference after equal beginnings is not explained by another start that leaves more unmatched or fits as badly.
 #[test]
-fn a_difference_near_the_start_is_one() {
+fn a_difference_near_the_start_is_reported() {
     let all = [round(40), line(200)].concat();
     let one_less = [&all[..2], &all[3..]].concat();
     let (findings, summary) = diff_all(&all, &one_less);
@@ -244,7 +244,7 @@ fn a_difference_near_the_start_is_one() {
     assert_eq!((apart(&findings).len(), summary.before, summary.common), (1, [0; 2], 20), "{findings:?}");
 }
 
-/// So few instructions before a gap can be anywhere.
+/// A few instructions before a gap cannot be aligned.
 #[test]
 fn a_start_before_a_gap() {
     let (all, gap) = (line(12), [event(Event::Gap(Gap::NoCode(8)))]);
@@ -256,9 +256,9 @@ fn a_start_before_a_gap() {
     assert_eq!((summary.before, summary.islands, summary.common), ([6, 0], [0, 1], 6));
 }
 
-/// A few equal instructions on the way, here those of a function, are no reason to be together again for so long.
+/// A few equal instructions, here those of a function, do not realign the sources.
 #[test]
-fn what_is_missing_is_missing_at_once() {
+fn missing_instructions_are_one_divergence() {
     let function: Vec<Step> = (0..10).map(|index| instruction(0x5000 + 4 * index)).collect();
     let calls = |range: std::ops::Range<u64>| {
         range.flat_map(|call| {
@@ -275,9 +275,8 @@ fn what_is_missing_is_missing_at_once() {
     }
 }
 
-/// Two differences near each other are two.
 #[test]
-fn differences_near_each_other_are_told_apart() {
+fn two_differences_near_each_other_are_two_findings() {
     let mut other = line(500);
     other.remove(130);
     other.remove(100);
@@ -286,26 +285,26 @@ fn differences_near_each_other_are_told_apart() {
 }
 
 #[test]
-fn sources_that_share_nothing() {
+fn sources_without_common_instructions() {
     let other: Vec<Step> = (0..100).map(|index| instruction(0x8_0000 + 4 * index)).collect();
     let (findings, summary) = diff_all(&line(100), &other);
-    assert_eq!((apart(&findings), summary.ending), (vec![None], Ending::Apart));
+    assert_eq!((apart(&findings), summary.ending), (vec![None], Ending::Diverged));
     assert!(!summary.is_clean());
 }
 
 #[test]
-fn a_window_that_is_too_small_is_told() {
+fn a_window_that_is_too_small_ends_the_comparison() {
     let mut other = line(5000);
     other.drain(1000..2000);
     let options = Options { all: true, window: 500, ..Options::default() };
     let (findings, summary) = diff_sources(options, [source(&line(5000)), source(&other)]);
-    assert_eq!((apart(&findings), summary.ending, summary.common), (vec![None], Ending::Apart, 1000));
+    assert_eq!((apart(&findings), summary.ending, summary.common), (vec![None], Ending::Diverged, 1000));
     let (findings, summary) = diff_all(&line(5000), &other);
     assert_eq!((apart(&findings), summary.ending, summary.common), (vec![Some([1000, 0])], Ending::Complete, 4000));
 }
 
 #[test]
-fn gaps_swallow_instructions() {
+fn instructions_in_gaps_are_skipped() {
     let all = line(1000);
     let gap = || vec![event(Event::Gap(Gap::Overflow))];
     type Row<'r> = (&'r str, Vec<Step>, [u64; 2], [u64; 2], [u64; 2]);
@@ -322,12 +321,12 @@ fn gaps_swallow_instructions() {
         assert!(summary.is_clean(), "{name}: {findings:?}");
         assert_eq!((summary.gaps, summary.in_gaps, summary.islands), (*gaps, *in_gaps, *islands), "{name}");
         let (_, summary) = diff(other, &all);
-        assert!(summary.is_clean(), "{name}, the other way round");
-        assert_eq!(summary.in_gaps, [in_gaps[1], in_gaps[0]], "{name}, the other way round");
+        assert!(summary.is_clean(), "{name}, swapped");
+        assert_eq!(summary.in_gaps, [in_gaps[1], in_gaps[0]], "{name}, swapped");
     }
 }
 
-/// A trace that was switched on late, or that leaves out what other levels do, has gaps of any size.
+/// A trace that was switched on late, or that omits other Exception levels, has gaps of any size.
 #[test]
 fn gaps_may_be_larger_than_the_window() {
     let (whole, gap) = (line(5000), [event(Event::Gap(Gap::Start))]);
@@ -340,12 +339,15 @@ fn gaps_may_be_larger_than_the_window() {
         let of_other = |count| if swapped { [count, 0] } else { [0, count] };
         assert_eq!((summary.common, summary.before), (800, of_other(3000)));
         assert_eq!(summary.in_gaps, of_other(1200));
-        assert_eq!(passed(&findings).iter().map(|(_, passed)| *passed).collect::<Vec<_>>(), [3000, 1200].map(of_other));
+        assert_eq!(
+            skipped(&findings).iter().map(|(_, skipped)| *skipped).collect::<Vec<_>>(),
+            [3000, 1200].map(of_other)
+        );
     }
 }
 
 #[test]
-fn what_is_nowhere_is_not_found_however_far() {
+fn a_search_beyond_the_window_may_fail() {
     let (whole, gap) = (line(5000), [event(Event::Gap(Gap::Start))]);
     let other: Vec<Step> = (0..100).map(|index| instruction(0x9_0000 + 4 * index)).collect();
     let options = Options { all: true, window: 100, ..Options::default() };
@@ -354,16 +356,16 @@ fn what_is_nowhere_is_not_found_however_far() {
     assert_eq!((summary.common, apart(&findings).len()), (0, 1), "{findings:?}");
 }
 
-/// A trace unit that tells no context behind an exception out of EL0 does not say that its handler is executed there.
+/// Without a context after an exception from EL0, the level of its handler is unknown: it is not EL0.
 #[test]
-fn an_exception_out_of_el0_leaves_the_level_open() {
+fn the_level_after_an_exception_from_el0_is_unknown() {
     let level = |level| event(Event::Context(Context { level: Some(level), ..Context::default() }));
     let exception = event(Event::Exception(Exception { kind: ExceptionKind::SError, ..Exception::default() }));
     let steps = line(20);
     let silent = [&[level(0)], &steps[..5], std::slice::from_ref(&exception), &steps[5..]].concat();
-    let told = |behind| [&[level(0)], &steps[..5], &[exception.clone(), level(behind)], &steps[5..]].concat();
-    assert!(diff(&silent, &told(1)).1.is_clean());
-    assert!(!diff(&told(2), &told(1)).1.is_clean());
+    let reported = |after| [&[level(0)], &steps[..5], &[exception.clone(), level(after)], &steps[5..]].concat();
+    assert!(diff(&silent, &reported(1)).1.is_clean());
+    assert!(!diff(&reported(2), &reported(1)).1.is_clean());
 }
 
 #[test]
@@ -377,7 +379,7 @@ fn a_gap_within_a_loop() {
 }
 
 #[test]
-fn a_difference_behind_a_gap_is_one() {
+fn a_difference_after_a_gap_is_reported() {
     let mut other = line(1000);
     edit(&mut other[303], |instruction| instruction.opcode = Some(0));
     other.insert(300, event(Event::Gap(Gap::Damaged)));
@@ -419,13 +421,13 @@ fn facets_are_compared() {
             &[("branches", "", ["to 0x8", "not taken"])],
         ),
         (
-            "to elsewhere",
+            "to another target",
             Box::new(branch(true, Some(8))),
             Box::new(branch(true, Some(12))),
             &[("branches", "", ["to 0x8", "to 0xc"])],
         ),
-        ("to somewhere", Box::new(branch(true, Some(8))), Box::new(branch(true, None)), &[]),
-        ("one does not say", Box::new(branch(true, Some(8))), Box::new(nothing), &[]),
+        ("one target unknown", Box::new(branch(true, Some(8))), Box::new(branch(true, None)), &[]),
+        ("one not reported", Box::new(branch(true, Some(8))), Box::new(nothing), &[]),
         ("conditions", Box::new(held(true)), Box::new(held(false)), &[("conditions", "", ["held", "failed"])]),
         ("split", Box::new(touch(Read, &[(0x10, 8), (0x18, 8)])), Box::new(touch(Read, &[(0x10, 16)])), &[]),
         (
@@ -435,26 +437,26 @@ fn facets_are_compared() {
             &[],
         ),
         (
-            "smaller",
+            "another size",
             Box::new(touch(Read, &[(0x10, 8)])),
             Box::new(touch(Read, &[(0x10, 4)])),
             &[("accesses", "reads", ["0x10+8", "0x10+4"])],
         ),
         (
-            "elsewhere",
+            "another address",
             Box::new(touch(Write, &[(0x10, 4)])),
             Box::new(touch(Write, &[(0x20, 4)])),
             &[("accesses", "writes", ["0x10+4", "0x20+4"])],
         ),
         (
-            "none",
+            "no access",
             Box::new(touch(Write, &[(0x10, 4)])),
             Box::new(nothing),
             &[("accesses", "writes", ["0x10+4", "nothing"])],
         ),
-        ("a prefetch is none", Box::new(touch(Neither, &[(0x10, 4)])), Box::new(nothing), &[]),
+        ("a prefetch is not compared", Box::new(touch(Neither, &[(0x10, 4)])), Box::new(nothing), &[]),
         (
-            "both at once",
+            "read and write in one",
             Box::new(touch(Both, &[(0x10, 4)])),
             Box::new(both(|s| s.access(Read, 0x10, 4), |s| s.access(Write, 0x10, 4))),
             &[],
@@ -474,7 +476,7 @@ fn facets_are_compared() {
             Box::new(memory(Read, 0x10, &[1, 2])),
             &[],
         ),
-        ("data, not said", Box::new(memory(Read, 0x10, &[1, 2])), Box::new(touch(Read, &[(0x10, 2)])), &[]),
+        ("data, one not reported", Box::new(memory(Read, 0x10, &[1, 2])), Box::new(touch(Read, &[(0x10, 2)])), &[]),
         (
             "register",
             Box::new(register("x0", 0, &[(1, 0xff)])),
@@ -482,14 +484,19 @@ fn facets_are_compared() {
             &[("registers", "x0", ["0x01", "0x02"])],
         ),
         (
-            "bits nobody knows",
+            "unknown bits",
             Box::new(register("x0", 0, &[(0x71, 0x0f)])),
             Box::new(register("x0", 0, &[(0x21, 0xff)])),
             &[],
         ),
-        ("a part of it", Box::new(register("x0", 4, &[(1, 0x0f)])), Box::new(register("x0", 0, &[(0x13, 0xff)])), &[]),
         (
-            "another part of it",
+            "a part of a register",
+            Box::new(register("x0", 4, &[(1, 0x0f)])),
+            Box::new(register("x0", 0, &[(0x13, 0xff)])),
+            &[],
+        ),
+        (
+            "a different part of a register",
             Box::new(register("x0", 4, &[(1, 0x0f)])),
             Box::new(register("x0", 0, &[(0x23, 0xff)])),
             &[("registers", "x0", ["0x--1-", "0x23"])],
@@ -505,7 +512,7 @@ fn facets_are_compared() {
 }
 
 #[test]
-fn what_only_one_can_tell_is_not_compared() {
+fn facets_of_only_one_source_are_not_compared() {
     let mut b = line(40);
     edit(&mut b[20], |instruction| instruction.opcode = Some(1));
     b[21].write_register("x0", 0, &[1]);
@@ -521,7 +528,7 @@ fn what_only_one_can_tell_is_not_compared() {
 
 fn with(at: usize, events: &[Event]) -> Vec<Step> {
     let mut steps = line(40);
-    steps.splice(at..at, events.iter().map(|told| event(*told)));
+    steps.splice(at..at, events.iter().map(|inserted| event(*inserted)));
     steps
 }
 
@@ -533,16 +540,16 @@ fn exceptions_and_contexts_are_compared() {
     type Row<'r> = (&'r str, Vec<Event>, Vec<Event>, &'r [(&'r str, &'r str, [&'r str; 2])]);
     let rows: Vec<Row<'_>> = vec![
         ("the same", vec![irq], vec![irq], &[]),
-        ("one knows less", vec![irq], vec![exception(ExceptionKind::Unknown, None)], &[]),
+        ("one unknown", vec![irq], vec![exception(ExceptionKind::Unknown, None)], &[]),
         (
-            "other kinds",
+            "different kinds",
             vec![irq],
             vec![exception(ExceptionKind::Fiq, None)],
             &[("exceptions", "before it", ["irq (return to 0x1050)", "fiq"])],
         ),
         ("only one", vec![irq], vec![], &[("exceptions", "before it", ["irq (return to 0x1050)", "none"])]),
         ("one context", vec![level(1)], vec![], &[]),
-        ("other levels, told once", vec![level(1)], vec![level(2)], &[("levels", "", ["1", "2"])]),
+        ("different levels, reported once", vec![level(1)], vec![level(2)], &[("levels", "", ["1", "2"])]),
     ];
     for (name, one, other, expected) in rows {
         let (findings, _) = diff_all(&with(20, &one), &with(20, &other));
@@ -551,7 +558,7 @@ fn exceptions_and_contexts_are_compared() {
 }
 
 #[test]
-fn an_instruction_that_was_only_tried() {
+fn an_attempted_instruction() {
     let fault = [Event::Exception(Exception {
         kind: ExceptionKind::Synchronous,
         return_address: Some(0x104c),
@@ -561,7 +568,7 @@ fn an_instruction_that_was_only_tried() {
     let mut b = with(20, &fault);
     b.remove(19);
     let (findings, summary) = diff(&a, &b);
-    assert_eq!(passed(&findings), [(Why::Tried, [1, 0])]);
+    assert_eq!(skipped(&findings), [(SkipReason::Attempted, [1, 0])]);
     assert!(summary.is_clean());
     let mut silent = line(40);
     silent.remove(19);
@@ -585,7 +592,7 @@ fn all_differences_are_found() {
 }
 
 #[test]
-fn one_core_of_each() {
+fn one_core_of_each_source() {
     let mut other: Vec<Step> = line(200);
     other.iter_mut().skip(1).step_by(2).for_each(|step| step.core = 1);
     let even: Vec<Step> = line(200).into_iter().step_by(2).collect();
@@ -629,14 +636,14 @@ fn any_steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn a_source_is_like_itself(steps in any_steps()) {
+    fn a_source_equals_itself(steps in any_steps()) {
         let (findings, summary) = diff_all(&steps, &steps);
         prop_assert!(summary.is_clean(), "{findings:?}");
         prop_assert_eq!(summary.differences, 0);
     }
 
     #[test]
-    fn what_was_changed_is_found(count in 2_u64..300, at in 1_u64..300, kind in 0..5) {
+    fn any_change_is_found(count in 2_u64..300, at in 1_u64..300, kind in 0..5) {
         let (steps, at) = (line(count), (at % count) as usize);
         prop_assume!(at > 0);
         let mut other = steps.clone();

@@ -1,4 +1,4 @@
-//! A source that says little, completed by one that says more.
+//! Joining a source with few facets and one with more.
 #![allow(clippy::unwrap_used)]
 
 use std::ops::ControlFlow;
@@ -19,13 +19,13 @@ impl StepSource for Source {
     }
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
-        // Whether it breaks does not matter: it is the last thing that happens.
+        // A break needs no handling: it is the last thing that happens.
         let _ = self.1.iter().try_for_each(take);
         Ok(())
     }
 }
 
-/// Instructions in a row, of which each fourth reads.
+/// Consecutive instructions, of which every fourth reads.
 fn run(count: u64, with_accesses: bool) -> Vec<Step> {
     (0..count)
         .map(|number| {
@@ -48,18 +48,18 @@ fn event(event: Event) -> Step {
     step
 }
 
-fn little() -> Coverage {
+fn few_facets() -> Coverage {
     Coverage::of(&[Facet::Instructions, Facet::Opcodes, Facet::Levels, Facet::Exceptions])
 }
 
-fn much() -> Coverage {
-    [Facet::Accesses, Facet::Data].into_iter().fold(little(), Coverage::with)
+fn more_facets() -> Coverage {
+    [Facet::Accesses, Facet::Data].into_iter().fold(few_facets(), Coverage::with)
 }
 
 fn joined(first: Vec<Step>, second: Vec<Step>) -> Vec<Step> {
-    let [a, b] = [Source(little(), first), Source(much(), second)];
+    let [a, b] = [Source(few_facets(), first), Source(more_facets(), second)];
     let mut join = Join::new([Box::new(a.clone()), Box::new(a)], Box::new(b), Options::default());
-    assert_eq!(join.coverage(), much());
+    assert_eq!(join.coverage(), more_facets());
     let mut steps = Vec::new();
     join.each(&mut |step| {
         steps.push(step.clone());
@@ -75,7 +75,7 @@ fn accesses_come_from_the_partner() {
 }
 
 #[test]
-fn other_starts_and_ends_are_left_alone() {
+fn instructions_without_a_partner_are_unchanged() {
     let whole = run(100, true);
     assert_eq!(joined(run(100, false)[20..80].to_vec(), whole.clone()), whole[20..80]);
     let mut expected = run(100, false);
@@ -84,15 +84,15 @@ fn other_starts_and_ends_are_left_alone() {
 }
 
 #[test]
-fn behind_a_gap_the_partner_is_found_again() {
-    let (little, whole) = (run(200, false), run(200, true));
+fn partners_are_found_after_a_gap() {
+    let (plain, whole) = (run(200, false), run(200, true));
     let gap = [event(Event::Gap(Gap::Overflow))];
-    let first = [&little[..50], &gap, &little[120..]].concat();
+    let first = [&plain[..50], &gap, &plain[120..]].concat();
     assert_eq!(joined(first, whole.clone()), [&whole[..50], &gap, &whole[120..]].concat());
 }
 
 #[test]
-fn another_opcode_is_no_partner() {
+fn an_instruction_with_another_opcode_is_not_a_partner() {
     let mut first = run(100, false);
     first[40] = instruction(0x1000 + 160, 0x1234_5678);
     let mut expected = run(100, true);

@@ -1,4 +1,4 @@
-//! All integration tests of the analyses, in one binary so that they link once.
+//! Integration tests of the analyses, in one binary to link only once.
 
 mod calls;
 mod check;

@@ -1,4 +1,4 @@
-//! Lists of steps, and what they come to.
+//! Statistics of lists of steps.
 #![allow(clippy::unwrap_used)]
 
 use unspool_analyze::stats::{Outcomes, Report, Stats, Tally};
@@ -38,7 +38,7 @@ fn context(level: u8, process: Option<u64>) -> Step {
 
 fn count(steps: &[Step]) -> Report {
     let mut stats = Stats::new(|isa, opcode| format!("{}-{:x}", isa.name(), opcode >> 24));
-    steps.iter().for_each(|step| stats.take(step));
+    steps.iter().for_each(|step| stats.step(step));
     stats.finish()
 }
 
@@ -64,48 +64,49 @@ fn everything_is_counted_once() {
         event(Event::ExceptionReturn { target: None }),
         event(Event::Gap(Gap::NoCode(4))),
         event(Event::Gap(Gap::Overflow)),
+        event(Event::Gap(Gap::TransactionFailed)),
     ]);
     let expected = Tally {
         instructions: 3,
         skipped: 1,
         exceptions: 1,
         exception_returns: 1,
-        gaps: 2,
+        gaps: 3,
         registers: 2,
         reads: 2,
         read_bytes: 24,
         writes: 1,
         written_bytes: 8,
-        looks: 1,
+        neither: 1,
         taken: 0,
     };
     assert_eq!(report.all(), expected);
     assert_eq!(report.exceptions, [("irq", 1)]);
-    assert_eq!(report.gaps, [("overflow", 1), ("no-code", 1)]);
+    assert_eq!(report.gaps, [("overflow", 1), ("no-code", 1), ("transaction-failed", 1)]);
     assert_eq!((report.states, report.notes, report.contexts), (1, 1, 0));
     assert_eq!(report.times, Some((50, 70)));
     assert_eq!((report.mix.total, report.mix.unknown), (3, 1));
-    // What no instruction caused was not accessed.
+    // A state step is not an access.
     assert_eq!((report.data.lines, report.data.pages), (2, 2));
 }
 
 #[test]
-fn branches_are_told_by_what_they_are_and_what_became_of_them() {
+fn branches_are_counted_by_kind_and_outcome() {
     let taken = Some(Branch { taken: true, target: Some(0x2000) });
-    let passed = Some(Branch { taken: false, target: None });
-    // What it is, what became of it, and of which kinds it is.
+    let not_taken = Some(Branch { taken: false, target: None });
+    // Name, instruction set, opcode, outcome and kinds.
     type Row = (&'static str, Isa, u32, Option<Branch>, &'static [&'static str]);
     let rows: &[Row] = &[
         ("b", Isa::A64, 0x1400_0001, taken, &["direct"]),
         ("bl", Isa::A64, 0x9400_0001, taken, &["direct", "calls"]),
-        ("b.eq that is passed", Isa::A64, 0x5400_0020, passed, &["direct", "conditional"]),
-        ("cbz of which nobody tells", Isa::A64, 0xb400_0040, None, &["direct", "conditional"]),
+        ("b.eq that is not taken", Isa::A64, 0x5400_0020, not_taken, &["direct", "conditional"]),
+        ("cbz without a reported outcome", Isa::A64, 0xb400_0040, None, &["direct", "conditional"]),
         ("br", Isa::A64, 0xd61f_0000, taken, &["indirect"]),
         ("blr", Isa::A64, 0xd63f_0000, taken, &["indirect", "calls"]),
         ("ret", Isa::A64, 0xd65f_03c0, taken, &["indirect", "returns"]),
         ("eret", Isa::A64, 0xd69f_03e0, taken, &["indirect", "exception-returns"]),
         ("bx lr", Isa::T32, 0x4770, taken, &["indirect", "returns"]),
-        ("beq of RISC-V", Isa::Rv64, 0x0000_0463, passed, &["direct", "conditional"]),
+        ("beq of RISC-V", Isa::Rv64, 0x0000_0463, not_taken, &["direct", "conditional"]),
         ("jal ra", Isa::Rv64, 0x0000_00ef, taken, &["direct", "calls"]),
         ("ret of RISC-V", Isa::Rv64, 0x0000_8067, taken, &["indirect", "returns"]),
         ("mret", Isa::Rv64, 0x3020_0073, taken, &["indirect", "exception-returns"]),
@@ -133,7 +134,7 @@ fn groups_follow_contexts() {
         context(0, Some(7)),
         nop(0x1004),
         nop(0x1008),
-        // The process is not told anew, and so holds.
+        // The context has no process, so the last one still holds.
         context(1, None),
         nop(0x100c),
         event(Event::Gap(Gap::Overflow)),
@@ -159,7 +160,7 @@ fn groups_follow_contexts() {
 }
 
 #[test]
-fn processes_that_are_too_many_are_told() {
+fn the_number_of_processes_is_limited() {
     let steps: Vec<Step> = (0..20_000).flat_map(|process| [context(1, Some(process)), nop(0x1000)]).collect();
     let report = count(&steps);
     assert!(report.is_full);
@@ -215,7 +216,7 @@ fn aarch32_is_classified_by_its_mnemonics() {
     ];
     for (name, classes) in rows {
         let mut stats = Stats::new(|_, _| (*name).to_string());
-        stats.take(&coded(0, Isa::T32, 0xbf00, None));
+        stats.step(&coded(0, Isa::T32, 0xbf00, None));
         let mix = stats.finish().mix;
         let mut found: Vec<&str> = mix.by_class().iter().map(|(class, _)| *class).collect();
         found.sort_unstable();
@@ -226,8 +227,8 @@ fn aarch32_is_classified_by_its_mnemonics() {
 }
 
 #[test]
-fn opcodes_that_share_a_place_are_all_counted() {
-    // Three rounds of more opcodes than there are places.
+fn opcodes_that_share_a_table_slot_are_all_counted() {
+    // Three rounds of more opcodes than there are slots.
     let steps: Vec<Step> = (0..3 * 40_000_u32).map(|number| coded(0, Isa::A64, (number % 40_000) << 4, None)).collect();
     let mix = count(&steps).mix;
     assert_eq!(mix.total, 120_000);

@@ -1,4 +1,4 @@
-//! `FILE[@ADDRESS]`: an image as the command line names it.
+//! Image arguments of the command line: `FILE[@ADDRESS]`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -6,10 +6,10 @@ use std::str::FromStr;
 use crate::error::Error;
 use crate::ini::number;
 
-/// A file, and where in memory it belongs unless it says so itself.
+/// An image file and its optional load address.
 ///
-/// What follows the last `@` is the address, hexadecimal with `0x` or decimal. If it is no number, all of it is the
-/// name of the file. A file whose own name ends like an address is named with one more `@`: `core@7@`.
+/// The text after the last `@` is the address, hexadecimal with `0x` or decimal. If it is not a number, the whole text
+/// is the file name. A file name that ends like an address needs a trailing `@`: `core@7@`.
 ///
 /// ```
 /// use unspool_capture::ImageArgument;
@@ -21,7 +21,7 @@ use crate::ini::number;
 pub struct ImageArgument {
     /// The file.
     pub path: PathBuf,
-    /// Where its lowest byte, or the lowest page of an ELF file, belongs.
+    /// Address of its first byte, or of the lowest page of an ELF file.
     pub address: Option<u64>,
 }
 
@@ -31,7 +31,7 @@ impl FromStr for ImageArgument {
     fn from_str(text: &str) -> Result<Self, Error> {
         let (path, address) = match text.rsplit_once('@') {
             Some((path, "")) => (path, None),
-            Some((path, behind)) => number(behind).map_or((text, None), |address| (path, Some(address))),
+            Some((path, suffix)) => number(suffix).map_or((text, None), |address| (path, Some(address))),
             None => (text, None),
         };
         if path.is_empty() {

@@ -1,29 +1,29 @@
-//! ELF files: which bytes of them go where in memory, and their symbols and stamps.
+//! ELF files: segments, symbols and build ID.
 //!
-//! Comes in: the bytes of a file that starts like ELF, of either class and byte order. Goes out: an [`Elf`] with
-//! whatever could be made out, and the problems in words. A file that was cut short or stripped of its section headers
-//! still has its segments.
+//! bytes of an ELF file of either class and byte order ─▶ **elf** ─▶ [`Elf`], with messages about problems
+//!
+//! Everything readable is kept: a file that is truncated or has no section headers still has its segments.
 
 use object::elf::{self, FileHeader32, FileHeader64};
 use object::read::SymbolIndex;
 use object::read::elf::{FileHeader, NoteIterator, ProgramHeader, SectionHeader, SectionTable, Sym, SymbolTable};
 use object::{Endianness, StringTable};
 
-use super::symbols::{Listed, Symbols};
+use super::symbols::{ElfSymbol, Symbols};
 use super::{Bytes, Machine};
 use crate::note::NoteKind;
 
-/// A core dump has as many segments as the process had mappings; Linux stops at about this many.
+/// Maximum number of segments. A core dump has one per mapping of the process; the limit of Linux is about the same.
 const SEGMENT_LIMIT: usize = 64 << 10;
 
-/// Several times the largest browsers with everything in them.
+/// Maximum number of symbols, several times that of the largest web browsers.
 const SYMBOL_LIMIT: usize = 16 << 20;
 
-/// Notes to look at in search of the build-id, and its length at most.
+/// Maximum number of notes searched for the build ID, and maximum length of a build ID.
 const NOTE_LIMIT: usize = 4 << 10;
 const BUILD_ID_LIMIT: usize = 64;
 
-/// An ELF file. Addresses are those that it was linked at.
+/// An ELF file, with link addresses.
 #[derive(Debug)]
 pub(crate) struct Elf {
     pub(crate) machine: Machine,
@@ -35,21 +35,21 @@ pub(crate) struct Elf {
     pub(crate) problems: Vec<Problem>,
 }
 
-/// Bytes of the file that go into memory.
+/// Bytes of the file that are loaded into memory.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) address: u64,
     pub(crate) bytes: Bytes,
-    /// Where in the file it starts.
+    /// Offset in the file.
     pub(crate) offset: u64,
-    /// Loaders map whole pages.
+    /// Page size, since loaders map whole pages.
     pub(crate) page: u64,
 }
 
-/// What is wrong with a file, in half a sentence.
+/// A problem of a file; the text continues a sentence that starts with the file name.
 pub(crate) type Problem = (NoteKind, String);
 
-/// Whether the bytes start as ELF files do.
+/// Whether the bytes start with the ELF magic number.
 pub(crate) fn is_elf(file: &[u8]) -> bool {
     file.starts_with(&elf::ELFMAG)
 }
@@ -57,7 +57,7 @@ pub(crate) fn is_elf(file: &[u8]) -> bool {
 impl Elf {
     /// Reads a file that [`is_elf`].
     pub(crate) fn read(file: &Bytes) -> Result<Self, Problem> {
-        /// Where the identification says 32 or 64 bits.
+        /// Offset of the ELF class (32 or 64 bits).
         const CLASS: usize = 4;
         let bytes: &[u8] = file;
         match bytes.get(CLASS) {
@@ -67,14 +67,13 @@ impl Elf {
         }
     }
 
-    /// How far the segments move if the lowest page of the file goes to this address.
+    /// Bias that moves the lowest page of the file to this address.
     pub(crate) fn bias_to(&self, address: u64) -> u64 {
         let lowest = self.segments.iter().map(|segment| segment.address & !(segment.page - 1)).min();
         address.wrapping_sub(lowest.unwrap_or(0))
     }
 
-    /// How far the segments have moved if the first byte of the file is at this address; `None` if the file's
-    /// beginning is in no segment.
+    /// Bias of a dump whose first byte is at this address; `None` if no segment contains the start of the file.
     pub(crate) fn bias_of_dump(&self, address: u64) -> Option<u64> {
         let first = self.segments.iter().find(|segment| segment.offset == 0)?;
         Some(address.wrapping_sub(first.address))
@@ -93,11 +92,11 @@ struct Reader<'a, H: FileHeader<Endian = Endianness>> {
 impl<'a, H: FileHeader<Endian = Endianness>> Reader<'a, H> {
     fn new(file: &'a Bytes) -> Result<Self, Problem> {
         let bytes: &[u8] = file;
-        let broken = |error| (NoteKind::Unreadable, format!("starts like an ELF file but is none: {error}"));
+        let broken = |error| (NoteKind::Unreadable, format!("starts like an ELF file but is invalid: {error}"));
         let header = H::parse(bytes).map_err(broken)?;
         let endian = header.endian().map_err(broken)?;
         let mut problems = Vec::new();
-        // Section names are of no use here, and their table must not be a reason to give up the rest.
+        // Section names are not needed, so their table must not make the file unreadable.
         let headers = header.section_headers(endian, bytes).unwrap_or_else(|_| {
             problems.push((NoteKind::Truncated, "ends before its section headers, so it has no symbols".to_string()));
             &[]
@@ -133,13 +132,13 @@ impl<'a, H: FileHeader<Endian = Endianness>> Reader<'a, H> {
         }
     }
 
-    /// A64 and RISC-V instructions are always little-endian, those of Arm if the linker turned them around (BE8).
+    /// Whether instructions are big-endian. A64 and RISC-V code is always little-endian, A32 and T32 code in BE8 files.
     fn is_code_big_endian(&self) -> bool {
-        let turned = || self.header.e_flags(self.endian).0 & elf::EF_ARM_BE8.0 != 0;
+        let is_be8 = || self.header.e_flags(self.endian).0 & elf::EF_ARM_BE8.0 != 0;
         self.endian == Endianness::Big
             && match self.machine() {
                 Machine::AArch64 | Machine::RiscV32 | Machine::RiscV64 => false,
-                Machine::Arm => !turned(),
+                Machine::Arm => !is_be8(),
                 Machine::Other(_) => true,
             }
     }
@@ -150,42 +149,42 @@ impl<'a, H: FileHeader<Endian = Endianness>> Reader<'a, H> {
             &[]
         });
         let loaded = headers.iter().filter(|header| header.p_type(self.endian) == elf::PT_LOAD);
-        let places = loaded.map(|header| Place {
+        let ranges = loaded.map(|header| LoadRange {
             address: header.p_vaddr(self.endian).into(),
             offset: header.p_offset(self.endian).into(),
             size: header.p_filesz(self.endian).into(),
             align: header.p_align(self.endian).into(),
         });
-        let places: Vec<Place> = places.filter(|place| place.size > 0).take(SEGMENT_LIMIT + 1).collect();
-        self.cut(&places, "segments")
+        let ranges: Vec<LoadRange> = ranges.filter(|range| range.size > 0).take(SEGMENT_LIMIT + 1).collect();
+        self.load(&ranges, "segments")
     }
 
-    /// What a linker has not seen yet has sections only, and they are all at address 0.
+    /// Executable sections as segments, for object files, which have no segments and whose sections are at address 0.
     fn code_sections(&mut self) -> Vec<Segment> {
         let wanted = elf::SHF_ALLOC.0 | elf::SHF_EXECINSTR.0;
-        let places = self.sections.iter().filter_map(|section| {
+        let ranges = self.sections.iter().filter_map(|section| {
             let (offset, size) = section.file_range(self.endian)?;
             let flags = section.sh_flags(self.endian).0;
             let address = section.sh_addr(self.endian).into();
-            (flags & wanted == wanted && size > 0).then_some(Place { address, offset, size, align: 1 })
+            (flags & wanted == wanted && size > 0).then_some(LoadRange { address, offset, size, align: 1 })
         });
-        let places: Vec<Place> = places.take(SEGMENT_LIMIT + 1).collect();
-        if places.iter().skip(1).any(|place| Some(place.address) == places.first().map(|first| first.address)) {
-            let text = "is not linked yet: several of its sections are at the same address".to_string();
+        let ranges: Vec<LoadRange> = ranges.take(SEGMENT_LIMIT + 1).collect();
+        if ranges.iter().skip(1).any(|range| Some(range.address) == ranges.first().map(|first| first.address)) {
+            let text = "is not linked: several of its sections are at the same address".to_string();
             self.problems.push((NoteKind::Duplicate, text));
         }
-        self.cut(&places, "sections")
+        self.load(&ranges, "sections")
     }
 
-    /// The parts of the file at these places, as far as it reaches.
-    fn cut(&mut self, places: &[Place], noun: &str) -> Vec<Segment> {
-        if places.len() > SEGMENT_LIMIT {
-            let text = format!("has more than {SEGMENT_LIMIT} {noun}; the rest is left out");
+    /// The parts of the file in these ranges, truncated at its end.
+    fn load(&mut self, ranges: &[LoadRange], noun: &str) -> Vec<Segment> {
+        if ranges.len() > SEGMENT_LIMIT {
+            let text = format!("has more than {SEGMENT_LIMIT} {noun}; the rest are ignored");
             self.problems.push((NoteKind::TooMany, text));
         }
-        let segments = places.iter().take(SEGMENT_LIMIT).map(|place| place.cut(self.file));
+        let segments = ranges.iter().take(SEGMENT_LIMIT).map(|range| range.segment(self.file));
         let segments: Vec<Segment> = segments.collect();
-        let short = segments.iter().zip(places).filter(|(segment, place)| (segment.bytes.len() as u64) < place.size);
+        let short = segments.iter().zip(ranges).filter(|(segment, range)| (segment.bytes.len() as u64) < range.size);
         match short.count() {
             0 => {}
             count => self.problems.push((NoteKind::Truncated, format!("ends within or before {count} of its {noun}"))),
@@ -219,13 +218,13 @@ impl<'a, H: FileHeader<Endian = Endianness>> Reader<'a, H> {
         }
         if listed.len() > SYMBOL_LIMIT {
             listed.truncate(SYMBOL_LIMIT);
-            let text = format!("has more than {SYMBOL_LIMIT} symbols; the rest is left out");
+            let text = format!("has more than {SYMBOL_LIMIT} symbols; the rest are ignored");
             self.problems.push((NoteKind::TooMany, text));
         }
         Symbols::new(self.file, listed)
     }
 
-    fn list(&self, table: &SymbolTable<'a, H>, listed: &mut Vec<Listed>) {
+    fn list(&self, table: &SymbolTable<'a, H>, listed: &mut Vec<ElfSymbol>) {
         let Ok(strings) = self.sections.section(table.string_section()) else { return };
         let Some((strings, _)) = strings.file_range(self.endian) else { return };
         let found = table.enumerate().skip(1).filter_map(|(index, symbol)| self.code(table, index, symbol, strings));
@@ -233,7 +232,7 @@ impl<'a, H: FileHeader<Endian = Endianness>> Reader<'a, H> {
     }
 
     /// A symbol if it names code.
-    fn code(&self, table: &SymbolTable<'a, H>, index: SymbolIndex, symbol: &H::Sym, strings: u64) -> Option<Listed> {
+    fn code(&self, table: &SymbolTable<'a, H>, index: SymbolIndex, symbol: &H::Sym, strings: u64) -> Option<ElfSymbol> {
         let size = symbol.st_size(self.endian).into();
         let function = is_function(symbol.st_type());
         let mut address: u64 = symbol.st_value(self.endian).into();
@@ -251,22 +250,28 @@ impl<'a, H: FileHeader<Endian = Endianness>> Reader<'a, H> {
                     address = address.wrapping_add(start);
                 }
             }
-            // A function in ROM that the program was linked against. Without a size it would never end.
+            // A function in ROM that the program was linked against. It needs a size, since no section ends it.
             None if function && size > 0 && symbol.is_absolute(self.endian) => {}
             None => return None,
         }
         if function && self.machine() == Machine::Arm {
-            // The lowest bit tells the instruction set.
+            // The lowest bit encodes the instruction set.
             address &= !1;
         }
         let name = strings.checked_add(symbol.st_name(self.endian).into())?;
         if !function && !self.is_label(name) {
             return None;
         }
-        Some(Listed { address, size, limit, name: u32::try_from(name).ok()?, rank: rank(symbol.st_bind(), function) })
+        Some(ElfSymbol {
+            address,
+            size,
+            limit,
+            name: u32::try_from(name).ok()?,
+            rank: rank(symbol.st_bind(), function),
+        })
     }
 
-    /// Not a name of the assembler's own: `$x` and `$d.7` tell code from data, `.L` is for branches within a function.
+    /// Whether the name is a real label: not a mapping symbol (`$x`, `$d.7`) and not local to the assembler (`.L`).
     fn is_label(&self, name: u64) -> bool {
         let rest = usize::try_from(name).ok().and_then(|name| self.bytes.get(name..)).unwrap_or_default();
         let riscv = matches!(self.machine(), Machine::RiscV32 | Machine::RiscV64);
@@ -284,32 +289,32 @@ fn is_function(kind: elf::SymbolType) -> bool {
     matches!(kind, elf::STT_FUNC | elf::STT_GNU_IFUNC | elf::STT_ARM_TFUNC)
 }
 
-/// A function is a better name than a label, and what the whole program sees is better than what a file hides.
+/// Preference among symbols at one address: functions over labels, then global over weak over local.
 fn rank(bind: elf::SymbolBind, function: bool) -> u8 {
-    let seen = match bind {
+    let binding = match bind {
         elf::STB_LOCAL => 0,
         elf::STB_WEAK => 1,
         _ => 2,
     };
-    seen + if function { 3 } else { 0 }
+    binding + if function { 3 } else { 0 }
 }
 
-/// The notes up to the first that cannot be read.
+/// The notes before the first one that is invalid.
 fn readable<H: FileHeader>(mut notes: NoteIterator<'_, H>) -> impl Iterator<Item = object::read::elf::Note<'_, H>> {
     std::iter::from_fn(move || notes.next().ok().flatten())
 }
 
-/// Where a segment is, in memory and in the file.
-struct Place {
+/// Position of a segment in memory and in the file.
+struct LoadRange {
     address: u64,
     offset: u64,
     size: u64,
     align: u64,
 }
 
-impl Place {
-    fn cut(&self, file: &Bytes) -> Segment {
-        /// The smallest page. A larger alignment says what pages might be, not what they were.
+impl LoadRange {
+    fn segment(&self, file: &Bytes) -> Segment {
+        /// The smallest page size. A larger alignment allows larger pages but does not imply them.
         const PAGE: u64 = 4 << 10;
         let page = if self.align.is_power_of_two() { self.align.min(PAGE) } else { 1 };
         Segment { address: self.address, bytes: file.part(self.offset, self.size), offset: self.offset, page }

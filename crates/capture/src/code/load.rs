@@ -1,6 +1,6 @@
-//! Loading: from the images that a capture lists, or a file of the command line, to code.
+//! Loading code from the images of a capture or from a file of the command line.
 //!
-//! Each file is read once, however often it is listed. All files of a capture together have a limit.
+//! Each file is read once, even if it is listed several times. The total size of all files of a capture is limited.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -9,46 +9,47 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::elf::{Elf, Problem, is_elf};
-use super::{Bytes, Code, Machine, Piece, Spaces, Symbols};
+use super::{Bytes, Code, Machine, Region, Spaces, Symbols};
 use crate::capture::{Capture, Image};
 use crate::error::Error;
-use crate::note::{At, Note, NoteKind};
+use crate::note::{Location, Note, NoteKind};
 
-/// How many bytes of images are held. Where in a file a name starts is also kept in 32 bits.
+/// Maximum total size of images. Also keeps the offsets of symbol names within 32 bits.
 const BYTE_LIMIT: u64 = 4 << 30;
 
-/// Images of one capture, and what is said about them. Real captures have hundreds.
+/// Maximum number of images of one capture, and of notes about them. Real captures have hundreds.
 const IMAGE_LIMIT: usize = 64 << 10;
 const NOTE_LIMIT: usize = 1 << 10;
 
-/// Code, and what was odd about it.
+/// The code of a capture.
 #[derive(Debug, Clone, Default)]
-pub struct Loaded {
-    /// One for each image that has bytes, the most fitting first.
+pub struct LoadedCode {
+    /// One for each image that has bytes; those of the requested core come first.
     pub codes: Vec<Code>,
-    /// What is missing or odd.
+    /// Missing or invalid images.
     pub notes: Vec<Note>,
 }
 
 impl Capture {
-    /// The code that the images of the capture hold: those of this core first, then all others, since many captures
-    /// list the images at one core only. What is listed twice counts once.
+    /// The code in the images of the capture: those of this core first, then all others, since many captures list the
+    /// images of only one core. Images that are listed twice are loaded once.
     ///
-    /// An image with an address is a dump, whatever is in the file; one without is an ELF file, which says itself
-    /// where it belongs. What cannot be had is a note, even where opening the capture already noted it.
-    pub fn code(&self, core: Option<usize>) -> Loaded {
+    /// An image with an address is a dump, whatever the file contains; an image without one must be an ELF file.
+    /// Images that cannot be loaded are noted, even if opening the capture already noted them.
+    pub fn code(&self, core: Option<usize>) -> LoadedCode {
         self.code_within(core, BYTE_LIMIT)
     }
 
-    pub(super) fn code_within(&self, core: Option<usize>, limit: u64) -> Loaded {
+    pub(super) fn code_within(&self, core: Option<usize>, limit: u64) -> LoadedCode {
         let files = HashMap::new();
-        let mut loader = Loader { capture: self, files, left: limit, seen: HashSet::new(), loaded: Loaded::default() };
+        let mut loader =
+            Loader { capture: self, files, left: limit, seen: HashSet::new(), loaded: LoadedCode::default() };
         let own = self.cores.iter().enumerate().filter(|(index, _)| Some(*index) == core);
         let other = self.cores.iter().enumerate().filter(|(index, _)| Some(*index) != core);
         let of_cores = own.chain(other).flat_map(|(_, core)| &core.images);
         for image in of_cores.chain(self.devices.iter().flat_map(|device| &device.images)) {
             if loader.seen.len() == IMAGE_LIMIT {
-                let text = format!("there are more than {IMAGE_LIMIT} images; the rest is left out");
+                let text = format!("more than {IMAGE_LIMIT} images; the rest are ignored");
                 loader.note(&image.file, NoteKind::TooMany, text);
                 break;
             }
@@ -59,14 +60,14 @@ impl Capture {
 }
 
 impl Code {
-    /// The code in a file outside of any capture, and what was odd about it.
+    /// The code in a file outside any capture, and notes about problems in it.
     ///
     /// An ELF file is loaded as it was linked, or with its lowest page at `address`. Any other file is a dump of the
     /// memory at `address`.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or nothing says where it belongs.
+    /// If the file cannot be read, or its address is unknown.
     pub fn from_file(path: impl AsRef<Path>, address: Option<u64>) -> Result<(Self, Vec<Note>), Error> {
         let path = path.as_ref();
         let name = path.to_string_lossy().into_owned();
@@ -91,40 +92,40 @@ pub(super) fn from_bytes(
             Ok(elf) => {
                 problems.extend(elf.problems.iter().cloned());
                 let bias = address.map_or(0, |address| elf.bias_to(address));
-                return Ok(linked(name, &elf, bias, Spaces::ANY, problems));
+                return Ok(load_elf(name, &elf, bias, Spaces::ANY, problems));
             }
             Err(problem) => problems.push(problem),
         }
     }
-    let unplaced = || {
+    let no_address = || {
         let reason = "not an ELF file, so it needs an address: FILE@ADDRESS".to_string();
         Error::Unusable { name: name.to_string(), reason }
     };
-    let address = address.ok_or_else(unplaced)?;
+    let address = address.ok_or_else(no_address)?;
     if bytes.is_empty() {
         problems.push((NoteKind::Truncated, "is empty".to_string()));
     }
-    Ok(dump(name, address, bytes, Spaces::ANY, problems))
+    Ok(load_dump(name, address, bytes, Spaces::ANY, problems))
 }
 
-/// An ELF file in memory, this far from where it was linked.
-fn linked(name: &str, elf: &Elf, bias: u64, spaces: Spaces, problems: &mut Vec<Problem>) -> Code {
-    let place = |address: u64| address.wrapping_add(bias);
-    let pieces = elf.segments.iter().filter_map(|segment| Piece::new(place(segment.address), &segment.bytes, spaces));
-    let pieces: Vec<Piece> = pieces.collect();
+/// The code of an ELF file, moved by `bias` from its link address.
+fn load_elf(name: &str, elf: &Elf, bias: u64, spaces: Spaces, problems: &mut Vec<Problem>) -> Code {
+    let moved = |address: u64| address.wrapping_add(bias);
+    let regions = elf.segments.iter().filter_map(|segment| Region::new(moved(segment.address), &segment.bytes, spaces));
+    let regions: Vec<Region> = regions.collect();
     let total: usize = elf.segments.iter().map(|segment| segment.bytes.len()).fold(0, usize::saturating_add);
-    check_end(&pieces, total, problems);
-    if pieces.is_empty() {
+    check_end(&regions, total, problems);
+    if regions.is_empty() {
         problems.push((NoteKind::MissingKey, "has no segment or section with code".to_string()));
     }
-    described(name, elf, bias, pieces)
+    code_of_elf(name, elf, bias, regions)
 }
 
-fn described(name: &str, elf: &Elf, bias: u64, pieces: Vec<Piece>) -> Code {
+fn code_of_elf(name: &str, elf: &Elf, bias: u64, regions: Vec<Region>) -> Code {
     Code {
         name: name.to_string(),
         raw: false,
-        pieces,
+        regions,
         symbols: elf.symbols.moved(bias),
         build_id: elf.build_id.clone(),
         machine: Some(elf.machine),
@@ -133,14 +134,14 @@ fn described(name: &str, elf: &Elf, bias: u64, pieces: Vec<Piece>) -> Code {
     }
 }
 
-/// Bytes that stand in memory as they do in the file.
-fn dump(name: &str, address: u64, bytes: &Bytes, spaces: Spaces, problems: &mut Vec<Problem>) -> Code {
-    let pieces: Vec<Piece> = Piece::new(address, bytes, spaces).into_iter().collect();
-    check_end(&pieces, bytes.len(), problems);
+/// The code of a memory dump.
+fn load_dump(name: &str, address: u64, bytes: &Bytes, spaces: Spaces, problems: &mut Vec<Problem>) -> Code {
+    let regions: Vec<Region> = Region::new(address, bytes, spaces).into_iter().collect();
+    check_end(&regions, bytes.len(), problems);
     Code {
         name: name.to_string(),
         raw: true,
-        pieces,
+        regions,
         symbols: Symbols::default(),
         build_id: None,
         machine: None,
@@ -149,10 +150,10 @@ fn dump(name: &str, address: u64, bytes: &Bytes, spaces: Spaces, problems: &mut 
     }
 }
 
-fn check_end(pieces: &[Piece], expected: usize, problems: &mut Vec<Problem>) {
-    let held = pieces.iter().map(|piece| piece.bytes.len()).fold(0, usize::saturating_add);
+fn check_end(regions: &[Region], expected: usize, problems: &mut Vec<Problem>) {
+    let held = regions.iter().map(|region| region.bytes.len()).fold(0, usize::saturating_add);
     if held < expected {
-        problems.push((NoteKind::BadValue, "reaches beyond the end of the address space".to_string()));
+        problems.push((NoteKind::BadValue, "extends past the end of the address space".to_string()));
     }
 }
 
@@ -164,13 +165,13 @@ struct Opened {
 
 struct Loader<'a> {
     capture: &'a Capture,
-    /// `None` for what could not be read.
+    /// `None` for files that could not be read.
     files: HashMap<String, Option<Rc<Opened>>>,
-    /// How many bytes may still be held.
+    /// Number of bytes that may still be loaded.
     left: u64,
-    /// File, place and spaces of each image. An image without an address is all of its file.
+    /// File, part and spaces of each image. An image without an address is its whole file.
     seen: HashSet<(&'a str, Option<Part>, Spaces)>,
-    loaded: Loaded,
+    loaded: LoadedCode,
 }
 
 /// Address, offset and length.
@@ -189,24 +190,24 @@ impl<'a> Loader<'a> {
             (Some(address), elf) => Some(listed_dump(image, address, &file.bytes, elf.as_ref(), spaces, &mut problems)),
             (None, Some(elf)) => {
                 problems.extend(elf.problems.iter().cloned());
-                problems.extend(foreign(elf.machine));
-                problems.extend(needless(image));
-                Some(linked(&image.file, elf, 0, spaces, &mut problems))
+                problems.extend(wrong_machine(elf.machine));
+                problems.extend(ignored_range(image));
+                Some(load_elf(&image.file, elf, 0, spaces, &mut problems))
             }
             (None, None) => {
-                let text = format!("cannot be read as an ELF file, and [{}] gives no address for it", image.section);
+                let text = format!("cannot be read as an ELF file, and [{}] has no address", image.section);
                 problems.push((NoteKind::MissingKey, text));
                 None
             }
         };
-        self.loaded.codes.extend(code.filter(|code| !code.pieces.is_empty()));
+        self.loaded.codes.extend(code.filter(|code| !code.regions.is_empty()));
         problems.into_iter().for_each(|(kind, text)| self.note(&image.file, kind, text));
     }
 
     fn spaces(&mut self, image: &Image) -> Spaces {
         let Some(name) = &image.space else { return Spaces::ANY };
         Spaces::from_name(name).unwrap_or_else(|| {
-            let text = format!("[{}] is in the unknown space `{name}`; it is taken to be in all", image.section);
+            let text = format!("[{}] has the unknown memory space `{name}`; all are assumed", image.section);
             self.note(&image.file, NoteKind::UnknownName, text);
             Spaces::ANY
         })
@@ -247,19 +248,19 @@ impl<'a> Loader<'a> {
         if notes.len() < NOTE_LIMIT {
             notes.push(note(file, kind, text.as_ref()));
         } else if notes.len() == NOTE_LIMIT {
-            notes.push(note(file, NoteKind::TooMany, "from here on, notes are left out"));
+            notes.push(note(file, NoteKind::TooMany, "further notes are omitted"));
         }
     }
 }
 
 fn note(file: &str, kind: NoteKind, text: &str) -> Note {
-    At::file(file).note(kind, text)
+    Location::file(file).note(kind, text)
 }
 
-/// The part of a file that a capture says was in memory there.
+/// The code of an image with an address.
 ///
-/// Memory into which a program was loaded starts as the file of the program does. The bytes are taken as they are,
-/// but what the file says about itself is true there too.
+/// A dump of memory into which a program was loaded starts like the file of the program. Its bytes are used as they
+/// are, but the symbols and properties in the ELF headers apply to them.
 fn listed_dump(
     image: &Image,
     address: u64,
@@ -270,23 +271,23 @@ fn listed_dump(
 ) -> Code {
     let bytes = file.part(image.offset, image.length.unwrap_or(u64::MAX));
     if bytes.is_empty() || image.length.is_some_and(|length| length > bytes.len() as u64) {
-        let text = format!("holds only {:#x} of the bytes that [{}] speaks of", bytes.len(), image.section);
+        let text = format!("contains only {:#x} of the bytes of [{}]", bytes.len(), image.section);
         problems.push((NoteKind::Truncated, text));
     }
-    let dump = dump(&image.file, address, &bytes, spaces, problems);
-    let described = elf.filter(|_| image.offset == 0).and_then(|elf| {
+    let dump = load_dump(&image.file, address, &bytes, spaces, problems);
+    let with_elf = elf.filter(|_| image.offset == 0).and_then(|elf| {
         let bias = elf.bias_of_dump(address)?;
-        Some(described(&image.file, elf, bias, dump.pieces.clone()))
+        Some(code_of_elf(&image.file, elf, bias, dump.regions.clone()))
     });
-    described.map_or(dump, |code| Code { raw: true, ..code })
+    with_elf.map_or(dump, |code| Code { raw: true, ..code })
 }
 
-fn foreign(machine: Machine) -> Option<Problem> {
+fn wrong_machine(machine: Machine) -> Option<Problem> {
     let expected = matches!(machine, Machine::AArch64 | Machine::Arm);
     (!expected).then(|| (NoteKind::WrongMachine, format!("is a program for {machine}, not for Arm")))
 }
 
-fn needless(image: &Image) -> Option<Problem> {
+fn ignored_range(image: &Image) -> Option<Problem> {
     let text = || format!("is an ELF file, so offset and length of [{}] are ignored", image.section);
     (image.offset != 0 || image.length.is_some()).then(|| (NoteKind::BadValue, text()))
 }
@@ -294,12 +295,12 @@ fn needless(image: &Image) -> Option<Problem> {
 /// All bytes of a file, or as many as the limit allows.
 fn read(file: &mut impl Read, size: u64, limit: u64) -> io::Result<(Bytes, Option<Problem>)> {
     let mut bytes = Vec::new();
-    // A hint: whoever lies about the size, or has less memory, is told by the reading.
+    // Only a hint: if the size is wrong or memory is short, reading reports the error.
     let _ = bytes.try_reserve_exact(usize::try_from(size.min(limit)).unwrap_or(0));
     file.take(limit).read_to_end(&mut bytes)?;
     bytes.shrink_to_fit();
-    let whole = (bytes.len() as u64) < limit || file.read(&mut [0])? == 0;
+    let is_whole = (bytes.len() as u64) < limit || file.read(&mut [0])? == 0;
     let problem = || (NoteKind::TooMany, format!("is too large; its first {:#x} bytes are used", bytes.len()));
-    let problem = (!whole).then(problem);
+    let problem = (!is_whole).then(problem);
     Ok((bytes.into(), problem))
 }

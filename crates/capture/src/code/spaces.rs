@@ -1,7 +1,8 @@
-//! Memory spaces: who sees an image at its address.
+//! Memory spaces: the Security states and Exception levels in which an image is visible.
 //!
-//! Comes in: the word after `space=`. Goes out: a set of pairs of Security state and Exception level, so that the
-//! question whether a PE sees an image is one bit test.
+//! value of `space=` ─▶ **spaces** ─▶ set of pairs of Security state and Exception level
+//!
+//! A bit set, so that the check whether a PE sees an image is one bit test.
 
 use std::fmt;
 use std::ops::BitOr;
@@ -21,23 +22,23 @@ use unspool_coresight::Security;
 pub struct Spaces(u16);
 
 impl Spaces {
-    /// Everybody.
+    /// All states and levels.
     pub const ANY: Self = Self(0xffff);
-    /// Secure EL1, and the programs that it runs.
+    /// Secure EL1 and EL0.
     pub const EL1S: Self = Self::levels(Security::Secure, 0b0011);
-    /// Non-secure EL1, and the programs that it runs.
+    /// Non-secure EL1 and EL0.
     pub const EL1N: Self = Self::levels(Security::NonSecure, 0b0011);
-    /// Realm EL1, and the programs that it runs.
+    /// Realm EL1 and EL0.
     pub const EL1R: Self = Self::levels(Security::Realm, 0b0011);
-    /// Secure EL2, and the programs that it runs as a host.
+    /// Secure EL2, and EL0 under a host in EL2.
     pub const EL2S: Self = Self::levels(Security::Secure, 0b0101);
-    /// Non-secure EL2, and the programs that it runs as a host.
+    /// Non-secure EL2, and EL0 under a host in EL2.
     pub const EL2N: Self = Self::levels(Security::NonSecure, 0b0101);
-    /// Realm EL2, and the programs that it runs as a host.
+    /// Realm EL2, and EL0 under a host in EL2.
     pub const EL2R: Self = Self::levels(Security::Realm, 0b0101);
-    /// EL3, which is Secure without Realms and Root with them.
+    /// EL3, which is in Secure state, or in Root state with the Realm Management Extension.
     pub const EL3: Self = Self(Self::levels(Security::Secure, 0b1000).0 | Self::ROOT.0);
-    /// EL3 in the Root state.
+    /// EL3 in Root state.
     pub const ROOT: Self = Self::levels(Security::Root, 0b1000);
     /// The whole Secure state.
     pub const SECURE: Self = Self::levels(Security::Secure, 0b1111);
@@ -46,12 +47,12 @@ impl Spaces {
     /// The whole Realm state.
     pub const REALM: Self = Self::levels(Security::Realm, 0b0111);
 
-    /// The spaces that a name in a capture means, in any case.
+    /// Parses the name of a memory space, ignoring case.
     pub fn from_name(name: &str) -> Option<Self> {
         NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.trim())).map(|(_, spaces)| *spaces)
     }
 
-    /// Whether a PE at this Exception level of this Security state sees the memory.
+    /// Whether memory is visible to a PE at this Exception level of this Security state.
     pub fn contains(self, security: Security, el: u8) -> bool {
         el < 4 && self.0 & 1 << (shift(security) + u32::from(el)) != 0
     }
@@ -70,7 +71,7 @@ const fn shift(security: Security) -> u32 {
     }
 }
 
-/// The names of the snapshot format. The first name of a set is the one that we write.
+/// Names in the snapshot format. The first name of a set is the one that is displayed.
 const NAMES: [(&str, Spaces); 17] = [
     ("ANY", Spaces::ANY),
     ("S", Spaces::SECURE),
@@ -84,9 +85,9 @@ const NAMES: [(&str, Spaces); 17] = [
     ("EL2R", Spaces::EL2R),
     ("EL3", Spaces::EL3),
     ("ROOT", Spaces::ROOT),
-    // From before there was a Secure EL2.
+    // From before Secure EL2 existed.
     ("EL2", Spaces::EL2N),
-    // Older still: hypervisor, privileged, non-secure privileged, secure privileged.
+    // Older names: hypervisor, privileged, non-secure privileged, secure privileged.
     ("H", Spaces::EL2N),
     ("P", Spaces::EL1N),
     ("NP", Spaces::EL1N),
@@ -101,7 +102,7 @@ impl BitOr for Spaces {
     }
 }
 
-/// The name, or the names of all that is within: `EL1S+EL1N`.
+/// The name of the set, or the names of its parts: `N+EL1S`.
 impl fmt::Display for Spaces {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((name, _)) = NAMES.iter().find(|(_, spaces)| spaces == self) {
@@ -123,11 +124,11 @@ mod tests {
     use super::*;
 
     /// Levels of Secure, Non-secure, Root and Realm, as in `02/-/-/-`.
-    fn told(spaces: Spaces) -> String {
+    fn levels(spaces: Spaces) -> String {
         let states = [Security::Secure, Security::NonSecure, Security::Root, Security::Realm];
-        let levels =
+        let of_state =
             |state| (0..4).filter(|el| spaces.contains(state, *el)).map(|el| el.to_string()).collect::<String>();
-        states.map(levels).map(|levels| if levels.is_empty() { "-".into() } else { levels }).join("/")
+        states.map(of_state).map(|levels| if levels.is_empty() { "-".into() } else { levels }).join("/")
     }
 
     #[test]
@@ -153,7 +154,7 @@ mod tests {
             (" SP ", "01/-/-/-"),
         ];
         for (name, expected) in rows {
-            assert_eq!(Spaces::from_name(name).map(told).as_deref(), Some(expected), "{name}");
+            assert_eq!(Spaces::from_name(name).map(levels).as_deref(), Some(expected), "{name}");
         }
         for unknown in ["", "EL0", "EL4", "EL1", "S N", "physical"] {
             assert_eq!(Spaces::from_name(unknown), None, "{unknown}");
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_is_written_as_one_that_means_the_same() {
+    fn displayed_names_parse_to_the_same_set() {
         for (name, spaces) in NAMES {
             assert_eq!(Spaces::from_name(&spaces.to_string()), Some(spaces), "{name}");
         }

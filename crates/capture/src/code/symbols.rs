@@ -1,10 +1,10 @@
-//! Symbols: which function an address is in.
+//! Symbols: the function that contains an address.
 //!
-//! Comes in: what the symbol tables of an ELF file say, in any order and overlapping. Goes out: an answer by binary
-//! search. The names stay in the bytes of the file; a symbol keeps only where its name starts.
+//! symbols of an ELF file, unordered and overlapping ─▶ **symbols** ─▶ lookup by binary search
 //!
-//! The table is flattened when it is made: spans that do not overlap, each with the symbol that owns it. Where symbols
-//! overlap, the one that starts last owns the bytes, but a label without a size does not cut a function in two.
+//! The names stay in the bytes of the file; a symbol keeps only the offset of its name. The table is flattened once
+//! into spans that do not overlap, each owned by one symbol. Where symbols overlap, the one that starts last owns the
+//! bytes, but a label without a size does not split a function.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -12,46 +12,46 @@ use std::sync::Arc;
 
 use super::Bytes;
 
-/// Longer names exist in hostile files only; searching for their ends would take time without bound.
+/// Maximum length of a name. Without it, finding the end of a name in a hostile file would take unbounded time.
 const NAME_LIMIT: usize = 16 << 10;
 
-/// The functions of a program, found by address. Cloning is cheap.
+/// The functions of a program, indexed by address. Cloning is cheap.
 #[derive(Clone, Default)]
 pub struct Symbols {
     table: Arc<Table>,
-    /// How far the program was moved from where it was linked.
+    /// Load address minus link address.
     bias: u64,
 }
 
-/// One function or label.
+/// A function or label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Symbol<'a> {
-    /// Its name, as the linker knows it.
+    /// Its name in the symbol table.
     pub name: &'a str,
-    /// Where it starts.
+    /// Its first address.
     pub address: u64,
-    /// How many bytes belong to it; for a symbol that does not say, those before the next one.
+    /// Its size in bytes; a symbol without a size extends to the next one.
     pub size: u64,
 }
 
-/// A symbol as an ELF file has it.
+/// A symbol of an ELF file.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Listed {
+pub(crate) struct ElfSymbol {
     pub(crate) address: u64,
-    /// 0 for unknown.
+    /// 0 if unknown.
     pub(crate) size: u64,
-    /// Where its section ends.
+    /// End address of its section.
     pub(crate) limit: u64,
-    /// Where in the file its name starts.
+    /// Offset of its name in the file.
     pub(crate) name: u32,
-    /// Of two symbols at an address the one with the higher rank gives the name.
+    /// Of two symbols at one address, the name of the one with the higher rank is used.
     pub(crate) rank: u8,
 }
 
 #[derive(Default)]
 struct Table {
     file: Bytes,
-    /// By address, each address once.
+    /// Sorted by address, each address once.
     entries: Vec<Entry>,
     spans: Vec<Span>,
 }
@@ -62,23 +62,23 @@ struct Entry {
     name: u32,
 }
 
-/// From here to the next span, memory belongs to this entry or to none.
+/// The range up to the next span, owned by this entry or by none.
 struct Span {
     start: u64,
     entry: Option<u32>,
 }
 
 impl Symbols {
-    /// The symbol that an address belongs to, and how far behind its start the address is.
+    /// The symbol that contains an address, and the offset of the address in it.
     pub fn find(&self, address: u64) -> Option<(&str, u64)> {
         let address = address.wrapping_sub(self.bias);
-        let behind = self.table.spans.partition_point(|span| span.start <= address);
-        let span = self.table.spans.get(behind.checked_sub(1)?)?;
+        let after = self.table.spans.partition_point(|span| span.start <= address);
+        let span = self.table.spans.get(after.checked_sub(1)?)?;
         let entry = self.table.entries.get(span.entry? as usize)?;
         Some((self.table.name(entry), address - entry.address))
     }
 
-    /// All of them, by the address that they were linked at.
+    /// All symbols, sorted by link address.
     pub fn iter(&self) -> impl Iterator<Item = Symbol<'_>> {
         self.table.entries.iter().map(|entry| Symbol {
             name: self.table.name(entry),
@@ -87,22 +87,22 @@ impl Symbols {
         })
     }
 
-    /// How many there are; the names of one address count once.
+    /// Number of symbols; several names for one address are counted once.
     pub fn len(&self) -> usize {
         self.table.entries.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no symbols.
     pub fn is_empty(&self) -> bool {
         self.table.entries.is_empty()
     }
 
-    pub(crate) fn new(file: &Bytes, listed: Vec<Listed>) -> Self {
-        let (entries, spans) = flatten(&by_address(listed));
+    pub(crate) fn new(file: &Bytes, symbols: Vec<ElfSymbol>) -> Self {
+        let (entries, spans) = flatten(&by_address(symbols));
         Self { table: Arc::new(Table { file: file.clone(), entries, spans }), bias: 0 }
     }
 
-    /// The same symbols, that many bytes further up.
+    /// The same symbols, moved up by `bias` bytes.
     pub(crate) fn moved(&self, bias: u64) -> Self {
         Self { table: Arc::clone(&self.table), bias }
     }
@@ -119,32 +119,32 @@ impl Table {
         let rest = self.file.get(entry.name as usize..).unwrap_or_default();
         let rest = &rest[..rest.len().min(NAME_LIMIT)];
         let name = rest.split(|byte| *byte == 0).next().unwrap_or_default();
-        // Of a name that is not UTF-8, what comes before the first odd byte has to do.
+        // A name that is not UTF-8 is truncated before its first invalid byte.
         name.utf8_chunks().next().map_or("", |chunk| chunk.valid())
     }
 }
 
-/// Sorted, and one for each address: the name of the highest rank, with its size or the best that is known.
-fn by_address(mut listed: Vec<Listed>) -> Vec<Listed> {
-    listed.sort_by_key(|symbol| (symbol.address, Reverse(symbol.rank), Reverse(symbol.size)));
-    listed.dedup_by(|later, kept| {
+/// Sorts symbols and keeps the highest rank at each address. If it has no size, it takes the size of another.
+fn by_address(mut symbols: Vec<ElfSymbol>) -> Vec<ElfSymbol> {
+    symbols.sort_by_key(|symbol| (symbol.address, Reverse(symbol.rank), Reverse(symbol.size)));
+    symbols.dedup_by(|later, kept| {
         let same = later.address == kept.address;
         if same && kept.size == 0 {
             kept.size = later.size;
         }
         same
     });
-    listed
+    symbols
 }
 
-fn flatten(sorted: &[Listed]) -> (Vec<Entry>, Vec<Span>) {
+fn flatten(sorted: &[ElfSymbol]) -> (Vec<Entry>, Vec<Span>) {
     let mut entries: Vec<Entry> = Vec::with_capacity(sorted.len());
     let mut sweep = Sweep::default();
     for (at, symbol) in sorted.iter().enumerate() {
         sweep.advance(symbol.address, &entries);
         let next = sorted.get(at + 1).map_or(u64::MAX, |next| next.address);
         let end = match symbol.size {
-            // What is still open has a size: a symbol without one ends where the next one starts.
+            // An open symbol has a size, since one without ends where the next one starts.
             0 if !sweep.open.is_empty() => continue,
             0 => symbol.limit.min(next),
             size => symbol.address.saturating_add(size),
@@ -159,11 +159,12 @@ fn flatten(sorted: &[Listed]) -> (Vec<Entry>, Vec<Span>) {
     (entries, sweep.spans)
 }
 
-/// Goes through memory from below and says who owns it. Makes at most two spans for each entry, and a gap.
+/// Sweep over memory in ascending order that assigns an owner to each range. Makes at most two spans per entry, and a
+/// gap.
 #[derive(Default)]
 struct Sweep {
     spans: Vec<Span>,
-    /// The entries that may reach beyond the cursor, the one that started last on top.
+    /// Stack of the entries that may extend past the cursor; the one that started last is on top.
     open: Vec<u32>,
     cursor: u64,
 }
@@ -173,7 +174,7 @@ impl Sweep {
         while let Some(&top) = self.open.last() {
             let end = entries.get(top as usize).map_or(0, |entry| entry.end);
             if end > self.cursor {
-                self.own(Some(top));
+                self.assign(Some(top));
                 self.cursor = end.min(until);
                 if end > until {
                     return;
@@ -182,13 +183,13 @@ impl Sweep {
             self.open.pop();
         }
         if self.cursor < until {
-            self.own(None);
+            self.assign(None);
             self.cursor = until;
         }
     }
 
-    /// From the cursor on, memory belongs to this entry.
-    fn own(&mut self, entry: Option<u32>) {
+    /// Assigns memory from the cursor on to this entry.
+    fn assign(&mut self, entry: Option<u32>) {
         if self.spans.last().is_none_or(|last| last.entry != entry) {
             self.spans.push(Span { start: self.cursor, entry });
         }
@@ -203,7 +204,7 @@ mod tests {
     fn symbols(rows: &[(&str, u64, u64, u8)]) -> Symbols {
         let (mut names, mut listed) = (vec![], vec![]);
         for (name, address, size, rank) in rows {
-            listed.push(Listed {
+            listed.push(ElfSymbol {
                 address: *address,
                 size: *size,
                 limit: 0x1000,
@@ -215,12 +216,12 @@ mod tests {
         Symbols::new(&names.into(), listed)
     }
 
-    fn told(symbols: &Symbols, address: u64) -> String {
+    fn describe(symbols: &Symbols, address: u64) -> String {
         symbols.find(address).map_or("-".into(), |(name, offset)| format!("{name}+{offset:x}"))
     }
 
     #[test]
-    fn who_owns_an_address() {
+    fn owner_of_an_address() {
         let table = symbols(&[
             ("outer", 0x100, 0x100, 5),
             ("inner", 0x140, 0x10, 3),
@@ -264,7 +265,7 @@ mod tests {
             (u64::MAX, "-"),
         ];
         for (address, expected) in rows {
-            assert_eq!(told(&table, address), expected, "{address:#x}");
+            assert_eq!(describe(&table, address), expected, "{address:#x}");
         }
         assert_eq!(table.len(), 9);
     }
@@ -272,19 +273,19 @@ mod tests {
     #[test]
     fn moved_symbols_wrap_like_addresses() {
         let table = symbols(&[("high", 0xffff_ffff_ffff_f000, 0x1000, 5)]);
-        assert_eq!(told(&table, u64::MAX), "high+fff");
+        assert_eq!(describe(&table, u64::MAX), "high+fff");
         let moved = table.moved(0x2000);
-        assert_eq!((told(&moved, 0x1004), told(&moved, 0x2000)), ("high+4".into(), "-".into()));
+        assert_eq!((describe(&moved, 0x1004), describe(&moved, 0x2000)), ("high+4".into(), "-".into()));
         assert_eq!(moved.iter().next().map(|symbol| symbol.address), Some(0x1000));
-        assert_eq!(told(&Symbols::default(), 0), "-");
+        assert_eq!(describe(&Symbols::default(), 0), "-");
     }
 
     #[test]
     fn odd_names() {
         let table = symbols(&[("caf\u{e9}", 0, 4, 5)]);
-        assert_eq!(told(&table, 0), "caf\u{e9}+0");
-        let listed = |name| Listed { address: 0, size: 4, limit: 4, name, rank: 0 };
-        let of = |bytes: &[u8], name| told(&Symbols::new(&bytes.to_vec().into(), vec![listed(name)]), 0);
+        assert_eq!(describe(&table, 0), "caf\u{e9}+0");
+        let listed = |name| ElfSymbol { address: 0, size: 4, limit: 4, name, rank: 0 };
+        let of = |bytes: &[u8], name| describe(&Symbols::new(&bytes.to_vec().into(), vec![listed(name)]), 0);
         assert_eq!(of(b"ab\xffc\0", 0), "ab+0");
         assert_eq!(of(b"no end", 3), "end+0");
         assert_eq!(of(b"short", 100), "+0");

@@ -1,4 +1,4 @@
-//! Files as they come: linked, unlinked, of another byte order, cut short, damaged, and not ELF at all.
+//! Image files: linked, unlinked, of either byte order, truncated, damaged, and not ELF at all.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fs;
@@ -6,31 +6,31 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
+use super::elf_builder::{ElfBuilder, FUNC, GLOBAL, LOCAL, NOTYPE, OBJECT};
 use super::load::from_bytes;
-use super::testing::{Builder, FUNC, GLOBAL, LOCAL, NOTYPE, OBJECT};
-use super::{Bytes, Code, Machine, Piece};
+use super::{Bytes, Code, Machine, Region};
 use crate::capture::Capture;
 use crate::note::{Note, NoteKind};
 
-/// The code in these bytes, and the sorts of its problems.
+/// The code in these bytes, and the kinds of its problems.
 fn load(bytes: &[u8], address: Option<u64>) -> (Code, Vec<NoteKind>) {
     let mut problems = vec![];
     let code = from_bytes("a.out", &Bytes::from(bytes.to_vec()), address, &mut problems).unwrap();
     (code, problems.into_iter().map(|(kind, _)| kind).collect())
 }
 
-fn clean(builder: &Builder, address: Option<u64>) -> Code {
+fn load_without_problems(builder: &ElfBuilder, address: Option<u64>) -> Code {
     let (code, problems) = load(&builder.build(), address);
     assert_eq!(problems, []);
     code
 }
 
-fn places(code: &Code) -> Vec<(u64, usize)> {
-    code.pieces.iter().map(|piece| (piece.address, piece.bytes.len())).collect()
+fn ranges(code: &Code) -> Vec<(u64, usize)> {
+    code.regions.iter().map(|region| (region.address, region.bytes.len())).collect()
 }
 
-fn arm() -> Builder {
-    Builder { wide: false, machine: 40, ..Builder::default() }
+fn arm() -> ElfBuilder {
+    ElfBuilder { wide: false, machine: 40, ..ElfBuilder::default() }
 }
 
 #[test]
@@ -38,10 +38,10 @@ fn both_classes_and_both_byte_orders() {
     let cases = [(183, true), (40, false), (243, true), (243, false), (62, true)];
     for (machine, wide) in cases {
         for big in [false, true] {
-            let code = clean(&Builder { wide, big, machine, ..Builder::default() }, None);
-            assert_eq!(places(&code), [(0x40_0000, 0x40)], "{machine}");
-            assert_eq!(code.pieces[0].starting_at(0x40_003e), Some(&[0x3e, 0x3f][..]), "{machine}");
-            assert_eq!(code.pieces[0].starting_at(0x40_0040), None);
+            let code = load_without_problems(&ElfBuilder { wide, big, machine, ..ElfBuilder::default() }, None);
+            assert_eq!(ranges(&code), [(0x40_0000, 0x40)], "{machine}");
+            assert_eq!(code.regions[0].starting_at(0x40_003e), Some(&[0x3e, 0x3f][..]), "{machine}");
+            assert_eq!(code.regions[0].starting_at(0x40_0040), None);
             assert_eq!(code.symbols.find(0x40_0014), Some(("main", 4)), "{machine}");
             assert_eq!((code.build_id.as_deref(), code.big_endian), (Some(&[0xab, 0xcd][..]), big), "{machine}");
         }
@@ -58,40 +58,43 @@ fn machines() {
         (true, 62, Machine::Other(62), "machine 62"),
     ];
     for (wide, machine, expected, text) in rows {
-        let code = clean(&Builder { wide, machine, ..Builder::default() }, None);
+        let code = load_without_problems(&ElfBuilder { wide, machine, ..ElfBuilder::default() }, None);
         assert_eq!((code.machine, expected.to_string().as_str()), (Some(expected), text));
     }
 }
 
 #[test]
-fn order_of_instructions() {
-    let big_arm = Builder { big: true, ..arm() };
-    assert!(clean(&big_arm, None).big_endian_code);
-    assert!(!clean(&Builder { flags: 0x0080_0000, ..big_arm }, None).big_endian_code);
-    assert!(!clean(&Builder { big: true, ..Builder::default() }, None).big_endian_code);
-    assert!(!clean(&arm(), None).big_endian_code);
+fn byte_order_of_instructions() {
+    let big_arm = ElfBuilder { big: true, ..arm() };
+    assert!(load_without_problems(&big_arm, None).big_endian_code);
+    assert!(!load_without_problems(&ElfBuilder { flags: 0x0080_0000, ..big_arm }, None).big_endian_code);
+    assert!(!load_without_problems(&ElfBuilder { big: true, ..ElfBuilder::default() }, None).big_endian_code);
+    assert!(!load_without_problems(&arm(), None).big_endian_code);
 }
 
 #[test]
-fn one_line() {
-    let code = clean(&Builder::default(), None);
+fn display_is_one_line() {
+    let code = load_without_problems(&ElfBuilder::default(), None);
     assert_eq!(code.to_string(), "a.out: ELF AArch64, build-id abcd, 1 symbol, 0x400000-0x40003f");
-    let empty = Builder { big: true, build_id: vec![], symbols: vec![], code: vec![], ..arm() };
+    let empty = ElfBuilder { big: true, build_id: vec![], symbols: vec![], code: vec![], ..arm() };
     let (code, problems) = load(&empty.build(), None);
     assert_eq!(
         (code.to_string().as_str(), problems),
         ("a.out: ELF Arm big-endian, no memory", vec![NoteKind::MissingKey])
     );
     let many = (0..7).map(|n| (n << 12, 1, vec![0])).collect();
-    let code = clean(&Builder { code: many, symbols: vec![], build_id: vec![], ..Builder::default() }, None);
-    let ranges = "0x0-0x0, 0x1000-0x1000, 0x2000-0x2000, 0x3000-0x3000 and 3 more pieces";
+    let code = load_without_problems(
+        &ElfBuilder { code: many, symbols: vec![], build_id: vec![], ..ElfBuilder::default() },
+        None,
+    );
+    let ranges = "0x0-0x0, 0x1000-0x1000, 0x2000-0x2000, 0x3000-0x3000 and 3 more regions";
     assert_eq!(code.to_string(), format!("a.out: ELF AArch64, {ranges}"));
     let code = load(b"code", Some(0x80)).0;
     assert_eq!(code.to_string(), "a.out: dump, 0x80-0x83");
 }
 
 #[test]
-fn which_symbols_count() {
+fn only_symbols_of_code_are_kept() {
     let symbols = vec![
         ("local", 0x40_0000, 4, LOCAL | FUNC, 1),
         ("global", 0x40_0000, 4, GLOBAL | FUNC, 1),
@@ -108,46 +111,46 @@ fn which_symbols_count() {
         ("in_the_note", 0x1000, 0, GLOBAL | NOTYPE, 2),
         ("in_no_section", 0x1000, 8, GLOBAL | FUNC, 99),
     ];
-    let code = clean(&Builder { symbols: symbols.clone(), ..Builder::default() }, None);
+    let code = load_without_problems(&ElfBuilder { symbols: symbols.clone(), ..ElfBuilder::default() }, None);
     let found: Vec<_> = code.symbols.iter().map(|symbol| (symbol.name, symbol.address, symbol.size)).collect();
     let expected =
         [("rom", 0x100, 8), ("global", 0x40_0000, 4), ("label", 0x40_0004, 0x1c), ("$xylophone", 0x40_0020, 0x20)];
     assert_eq!(found, expected);
-    let code = clean(&Builder { symbols, machine: 243, ..Builder::default() }, None);
-    assert_eq!(code.symbols.find(0x40_0020), Some(("label", 0x1c)), "RISC-V writes the architecture behind $x");
+    let code = load_without_problems(&ElfBuilder { symbols, machine: 243, ..ElfBuilder::default() }, None);
+    assert_eq!(code.symbols.find(0x40_0020), Some(("label", 0x1c)), "RISC-V appends the architecture to $x");
 }
 
 #[test]
-fn the_thumb_bit_is_no_part_of_the_address() {
+fn the_thumb_bit_is_not_part_of_the_address() {
     let symbols = vec![("thumb", 0x40_0011, 8, GLOBAL | FUNC, 1), ("arm", 0x40_0020, 8, GLOBAL | FUNC, 1)];
-    let code = clean(&Builder { symbols: symbols.clone(), ..arm() }, None);
+    let code = load_without_problems(&ElfBuilder { symbols: symbols.clone(), ..arm() }, None);
     assert_eq!(code.symbols.find(0x40_0010), Some(("thumb", 0)));
     assert_eq!(code.symbols.find(0x40_0018), None);
     assert_eq!(code.symbols.find(0x40_0020), Some(("arm", 0)));
-    let code = clean(&Builder { symbols, ..Builder::default() }, None);
+    let code = load_without_problems(&ElfBuilder { symbols, ..ElfBuilder::default() }, None);
     assert_eq!(code.symbols.find(0x40_0010), None, "only Arm has one");
 }
 
 #[test]
 fn an_address_moves_the_lowest_page_of_an_elf_file() {
-    let two = |first, align| Builder {
+    let two = |first, align| ElfBuilder {
         code: vec![(0x41_0123, align, vec![1; 8]), (first, align, vec![2; 8])],
         symbols: vec![("f", first + 4, 4, GLOBAL | FUNC, 2)],
-        ..Builder::default()
+        ..ElfBuilder::default()
     };
     let rows: &[(u64, u64, u64, [u64; 2])] = &[
         (0x40_0000, 0x1_0000, 0x7f_0000_0000, [0x7f_0001_0123, 0x7f_0000_0000]),
-        // The page of the first byte, not the byte.
+        // The page of the first byte moves to the address, not the byte itself.
         (0x40_0040, 0x1_0000, 0x7f_0000_0000, [0x7f_0001_0123, 0x7f_0000_0040]),
-        // Without pages, the byte.
+        // Without alignment, the byte itself.
         (0x40_0040, 1, 0x1000, [0x1_10e3, 0x1000]),
         (0x40_0040, 0, 0x1000, [0x1_10e3, 0x1000]),
-        // Downwards.
+        // Down.
         (0x40_0000, 0x1000, 0, [0x1_0123, 0]),
     ];
     for (first, align, to, expected) in rows {
-        let code = clean(&two(*first, *align), Some(*to));
-        let found: Vec<u64> = code.pieces.iter().map(|piece| piece.address).collect();
+        let code = load_without_problems(&two(*first, *align), Some(*to));
+        let found: Vec<u64> = code.regions.iter().map(|region| region.address).collect();
         assert_eq!(found, expected, "{first:#x} {align:#x} to {to:#x}");
         assert_eq!(code.symbols.find(expected[1] + 6), Some(("f", 2)));
     }
@@ -155,50 +158,50 @@ fn an_address_moves_the_lowest_page_of_an_elf_file() {
 
 #[test]
 fn an_object_file_has_sections_only() {
-    let object = Builder {
+    let object = ElfBuilder {
         kind: 1,
         segments: false,
         code: vec![(0, 4, vec![0; 0x20])],
         symbols: vec![("f", 8, 8, GLOBAL | FUNC, 1)],
-        ..Builder::default()
+        ..ElfBuilder::default()
     };
-    let code = clean(&object, Some(0x8000));
-    assert_eq!((places(&code), code.symbols.find(0x8009)), (vec![(0x8000, 0x20)], Some(("f", 1))));
-    let two = Builder { code: vec![(0, 4, vec![0; 0x20]), (0, 4, vec![1; 4])], ..object };
+    let code = load_without_problems(&object, Some(0x8000));
+    assert_eq!((ranges(&code), code.symbols.find(0x8009)), (vec![(0x8000, 0x20)], Some(("f", 1))));
+    let two = ElfBuilder { code: vec![(0, 4, vec![0; 0x20]), (0, 4, vec![1; 4])], ..object };
     let (code, problems) = load(&two.build(), None);
-    assert_eq!((places(&code), problems), (vec![(0, 0x20), (0, 4)], vec![NoteKind::Duplicate]));
+    assert_eq!((ranges(&code), problems), (vec![(0, 0x20), (0, 4)], vec![NoteKind::Duplicate]));
 }
 
 #[test]
-fn overlaps_are_left_as_they_are() {
+fn overlapping_segments_are_kept() {
     let code = vec![(0x1000, 1, vec![1; 0x20]), (0x1010, 1, vec![2; 0x20])];
-    let code = clean(&Builder { code, ..Builder::default() }, None);
-    assert_eq!(places(&code), [(0x1000, 0x20), (0x1010, 0x20)]);
+    let code = load_without_problems(&ElfBuilder { code, ..ElfBuilder::default() }, None);
+    assert_eq!(ranges(&code), [(0x1000, 0x20), (0x1010, 0x20)]);
 }
 
 #[test]
-fn a_file_that_was_cut_short() {
-    let builder = Builder { code: vec![(0x1000, 1, vec![7; 0x1000])], ..Builder::default() };
+fn a_truncated_file() {
+    let builder = ElfBuilder { code: vec![(0x1000, 1, vec![7; 0x1000])], ..ElfBuilder::default() };
     let whole = builder.build();
     let (code, problems) = load(&whole[..0x800], None);
-    assert_eq!(places(&code), [(0x1000, 0x800 - 64 - 2 * 56)]);
+    assert_eq!(ranges(&code), [(0x1000, 0x800 - 64 - 2 * 56)]);
     assert_eq!((problems, code.symbols.len()), (vec![NoteKind::Truncated; 2], 0));
     // The header alone.
     let (code, problems) = load(&whole[..64], None);
-    assert_eq!((places(&code), code.machine), (vec![], Some(Machine::AArch64)));
+    assert_eq!((ranges(&code), code.machine), (vec![], Some(Machine::AArch64)));
     assert!(problems.contains(&NoteKind::Truncated));
-    // Not even that: it is a dump, if somebody knows of where.
+    // Less than the header: a dump, if the caller gives an address.
     let (code, problems) = load(&whole[..40], Some(0x10));
-    assert_eq!((places(&code), code.raw, problems), (vec![(0x10, 40)], true, vec![NoteKind::Unreadable]));
-    // All lengths do something.
+    assert_eq!((ranges(&code), code.raw, problems), (vec![(0x10, 40)], true, vec![NoteKind::Unreadable]));
+    // No length panics.
     (4..whole.len()).for_each(|end| drop(load(&whole[..end], Some(0))));
 }
 
 #[test]
-fn the_address_space_has_an_end() {
+fn a_dump_is_truncated_at_the_end_of_the_address_space() {
     let (code, problems) = load(b"12345678", Some(u64::MAX - 3));
-    assert_eq!((places(&code), code.pieces[0].last()), (vec![(u64::MAX - 3, 4)], u64::MAX));
-    assert_eq!(code.pieces[0].starting_at(u64::MAX), Some(&b"4"[..]));
+    assert_eq!((ranges(&code), code.regions[0].last()), (vec![(u64::MAX - 3, 4)], u64::MAX));
+    assert_eq!(code.regions[0].starting_at(u64::MAX), Some(&b"4"[..]));
     assert_eq!(problems, [NoteKind::BadValue]);
 }
 
@@ -206,12 +209,12 @@ fn the_address_space_has_an_end() {
 fn a_file_of_the_command_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("program");
-    fs::write(&path, Builder::default().build()).unwrap();
+    fs::write(&path, ElfBuilder::default().build()).unwrap();
     let (code, notes) = Code::from_file(&path, None).unwrap();
-    assert_eq!((places(&code), notes), (vec![(0x40_0000, 0x40)], vec![]));
+    assert_eq!((ranges(&code), notes), (vec![(0x40_0000, 0x40)], vec![]));
     fs::write(&path, "dump").unwrap();
     let (code, _) = Code::from_file(&path, Some(0x1000)).unwrap();
-    assert_eq!((places(&code), code.machine, code.raw), (vec![(0x1000, 4)], None, true));
+    assert_eq!((ranges(&code), code.machine, code.raw), (vec![(0x1000, 4)], None, true));
     let error = Code::from_file(&path, None).unwrap_err().to_string();
     assert!(error.ends_with("program: not an ELF file, so it needs an address: FILE@ADDRESS"), "{error}");
     assert!(Code::from_file(dir.path(), None).is_err());
@@ -230,7 +233,7 @@ fn snapshot(dir: &Path, cores: &[&str], files: &[(&str, &[u8])]) -> Capture {
     Capture::open(dir).unwrap()
 }
 
-fn told(notes: &[Note]) -> Vec<String> {
+fn with_kinds(notes: &[Note]) -> Vec<String> {
     notes.iter().map(|note| format!("{:?} {note}", note.kind)).collect()
 }
 
@@ -253,15 +256,15 @@ fn dumps_of_a_capture() {
         "ram: dump, 0x600-0x607",
     ];
     assert_eq!(lines, expected);
-    assert_eq!(&loaded.codes[1].pieces[0].bytes[..], b"234");
+    assert_eq!(&loaded.codes[1].regions[0].bytes[..], b"234");
     let expected = [
-        "Truncated ram: holds only 0x2 of the bytes that [dump3] speaks of",
-        "Truncated ram: holds only 0x0 of the bytes that [dump4] speaks of",
+        "Truncated ram: contains only 0x2 of the bytes of [dump3]",
+        "Truncated ram: contains only 0x0 of the bytes of [dump4]",
         "MissingFile gone: cannot be loaded: gone: not in the capture",
-        "UnknownName ram: [dump6] is in the unknown space `moon`; it is taken to be in all",
-        "MissingKey ram: cannot be read as an ELF file, and [dump7] gives no address for it",
+        "UnknownName ram: [dump6] has the unknown memory space `moon`; all are assumed",
+        "MissingKey ram: cannot be read as an ELF file, and [dump7] has no address",
     ];
-    assert_eq!(told(&loaded.notes), expected);
+    assert_eq!(with_kinds(&loaded.notes), expected);
 }
 
 #[test]
@@ -274,7 +277,7 @@ fn the_images_of_the_core_come_first_and_each_once() {
     let capture = snapshot(dir.path(), &cores, &[("a", b"a"), ("b", b"b")]);
     let order = |core| {
         let codes = capture.code(core).codes;
-        codes.iter().map(|code| format!("{}@{}", code.name, code.pieces[0].address)).collect::<Vec<_>>().join(" ")
+        codes.iter().map(|code| format!("{}@{}", code.name, code.regions[0].address)).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(order(None), "a@1 b@2 b@3");
     assert_eq!(order(Some(0)), "a@1 b@2 b@3");
@@ -287,8 +290,8 @@ fn elf_files_of_a_capture() {
     let dir = tempfile::tempdir().unwrap();
     let dumps = "[dump1]\nfile=program\n[dump2]\nfile=program\naddress=0x1000\nlength=0x10\n\
         [dump3]\nfile=other\n[dump4]\nfile=program\nlength=4\nspace=S\n[dump5]\nfile=cut\n";
-    let whole = Builder::default().build();
-    let other = Builder { machine: 62, ..Builder::default() }.build();
+    let whole = ElfBuilder::default().build();
+    let other = ElfBuilder { machine: 62, ..ElfBuilder::default() }.build();
     let capture = snapshot(dir.path(), &[dumps], &[("program", &whole), ("other", &other), ("cut", &whole[..30])]);
     let loaded = capture.code(None);
     let lines: Vec<String> = loaded.codes.iter().map(ToString::to_string).collect();
@@ -302,9 +305,9 @@ fn elf_files_of_a_capture() {
     let expected = [
         "WrongMachine other: is a program for machine 62, not for Arm",
         "BadValue program: is an ELF file, so offset and length of [dump4] are ignored",
-        "MissingKey cut: cannot be read as an ELF file, and [dump5] gives no address for it",
+        "MissingKey cut: cannot be read as an ELF file, and [dump5] has no address",
     ];
-    assert_eq!(told(&loaded.notes), expected);
+    assert_eq!(with_kinds(&loaded.notes), expected);
 }
 
 #[test]
@@ -312,8 +315,8 @@ fn a_dump_of_a_loaded_program_keeps_its_symbols() {
     let dir = tempfile::tempdir().unwrap();
     let dumps =
         "[dump1]\nfile=program\naddress=0x7f0000\nlength=0x40\n[dump2]\nfile=program\naddress=0x7f0040\noffset=0x40\n";
-    let mut program = Builder::default().build();
-    // The segment starts with the file, as the first one of a program for Linux does.
+    let mut program = ElfBuilder::default().build();
+    // The segment starts at offset 0, as the first segment of a Linux program does.
     program[64 + 8..64 + 16].fill(0);
     let loaded = snapshot(dir.path(), &[dumps], &[("program", &program)]).code(None);
     let [first, rest] = &loaded.codes[..] else { panic!("{:?}", loaded.codes) };
@@ -323,7 +326,7 @@ fn a_dump_of_a_loaded_program_keeps_its_symbols() {
 }
 
 #[test]
-fn all_files_together_have_a_limit() {
+fn the_total_size_of_files_is_limited() {
     let dir = tempfile::tempdir().unwrap();
     let dumps = "[dump1]\nfile=a\naddress=0\n[dump2]\nfile=b\naddress=0\n[dump3]\nfile=a\naddress=8\n\
         [dump4]\nfile=c\naddress=0\n";
@@ -337,7 +340,7 @@ fn all_files_together_have_a_limit() {
 }
 
 proptest! {
-    /// Bytes that are no ELF file, or one for its first few bytes.
+    /// Random bytes, with or without the ELF identification.
     #[test]
     fn any_bytes(mut bytes in prop::collection::vec(any::<u8>(), 0..300), magic: bool, address: u64, at: u64) {
         if magic && bytes.len() >= 16 {
@@ -347,7 +350,7 @@ proptest! {
         check(&bytes, address, at);
     }
 
-    /// Files that are right but for a few bytes, which gets further.
+    /// Valid files with a few changed bytes, which pass more checks than random ones.
     #[test]
     fn damaged_files(
         wide: bool,
@@ -360,11 +363,11 @@ proptest! {
         at: u64,
     ) {
         let (kind, machine) = (if linked { 2 } else { 1 }, if wide { 183 } else { 40 });
-        let builder = Builder { wide, big, kind, machine, segments: linked, ..Builder::default() };
+        let builder = ElfBuilder { wide, big, kind, machine, segments: linked, ..ElfBuilder::default() };
         let mut bytes = builder.build();
-        for (place, value) in damage {
-            let place = place.index(bytes.len());
-            bytes[place] = value;
+        for (offset, value) in damage {
+            let offset = offset.index(bytes.len());
+            bytes[offset] = value;
         }
         if cut {
             bytes.truncate(end.index(bytes.len()));
@@ -373,17 +376,17 @@ proptest! {
     }
 }
 
-/// Loads in both ways and asks for everything.
+/// Loads the bytes with and without an address and uses every accessor.
 fn check(bytes: &[u8], address: u64, at: u64) {
     for address in [None, Some(address)] {
         let Ok(code) = from_bytes("x", &Bytes::from(bytes.to_vec()), address, &mut vec![]) else { continue };
         assert!(!code.to_string().is_empty());
-        assert!(code.pieces.iter().all(|piece| !piece.bytes.is_empty() && piece.bytes.len() <= bytes.len()));
+        assert!(code.regions.iter().all(|region| !region.bytes.is_empty() && region.bytes.len() <= bytes.len()));
         let found = code.symbols.iter().filter(|symbol| symbol.size == 0).count();
         assert_eq!(found, 0);
-        for address in [at, code.pieces.first().map_or(0, Piece::last)] {
+        for address in [at, code.regions.first().map_or(0, Region::last)] {
             code.symbols.find(address);
-            assert!(code.pieces.iter().filter_map(|piece| piece.starting_at(address)).all(|rest| !rest.is_empty()));
+            assert!(code.regions.iter().filter_map(|region| region.starting_at(address)).all(|rest| !rest.is_empty()));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Captures that the tests write themselves, opened the way a user would.
+//! Captures that the tests write to disk and open through the public interface.
 #![allow(clippy::unwrap_used)]
 
 mod bare;
@@ -30,7 +30,7 @@ fn put(dir: &Path, name: &str, bytes: impl AsRef<[u8]>) {
     fs::write(path, bytes).unwrap();
 }
 
-/// A capture of a directory with these files. The directory is kept as long as the pair.
+/// The capture in a new directory with these files. The directory exists as long as the pair.
 fn open<B: AsRef<[u8]>>(files: &[(&str, B)]) -> (TempDir, Capture) {
     let dir = folder(files);
     let capture = Capture::open(dir.path()).unwrap();
@@ -46,7 +46,7 @@ fn bytes(capture: &Capture, buffer: usize) -> Vec<u8> {
     bytes
 }
 
-/// The notes, one a line.
+/// The notes, one per line.
 fn notes(capture: &Capture) -> String {
     capture.notes.iter().map(|note| format!("{note}\n")).collect()
 }
@@ -55,7 +55,7 @@ fn has_note(capture: &Capture, kind: NoteKind, text: &str) -> bool {
     capture.notes.iter().any(|note| note.kind == kind && note.to_string().contains(text))
 }
 
-/// What a source or a core is called, with what belongs to it: `ETM_0:10:[0]` is id 0x10 in buffer 0.
+/// Name, trace ID and buffers of each source: `ETM_0:10:[0]` has ID 0x10 and is in buffer 0.
 fn sources(capture: &Capture) -> Vec<String> {
     let id = |id: Option<u8>| id.map_or("-".to_string(), |id| format!("{id:x}"));
     capture.sources.iter().map(|s| format!("{}:{}:{:?}", s.name, id(s.id), s.buffers)).collect()

@@ -1,4 +1,4 @@
-//! Real captures: runs where `UNSPOOL_CORPUS` names the folder that has them.
+//! Real captures, in the folder that `UNSPOOL_CORPUS` names.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
@@ -6,12 +6,12 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-use unspool_capture::{Capture, Format, Image, Loaded, NoteKind, Spaces};
+use unspool_capture::{Capture, Format, Image, LoadedCode, NoteKind, Spaces};
 use unspool_coresight::Protocol;
 use unspool_testing::corpus;
 use zip::write::SimpleFileOptions;
 
-/// Sources, buffers and streams of each snapshot.
+/// Numbers of sources, buffers and streams of each snapshot.
 const COUNTS: &[(&str, [usize; 3])] = &[
     ("001-ack_test", [1, 1, 1]),
     ("TC2", [6, 1, 6]),
@@ -88,7 +88,7 @@ fn is_core_trace(protocol: Option<Protocol>) -> bool {
 }
 
 #[test]
-fn a_zip_says_the_same_as_the_directory() {
+fn a_zip_equals_the_directory() {
     let Some(corpus) = corpus("coresight") else { return };
     for (name, _) in COUNTS {
         let dir = tempfile::tempdir().unwrap();
@@ -102,7 +102,7 @@ fn a_zip_says_the_same_as_the_directory() {
 }
 
 #[test]
-fn a_saved_package_says_the_same_as_the_snapshot() {
+fn a_saved_package_equals_the_snapshot() {
     let Some(corpus) = corpus("coresight") else { return };
     for (name, _) in COUNTS {
         let dir = tempfile::tempdir().unwrap();
@@ -118,7 +118,7 @@ fn a_saved_package_says_the_same_as_the_snapshot() {
 }
 
 #[test]
-fn notes_are_few_and_right() {
+fn notes_are_of_known_kinds() {
     let Some(corpus) = corpus("coresight") else { return };
     for (name, _) in COUNTS {
         let capture = Capture::open(corpus.join(name)).unwrap();
@@ -134,7 +134,7 @@ fn notes_are_few_and_right() {
 }
 
 #[test]
-fn every_image_that_is_there_loads() {
+fn every_existing_image_loads() {
     let Some(corpus) = corpus("coresight") else { return };
     let mut symbols = 0;
     for (name, _) in COUNTS {
@@ -155,16 +155,16 @@ fn every_image_that_is_there_loads() {
     assert!(symbols > 1000, "only {symbols} symbols in all programs");
 }
 
-/// Every byte that an image lists and that its file has is in memory.
-fn check_images(capture: &Capture, images: &[Image], loaded: &Loaded, name: &str) {
+/// Every byte of an image that its file contains is in memory.
+fn check_images(capture: &Capture, images: &[Image], loaded: &LoadedCode, name: &str) {
     for image in images.iter().filter(|image| image.size.is_some_and(|size| size > image.offset)) {
         let address = image.address.unwrap();
         let file = &capture.read_file(&image.file, 1 << 30).unwrap()[image.offset as usize..];
         let listed = &file[..file.len().min(image.length.unwrap_or(u64::MAX) as usize)];
         let spaces = image.space.as_deref().map_or(Spaces::ANY, |space| Spaces::from_name(space).unwrap());
-        let pieces = loaded.codes.iter().flat_map(|code| &code.pieces);
-        let found = pieces.filter(|piece| piece.address == address && piece.spaces == spaces);
-        assert!(found.into_iter().any(|piece| piece.bytes[..] == *listed), "{name}: {}", image.section);
+        let regions = loaded.codes.iter().flat_map(|code| &code.regions);
+        let found = regions.filter(|region| region.address == address && region.spaces == spaces);
+        assert!(found.into_iter().any(|region| region.bytes[..] == *listed), "{name}: {}", image.section);
     }
 }
 

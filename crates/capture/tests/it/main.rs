@@ -1,4 +1,4 @@
-//! All integration tests of captures on disk, in one binary so that they link once.
+//! Integration tests of captures on disk, in one binary to link only once.
 
 mod captures;
 mod corpus;

@@ -184,7 +184,7 @@ impl Listing<'_> {
             0 => [entry.time, exit.time].iter().for_each(|at| push_right(line, 15, *at)),
             _ => [entry.time, exit.time].iter().for_each(|at| line.push_str(&format!(" {:>14}", time(*clock, *at)))),
         }
-        push_right(line, 13, call.whole().instructions);
+        push_right(line, 13, call.total().instructions);
         line.extend(std::iter::repeat_n(' ', 2 + depth * 2));
         if names.len() >= NAMES {
             names.clear();
@@ -230,6 +230,6 @@ fn note(call: &Call) -> &'static str {
         (Began::Exception, Ended::AtEnd) => " (exception, unfinished)",
         (Began::Exception, _) => " (exception)",
         (Began::Called, Ended::AtEnd) => " (unfinished)",
-        (Began::Called, Ended::Left) => " (left without a return)",
+        (Began::Called, Ended::Unwound) => " (left without a return)",
     }
 }

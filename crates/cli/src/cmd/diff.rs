@@ -163,7 +163,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     };
     report.summary(&summary, &mut output);
     output.finish()?;
-    let is_readable = summary.untold.iter().all(|untold| untold.of(Loss::Unreadable).count == 0);
+    let is_readable = summary.not_in_steps.iter().all(|untold| untold.of(Loss::Unreadable).count == 0);
     Ok(if summary.is_clean() && is_readable { Verdict::Clean } else { Verdict::Problems })
 }
 

@@ -8,7 +8,7 @@ mod tarmac;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use unspool::capture::{Buffer, Capture, Code, Format, Image, Loaded, NoteKind};
+use unspool::capture::{Buffer, Capture, Code, Format, Image, LoadedCode, NoteKind};
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::explain;
 use unspool::coresight::exception::exception_name;
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         let mut progress = Progress::new(false);
         overview(&capture, &mut |done, all| progress.at(done, all))
     });
-    let loaded = if args.quick { Loaded::default() } else { capture.code(None) };
+    let loaded = if args.quick { LoadedCode::default() } else { capture.code(None) };
     let info = CaptureInfo { capture: &capture, overview: looked.as_ref(), loaded };
     let page = Page { info: &info, registers: args.explain_registers };
     output.write(|out| if args.output.json { writeln!(out, "{}", info.json()) } else { page.text(out) });

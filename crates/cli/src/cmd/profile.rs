@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::Context;
-use unspool::analyze::calls::{Call, Sums};
+use unspool::analyze::calls::{Call, Cost};
 use unspool::analyze::folded::Folded;
 use unspool::analyze::profile::{Profile, Row};
 use unspool::model::json::Object;
@@ -143,7 +143,7 @@ impl Listing<'_> {
         })
     }
 
-    fn stack(&mut self, stack: &str, own: Sums, out: &mut dyn Write) -> io::Result<()> {
+    fn stack(&mut self, stack: &str, own: Cost, out: &mut dyn Write) -> io::Result<()> {
         let weight = match self.args.weight {
             Weight::Time => own.time,
             Weight::Instructions => own.instructions,

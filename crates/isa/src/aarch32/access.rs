@@ -11,9 +11,9 @@ const UNKNOWN: Access = Access::of(Operation::Unknown);
 pub(crate) fn a32_access(word: u32) -> Access {
     let is_load = word >> 20 & 1 == 1;
     match word >> 25 & 0b111 {
-        // The words without a condition: prefetches, saved states, vectors.
+        // Unconditional encodings: PLD, SRS, RFE, Advanced SIMD.
         _ if word >> 28 == 0b1111 => UNKNOWN,
-        // LDR, STR, LDRB, STRB; with the low bit by register, where bit 4 makes it something else.
+        // LDR, STR, LDRB, STRB, immediate and register; with a register, bit 4 selects media instructions.
         0b010 => single(is_load, if word >> 22 & 1 == 1 { 1 } else { 4 }),
         0b011 if word >> 4 & 1 == 0 => single(is_load, if word >> 22 & 1 == 1 { 1 } else { 4 }),
         // LDM, STM
@@ -23,7 +23,7 @@ pub(crate) fn a32_access(word: u32) -> Access {
     }
 }
 
-/// Halfwords, signed bytes and pairs, which stand among the multiplications.
+/// Extra loads and stores: halfwords, signed bytes and pairs, in the encoding space of the multiplications.
 fn extra(word: u32, is_load: bool) -> Access {
     match (word >> 4 & 0xf, is_load) {
         (0b1011, _) => single(is_load, 2),
@@ -43,7 +43,7 @@ pub(crate) fn t32_access(opcode: u32, length: u8) -> Access {
 fn narrow(half: u32) -> Access {
     let is_load = half >> 11 & 1 == 1;
     match half >> 12 {
-        // LDR of a literal; what else begins so computes or branches.
+        // LDR (literal); the rest of this group is data processing and branches.
         0b0100 if is_load => single(true, 4),
         0b0101 => by_register(half),
         0b0110 | 0b1001 => single(is_load, 4),
@@ -72,9 +72,9 @@ fn wide(word: u32) -> Access {
     let is_load = word >> 20 & 1 == 1;
     match word >> 24 {
         0xe8 | 0xe9 => pairs_and_lists(word, is_load),
-        // The register PC makes prefetches of loads of bytes and halfwords.
+        // With Rt = PC, loads of bytes and halfwords are preloads.
         0xf8 if word >> 12 & 0xf != 0xf => sized(word, is_load),
-        // What does not load here is of vectors.
+        // The other half of this group is Advanced SIMD.
         0xf9 if is_load && word >> 12 & 0xf != 0xf => sized(word, true),
         0xf8 if word & 0x0070_0000 == 0x0050_0000 => single(true, 4),
         _ => UNKNOWN,
@@ -96,7 +96,7 @@ fn pairs_and_lists(word: u32, is_load: bool) -> Access {
     let is_list = matches!(word >> 22 & 0b111, 0b010 | 0b100);
     let is_pair = word >> 22 & 1 == 1 && (word >> 24 & 1 == 1 || word >> 21 & 1 == 1);
     match () {
-        // With the PC as base it clears registers.
+        // With the PC as base it is CLRM.
         () if is_list && word >> 16 & 0xf == 0xf => UNKNOWN,
         () if is_list => single(is_load, 4 * (word & 0xffff).count_ones()),
         () if is_pair && word & 0xff7f_0000 != 0xe97f_0000 => single(is_load, 8),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use unspool_capture::{Capture, Code, Image, Loaded, Note, NoteKind, Spaces};
+use unspool_capture::{Capture, Code, Image, LoadedCode, Note, NoteKind, Spaces};
 use unspool_coresight::Protocol;
 
 use crate::{Error, Overview, Trace, TraceOverview};
@@ -16,7 +16,7 @@ pub struct CaptureInfo<'c> {
     /// What its buffers contain, if they were read.
     pub overview: Option<&'c Overview<'c>>,
     /// Its program images, if they were read.
-    pub loaded: Loaded,
+    pub loaded: LoadedCode,
 }
 
 /// Is all of it trace? Buffers that cannot be read and bytes that are not trace are problems; sources of other kinds are
@@ -62,7 +62,7 @@ impl CaptureInfo<'_> {
     pub fn code_of(&self, image: &Image) -> Option<&Code> {
         let spaces = image.space.as_deref().and_then(Spaces::from_name).unwrap_or(Spaces::ANY);
         let is_meant = |code: &&Code| {
-            let place = code.pieces.first();
+            let place = code.regions.first();
             code.name == image.file
                 && place.is_some_and(|piece| piece.spaces == spaces)
                 && image.address.is_none_or(|address| place.is_some_and(|piece| piece.address == address))

@@ -79,7 +79,7 @@ impl Told {
         };
         self.tree.each(|_| true, add).unwrap();
         let mut lines = Vec::new();
-        let take = |stack: &[u64], own: unspool::analyze::calls::Sums| -> Result<(), ()> {
+        let take = |stack: &[u64], own: unspool::analyze::calls::Cost| -> Result<(), ()> {
             let name = |function: &u64| Some(name(*function)).filter(|name| !name.is_empty());
             let names = stack.iter().map(|function| name(function).unwrap_or_else(|| format!("{function:#x}")));
             lines.push(format!("{} {}", names.collect::<Vec<_>>().join(";"), own.time));

@@ -1,47 +1,47 @@
-//! Where two sources that are apart go on alike.
+//! Realignment of two sources that have diverged.
 //!
-//! items ahead of A and of B ─▶ **a place**: how many of each to pass over
+//! items ahead of A and of B ─▶ **number of items to skip in each**
 //!
-//! Looked for in windows that grow, since most that are apart are not far apart, and followed for a while, since a place
-//! that soon ends is often a function that was called before. Memory is that of the last window.
+//! The search window grows, since most divergences are short. Candidates are followed for a while, since a short match is
+//! often a function that was called before. Memory use is that of the last window.
 
 use unspool_model::Facet;
 
-use super::super::align::{Fit, Joint, Search, joint, longest};
+use super::super::align::{Fit, Joint, Search, joint, longest_fit};
 use super::super::side::{Item, Side};
-use super::super::{Finding, Why};
+use super::super::{Finding, SkipReason};
 use super::Run;
 
-/// This many equal instructions in a row are enough to look no further, if nothing speaks against them.
+/// Number of equal consecutive instructions that ends the search, if the match is open.
 pub(super) const CERTAIN: usize = 64;
 
-/// No more than these are held against each other behind a gap.
+/// Maximum length of a match that is evaluated after a gap.
 pub(super) const REACH: usize = 1 << 10;
 
-/// At the start nothing is known, and a function that is called often looks like a start for long.
+/// The same at the start, where a frequently called function matches for long.
 pub(super) const REACH_OF_START: usize = 1 << 14;
 
-/// A place further away has to fit so many times better, if it does not fit to the end.
+/// Factor by which a more distant match must be longer, if it is not open.
 pub(super) const BETTER: usize = 4;
 
-/// The first windows; they grow until the last one, which is for the user to say.
+/// First windows and their growth, up to the window of the options.
 const FIRST_WINDOW: usize = 1 << 8;
 const FIRST_WINDOW_OF_START: usize = 1 << 12;
 const GROWTH: usize = 16;
 
-/// What came of looking beyond the window.
-pub(super) enum Far {
-    /// It is at this place of this side.
+/// Result of a search beyond the window.
+pub(super) enum FarFit {
+    /// A fit in this side.
     Found(usize, Fit),
-    /// It could not be looked for.
+    /// No fit, or no search was possible.
     Nowhere,
-    /// It is not there, and all of the side is gone.
+    /// No fit, and the side was read to its end.
     Gone,
 }
 
 impl Run<'_> {
-    /// How long both go on at the same addresses, with so many of each before them.
-    pub(super) fn follow(&mut self, at: [usize; 2], most: usize) -> Joint {
+    /// Measures how long both sides have the same addresses from these positions on.
+    pub(super) fn follow(&mut self, at: [usize; 2], max: usize) -> Joint {
         let mut length = 0;
         loop {
             for (side, at) in self.sides.iter_mut().zip(at) {
@@ -49,18 +49,19 @@ impl Run<'_> {
             }
             let heads = [0, 1].map(|side| self.sides[side].at(at[side] + length));
             let is_pair = matches!(heads, [Some(a), Some(b)] if a.instruction.address == b.instruction.address);
-            if !is_pair || length >= most {
-                let is_open = is_pair || heads.iter().any(|item| item.is_none_or(|item| item.is_behind_gap));
+            if !is_pair || length >= max {
+                let is_open = is_pair || heads.iter().any(|item| item.is_none_or(|item| item.is_after_gap));
                 return Joint { at, length, is_open };
             }
             length += 1;
         }
     }
 
-    /// Where one side goes on within the other, if that one may be passed over: which is, and where.
-    pub(super) fn place(&mut self, may_pass: [bool; 2], why: Why) -> Option<(usize, Fit)> {
-        let (first, reach, certain) = match why {
-            Why::Start => (FIRST_WINDOW_OF_START, REACH_OF_START, REACH_OF_START),
+    /// Finds where one side continues within the other, which must be one that may be skipped; returns that side and the
+    /// fit.
+    pub(super) fn find_fit(&mut self, may_pass: [bool; 2], reason: SkipReason) -> Option<(usize, Fit)> {
+        let (first, reach, certain) = match reason {
+            SkipReason::Start => (FIRST_WINDOW_OF_START, REACH_OF_START, REACH_OF_START),
             _ => (FIRST_WINDOW, REACH, CERTAIN),
         };
         let mut best: Option<(usize, Fit)> = None;
@@ -68,7 +69,7 @@ impl Run<'_> {
             self.fill_both(window.saturating_add(reach));
             let fits = [0, 1].into_iter().filter(|side| may_pass[*side]);
             let fits = fits.filter_map(|side| Some((side, self.fit_in(side, window, reach)?)));
-            // The longest, and if both are as long, that with fewer to pass over.
+            // The longest fit; of two with the same length, the one that skips fewer instructions.
             let found = fits.max_by_key(|(_, fit)| (fit.length, std::cmp::Reverse(fit.position)));
             best = match (best, found) {
                 (Some((side, near)), Some((_, fit))) if !is_better(&near, &fit) => Some((side, near)),
@@ -81,53 +82,53 @@ impl Run<'_> {
                 break;
             }
         }
-        best.filter(|(side, fit)| fit.length >= self.options.row || self.is_whole(*side, fit))
+        best.filter(|(side, fit)| fit.length >= self.options.min_match || self.is_whole(*side, fit))
     }
 
-    /// Nothing is left of one of the sides behind it.
+    /// Whether the fit reaches the end of one of the sides.
     fn is_whole(&self, side: usize, fit: &Fit) -> bool {
         let is_all = |side: &Side, length: usize| side.has_ended && length == side.ahead().len();
         is_all(&self.sides[1 - side], fit.length) || is_all(&self.sides[side], fit.position + fit.length)
     }
 
-    /// As [`place`](Self::place), for a gap of one side that is larger than the window: the other side is passed over
-    /// until it goes on as the one behind the gap does. What is passed over is not kept, so that it is gone if that never
-    /// comes.
-    pub(super) fn place_far(&mut self, why: Why, gaps: [bool; 2]) -> Far {
+    /// As [`find_fit`](Self::find_fit), for a gap of one side that is larger than the window: the other side is skipped
+    /// until it continues like the first one after its gap. Skipped instructions are not kept, so they are gone if that
+    /// never happens.
+    pub(super) fn find_fit_beyond_window(&mut self, reason: SkipReason, gaps: [bool; 2]) -> FarFit {
         let text = match gaps {
             [true, false] => 1,
             [false, true] => 0,
-            _ => return Far::Nowhere,
+            _ => return FarFit::Nowhere,
         };
         self.sides[1 - text].fill(CERTAIN);
         let ahead = self.sides[1 - text].ahead();
-        let island = ahead.iter().skip(1).take(CERTAIN - 1).take_while(|item| !item.is_behind_gap).count() + 1;
+        let island = ahead.iter().skip(1).take(CERTAIN - 1).take_while(|item| !item.is_after_gap).count() + 1;
         let pattern = self.keys(1 - text, 0, island);
-        if pattern.len() < self.options.row {
-            return Far::Nowhere;
+        if pattern.len() < self.options.min_match {
+            return FarFit::Nowhere;
         }
         let at = self.heads().map(|item| item.map(Item::site));
         let around = self.around();
-        let Some(passed) = self.seek(text, Search::new(&pattern)) else {
-            self.never_again(around);
-            return Far::Gone;
+        let Some(skipped) = self.seek(text, Search::new(&pattern)) else {
+            self.report_not_found(around);
+            return FarFit::Gone;
         };
-        let counts = if why == Why::Start { &mut self.summary.before } else { &mut self.summary.in_gaps };
-        counts[text] += passed;
-        if passed > 0 {
-            let passed = if text == 0 { [passed, 0] } else { [0, passed] };
-            self.tell(&Finding::Passed { why, passed, at });
+        let counts = if reason == SkipReason::Start { &mut self.summary.before } else { &mut self.summary.in_gaps };
+        counts[text] += skipped;
+        if skipped > 0 {
+            let skipped = if text == 0 { [skipped, 0] } else { [0, skipped] };
+            self.report(&Finding::Skipped { reason, skipped, at });
         }
-        // Which time round a loop it is, is seen from near.
-        let place = self.place(if text == 0 { [true, false] } else { [false, true] }, why);
-        place.map_or(Far::Nowhere, |(side, fit)| Far::Found(side, fit))
+        // The iteration of a loop is determined by a search within the window.
+        let found = self.find_fit(if text == 0 { [true, false] } else { [false, true] }, reason);
+        found.map_or(FarFit::Nowhere, |(side, fit)| FarFit::Found(side, fit))
     }
 
-    /// Goes on in a side until what is looked for starts there: how many were passed over. `None`: all were.
+    /// Advances a side to the start of the pattern; returns the number of skipped instructions, `None` at the end.
     fn seek(&mut self, side: usize, mut search: Search<'_>) -> Option<u64> {
         let with_opcodes = self.summary.facets.has(Facet::Opcodes);
         let side = &mut self.sides[side];
-        let (mut passed, mut seen) = (0, 0);
+        let (mut skipped, mut seen) = (0, 0);
         while side.fill(seen + 1) {
             let Some(item) = side.at(seen) else { break };
             seen += 1;
@@ -135,35 +136,36 @@ impl Run<'_> {
             let beyond = seen - search.length().min(seen);
             if is_found || beyond >= REACH {
                 side.jump(beyond);
-                (passed, seen) = (passed + beyond as u64, seen - beyond);
+                (skipped, seen) = (skipped + beyond as u64, seen - beyond);
             }
             if is_found {
-                return Some(passed);
+                return Some(skipped);
             }
         }
         side.drain();
         None
     }
 
-    /// Where the other side goes on within this one. What is before a gap is enough, if it is enough to tell.
+    /// The best fit of the other side within this one. The instructions before a gap are enough if they are at least
+    /// `min_match`.
     fn fit_in(&self, side: usize, window: usize, reach: usize) -> Option<Fit> {
         let (text, pattern) = (&self.sides[side], &self.sides[1 - side]);
-        let is_end = |index: usize| index >= self.options.row && pattern.ahead()[index].is_behind_gap;
+        let is_end = |index: usize| index >= self.options.min_match && pattern.ahead()[index].is_after_gap;
         let island = (1..pattern.ahead().len().min(reach)).find(|index| is_end(*index));
         let pattern_keys = self.keys(1 - side, 0, island.unwrap_or(reach));
         let text_keys = self.keys(side, 0, window.saturating_add(reach));
-        let fit = longest(&pattern_keys, &text_keys).filter(|fit| fit.position <= window)?;
-        let is_gap = text.at(fit.position + fit.length).is_some_and(|item| item.is_behind_gap);
+        let fit = longest_fit(&pattern_keys, &text_keys).filter(|fit| fit.position <= window)?;
+        let is_gap = text.at(fit.position + fit.length).is_some_and(|item| item.is_after_gap);
         Some(Fit { is_open: fit.is_open || is_gap, ..fit })
     }
 
-    /// Keys of instructions ahead: equal for equal ones.
+    /// Keys of instructions ahead.
     fn keys(&self, side: usize, from: usize, count: usize) -> Vec<u64> {
         let with_opcodes = self.summary.facets.has(Facet::Opcodes);
         self.sides[side].ahead().iter().skip(from).take(count).map(|item| key(item, with_opcodes)).collect()
     }
 
-    /// Where both are together again, from so many instructions ahead on.
+    /// Finds where both sides are equal again, at least `from` instructions ahead.
     pub(super) fn joint(&mut self, from: usize) -> Option<Joint> {
         let mut found = None;
         for window in windows(FIRST_WINDOW, self.options.window) {
@@ -171,12 +173,12 @@ impl Run<'_> {
             let rows = [0, 1].map(|side| self.keys(side, from, window));
             let is_seen = |(side, row): (&Side, &Vec<u64>)| side.has_ended && from + row.len() >= side.ahead().len();
             let are_complete = self.sides.iter().zip(&rows).all(is_seen);
-            found = joint([&rows[0], &rows[1]], self.options.row, are_complete);
+            found = joint([&rows[0], &rows[1]], self.options.min_match, are_complete);
             let is_certain = found.is_some_and(|joint| {
                 let cost = joint.cost();
                 let joint = self.follow(joint.at.map(|at| at + from), REACH);
-                // So little is missing that it hardly is by chance.
-                let is_small = window > FIRST_WINDOW && joint.length >= (BETTER * cost).max(2 * self.options.row);
+                // The match is long in comparison with what is skipped, so it is hardly by chance.
+                let is_small = window > FIRST_WINDOW && joint.length >= (BETTER * cost).max(2 * self.options.min_match);
                 is_small || joint.length >= if joint.is_open { CERTAIN } else { REACH / 2 }
             });
             if is_certain || are_complete {
@@ -187,19 +189,19 @@ impl Run<'_> {
     }
 }
 
-/// A number that is equal for equal instructions.
+/// Alignment key of an instruction: equal for equal instructions.
 fn key(item: &Item, with_opcodes: bool) -> u64 {
     let opcode = item.instruction.opcode.filter(|_| with_opcodes).unwrap_or_default();
     item.instruction.address.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(opcode)
 }
 
-/// Windows from small to large: most that are apart are not far apart.
+/// Search windows in ascending order, since most divergences are short.
 fn windows(first: usize, last: usize) -> impl Iterator<Item = usize> {
     let grow = |window: &usize| window.checked_mul(GROWTH);
     std::iter::successors(Some(first), grow).take_while(move |window| *window < last).chain([last])
 }
 
-/// Is the place further away the better one?
+/// Whether the more distant fit is the better one.
 fn is_better(near: &Fit, far: &Fit) -> bool {
     let is_open = far.is_open && !near.is_open;
     far.length > near.length && (is_open || far.length >= BETTER * near.length)

@@ -1,4 +1,4 @@
-//! Stories for tests: instructions written by hand, one a line, and the call tree that comes out.
+//! Stories for tests: instructions as text, one per line, and their call trees.
 
 use std::collections::BTreeMap;
 use std::io::Cursor;
@@ -28,8 +28,8 @@ const OPCODES: [(&str, Isa, u8, u32); 17] = [
     ("?", Isa::A64, 4, 0),
 ];
 
-/// The instructions of a story. A line is `address opcode` and then any of `sp=`, `lr=` (values before it, until said
-/// otherwise), `stack=`, `time=`, `skipped`, `exception`. Addresses are hexadecimal.
+/// The instructions of a story. A line is `address opcode`, followed by any of `sp=`, `lr=` (values before it, which hold
+/// until the next one), `stack=`, `time=`, `skipped`, `exception`. Addresses are hexadecimal.
 pub(crate) fn instructions(story: &str) -> Vec<Instruction> {
     let (mut sp, mut lr, mut stack, mut time) = (None, None, 0, None);
     let lines = story.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
@@ -67,7 +67,7 @@ fn hex(text: &str) -> u64 {
     u64::from_str_radix(text, 16).unwrap_or_else(|_| panic!("{text}"))
 }
 
-/// The calls as they end.
+/// The calls in the order in which they end.
 pub(crate) fn calls(instructions: &[Instruction]) -> Vec<Call> {
     let mut calls = Vec::new();
     let mut follower = Follower::new();
@@ -76,7 +76,7 @@ pub(crate) fn calls(instructions: &[Instruction]) -> Vec<Call> {
     calls
 }
 
-/// The tree of these calls, a line each: how it began and ended, where, and how many instructions it has.
+/// The tree of these calls, one line per call: how it began and ended, its function, instructions and own cost.
 pub(crate) fn tree(calls: &[Call]) -> String {
     let mut tree = Tree::new(Cursor::new(Vec::new()));
     calls.iter().for_each(|call| tree.add(call));
@@ -98,7 +98,7 @@ fn line(call: &Call) -> String {
     };
     let ended = match call.ended {
         Ended::Returned => "",
-        Ended::Left => " left",
+        Ended::Unwound => " left",
         Ended::AtEnd => " at end",
     };
     let (entry, exit) = (call.entry.number, call.exit.number);
@@ -106,17 +106,17 @@ fn line(call: &Call) -> String {
 }
 
 /// The tree of a story.
-pub(crate) fn told(story: &str) -> String {
+pub(crate) fn tree_of(story: &str) -> String {
     let instructions = instructions(story);
     let calls = calls(&instructions);
     check(&instructions, &calls);
     tree(&calls)
 }
 
-/// What is true of the calls of any story.
+/// Checks the invariants of the calls of any story.
 fn check(instructions: &[Instruction], calls: &[Call]) {
     let own: u64 = calls.iter().map(|call| call.own.instructions).sum();
-    assert_eq!(own, instructions.len() as u64, "each instruction is in one call by itself");
+    assert_eq!(own, instructions.len() as u64, "each instruction is counted in exactly one call");
     let mut ordinals: BTreeMap<u64, u32> = BTreeMap::new();
     for call in calls.iter().filter(|call| call.ordinal > 0) {
         *ordinals.entry(call.ordinal).or_default() += 1;

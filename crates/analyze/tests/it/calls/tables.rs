@@ -1,9 +1,9 @@
-//! Trees, profiles and folded stacks of many calls, and of any instructions at all.
+//! Trees, profiles and folded stacks of many calls and of random instructions.
 
 use std::io::Cursor;
 
 use proptest::prelude::*;
-use unspool_analyze::calls::{Call, Code, Follower, Instruction, Site, Sums};
+use unspool_analyze::calls::{Call, Code, Cost, Follower, Instruction, Site};
 use unspool_analyze::folded::Folded;
 use unspool_analyze::profile::Profile;
 use unspool_analyze::tree::Tree;
@@ -33,7 +33,7 @@ fn stacks(mut folded: Folded, calls: &[Call]) -> Vec<(Vec<u64>, u64, u64)> {
     };
     tree(calls).each(|_| true, add).unwrap();
     let mut stacks = Vec::new();
-    let take = |stack: &[u64], own: Sums| -> Result<(), ()> {
+    let take = |stack: &[u64], own: Cost| -> Result<(), ()> {
         stacks.push((stack.to_vec(), own.time, own.instructions));
         Ok(())
     };
@@ -65,9 +65,9 @@ fn a_profile_and_its_stacks() {
     assert_eq!(stacks(Folded::of_complete_calls(), &calls), expected);
 }
 
-/// Calls of calls of leaves, more than are held in memory; every seventh leaf does not return by itself.
+/// Nested calls, more than fit into memory; every seventh innermost call does not return by itself.
 #[test]
-fn a_tree_that_does_not_fit() {
+fn a_tree_that_does_not_fit_into_memory() {
     let mut follower = Follower::new();
     let mut tree = tree(&[]);
     let mut number = 0;
@@ -141,7 +141,7 @@ proptest! {
         let mut ends: Vec<u64> = Vec::new();
         tree(&calls).each(|_| true, |depth, call| {
             ends.truncate(depth);
-            assert!(ends.iter().all(|end| call.exit.number <= *end), "within those around it");
+            assert!(ends.iter().all(|end| call.exit.number <= *end), "within the enclosing calls");
             ends.push(call.exit.number);
             count += 1;
             Ok(())

@@ -1,11 +1,11 @@
-//! Each rule broken: the rule, a name, and steps in which just this is found, once.
+//! Violations of each rule: rows whose steps give exactly one finding.
 
 use unspool_model::ExceptionKind::{Fiq, Irq, SError};
 use unspool_model::{Isa, Security, Step};
 
-use super::words::*;
+use super::builders::*;
 
-/// The rule, what is wrong, and the steps.
+/// Rule, name and steps.
 pub(crate) type Row = (&'static str, &'static str, Vec<Step>);
 
 pub(crate) fn rows() -> Vec<Row> {
@@ -18,12 +18,16 @@ fn flow() -> Vec<Row> {
         (rule, "an instruction is missing", vec![nop(PC), nop(PC + 8), nop(PC + 12)]),
         (rule, "backwards without a branch", vec![nop(PC), nop(PC + 4), nop(PC)]),
         (rule, "not at the target of a branch", vec![taken(op(PC, B), PC + 8), nop(PC + 4)]),
-        (rule, "elsewhere behind a branch of which nothing is told", vec![op(PC, B), nop(PC + 4)]),
-        (rule, "neither way of a condition", vec![op(PC, B_EQ), nop(PC + 12)]),
+        (rule, "not at the target of a branch without a reported outcome", vec![op(PC, B), nop(PC + 4)]),
+        (rule, "neither at the target nor after a conditional branch", vec![op(PC, B_EQ), nop(PC + 12)]),
         (rule, "at the target of a branch that is not taken", vec![not_taken(op(PC, B_EQ)), nop(PC + 8)]),
-        (rule, "not where RET went", vec![taken(op(PC, RET), 0x9000), nop(0x9004)]),
+        (rule, "not at the target of RET", vec![taken(op(PC, RET), 0x9000), nop(0x9004)]),
         (rule, "not at the handler", vec![el(1), nop(PC), sync(0x2200), nop(0x2400)]),
-        (rule, "not where an exception returns", vec![taken(op(PC, ERET), 0x9000), back(0x9000), nop(0x9008)]),
+        (
+            rule,
+            "not at the target of an exception return",
+            vec![taken(op(PC, ERET), 0x9000), back(0x9000), nop(0x9008)],
+        ),
         (rule, "one core of two", vec![nop(PC), on(nop(0x9000), 1), nop(PC + 4), on(nop(0x9008), 1), nop(PC + 8)]),
         (
             rule,
@@ -32,8 +36,8 @@ fn flow() -> Vec<Row> {
         ),
         (rule, "T32", vec![t32(PC, T32_NOP), t32(PC + 4, T32_NOP)]),
         (rule, "RISC-V", vec![riscv(PC, 1), riscv(PC + 2, RV_NOP), riscv(PC + 4, 1)]),
-        ("step-exception-place", "it returns elsewhere", vec![nop(PC), irq_back(0x2280, PC + 0x20), nop(0x2280)]),
-        ("step-return-opcode", "from an addition", vec![op(PC, ADD), back(PC + 4), nop(PC + 4)]),
+        ("step-exception-place", "another return address", vec![nop(PC), irq_back(0x2280, PC + 0x20), nop(0x2280)]),
+        ("step-return-opcode", "ADD", vec![op(PC, ADD), back(PC + 4), nop(PC + 4)]),
         ("step-return-opcode", "RET", vec![taken(op(PC, RET), 0x9000), back(0x9000), nop(0x9000)]),
     ]
 }
@@ -42,7 +46,7 @@ fn branches() -> Vec<Row> {
     let condition = "step-condition";
     vec![
         ("step-branch-target", "B", vec![taken(op(PC, B), 0x9000), nop(0x9000)]),
-        ("step-branch-target", "and the right way", vec![taken(op(PC, B), 0x9000), nop(PC + 8)]),
+        ("step-branch-target", "B, and the encoded target executes", vec![taken(op(PC, B), 0x9000), nop(PC + 8)]),
         ("step-branch-target", "A32", vec![taken(a32(PC, A32_BEQ), 0x9000), a32(0x9000, A32_NOP)]),
         ("step-branch-target", "RISC-V", vec![taken(riscv(PC, RV_BEQ), PC + 12), riscv(PC + 12, RV_NOP)]),
         ("step-branch-taken", "B", vec![not_taken(op(PC, B)), nop(PC + 4)]),
@@ -50,9 +54,9 @@ fn branches() -> Vec<Row> {
         ("step-branch-opcode", "ADD", vec![taken(op(PC, ADD), 0x9000), nop(0x9000)]),
         ("step-branch-opcode", "RISC-V", vec![not_taken(riscv(PC, RV_NOP)), riscv(PC + 4, RV_NOP)]),
         (condition, "ADD fails", vec![executed(op(PC, ADD), false), nop(PC + 4)]),
-        (condition, "A32: an instruction for always fails", vec![executed(a32(PC, A32_NOP), false)]),
-        (condition, "taken, and it failed", vec![taken(executed(op(PC, B_EQ), false), PC + 8), nop(PC + 8)]),
-        (condition, "A32: not taken, and it held", vec![not_taken(executed(a32(PC, A32_BEQ), true))]),
+        (condition, "A32: an unconditional instruction fails", vec![executed(a32(PC, A32_NOP), false)]),
+        (condition, "taken, but the condition failed", vec![taken(executed(op(PC, B_EQ), false), PC + 8), nop(PC + 8)]),
+        (condition, "A32: not taken, but the condition held", vec![not_taken(executed(a32(PC, A32_BEQ), true))]),
     ]
 }
 
@@ -67,7 +71,7 @@ fn states() -> Vec<Row> {
         (level, "up by a return", vec![el(1), taken(op(PC, ERET), PC), el(2), nop(PC)]),
         (
             level,
-            "A32: up out of the user's mode",
+            "A32: up from User mode",
             vec![state(0, non_secure, false), a32(PC, A32_MSR), state(1, non_secure, false), a32(PC + 4, A32_NOP)],
         ),
         (level, "RISC-V: up without a trap", vec![mode(0), riscv(PC, RV_NOP), mode(3), riscv(PC + 4, RV_NOP)]),
@@ -90,12 +94,11 @@ fn states() -> Vec<Row> {
 
 fn accesses() -> Vec<Row> {
     let [kind, size, missing] = ["step-access-kind", "step-access-size", "step-access-missing"];
-    let told = |pc| [reads(op(pc, LDR), 8), writes(op(pc + 4, STR), 8)];
-    let [load, store] = told(PC - 8);
+    let [load, store] = [reads(op(PC - 8, LDR), 8), writes(op(PC - 4, STR), 8)];
     vec![
         (kind, "ADD reads", vec![reads(op(PC, ADD), 8), nop(PC + 4)]),
         (kind, "a load writes", vec![writes(op(PC, LDR), 8), nop(PC + 4)]),
-        (kind, "a load writes, too", vec![writes(reads(op(PC, LDR), 8), 8), nop(PC + 4)]),
+        (kind, "a load reads and writes", vec![writes(reads(op(PC, LDR), 8), 8), nop(PC + 4)]),
         (kind, "a store reads", vec![reads(op(PC, STR), 8), nop(PC + 4)]),
         (kind, "A32: a load that was not executed", vec![executed(reads(a32(PC, A32_LDR & !0xe000_0000), 4), false)]),
         (kind, "RISC-V: a nop writes", vec![writes(riscv(PC, RV_NOP), 4), riscv(PC + 4, RV_NOP)]),
@@ -123,22 +126,26 @@ fn vectors() -> Vec<Row> {
     let a32_from = |raised: Step, target: u64| vec![a32(PC, A32_NOP), raised, a32(target, A32_NOP)];
     let user = state(0, Security::NonSecure, false);
     vec![
-        (kind, "an interrupt at the vector of calls", from(el_with(1, true), raise(Irq, 0x2200), 0x2200)),
-        (kind, "a fast interrupt at that of interrupts", from(el_with(1, true), raise(Fiq, 0x2280), 0x2280)),
-        (kind, "a system error at that of calls", from(el_with(1, true), raise(SError, 0x2200), 0x2200)),
-        (kind, "a call between vectors", from(el_with(1, true), sync(0x2204), 0x2204)),
-        (kind, "a call at the vector of interrupts", from(el_with(1, true), sync(0x2280), 0x2280)),
-        (kind, "A32: an interrupt at the vector of calls", a32_from(raise(Irq, 0x2008), 0x2008)),
-        (kind, "A32: a call at the vector of interrupts", a32_from(sync(0x2018), 0x2018)),
-        (origin, "SP_EL0 from SP_ELx", from(el_with(1, true), sync(0x2000), 0x2000)),
-        (origin, "SP_ELx from SP_EL0", from(el_with(1, false), sync(0x2200), 0x2200)),
-        (origin, "a lower level from the same", from(el_with(1, true), sync(0x2400), 0x2400)),
-        (origin, "the same level from a lower one", from(el_with(0, false), sync(0x2200), 0x2200)),
-        (origin, "AArch32 from AArch64", from(el_with(0, false), sync(0x2600), 0x2600)),
-        (origin, "AArch64 from AArch32", vec![user, a32(PC, A32_NOP), sync(0x2400), el_with(1, true), nop(0x2400)]),
+        (kind, "IRQ at the synchronous vector", from(el_with(1, true), raise(Irq, 0x2200), 0x2200)),
+        (kind, "FIQ at the IRQ vector", from(el_with(1, true), raise(Fiq, 0x2280), 0x2280)),
+        (kind, "SError at the synchronous vector", from(el_with(1, true), raise(SError, 0x2200), 0x2200)),
+        (kind, "a system call between vectors", from(el_with(1, true), sync(0x2204), 0x2204)),
+        (kind, "a system call at the IRQ vector", from(el_with(1, true), sync(0x2280), 0x2280)),
+        (kind, "A32: IRQ at the supervisor call vector", a32_from(raise(Irq, 0x2008), 0x2008)),
+        (kind, "A32: a supervisor call at the IRQ vector", a32_from(sync(0x2018), 0x2018)),
+        (origin, "vectors for SP_EL0, taken with SP_ELx", from(el_with(1, true), sync(0x2000), 0x2000)),
+        (origin, "vectors for SP_ELx, taken with SP_EL0", from(el_with(1, false), sync(0x2200), 0x2200)),
+        (origin, "vectors for a lower level, taken from the same", from(el_with(1, true), sync(0x2400), 0x2400)),
+        (origin, "vectors for the same level, taken from a lower one", from(el_with(0, false), sync(0x2200), 0x2200)),
+        (origin, "vectors for AArch32, taken from AArch64", from(el_with(0, false), sync(0x2600), 0x2600)),
+        (
+            origin,
+            "vectors for AArch64, taken from AArch32",
+            vec![user, a32(PC, A32_NOP), sync(0x2400), el_with(1, true), nop(0x2400)],
+        ),
         (
             "step-vector-base",
-            "another base",
+            "not in the table of VBAR",
             vec![el_with(1, true), vbar(nop(PC), 0x4000), sync(0x2200), el_with(1, true), nop(0x2200)],
         ),
     ]
@@ -146,10 +153,10 @@ fn vectors() -> Vec<Row> {
 
 fn others() -> Vec<Row> {
     vec![
-        ("step-time-order", "it goes back", vec![at(nop(PC), 7), at(nop(PC + 4), 6), at(nop(PC + 8), 6)]),
+        ("step-time-order", "it decreases", vec![at(nop(PC), 7), at(nop(PC + 4), 6), at(nop(PC + 8), 6)]),
         (
             "step-time-order",
-            "of one core of two",
+            "one core of two",
             vec![at(nop(PC), 7), at(on(nop(PC), 1), 5), at(nop(PC + 4), 8), at(on(nop(PC + 4), 1), 4)],
         ),
         ("step-opcode-length", "A64 of two bytes", vec![of(Isa::A64, PC, NOP, 2)]),

@@ -1,4 +1,4 @@
-//! Bytes without a package.
+//! Bare trace buffers.
 
 use unspool_capture::{BareOptions, BufferFormat, Capture, Error, Format, NoteKind, Register};
 use unspool_coresight::Protocol;
@@ -16,8 +16,8 @@ fn several_files_are_one_buffer() {
     assert_eq!(sources(&capture), ["ete:7:[0]"]);
     assert_eq!(bytes(&capture, 0), b"first second");
     assert_eq!(bytes(&capture, 0), b"first second");
-    let place = capture.buffers[0].place(8).unwrap();
-    assert_eq!((place.file, place.offset), (1, 2));
+    let found = capture.buffers[0].file_offset(8).unwrap();
+    assert_eq!((found.file, found.offset), (1, 2));
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn circular_buffers_start_at_the_write_pointer() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_an_error() {
+fn a_file_that_cannot_be_opened_is_an_error() {
     let dir = folder(&[("a.bin", "")]);
     let options = || BareOptions::raw(Protocol::Itm);
     assert!(matches!(Capture::bare(&[dir.path().join("gone")], options()), Err(Error::Io { .. })));

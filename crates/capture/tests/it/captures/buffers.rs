@@ -1,4 +1,4 @@
-//! Preconditioning: what the reader gives, and where each byte came from.
+//! Preconditioning: the bytes of the reader, and the file offset of each byte.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -36,7 +36,7 @@ fn files_are_joined() {
 }
 
 #[test]
-fn probe_blocks_lose_their_trailers() {
+fn trailers_of_probe_blocks_are_removed() {
     let block = |byte: u8| [vec![byte; 504], vec![0xee; 8]].concat();
     let rows = [
         ("whole blocks", [block(1), block(2)].concat(), [vec![1; 504], vec![2; 504]].concat()),
@@ -54,17 +54,17 @@ fn probe_blocks_lose_their_trailers() {
 }
 
 #[test]
-fn a_pointer_inside_of_a_probe_block_is_ignored() {
+fn a_write_pointer_inside_a_probe_block_is_ignored() {
     let (_dir, capture) = buffer("format=dstream_coresight\nfile=a\nwrite_pointer=3\n", &[("a", [0; 512])]);
     assert!(has_note(&capture, NoteKind::BadValue, "write pointer 0x3"));
     let (_dir, capture) = buffer("format=raw\nfile=a\nwrapped=maybe\nwrite_pointer=x\n", &[("a", "abc")]);
-    assert!(has_note(&capture, NoteKind::BadValue, "`maybe` is neither yes nor no"));
+    assert!(has_note(&capture, NoteKind::BadValue, "`maybe` is not a boolean"));
     assert!(has_note(&capture, NoteKind::BadValue, "`x` is not a number"));
     assert_eq!(bytes(&capture, 0), b"abc");
 }
 
 #[test]
-fn a_huge_buffer_is_opened_at_once() {
+fn a_huge_buffer_is_opened_in_constant_memory() {
     let (dir, _) = buffer("format=coresight\nfile=a\nwrite_pointer=0x10000000000\n", &[("a", "")]);
     File::options().write(true).open(dir.path().join("a")).unwrap().set_len((1 << 40) + 16).unwrap();
     let capture = Capture::open(dir.path()).unwrap();
@@ -73,8 +73,8 @@ fn a_huge_buffer_is_opened_at_once() {
     let mut start = [1; 64];
     reader.read_exact(&mut start).unwrap();
     assert_eq!(start, [0; 64]);
-    let place = capture.buffers[0].place(20).unwrap();
-    assert_eq!((place.file, place.offset), (0, 4));
+    let found = capture.buffers[0].file_offset(20).unwrap();
+    assert_eq!((found.file, found.offset), (0, 4));
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_file_that_shrank_is_an_error_when_read() {
 }
 
 #[test]
-fn absurd_numbers_of_buffers_are_cut() {
+fn the_number_of_buffers_is_limited() {
     let names: Vec<String> = (0..2000).map(|n| format!("buffer{n}")).collect();
     let sections: String = names.iter().map(|name| format!("[{name}]\nfile=a\nformat=raw\n")).collect();
     let (_dir, capture) = open(&[
@@ -99,7 +99,7 @@ fn absurd_numbers_of_buffers_are_cut() {
     assert!(has_note(&capture, NoteKind::TooMany, "more than 1024 buffers"), "{}", notes(&capture));
 }
 
-/// What the reader should give, computed the plain way.
+/// The expected bytes of the reader, computed the simple way.
 fn model(files: &[Vec<u8>], pointer: Option<usize>, blocks: bool) -> Vec<u8> {
     let mut joined = files.concat();
     joined.rotate_left(pointer.unwrap_or(0));
@@ -110,7 +110,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_read_sizes_give_the_same_bytes_and_places_lead_back(
+    fn any_read_sizes_return_the_same_bytes_and_file_offsets_match(
         files in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..1500), 1..4),
         at in prop::option::of(any::<prop::sample::Index>()),
         blocks in any::<bool>(),
@@ -142,9 +142,9 @@ proptest! {
 
         let buffer = &capture.buffers[0];
         for (offset, byte) in expected.iter().enumerate() {
-            let place = buffer.place(offset as u64).unwrap();
-            prop_assert_eq!(files[place.file][usize::try_from(place.offset).unwrap()], *byte);
+            let found = buffer.file_offset(offset as u64).unwrap();
+            prop_assert_eq!(files[found.file][usize::try_from(found.offset).unwrap()], *byte);
         }
-        prop_assert_eq!(buffer.place(expected.len() as u64), None);
+        prop_assert_eq!(buffer.file_offset(expected.len() as u64), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Packages with `contents.ini`.
+//! Trace packages with `contents.ini`.
 
 use unspool_capture::{BufferFormat, Capture, Format, NoteKind};
 use unspool_coresight::Protocol;
@@ -42,7 +42,7 @@ fn one_metadata_file_for_all_buffers() {
 }
 
 #[test]
-fn ids_may_be_used_again_in_another_metadata_file() {
+fn trace_ids_may_be_reused_in_another_metadata_file() {
     let metadata = |kind: &str| format!("[buffer]\nformat=source_data\n[trace_1]\nformat={kind}\nTRCCONFIGR=1\n");
     let contents = [
         "[trace]\nmetadata=a.ini\nbuffer0=0\n[trace]\nmetadata=b.ini\nbuffer1=1\n",
@@ -64,20 +64,20 @@ fn ids_may_be_used_again_in_another_metadata_file() {
 }
 
 #[test]
-fn odd_packages_are_noted() {
-    let trace = "[buffer]\ncolour: red\n[trace_300]\nformat: ETE\n[trace_2]\nformat: ETE\nTRCTRACEIDR: 3\n\
+fn invalid_packages_are_noted() {
+    let trace = "[buffer]\ncolor: red\n[trace_300]\nformat: ETE\n[trace_2]\nformat: ETE\nTRCTRACEIDR: 3\n\
                  [trace_2]\nformat: ETE\n[other]\na: b\n";
     let (_dir, capture) =
         open(&[("contents.ini", "[trace]\nmetadata=trace.ini,more.ini\nbuffer0=x\nbuffer1=\n"), ("trace.ini", trace)]);
     let expected = "\
 contents.ini:2: `more.ini` is not in the package
 contents.ini:3: `x` is not in the package
-trace.ini:1: [buffer] gives no format; `coresight` is assumed
+trace.ini:1: [buffer] has no format; `coresight` is assumed
 contents.ini:4: `buffer1` names no file
-trace.ini:1: [buffer] gives no format; `coresight` is assumed
-trace.ini:3: `300` is not a trace id
-trace.ini:5: the section is for trace id 0x2, its registers say 0x3; the section counts
-trace.ini:8: [trace_2] is given again and taken as another source
+trace.ini:1: [buffer] has no format; `coresight` is assumed
+trace.ini:3: `300` is not a trace ID
+trace.ini:5: section for trace ID 0x2 has registers for 0x3; 0x2 is used
+trace.ini:8: [trace_2] is repeated and treated as another source
 ";
     assert_eq!(notes(&capture), expected);
     assert_eq!(sources(&capture), ["trace_300:-:[0, 1]", "trace_2:2:[0, 1]", "trace_2:2:[0, 1]"]);
@@ -85,7 +85,7 @@ trace.ini:8: [trace_2] is given again and taken as another source
 }
 
 #[test]
-fn without_metadata_the_buffers_remain() {
+fn buffers_are_kept_without_metadata() {
     let (_dir, capture) = open(&[("contents.ini", "[trace]\nbuffer0=x\nevent_log=log.txt\n"), ("x", "x")]);
     assert!(has_note(&capture, NoteKind::MissingKey, "no [trace] section names metadata"));
     assert!(has_note(&capture, NoteKind::MissingFile, "log.txt"));
@@ -94,7 +94,7 @@ fn without_metadata_the_buffers_remain() {
 }
 
 #[test]
-fn a_snapshot_wins_over_a_package_and_its_metadata_serves_both() {
+fn a_snapshot_takes_precedence_over_a_package_and_they_share_metadata() {
     let trace = "[trace_buffers]\nbuffers=buffer0\n[buffer0]\nname=D\nfile=c0.data\nformat=dstream_coresight\n";
     let dir = folder(&[
         ("contents.ini", "[trace]\nmetadata=trace.ini\nbuffer0=c0.data\n"),

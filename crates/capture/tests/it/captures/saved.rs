@@ -1,4 +1,4 @@
-//! Saving a capture and opening what was saved.
+//! Saving a capture and opening the saved package.
 
 use std::fs;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn files_below(dir: &Path) -> usize {
     entries.map(|path| if path.is_dir() { files_below(&path) } else { 1 }).sum()
 }
 
-/// The parts of a capture that saving promises to keep.
+/// Compares the parts of a capture that saving preserves.
 fn assert_same(one: &Capture, two: &Capture) {
     assert_eq!(one.sources, two.sources);
     assert_eq!(one.cores, two.cores);
@@ -48,7 +48,7 @@ fn assert_same(one: &Capture, two: &Capture) {
 }
 
 #[test]
-fn a_snapshot_becomes_a_package_and_loses_nothing() {
+fn a_snapshot_is_preserved_as_a_package() {
     let core = cpu("cpu_0")
         + "[dump]\nfile=trace.ini\naddress=0\n[dump]\nfile=img\\a.bin\noffset=2\naddress=1\nspace=S\n\
            [dump3]\nfile=gone.bin\naddress=0\nlength=3\n";
@@ -78,14 +78,14 @@ fn a_snapshot_becomes_a_package_and_loses_nothing() {
     let timestamp = read.extras.iter().find(|extra| extra.section == "timestamp").unwrap();
     assert_eq!(timestamp.pairs, [("frequency".to_string(), "25".to_string())]);
     let dir = tempfile::tempdir().unwrap();
-    let lost: Vec<NoteKind> = capture.save(dir.path()).unwrap().notes.iter().map(|note| note.kind).collect();
-    assert_eq!(lost, [NoteKind::MissingFile, NoteKind::MissingFile, NoteKind::Lost]);
+    let kinds: Vec<NoteKind> = capture.save(dir.path()).unwrap().notes.iter().map(|note| note.kind).collect();
+    assert_eq!(kinds, [NoteKind::MissingFile, NoteKind::MissingFile, NoteKind::Dropped]);
     assert!(matches!(capture.save(dir.path()), Err(Error::NotEmpty { .. })));
     round_trip(&read);
 }
 
 #[test]
-fn the_smallest_package_looks_like_the_published_one() {
+fn the_smallest_package_has_the_published_format() {
     let dir = folder(&[("a.bin", "bytes")]);
     let mut options = BareOptions::formatted(Protocol::Etm3);
     options.id = Some(16);
@@ -107,7 +107,7 @@ fn an_unknown_start_stays_unknown() {
 }
 
 #[test]
-fn names_that_ini_cannot_hold_are_refused() {
+fn names_that_ini_cannot_represent_are_refused() {
     let dir = folder(&[("a.bin", "")]);
     let mut capture = Capture::bare(&[dir.path().join("a.bin")], BareOptions::raw(Protocol::Ete)).unwrap();
     for name in ["two\nlines", "comment ;", " blank"] {
@@ -117,16 +117,16 @@ fn names_that_ini_cannot_hold_are_refused() {
     }
 }
 
-/// A name or a section of the old package must not get another meaning in the new one.
+/// Names and sections of the capture must not acquire another meaning in the saved package.
 #[test]
-fn names_that_mean_something_to_a_package_are_harmless() {
+fn names_that_are_special_in_a_package_are_preserved() {
     let rows = [
         ("a version in another file", "[snapshot]\nversion=2.0\n", cpu("cpu_0")),
-        ("a core called like a main file", "", cpu("snapshot")),
-        ("a core called like the other main file", "", cpu("contents")),
-        ("a missing image called like a file that we write", "", cpu("c") + "[dump]\nfile=trace.ini\naddress=0\n"),
-        ("a missing image, spelled otherwise", "", cpu("c") + "[dump]\nfile=x\\..\\TRACE_1.ini\naddress=0\n"),
-        ("registers called like keys", "", etm("S", 1) + "NAME=1\nFormat=2\nCORE=3\nSOURCE_INDEX=4\n"),
+        ("a core named like a main file", "", cpu("snapshot")),
+        ("a core named like the other main file", "", cpu("contents")),
+        ("a missing image named like a generated file", "", cpu("c") + "[dump]\nfile=trace.ini\naddress=0\n"),
+        ("a missing image, spelled differently", "", cpu("c") + "[dump]\nfile=x\\..\\TRACE_1.ini\naddress=0\n"),
+        ("registers named like keys", "", etm("S", 1) + "NAME=1\nFormat=2\nCORE=3\nSOURCE_INDEX=4\n"),
     ];
     for (name, trace, device) in rows {
         let list = "[snapshot]\nversion=1.0\n[device_list]\nd=d.ini\ne=e.ini\n[trace]\nmetadata=t.ini\n";
@@ -138,7 +138,7 @@ fn names_that_mean_something_to_a_package_are_harmless() {
     }
 }
 
-/// What a generated source is made of.
+/// Trace ID, registers, buffers and core of a generated source.
 type Parts = (u8, Vec<(String, u64, Option<u64>, Option<u32>)>, Vec<usize>, Option<usize>);
 
 fn parts() -> impl Strategy<Value = Vec<Parts>> {
@@ -160,7 +160,7 @@ fn write_snapshot(dir: &Path, sources: &[Parts], buffers: &[Vec<u8>]) {
         put(dir, &format!("c{n}.ini"), cpu(&format!("cpu:{n}")) + &format!("[dump]\nfile=b{n}.bin\naddress={n}\n"));
         files.push(format!("c{n}.ini"));
     }
-    let (mut links, mut cores) = ("[source_buffers]\nnobody=B 0\n".to_string(), "[core_trace_sources]\n".to_string());
+    let (mut links, mut cores) = ("[source_buffers]\nunknown=B 0\n".to_string(), "[core_trace_sources]\n".to_string());
     for (n, (id, registers, buffers, core)) in sources.iter().enumerate() {
         let mut text = etm(&format!("S{n}"), *id);
         for (name, value, number, size) in registers {

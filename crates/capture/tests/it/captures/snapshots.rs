@@ -1,4 +1,4 @@
-//! Snapshot directories, tidy and untidy.
+//! Snapshot directories, well-formed and not.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use super::{bytes, cpu, etm, folder, has_note, notes, open, snapshot_ini, source
 const ONE_BUFFER: &str = "[trace_buffers]\nbuffers=buffer0\n[buffer0]\nname=ETB\nfile=etb.bin\nformat=coresight\n";
 
 #[test]
-fn a_tidy_snapshot() {
+fn a_well_formed_snapshot() {
     let core = cpu("cpu_0") + "[dump1]\nfile=bin/a.bin\naddress=0x80000\nlength=4\noffset=0x1\nspace=EL2\n";
     let (dir, capture) = open(&[
         ("snapshot.ini", snapshot_ini(&["cpu.ini", "etm.ini"])),
@@ -41,7 +41,7 @@ fn a_tidy_snapshot() {
 }
 
 #[test]
-fn untidy_text_is_understood() {
+fn unusual_syntax_is_accepted() {
     let snapshot = "\u{feff}; made by hand\r\n[SnapShot]\r\nVersion: 1.0 ; old\r\n\r\n[DEVICE_LIST]\r\n\
                     device0 = dev\\etm.ini # the source\r\n[Trace]\r\nMetadata= trace.ini\r\n";
     let trace = "[trace_buffers]\nbuffers= buffer0 , buffer1,\n[Buffer0]\nNAME=A\nfile: a.bin\nformat=CoreSight\n\
@@ -63,14 +63,14 @@ fn untidy_text_is_understood() {
 }
 
 #[test]
-fn what_we_do_not_interpret_is_kept() {
+fn uninterpreted_sections_and_keys_are_kept() {
     let (_dir, capture) = open(&[
         (
             "snapshot.ini",
             snapshot_ini(&["cti.ini"]) + "[clusters]\nCluster 0=cpu_1,cpu_2\n[snapshot]\ndescription=x.ini\n",
         ),
         ("cti.ini", "[device]\nname=CTI\nclass=cti\ntype=CTI-600\nlocation=AP1\n[regs]\nA=1\n".to_string()),
-        ("trace.ini", format!("[timestamp]\nfrequency=25000000\n{ONE_BUFFER}colour=red\n")),
+        ("trace.ini", format!("[timestamp]\nfrequency=25000000\n{ONE_BUFFER}color=red\n")),
         ("etb.bin", String::new()),
     ]);
     let extras: Vec<String> = capture
@@ -84,7 +84,7 @@ fn what_we_do_not_interpret_is_kept() {
             "cti.ini [device] location=AP1",
             "snapshot.ini [clusters] Cluster 0=cpu_1,cpu_2",
             "snapshot.ini [snapshot] description=x.ini",
-            "trace.ini [buffer0] colour=red",
+            "trace.ini [buffer0] color=red",
             "trace.ini [timestamp] frequency=25000000",
         ]
     );
@@ -95,7 +95,7 @@ fn what_we_do_not_interpret_is_kept() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_parts_are_noted() {
     let core = cpu("cpu_0") + "[dump1]\nfile=none.bin\naddress=0\n[dump2]\naddress=0\n[dump3]\nfile=../x\naddress=0\n";
     let (_dir, capture) = open(&[
         ("snapshot.ini", snapshot_ini(&["cpu.ini", "gone.ini", "junk.ini"])),
@@ -109,15 +109,15 @@ fn what_is_missing_is_named() {
     let expected = "\
 cpu.ini:8: `none.bin` is not in the package
 cpu.ini:10: [dump2] names no file
-cpu.ini:13: `../x` leads out of the package and is not opened
+cpu.ini:13: `../x` points outside the package and is not opened
 snapshot.ini:6: `gone.ini` is not in the package
 snapshot.ini:7: junk.ini: not an ini file
 trace.ini:5: `etb.bin` is not in the package
-trace.ini:8: no trace source is called `ETM_9`
-trace.ini:9: no buffer is called `ETC`
-trace.ini:9: no trace source is called `ETM_9`
-trace.ini:11: no core is called `cpu_7`
-trace.ini:11: no trace source is called `ETM_9`
+trace.ini:8: no trace source is named `ETM_9`
+trace.ini:9: no buffer is named `ETC`
+trace.ini:9: no trace source is named `ETM_9`
+trace.ini:11: no core is named `cpu_7`
+trace.ini:11: no trace source is named `ETM_9`
 snapshot.ini: no trace source is described
 ";
     assert_eq!(notes(&capture), expected);
@@ -129,7 +129,7 @@ snapshot.ini: no trace source is described
 }
 
 #[test]
-fn odd_values_are_noted() {
+fn invalid_values_are_noted() {
     let device =
         "[device]\nname=A\nname=B\nclass=trace_source\ntype=XTM\n[regs]\nTRCTRACEIDR=seven\nTRCIDR0=0x1\nwords\n";
     let trace = "[trace_buffers]\nbuffers=buffer0,buffer3\n[buffer0]\nname=ETB\nfile=ETB.bin\nformat=zebra\n\
@@ -142,13 +142,13 @@ fn odd_values_are_noted() {
     ]);
     let expected = "\
 a.ini:9: `words` is neither section, key nor comment
-a.ini:3: `name` is given again; the last one counts
-a.ini:7: register `TRCTRACEIDR` is left out: `seven` is not a number of at most 64 bits
-a.ini: `B` is of type `XTM`, which is no protocol that we know
+a.ini:3: `name` is repeated; the last value is used
+a.ini:7: register `TRCTRACEIDR` is ignored: `seven` is not a number of at most 64 bits
+a.ini: `B` has the type `XTM`, which is not a known trace protocol
 trace.ini:5: `ETB.bin` is spelled `etb.BIN` in the package
-trace.ini:6: the buffer format `zebra` is not known; `coresight` is assumed
+trace.ini:6: unknown buffer format `zebra`; `coresight` is assumed
 trace.ini:2: buffer `buffer3` is listed but not described
-trace.ini:7: [buffer1] is not in the list of buffers and is left out
+trace.ini:7: [buffer1] is not in the list of buffers and is ignored
 ";
     assert_eq!(notes(&capture), expected);
     assert_eq!(sources(&capture), ["B:-:[0]"]);
@@ -176,16 +176,16 @@ fn trace_ids_come_from_the_registers_of_each_unit() {
 }
 
 #[test]
-fn without_trace_there_is_still_a_capture() {
+fn a_snapshot_without_trace_opens() {
     let (_dir, capture) = open(&[("snapshot.ini", "[snapshot]\nversion=1.0\n")]);
-    assert_eq!(notes(&capture), "snapshot.ini: there is no trace: no [trace] section names metadata\n");
+    assert_eq!(notes(&capture), "snapshot.ini: no trace: no [trace] section names metadata\n");
     assert!(capture.buffers.is_empty() && capture.streams().is_empty());
     let (_dir, empty) = open(&[("snapshot.ini", "")]);
     assert!(has_note(&empty, NoteKind::MissingKey, "the file is empty"));
 }
 
 #[test]
-fn buffers_are_assumed_when_nobody_says() {
+fn missing_links_to_buffers_are_assumed() {
     let two = |first: &str, second: &str| {
         format!(
             "[trace_buffers]\nbuffers=buffer0,buffer1\n[buffer0]\nname=A\nfile=a.bin\nformat={first}\n\
@@ -202,7 +202,7 @@ fn buffers_are_assumed_when_nobody_says() {
         let snapshot = ("snapshot.ini", snapshot_ini(&["a.ini", "c.ini"]));
         let (_dir, capture) = open(&[snapshot, ("a.ini", etm("A", 1)), ("c.ini", etm("C", 2)), ("trace.ini", trace)]);
         assert_eq!(sources(&capture), expected, "{name}");
-        assert!(has_note(&capture, NoteKind::Assumed, "nothing says which source is in which buffer"), "{name}");
+        assert!(has_note(&capture, NoteKind::Assumed, "no mapping of sources to buffers"), "{name}");
     }
 }
 
@@ -233,7 +233,7 @@ fn sessions_count_the_buffers_of_a_trace_id() {
 }
 
 #[test]
-fn what_is_no_capture_says_so() {
+fn paths_that_are_not_captures_are_described() {
     let dir = folder(&[("sub/notes.txt", "hello"), ("words.txt", "hello"), ("trace.ini", ONE_BUFFER)]);
     fs::create_dir(dir.path().join("empty")).unwrap();
     let rows = [
@@ -254,7 +254,7 @@ fn what_is_no_capture_says_so() {
 }
 
 #[test]
-fn ini_files_have_a_limit() {
+fn the_size_of_ini_files_is_limited() {
     let huge = |dir: &tempfile::TempDir, name: &str| {
         fs::File::create(dir.path().join(name)).unwrap().set_len(1 << 40).unwrap();
     };
@@ -266,7 +266,7 @@ fn ini_files_have_a_limit() {
     assert!(matches!(Capture::open(dir.path()), Err(Error::TooLarge { .. })));
 }
 
-/// Lines that mean something, in no order.
+/// Known and random lines in random order.
 fn any_ini() -> impl Strategy<Value = String> {
     let known = prop::sample::select(vec![
         "[snapshot]",
@@ -314,7 +314,7 @@ fn any_ini() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_package_opens_and_gives_its_bytes(
+    fn any_package_opens_and_its_buffers_are_readable(
         main in any_ini(), trace in any_ini(), device in any_ini(), package in any::<bool>()
     ) {
         let name = if package { "contents.ini" } else { "snapshot.ini" };
@@ -336,21 +336,21 @@ proptest! {
 }
 
 #[test]
-fn a_file_that_is_named_over_and_over_is_not_read_for_ever() {
+fn the_total_size_of_ini_files_is_limited() {
     let big = "; comment\n".repeat(1 << 20);
     let many: String = (0..1000).map(|n| format!("[trace]\nmetadata=a.ini,{n}.ini\nbuffer0=x\n")).collect();
     let (_dir, capture) = open(&[("contents.ini", many), ("a.ini", big)]);
-    assert!(has_note(&capture, NoteKind::TooMany, "`a.ini` is left out"));
+    assert!(has_note(&capture, NoteKind::TooMany, "`a.ini` is ignored"));
 }
 
 #[test]
-fn lists_without_an_end_are_cut() {
+fn the_length_of_lists_is_limited() {
     let many = "a,".repeat(100_000);
     let rows = [
         ("more than 1024 files", format!("[buffer0]\nfile={many}\nformat=raw\n"), "d=gone"),
-        ("more than 65536 relations", format!("[source_buffers]\na={many}\n"), "d=gone"),
-        ("more than 65536 relations", format!("[core_trace_sources]\na={many}\n"), "d=gone"),
-        ("from here on, notes are left out", format!("[core_trace_sources]\na={many}\n"), &format!("d={many}")),
+        ("more than 65536 links", format!("[source_buffers]\na={many}\n"), "d=gone"),
+        ("more than 65536 links", format!("[core_trace_sources]\na={many}\n"), "d=gone"),
+        ("further notes are omitted", format!("[core_trace_sources]\na={many}\n"), &format!("d={many}")),
     ];
     for (note, trace, devices) in rows {
         let snapshot = format!("[device_list]\n{devices}\n[trace]\nmetadata=trace.ini\n");

@@ -1,4 +1,4 @@
-//! Packages inside of zip archives, whole and damaged.
+//! Packages inside zip archives, intact and damaged.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -28,7 +28,7 @@ fn archive(files: &[(&str, Vec<u8>)]) -> (TempDir, PathBuf) {
     (dir, path)
 }
 
-/// A snapshot below a folder. The buffer starts at 0x100, since it is circular.
+/// A snapshot below a folder. Its circular buffer has its oldest byte at offset 0x100.
 fn snapshot(folder: &str) -> Vec<(String, Vec<u8>)> {
     let trace: Vec<u8> = (0..=255).cycle().take(1000).collect();
     let files = [
@@ -139,9 +139,9 @@ fn a_damaged_member_is_named() {
 }
 
 #[test]
-fn encrypted_and_strangely_packed_members_are_noted() {
+fn encrypted_and_unsupported_members_are_noted() {
     // Offsets of the flags and of the method in a central directory header.
-    for (offset, value, expected) in [(8, 1, "encrypted"), (10, 12, "which we do not read")] {
+    for (offset, value, expected) in [(8, 1, "encrypted"), (10, 12, "is not supported")] {
         let mut files = snapshot("");
         files.push(("image".to_string(), b"the image".to_vec()));
         let (_dir, path) = zip_of(&files);

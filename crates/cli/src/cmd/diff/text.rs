@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use unspool::analyze::diff::{Around, Ending, Finding, Site, Summary, Why};
+use unspool::analyze::diff::{Around, Ending, Finding, Site, SkipReason, Summary};
 use unspool::isa::Disassembler;
 use unspool::model::{Facet, Instruction, Loss, Losses, Lost};
 use unspool::number::many;
@@ -28,9 +28,9 @@ const LETTERS: [&str; 2] = ["A", "B"];
 impl Report {
     pub(super) fn finding_text(&mut self, finding: &Finding, out: &mut dyn Write) -> io::Result<()> {
         match finding {
-            Finding::Passed { why, passed, at } => self.passed(*why, *passed, at, out),
+            Finding::Skipped { reason: why, skipped: passed, at } => self.passed(*why, *passed, at, out),
             Finding::Diverged { around, apart } => self.diverged(around, *apart, out),
-            Finding::Differs { facet, what, values, around } => {
+            Finding::Differs { facet, name: what, values, around } => {
                 let places = self.places([around.here[0].first(), around.here[1].first()]);
                 let blank = if what.is_empty() { "" } else { " " };
                 writeln!(out, "different {}{blank}{what}: {places}", facet.name())?;
@@ -47,18 +47,18 @@ impl Report {
         }
     }
 
-    fn passed(&self, why: Why, passed: [u64; 2], at: &[Option<Site>; 2], out: &mut dyn Write) -> io::Result<()> {
+    fn passed(&self, why: SkipReason, passed: [u64; 2], at: &[Option<Site>; 2], out: &mut dyn Write) -> io::Result<()> {
         let places = self.places([at[0].as_ref(), at[1].as_ref()]);
         for (side, count) in passed.into_iter().enumerate().filter(|(_, count)| *count > 0) {
             let (here, there, count) = (LETTERS[side], LETTERS[1 - side], many(count, "instruction"));
             match why {
-                Why::Start => writeln!(out, "passed over: {count} of {here} before {there} starts: {places}")?,
-                Why::End => writeln!(out, "passed over: {count} of {here} after {there} has ended: {places}")?,
-                Why::Gap(_) => writeln!(out, "passed over: {count} of {here} in a gap of {there}: {places}")?,
-                Why::Island => {
+                SkipReason::Start => writeln!(out, "passed over: {count} of {here} before {there} starts: {places}")?,
+                SkipReason::End => writeln!(out, "passed over: {count} of {here} after {there} has ended: {places}")?,
+                SkipReason::Gap(_) => writeln!(out, "passed over: {count} of {here} in a gap of {there}: {places}")?,
+                SkipReason::Island => {
                     writeln!(out, "passed over: {count} of {here} between two gaps, too few to compare: {places}")?;
                 }
-                Why::Tried => {
+                SkipReason::Attempted => {
                     writeln!(
                         out,
                         "passed over: {count} of {here}: tried, and {there} has the exception only: {places}"
@@ -160,13 +160,13 @@ impl Report {
             for (count, name, more) in notes.iter().filter(|(count, ..)| *count > 0) {
                 writeln!(out, "{letter} has {}{more}", many(*count, name))?;
             }
-            self.untold(letter, &self.sides[side], &summary.untold[side], out)?;
+            self.untold(letter, &self.sides[side], &summary.not_in_steps[side], out)?;
             if let Some(damage) = &summary.damage[side] {
                 writeln!(out, "{letter} is damaged: {damage}")?;
             }
         }
-        if summary.loose > 0 {
-            let count = many(summary.loose, "instruction");
+        if summary.in_loops > 0 {
+            let count = many(summary.in_loops, "instruction");
             writeln!(out, "{count} in loops cut by a start or a gap: only their code was compared")?;
         }
         Ok(())
@@ -197,7 +197,7 @@ impl Report {
             (0, _) if summary.common == 0 => writeln!(out, "nothing could be compared"),
             (0, _) => writeln!(out, "equal in what both tell"),
             (_, Ending::Stopped) => writeln!(out, "different; --all goes on behind the first difference"),
-            (count, Ending::Apart) => {
+            (count, Ending::Diverged) => {
                 writeln!(out, "{}; what comes behind the last one was not compared", many(count, "difference"))
             }
             (count, Ending::Complete) => writeln!(out, "{}", many(count, "difference")),

@@ -92,10 +92,10 @@ impl Page<'_> {
         }
         let least = |is: bool| if is { "at least " } else { "" };
         let [pages, data_pages] = [code.pages, data.pages].map(|pages| many(pages, "page"));
-        writeln!(out, "  code touched {}{} in {pages}", least(code.is_at_least), many(code.bytes, "byte"))?;
+        writeln!(out, "  code touched {}{} in {pages}", least(code.is_lower_bound), many(code.bytes, "byte"))?;
         if data.pages > 0 {
             let lines = many(data.lines, "line");
-            writeln!(out, "  data touched {}{lines} of 64 bytes in {data_pages}", least(data.is_at_least))?;
+            writeln!(out, "  data touched {}{lines} of 64 bytes in {data_pages}", least(data.is_lower_bound))?;
         }
         Ok(())
     }

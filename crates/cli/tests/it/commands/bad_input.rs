@@ -38,8 +38,8 @@ fn what_is_no_capture_is_refused() {
         ("absent", &["No such file"]),
         ("text.bin", &["--protocol ete"]),
         ("nothing.bin", &["--protocol ete"]),
-        ("fake.zip", &["not a zip archive, or one that is damaged or cut short"]),
-        ("nothing.zip", &["not a zip archive, or one that is damaged or cut short"]),
+        ("fake.zip", &["not a zip archive, or damaged or truncated"]),
+        ("nothing.zip", &["not a zip archive, or damaged or truncated"]),
         ("photos.zip", &["neither snapshot.ini nor contents.ini among 1 members"]),
         ("odd.ini", &["not the main file of a capture"]),
     ];
@@ -183,11 +183,11 @@ fn a_zip_that_was_cut() {
     let unnamed = dir.path().join("cut");
     for length in [1, 4, 30, 100, bytes.len() / 2, bytes.len() - 100, bytes.len() - 22, bytes.len() - 1] {
         fs::write(&cut, &bytes[..length]).unwrap();
-        refused(&cut, &[], &["damaged or cut short"]);
+        refused(&cut, &[], &["damaged or truncated"]);
     }
     // Without the extension, the first bytes tell what it was meant to be.
     fs::write(&unnamed, &bytes[..bytes.len() / 2]).unwrap();
-    refused(&unnamed, &[], &["damaged or cut short"]);
+    refused(&unnamed, &[], &["damaged or truncated"]);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn nothing_leads_out_of_a_package() {
     write_zip(&zip, &example_files().into_iter().map(climb).collect::<Vec<_>>());
     unspool(&["packets", text(&zip)]).expect(2, &["trace.bin: not in the capture"]);
     let page = unspool(&["info", text(&zip)]).expect(1, &[]).out;
-    assert!(page.contains("../trace.bin: the name leads out of the archive; the member is not used"), "{page}");
+    assert!(page.contains("../trace.bin: the name points outside the archive; the member is ignored"), "{page}");
 
     let folder = dir.path().join("folder");
     fs::create_dir(&folder).unwrap();
@@ -231,7 +231,7 @@ fn nothing_leads_out_of_a_package() {
     }
     unspool(&["packets", text(&folder)]).expect(2, &["../trace.bin"]);
     let page = unspool(&["info", text(&folder)]).expect(1, &[]).out;
-    assert!(page.contains("`../trace.bin` leads out of the package and is not opened"), "{page}");
+    assert!(page.contains("`../trace.bin` points outside the package and is not opened"), "{page}");
 }
 
 /// What a run may take, however large its input is.

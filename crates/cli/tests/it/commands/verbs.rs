@@ -401,9 +401,9 @@ fn bare_bytes_from_a_pipe_in_parts_and_rotated() {
     let unrotated = bare(&[text(&circular)], &options[..3], b"");
     assert_ne!(unrotated.json(), expected, "the pointer made the difference");
     let run = bare(&[text(&circular)], &["--formatted", "--wrapped"], b"");
-    assert!(run.err.contains("wrapped at an unknown place"), "{run:?}");
+    assert!(run.err.contains("wrapped at an unknown offset"), "{run:?}");
     let run = bare(&[text(&circular)], &["--formatted", "--write-pointer", "193"], b"");
-    assert!(run.err.contains("the write pointer 0xc1 does not fit into `circular` (0xc0 bytes)"), "{run:?}");
+    assert!(run.err.contains("write pointer 0xc1 is not valid for `circular` (0xc0 bytes)"), "{run:?}");
 }
 
 #[test]

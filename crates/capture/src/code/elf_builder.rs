@@ -1,8 +1,8 @@
-//! ELF files for tests, put together field by field.
+//! Builder of ELF files for tests.
 
-/// A file to be: a 64-bit little-endian AArch64 executable unless changed.
+/// An ELF file under construction: a 64-bit little-endian AArch64 executable by default.
 #[derive(Clone)]
-pub(super) struct Builder {
+pub(super) struct ElfBuilder {
     pub(super) wide: bool,
     pub(super) big: bool,
     pub(super) machine: u16,
@@ -24,7 +24,7 @@ pub(super) const NOTYPE: u8 = 0;
 pub(super) const OBJECT: u8 = 1;
 pub(super) const FUNC: u8 = 2;
 
-impl Default for Builder {
+impl Default for ElfBuilder {
     fn default() -> Self {
         Self {
             wide: true,
@@ -40,7 +40,7 @@ impl Default for Builder {
     }
 }
 
-/// Bytes in the order and width of the file.
+/// Byte writer with the byte order and address width of the file.
 struct Out {
     wide: bool,
     big: bool,
@@ -69,32 +69,32 @@ impl Out {
 /// A section header: type, flags, address, offset, size, link, size of an entry.
 type Section = (u32, u64, u64, u64, u64, u32, u64);
 
-impl Builder {
+impl ElfBuilder {
     pub(super) fn build(&self) -> Vec<u8> {
         let mut body = self.out();
         let start = self.header_size() + self.segment_count() * if self.wide { 56 } else { 32 };
         let mut sections: Vec<Section> = vec![(0, 0, 0, 0, 0, 0, 0)];
-        let place = |body: &mut Out, bytes: &[u8]| {
+        let append = |body: &mut Out, bytes: &[u8]| {
             body.bytes.resize(body.bytes.len().next_multiple_of(8), 0);
             body.bytes.extend(bytes);
             (start.next_multiple_of(8) + body.bytes.len() - bytes.len()) as u64
         };
         let mut segments = vec![];
         for (address, align, bytes) in &self.code {
-            let offset = place(&mut body, bytes);
+            let offset = append(&mut body, bytes);
             segments.push((1, *address, offset, bytes.len() as u64, *align));
             sections.push((1, 0b110, *address, offset, bytes.len() as u64, 0, 0));
         }
         let note = self.note();
-        let offset = place(&mut body, &note);
+        let offset = append(&mut body, &note);
         segments.push((4, 0, offset, note.len() as u64, 4));
         sections.push((7, 0, 0, offset, note.len() as u64, 0, 0));
         let (table, names) = self.symbol_table();
-        let (table_at, names_at) = (place(&mut body, &table), place(&mut body, &names));
+        let (table_at, names_at) = (append(&mut body, &table), append(&mut body, &names));
         let strings = sections.len() as u32 + 1;
         sections.push((2, 0, 0, table_at, table.len() as u64, strings, if self.wide { 24 } else { 16 }));
         sections.push((3, 0, 0, names_at, names.len() as u64, 0, 0));
-        let sections_at = place(&mut body, &[]);
+        let sections_at = append(&mut body, &[]);
         self.assemble(&segments, &body.bytes, sections_at, &sections)
     }
 

@@ -1,10 +1,10 @@
-//! The words that the rows are written in: steps, one a function.
+//! Step builders for the rows.
 
 use unspool_model::{
     Branch, Context, Direction, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Security, Step,
 };
 
-/// Where most programs start.
+/// Start address of most programs.
 pub(crate) const PC: u64 = 0x8000;
 
 pub(crate) const NOP: u32 = 0xd503_201f;
@@ -147,7 +147,7 @@ pub(crate) fn sync(target: u64) -> Step {
     raise(ExceptionKind::Synchronous, target)
 }
 
-/// An interrupt that returns to there.
+/// An interrupt with this return address.
 pub(crate) fn irq_back(target: u64, back: u64) -> Step {
     let (kind, target, return_address) = (ExceptionKind::Irq, Some(target), Some(back));
     event(Event::Exception(Exception { kind, target, return_address, ..Exception::default() }))
@@ -166,7 +166,7 @@ pub(crate) fn el(level: u8) -> Step {
     state(level, Security::NonSecure, true)
 }
 
-/// Which stack pointer, too.
+/// AArch64 with a known stack pointer.
 pub(crate) fn el_with(level: u8, is_handler: bool) -> Step {
     let is_handler = Some(is_handler);
     event(Event::Context(Context { level: Some(level), is_aarch64: Some(true), is_handler, ..Context::default() }))

@@ -1,41 +1,41 @@
-//! Where handlers are: offsets from the vector base.
+//! Exception vectors: offsets of handlers from the vector base address.
 //!
-//! exception, states before and behind, the handler ─▶ findings
+//! exception, states before and after, address of the handler ─▶ findings
 //!
 //! Specification: Arm DDI 0487, "Exception vectors" of AArch64 and "Exception vectors and the exception base address" of
-//! AArch32. M-profile and RISC-V have tables of addresses, of which nothing is claimed.
+//! AArch32. M-profile and RISC-V have tables of addresses, which are not checked.
 
 use unspool_model::{Context, Exception, ExceptionKind, Isa, Step};
 
-use super::Out;
+use super::Reporter;
 use super::rules::RuleId;
 
-/// An exception that was taken, until its handler is seen.
+/// A taken exception whose first handler instruction is still to come.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Raised {
     pub(super) place: u64,
     pub(super) exception: Exception,
     pub(super) target: u64,
-    /// The state that it came from, as far as it is known.
+    /// The context that it was taken from, as far as it is known.
     pub(super) from: Context,
     pub(super) isa: Option<Isa>,
 }
 
-/// What was written into VBAR_EL1 to VBAR_EL3.
+/// Last values written to VBAR_EL1, VBAR_EL2 and VBAR_EL3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Bases([Option<u64>; 3]);
 
 impl Bases {
-    /// Takes what a step writes in an Exception level.
+    /// Records the VBAR writes of a step at this Exception level.
     #[inline]
-    pub(super) fn take(&mut self, step: &Step, level: Option<u8>) {
+    pub(super) fn record(&mut self, step: &Step, level: Option<u8>) {
         for write in step.registers() {
             let Some(name) = write.name.strip_prefix("vbar_el") else { continue };
             let is_whole = write.low == 0 && write.bytes.len() == 8 && write.bytes.iter().all(|byte| byte.1 == 0xff);
             let number = write.bytes.iter().rev().fold(0, |number: u64, byte| number << 8 | u64::from(byte.0));
             let number = is_whole.then_some(number);
             match name {
-                // A host in EL2 may mean its own by this name.
+                // In a host in EL2, VBAR_EL1 may access VBAR_EL2.
                 "1" if level == Some(2) => (self.0[0], self.0[1]) = (None, None),
                 "1" | "12" => self.0[0] = number,
                 "2" => self.0[1] = number,
@@ -51,8 +51,8 @@ impl Bases {
 }
 
 impl Raised {
-    /// The handler runs in this state: is it where it has to be?
-    pub(super) fn check(&self, isa: Isa, after: &Context, bases: &Bases, out: &mut Out<'_>) {
+    /// Checks the address of the handler, which executes in this state.
+    pub(super) fn check(&self, isa: Isa, after: &Context, bases: &Bases, out: &mut Reporter<'_>) {
         match isa {
             Isa::A64 => self.check_aarch64(after, bases, out),
             Isa::A32 => self.check_aarch32(out),
@@ -60,12 +60,12 @@ impl Raised {
         }
     }
 
-    fn add(&self, rule: RuleId, detail: std::fmt::Arguments<'_>, out: &mut Out<'_>) {
+    fn add(&self, rule: RuleId, detail: std::fmt::Arguments<'_>, out: &mut Reporter<'_>) {
         let kind = self.exception.kind;
         out.add(rule, self.place, (self.target, kind as u64), format_args!("{kind:?} to {:#x}: {detail}", self.target));
     }
 
-    fn check_aarch64(&self, after: &Context, bases: &Bases, out: &mut Out<'_>) {
+    fn check_aarch64(&self, after: &Context, bases: &Bases, out: &mut Reporter<'_>) {
         let offset = self.target & 0x7ff;
         let slot = match self.exception.kind {
             ExceptionKind::Synchronous => 0x000,
@@ -74,8 +74,8 @@ impl Raised {
             ExceptionKind::SError => 0x180,
             ExceptionKind::Unknown | ExceptionKind::Reset | ExceptionKind::Debug => return,
         };
-        let is_known = offset & 0x1ff == slot || offset & 0x1ff == 0x180 && self.may_be_like_serror();
-        if !is_known {
+        let is_vector = offset & 0x1ff == slot || offset & 0x1ff == 0x180 && self.may_use_serror_vector();
+        if !is_vector {
             let detail = format_args!("the vectors of this kind are at 0x0, 0x200, 0x400 and 0x600 plus {slot:#x}");
             return self.add(RuleId::VectorKind, detail, out);
         }
@@ -85,7 +85,7 @@ impl Raised {
             let groups: Vec<String> = expected.iter().map(|group| format!("{group:#x}")).collect();
             let origin = self.from.level.map_or_else(String::new, |from| format!(" from level {from}"));
             let detail =
-                format_args!("{origin} to level {level} the vectors are those from {} on", groups.join(" or "));
+                format_args!("taken{origin} to level {level}, so its vectors start at {}", groups.join(" or "));
             return self.add(RuleId::VectorOrigin, detail, out);
         }
         if let Some(base) = bases.of(level).filter(|base| (base ^ self.target) & (u64::MAX >> 8) & !0x7ff != 0) {
@@ -93,13 +93,13 @@ impl Raised {
         }
     }
 
-    /// An external abort may be taken to the vector of system errors (EASE). All that is known to be no abort may not.
-    fn may_be_like_serror(&self) -> bool {
+    /// Whether it may use the SError vector: a synchronous external abort may (SCR_EL3.EASE), so an unknown class may too.
+    fn may_use_serror_vector(&self) -> bool {
         let is_synchronous = self.exception.kind == ExceptionKind::Synchronous;
         is_synchronous && self.exception.class.is_none_or(|class| matches!(class, 0x20 | 0x21 | 0x24 | 0x25))
     }
 
-    /// The groups of vectors that fit: by the stack pointer if the level stays, by the lower level if it does not.
+    /// The possible groups of vectors: by the stack pointer if the level is the same, else by the lower level.
     fn groups(&self, level: u8) -> &'static [u64] {
         let is_aarch32 = match self.isa {
             Some(isa) => Some(isa != Isa::A64),
@@ -112,16 +112,16 @@ impl Raised {
                 Some(false) => &[0x000],
                 None => &[0x000, 0x200],
             },
-            // Down: that was found.
+            // To a lower level, which another rule reports.
             (Some(from), _) if from > level => &[0x000, 0x200, 0x400, 0x600],
             (_, Some(false)) => &[0x400],
             (Some(0), Some(true)) if level == 1 => &[0x600],
-            // What counts is the level just below the handler, and nobody says what that is.
+            // The Execution state of the level just below the handler decides, and it is unknown.
             _ => &[0x400, 0x600],
         }
     }
 
-    fn check_aarch32(&self, out: &mut Out<'_>) {
+    fn check_aarch32(&self, out: &mut Reporter<'_>) {
         let offset = self.target & 0x1f;
         let offsets: &[u64] = match self.exception.kind {
             ExceptionKind::Synchronous => &[0x04, 0x08, 0x0c, 0x10, 0x14],
