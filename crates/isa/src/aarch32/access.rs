@@ -23,7 +23,7 @@ pub(crate) fn a32_access(word: u32) -> Access {
     }
 }
 
-/// Halfwords, signed bytes and pairs, which stand among the multiplications.
+/// Halfwords, signed bytes and pairs, which are encoded among the multiplications.
 fn extra(word: u32, is_load: bool) -> Access {
     match (word >> 4 & 0xf, is_load) {
         (0b1011, _) => single(is_load, 2),
