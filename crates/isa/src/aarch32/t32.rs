@@ -160,7 +160,7 @@ const CONTROL: [Row; 5] = [
 ///
 /// WLS skips the loop if there is nothing to do, LE goes back while there is. The count that they keep in LR is no return
 /// address. DLS and LCTP do not branch. Neither do the branch futures (BF, BFX, BFL, BFLX, BFCSEL): they announce that a
-/// branch will happen elsewhere, an implementation may ignore them, and the branch they stand for is in the code.
+/// branch will happen elsewhere, an implementation may ignore them, and that branch is in the code as well.
 fn low_overhead_loop(address: u64, word: u32) -> Decoded {
     let distance = i64::from((word & 0x7fe) << 1 | word >> 10 & 0b10);
     match word >> 16 {

@@ -2,7 +2,7 @@
 //!
 //! They reuse the encodings of `c.fsdsp`, so that only the list of extensions decides what a halfword there is.
 
-/// Which of the extensions there are that give other meanings to opcodes.
+/// The presence of extensions that give other meanings to opcodes.
 ///
 /// ```
 /// use unspool_isa::{Isa, RiscvExtensions};
@@ -21,7 +21,7 @@ pub struct RiscvExtensions {
 }
 
 impl RiscvExtensions {
-    /// Those in a list such as `rv32imac_zcmp_zcmt1p0`, in letters of any case.
+    /// The extensions in a list such as `rv32imac_zcmp_zcmt1p0`, in letters of any case.
     ///
     /// With both C and D there is `c.fsdsp`, and so none of them: such a list contradicts itself if it has them.
     pub fn of(list: &[u8]) -> Self {
@@ -34,14 +34,14 @@ impl RiscvExtensions {
         Self { zcmp: !has_double && (has(b"zcmp") || has(b"zce")), zcmt: !has_double && (has(b"zcmt") || has(b"zce")) }
     }
 
-    /// Is it an opcode that these extensions have for themselves?
+    /// Whether these extensions give another meaning to the opcode.
     #[inline]
     pub const fn claims(self, opcode: u32) -> bool {
         (self.zcmp || self.zcmt) && opcode & 0xe003 == 0xa002
     }
 }
 
-/// Is it the name, or the name and a version?
+/// Whether it is the name, or the name and a version.
 fn is_named(part: &[u8], name: &[u8]) -> bool {
     match part.split_at_checked(name.len()) {
         Some((start, rest)) => start.eq_ignore_ascii_case(name) && rest.first().is_none_or(u8::is_ascii_digit),

@@ -72,7 +72,7 @@ const fn operation(word: u32) -> u32 {
     field(word, 26, 6)
 }
 
-/// The first operand, or what tells operations of one operand apart.
+/// The first operand, or the field that distinguishes operations of one operand.
 const fn first(word: u32) -> u32 {
     field(word, 15, 5)
 }
