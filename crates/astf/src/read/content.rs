@@ -1,4 +1,4 @@
-//! What the bytes after a header look like, whatever the header says.
+//! What the bytes after a header look like, independent of the header.
 
 use std::fmt;
 
