@@ -25,13 +25,15 @@ pub struct Workers<J, T> {
     new_work: Box<dyn Fn() -> Work<J, T> + Send>,
     jobs: Sender<Job<J, T>>,
     /// The other end, for threads to come. Without any, jobs fail when all threads have.
-    queue: Option<Arc<Mutex<Receiver<Job<J, T>>>>>,
+    queue: Option<Arc<Mutex<Queue<J, T>>>>,
     has_started: bool,
 }
 
 type Work<J, T> = Box<dyn FnMut(J, &SyncSender<T>) + Send>;
 
 type Job<J, T> = (J, SyncSender<T>);
+
+type Queue<J, T> = Receiver<Job<J, T>>;
 
 impl<J: Send + 'static, T: Send + 'static> Workers<J, T> {
     /// At most this many threads, each of which does what `new_work` makes for it. Sending a result fails if its
