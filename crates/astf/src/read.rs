@@ -124,14 +124,14 @@ impl<R: Read> Reader<R> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
-    /// Records may say things that are not known here.
+    /// Records may have types and fields that are not known here.
     #[error("version 0.{0} is newer than 0.11: records may be of unknown types")]
     NewerMinor(u8),
     /// There is no public document of this version.
     #[error("version 0.{0} is older than any that is described: fields may have another meaning")]
     OlderMinor(u8),
     /// zlib is named, but nothing is compressed.
-    #[error("the header says zlib, but also that nothing is compressed")]
+    #[error("the header names zlib, but also declares that nothing is compressed")]
     ZlibUncompressed,
     /// The records may be stored in a way that is not known here.
     #[error("the header has unknown format flags {0:#x}: the records may be stored in an unknown way")]
@@ -177,9 +177,9 @@ pub enum ReadErrorKind {
     #[error(transparent)]
     Compressed(#[from] Fault),
     /// The header contradicts the file.
-    #[error("the header says that the records are {}, but {found}", stored(*.header))]
+    #[error("by the header, the records are {}, but {found}", stored(*.header))]
     WrongStorage {
-        /// What the header says.
+        /// Storage by the header.
         header: Storage,
         /// What the bytes after it look like.
         found: Content,

@@ -1,4 +1,4 @@
-//! Writing a file: the header as it is given, and records after it, stored as the header says.
+//! Writing a file: the header as it is given, and records after it, stored as the header specifies.
 //!
 //! records ─▶ encoder (raw, .xz, zlib) ─▶ output
 //!
@@ -49,7 +49,7 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes the header as it is; it says how the records are stored.
+    /// Writes the header as it is; it specifies how the records are stored.
     pub fn new(mut output: W, header: &Header, options: WriteOptions) -> io::Result<Self> {
         let encoder = match header.storage() {
             Storage::Raw => Encoder::stream(Container::Plain, options)?,

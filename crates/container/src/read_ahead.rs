@@ -48,7 +48,7 @@ impl<B: Send + 'static> ReadAhead<B> {
     /// Exchanges a used buffer for the next full one. Fails if the thread has ended.
     pub fn swap(&mut self, buffer: &mut B) -> io::Result<()> {
         let full = self.full.recv().map_err(|_| io::Error::other("the thread that reads has failed"))?;
-        // After the last buffer nobody takes it.
+        // After the last buffer, the thread is gone.
         drop(self.used.send(std::mem::replace(buffer, full)));
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! jobs ─▶ whichever thread is free ─▶ results, those of each job on a channel of its own
 //!
-//! Threads are started as jobs come, and end when nobody gives them jobs any more.
+//! Threads are started as jobs come, and end when the giver of jobs is dropped.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-/// Number of results of a job that wait for the caller: a thread with more to say waits too, so that memory does not depend
+/// Number of results of a job that wait for the caller: a thread with more results waits too, so that memory does not depend
 /// on what jobs hold.
 const WAITING: usize = 1;
 
@@ -25,7 +25,7 @@ pub struct Workers<J, T> {
     new_work: Box<dyn Fn() -> Work<J, T> + Send>,
     jobs: Sender<Job<J, T>>,
     /// The other end, for threads to come. Without any, jobs fail when all threads have.
-    queue: Option<Arc<Mutex<Receiver<Job<J, T>>>>>,
+    queue: Option<Arc<Mutex<Queue<J, T>>>>,
     has_started: bool,
 }
 
@@ -33,9 +33,11 @@ type Work<J, T> = Box<dyn FnMut(J, &SyncSender<T>) + Send>;
 
 type Job<J, T> = (J, SyncSender<T>);
 
+type Queue<J, T> = Receiver<Job<J, T>>;
+
 impl<J: Send + 'static, T: Send + 'static> Workers<J, T> {
-    /// At most this many threads, each of which does what `new_work` makes for it. Sending a result fails if nobody waits for
-    /// it any more.
+    /// At most this many threads, each of which does what `new_work` makes for it. Sending a result fails if its
+    /// receiver was dropped.
     pub fn new<W>(most: usize, name: &'static str, new_work: impl Fn() -> W + Send + 'static) -> Self
     where
         W: FnMut(J, &SyncSender<T>) + Send + 'static,
@@ -111,7 +113,7 @@ impl<J: Send + 'static> OrderedWorkers<J> {
             let mut work = of_thread();
             move |mut job: J, results: &SyncSender<J>| {
                 work(&mut job);
-                // If nobody waits for it, nobody misses it.
+                // The receiver may be gone.
                 drop(results.send(job));
             }
         });

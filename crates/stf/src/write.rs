@@ -65,7 +65,7 @@ impl<W: Write> Writer<W> {
             Storage::Stream(container) => {
                 let WriteOptions { threads, level, .. } = options;
                 let options = CompressOptions { threads, level, ..CompressOptions::default() };
-                Encoder::Stream(Compressor::new(container, options)?)
+                Encoder::Stream(Box::new(Compressor::new(container, options)?))
             }
         };
         Ok(Self { output, storage, encoder, patch, scratch: Vec::new() })
@@ -125,6 +125,6 @@ fn patch<W: Write + Seek>(output: &mut W, [offset, length]: [u64; 2], bytes: [u8
 }
 
 enum Encoder {
-    Stream(Compressor),
+    Stream(Box<Compressor>),
     Zstf(Box<ZstfWriter>),
 }

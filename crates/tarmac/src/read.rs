@@ -4,7 +4,7 @@
 //! file ─▶ container, by its first bytes ─▶ bytes ─▶ lines ─▶ records
 //! ```
 //!
-//! Lines tile the uncompressed bytes: each has its place, and what is between its last byte and the place of the next is its
+//! Lines tile the uncompressed bytes: each has its line number and offset, and what is between its last byte and the offset of the next is its
 //! end (`\n`, `\r\n`, or nothing at the end of the file). Everything before a failure to read is delivered first.
 
 mod error;
@@ -20,19 +20,19 @@ use super::dialect::Dialect;
 use super::parse::{ParseOptions, Parser};
 use super::record::{Line, Problem, ProblemKind, Record, Stamp};
 
-/// The longest line that is kept in one piece.
+/// Maximum bytes of a line; longer ones are split.
 pub const LONGEST: usize = 1 << 20;
 
-/// A return that belongs to the end of a line is no part of it.
+/// Bytes of a carriage return, which belongs to the end of a line.
 const RETURN: usize = 1;
 
-/// How much is read at a time.
+/// Bytes that are read at a time.
 const CHUNK: usize = 256 << 10;
 
-/// As much is looked at to find out who wrote it.
+/// Bytes that are examined to detect the dialect.
 const START: usize = 64 << 10;
 
-/// Where a line is.
+/// Position of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Place {
     /// Its number; the first is 1.
@@ -44,7 +44,7 @@ pub struct Place {
 /// How to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ReadOptions {
-    /// How lines are understood. Thumb is implied without being asked for where the producer is known to imply it.
+    /// How lines are understood. Thumb is implied where the detected dialect implies it.
     pub parse: ParseOptions,
 }
 
@@ -54,20 +54,20 @@ pub struct Reader<R> {
     dialect: Dialect,
     is_lowered: bool,
     parser: Parser,
-    /// What was read; that from `start` to `end` was not handed out.
+    /// Bytes that were read; those from `start` to `end` were not delivered.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Where `start` is.
+    /// Position of `start`.
     place: Place,
-    /// Handed out was the start of a line that is too long to be kept.
+    /// The start of the current line was delivered: it is too long.
     is_within_line: bool,
     is_at_end: bool,
     failed: Option<ReadErrorKind>,
 }
 
 impl<R: Read> Reader<R> {
-    /// Opens a log, and looks at its start.
+    /// Opens a log, and detects its dialect.
     pub fn new(input: R, options: ReadOptions) -> Result<Self, ReadError> {
         let mut reader = Self {
             input: decompress(input).map_err(|kind| ReadError { offset: 0, kind })?,
@@ -98,27 +98,27 @@ impl<R: Read> Reader<R> {
         self.input.container()
     }
 
-    /// Somebody knows who wrote it.
+    /// Overrides the detected dialect.
     pub fn with_dialect(self, dialect: Dialect) -> Self {
         Self { dialect, ..self }
     }
 
-    /// Who wrote it, by its start.
+    /// Dialect, detected at the start unless overridden.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// Its first remark says that it was lowered from steps; see [`super::lower`].
+    /// Whether its first annotation marks it as lowered from steps; see [`super::lower`].
     pub fn is_lowered(&self) -> bool {
         self.is_lowered
     }
 
-    /// Where the next line is.
+    /// Position of the next line.
     pub fn place(&self) -> Place {
         self.place
     }
 
-    /// Hands out whole lines that were read ahead, as many as there are. They come again.
+    /// Delivers the whole lines that are buffered, without consuming them.
     pub fn look(&self, mut take: impl FnMut(&Line<'_>)) {
         let held = &self.buffer[self.start..self.end];
         let whole = memrchr(b'\n', held).map_or(held, |end| &held[..=end]);
@@ -126,7 +126,7 @@ impl<R: Read> Reader<R> {
         lines(whole).for_each(|(_, raw)| take(&parser.parse(raw)));
     }
 
-    /// Hands out lines until told to stop or the log ends. True: there is more.
+    /// Delivers lines until `take` breaks or the log ends. True: there is more.
     pub fn each(&mut self, mut take: impl FnMut(Place, &Line<'_>) -> ControlFlow<()>) -> Result<bool, ReadError> {
         loop {
             let held = &self.buffer[self.start..self.end];
@@ -141,21 +141,21 @@ impl<R: Read> Reader<R> {
             }
             let (length, with_end) = newline.map_or((held.len(), held.len()), |at| (at, at + 1));
             let whole = without_return(&held[..length], newline.is_some());
-            let is_piece = whole.len() > LONGEST;
-            let raw = if is_piece { &whole[..LONGEST] } else { whole };
-            let line = if is_piece || self.is_within_line { too_long(raw) } else { self.parser.parse(raw) };
-            let passed = if is_piece { LONGEST } else { with_end };
+            let is_split = whole.len() > LONGEST;
+            let raw = if is_split { &whole[..LONGEST] } else { whole };
+            let line = if is_split || self.is_within_line { too_long(raw) } else { self.parser.parse(raw) };
+            let passed = if is_split { LONGEST } else { with_end };
             let flow = take(self.place, &line);
-            self.pass(passed, u64::from(newline.is_some() && !is_piece));
-            self.is_within_line = is_piece;
+            self.pass(passed, u64::from(newline.is_some() && !is_split));
+            self.is_within_line = is_split;
             if flow.is_break() {
                 return Ok(true);
             }
         }
     }
 
-    /// Hands out whole lines with their ends, many at a time, until told to stop or the log ends. True: there is more.
-    /// Lines that are too long to be kept come in pieces.
+    /// Delivers whole lines with their ends, many at a time, until `take` breaks or the log ends. True: there is more.
+    /// Lines of more than [`LONGEST`] bytes may be split.
     pub fn each_run(&mut self, mut take: impl FnMut(Place, &[u8]) -> ControlFlow<()>) -> Result<bool, ReadError> {
         loop {
             let held = &self.buffer[self.start..self.end];
@@ -204,7 +204,7 @@ impl<R: Read> Reader<R> {
         !self.is_at_end
     }
 
-    /// Why reading ended, told once.
+    /// Why reading ended; returned once.
     fn failure(&mut self) -> Result<(), ReadError> {
         let offset = self.place.offset;
         self.failed.take().map_or(Ok(()), |kind| Err(ReadError { offset, kind }))
@@ -224,7 +224,7 @@ fn decompress<R: Read>(input: R) -> Result<Decompressor<R>, ReadErrorKind> {
     Ok(Decompressor::new(input, container, 1)?)
 }
 
-/// A piece of a line that nobody can have meant.
+/// Part of a line that is too long to be parsed.
 fn too_long(raw: &[u8]) -> Line<'_> {
     let record = Record::Unknown(Problem { column: 1, kind: ProblemKind::TooLongLine });
     Line { raw, stamp: Stamp::Absent, core: None, record }

@@ -1,4 +1,4 @@
-//! What the bytes after a header look like, whatever the header says.
+//! What the bytes after a header look like, independent of the header.
 
 use std::fmt;
 
@@ -25,9 +25,8 @@ impl Content {
     /// The content that starts with these bytes. A record is more likely than a container without a magic number: a Context of
     /// a small process may well look like the header of an .lzma file.
     pub(super) fn of(bytes: &[u8]) -> Self {
-        match Container::of(bytes) {
-            Some(container @ (Container::Xz | Container::Gzip)) => return Self::Compressed(container),
-            _ => {}
+        if let Some(container @ (Container::Xz | Container::Gzip)) = Container::of(bytes) {
+            return Self::Compressed(container);
         }
         match bytes {
             [first, ..] if TYPES.contains(first) => Self::Records,

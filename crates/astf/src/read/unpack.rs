@@ -1,4 +1,4 @@
-//! From the bytes of a file to records, stored as the header says.
+//! From the bytes of a file to records, stored as the header specifies.
 //!
 //! input ─▶ **decompressor** ─▶ a batch
 //!

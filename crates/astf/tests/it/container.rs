@@ -1,6 +1,6 @@
 //! The container of ASTF: what is written comes back, whatever the storage; what is damaged comes back up to the damage.
 //!
-//! Expectations come from the plain decoders of liblzma and zlib, which are given the bytes behind the header.
+//! Expectations come from the plain decoders of liblzma and zlib, which are given the bytes after the header.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::io::{self, Read, Write};
@@ -84,7 +84,7 @@ fn zlib(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// A zlib stream that claims to be in pieces, of these bytes, each with what ends one; the last bytes are in none.
-fn in_pieces(pieces: &[&[u8]], last: &[u8], refers_back: bool) -> Vec<u8> {
+fn in_blocks(pieces: &[&[u8]], last: &[u8], refers_back: bool) -> Vec<u8> {
     let nothing = [0, 0, 0, 0xff, 0xff];
     let mut compress = flate2::Compress::new(flate2::Compression::fast(), false);
     let mut packed = [&[0x78, 1][..], &nothing, &nothing].concat();
@@ -176,7 +176,7 @@ impl Outcome {
                 Ok(batch) => records.extend_from_slice(batch),
                 Err(error) => {
                     assert_eq!(error.record, first, "the record that is missing");
-                    assert_eq!(reader.next_records().unwrap().len(), 0, "nothing behind an error");
+                    assert_eq!(reader.next_records().unwrap().len(), 0, "nothing after an error");
                     return Self { records, error: Some(error) };
                 }
             }
@@ -261,7 +261,7 @@ fn plain_decoders_read_what_is_written() {
         let mut decoder = flate2::bufread::ZlibDecoder::new(&file[32..]);
         decoder.read_to_end(&mut plain).unwrap();
         assert!(plain == trace.as_flattened(), "zlib");
-        assert_eq!(decoder.into_inner(), b"", "nothing behind the stream");
+        assert_eq!(decoder.into_inner(), b"", "nothing after the stream");
     }
 }
 
@@ -403,14 +403,14 @@ fn pieces_that_are_damaged_give_what_a_plain_decoder_gives() {
     }
 }
 
-/// A last block that is not compressed, has a mark in it and ends so far behind it. What the reader puts behind a mark must
+/// A last block that is not compressed, has a mark in it and ends so far after it. What the reader puts behind a mark must
 /// not be taken for a part of it.
 #[test]
 fn a_block_that_reaches_over_a_mark_is_no_piece() {
-    let start = in_pieces(&[], b"", false)[..12].to_vec();
+    let start = in_blocks(&[], b"", false)[..12].to_vec();
     let data = [7; 55];
     let mark = [0, 0, 0xff, 0xff, 0, 0, 0, 0xff, 0xff];
-    for behind in 0..300_usize {
+    for after in 0..300_usize {
         let content = [&data[..], &mark, &vec![9; behind]].concat();
         let length = content.len() as u16;
         let block = [&[1], &length.to_le_bytes()[..], &(!length).to_le_bytes(), &content].concat();
@@ -467,7 +467,7 @@ fn a_piece_comes_before_the_next_is_there() {
 fn a_piece_may_be_of_any_length() {
     let trace = trace(300_000);
     let bytes = trace.as_flattened();
-    let file = [&Made::Zlib.header().to_bytes()[..], &in_pieces(&[&bytes[..3200], bytes], b"", false)].concat();
+    let file = [&Made::Zlib.header().to_bytes()[..], &in_blocks(&[&bytes[..3200], bytes], b"", false)].concat();
     for threads in [1, 2] {
         let outcome = read_with(threads, &file);
         assert!(outcome.error.is_none(), "{}", outcome.text());
@@ -567,7 +567,7 @@ fn headers_that_lie_are_found_out() {
         }
     }
     let garbage = [&Made::Xz.header().to_bytes()[..], &[0xee; 64]].concat();
-    let expected = "byte 0x20, record 2: the header says that the records are compressed with LZMA, but what follows is nothing of the kind";
+    let expected = "byte 0x20, record 2: by the header, the records are compressed with LZMA, but what follows is nothing of the kind";
     assert_eq!(read(&garbage).text(), expected);
 }
 
@@ -605,36 +605,36 @@ fn what_follows_the_compressed_records() {
         ("two .xz that share a record", Made::Xz, [xz(cut), xz(rest)].concat(), 60, ""),
         ("padding between .xz", Made::Xz, [xz(first), vec![0; 4], xz(second), vec![0; 400_000]].concat(), 60, ""),
         ("empty .xz between", Made::Xz, [xz(first), xz(b""), xz(b""), xz(second)].concat(), 60, ""),
-        ("odd padding", Made::Xz, [xz(first), vec![0; 3], xz(second)].concat(), 25, "goes on"),
-        ("odd padding at the end", Made::Xz, [xz(first), vec![0; 3]].concat(), 25, "goes on"),
-        ("garbage behind .xz", Made::Xz, [xz(first), b"x".to_vec()].concat(), 25, "goes on"),
+        ("odd padding", Made::Xz, [xz(first), vec![0; 3], xz(second)].concat(), 25, "continues"),
+        ("odd padding at the end", Made::Xz, [xz(first), vec![0; 3]].concat(), 25, "continues"),
+        ("garbage after .xz", Made::Xz, [xz(first), b"x".to_vec()].concat(), 25, "continues"),
         ("another .xz that is cut", Made::Xz, [xz(first), xz(second)[..5].to_vec()].concat(), 25, "ends before"),
-        ("gzip behind .xz", Made::Xz, [xz(first), gzip(second)].concat(), 25, "goes on"),
-        ("garbage behind .lzma", Made::Lzma, [lzma(first), b"x".to_vec()].concat(), 25, "goes on"),
-        ("two .lzma", Made::Lzma, [lzma(first), lzma(second)].concat(), 25, "goes on"),
-        ("two zlib", Made::Zlib, [zlib(first), zlib(second)].concat(), 25, "goes on"),
-        ("zeros behind zlib", Made::Zlib, [zlib(first), vec![0]].concat(), 25, "goes on"),
+        ("gzip after .xz", Made::Xz, [xz(first), gzip(second)].concat(), 25, "continues"),
+        ("garbage after .lzma", Made::Lzma, [lzma(first), b"x".to_vec()].concat(), 25, "continues"),
+        ("two .lzma", Made::Lzma, [lzma(first), lzma(second)].concat(), 25, "continues"),
+        ("two zlib", Made::Zlib, [zlib(first), zlib(second)].concat(), 25, "continues"),
+        ("zeros after zlib", Made::Zlib, [zlib(first), vec![0]].concat(), 25, "continues"),
         ("two gzip", Made::Gzip, [gzip(first), gzip(second)].concat(), 60, ""),
-        ("garbage behind gzip", Made::Gzip, [gzip(first), vec![0; 4]].concat(), 25, "goes on"),
+        ("garbage after gzip", Made::Gzip, [gzip(first), vec![0; 4]].concat(), 25, "continues"),
         ("another gzip that is cut", Made::Gzip, [gzip(first), vec![0x1f]].concat(), 25, "ends before"),
         ("a record that is cut, in .xz", Made::Xz, xz(&first[..790]), 24, "22 of its 32 bytes"),
         ("a record that is cut, in zlib", Made::Zlib, zlib(&first[..790]), 24, "22 of its 32 bytes"),
-        ("pieces", Made::Zlib, in_pieces(&[first, b"", second], b"", false), 60, ""),
-        ("pieces that refer back", Made::Zlib, in_pieces(&[first, second], b"", true), 60, ""),
-        ("pieces that share a record", Made::Zlib, in_pieces(&[cut, rest], b"", false), 60, ""),
-        ("no pieces", Made::Zlib, in_pieces(&[], b"", false), 0, ""),
+        ("blocks", Made::Zlib, in_blocks(&[first, b"", second], b"", false), 60, ""),
+        ("blocks that refer back", Made::Zlib, in_blocks(&[first, second], b"", true), 60, ""),
+        ("blocks that share a record", Made::Zlib, in_blocks(&[cut, rest], b"", false), 60, ""),
+        ("no blocks", Made::Zlib, in_blocks(&[], b"", false), 0, ""),
         (
-            "a record that is cut, in a piece",
+            "a record that is cut, in a block",
             Made::Zlib,
-            in_pieces(&[&first[..790]], b"", false),
+            in_blocks(&[&first[..790]], b"", false),
             24,
             "22 of its 32 bytes",
         ),
-        ("two in pieces", Made::Zlib, in_pieces(&[first], b"", false).repeat(2), 25, "goes on"),
-        ("the last not in a piece", Made::Zlib, in_pieces(&[first], second, false), 60, ""),
-        ("the same, referring back", Made::Zlib, in_pieces(&[first], second, true), 60, ""),
-        ("a mark behind the last", Made::Zlib, in_pieces(&[], first, false).repeat(2), 25, "goes on"),
-        ("a mark behind zlib", Made::Zlib, [zlib(first), in_pieces(&[second], b"", false)].concat(), 25, "goes on"),
+        ("two in blocks", Made::Zlib, in_blocks(&[first], b"", false).repeat(2), 25, "continues"),
+        ("the last not in a block", Made::Zlib, in_blocks(&[first], second, false), 60, ""),
+        ("the same, referring back", Made::Zlib, in_blocks(&[first], second, true), 60, ""),
+        ("a mark after the last", Made::Zlib, in_blocks(&[], first, false).repeat(2), 25, "continues"),
+        ("a mark after zlib", Made::Zlib, [zlib(first), in_blocks(&[second], b"", false)].concat(), 25, "continues"),
     ];
     for (name, made, packed, count, expected) in rows {
         let file = [&made.header().to_bytes()[..], packed].concat();

@@ -29,7 +29,7 @@ impl Default for ReadOptions {
     }
 }
 
-/// Any input.
+/// An input of any type.
 type Boxed = Box<dyn Read + Send>;
 
 impl Reader<Boxed> {
@@ -111,14 +111,14 @@ impl<R: Read> Reader<R> {
             };
             layout.follow(&record);
             let is_end = record.descriptor() >= descriptor::END_HEADER;
-            let judged = judge(number, &record);
+            let checked = check(number, &record);
             match record {
                 Record::TraceInfoFeature(features) => self.features = Some(features),
                 Record::Isa(isa) => self.isa = Some(isa),
                 _ => {}
             }
             (number, at) = (number + 1, at + length);
-            match judged {
+            match checked {
                 Ok(warning) => warning.into_iter().for_each(|warning| self.warn(warning)),
                 Err(kind) => return Err(ReadError { offset: at as u64 - length as u64, record: number - 1, kind }),
             }
@@ -145,7 +145,7 @@ impl<R: Read> Reader<R> {
         comments
     }
 
-    /// The header cannot be read to its end. That is told to whoever reads it, unless it does not even start.
+    /// The header cannot be read to its end. Reading it reports that, unless it does not even start.
     fn unfinished(&mut self, error: Malformed, number: u64) -> Result<(), ReadError> {
         let found = &self.window[self.start..self.end];
         self.is_header_only = error == Malformed::Truncated;
@@ -160,8 +160,8 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// What is to be said about a record of the header.
-fn judge(number: u64, record: &Record<'_>) -> Result<Option<Warning>, ReadErrorKind> {
+/// Checks a record of the header.
+fn check(number: u64, record: &Record<'_>) -> Result<Option<Warning>, ReadErrorKind> {
     match (number, record) {
         (0, Record::Identifier([b'S', b'T', b'F'])) => Ok(None),
         (0, record) => {

@@ -232,7 +232,7 @@ impl Chunks {
                     None
                 }
                 Then::End => {
-                    self.judge(&pending);
+                    self.compare_entry(&pending);
                     None
                 }
                 Then::Fault(fault, after) => {
@@ -256,7 +256,7 @@ impl Chunks {
     }
 
     /// Compares a chunk that came out whole with the index.
-    fn judge(&mut self, pending: &Pending) {
+    fn compare_entry(&mut self, pending: &Pending) {
         self.last_size = pending.size;
         if self.by_index {
             let entry = self.index.as_ref().and_then(|index| index.get(pending.chunk as usize));
