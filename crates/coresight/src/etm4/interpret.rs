@@ -164,10 +164,10 @@ impl ElementDecoder {
             Packet::Instrumentation { el, value } => emit(extent, Element::Instrumentation { el, value }, sink),
             Packet::NumberedDataSync(number) => emit(extent, Element::Etm4(OwnElement::NumberedDataSync(number)), sink),
             Packet::UnnumberedDataSync(value) => {
-                emit(extent, Element::Etm4(OwnElement::UnnumberedDataSync(value)), sink)
+                emit(extent, Element::Etm4(OwnElement::UnnumberedDataSync(value)), sink);
             }
             Packet::ConditionalInstruction(it) => {
-                emit(extent, Element::Etm4(OwnElement::ConditionalInstruction(it)), sink)
+                emit(extent, Element::Etm4(OwnElement::ConditionalInstruction(it)), sink);
             }
             Packet::ConditionalFlush => emit(extent, Element::Etm4(OwnElement::ConditionalFlush), sink),
             Packet::ConditionalResult(it) => emit(extent, Element::Etm4(OwnElement::ConditionalResult(it)), sink),
