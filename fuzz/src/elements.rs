@@ -6,9 +6,7 @@
 
 use unspool_coresight::{DecodeElements as _, Element, ElementItem, Packets, Transactions};
 use unspool_coresight::etm4::packet::TraceInfo;
-use unspool_coresight::etm4::{
-    Config, ElementDecoder, Packet, PacketItem, Speculation, p0_count, survives_cancel,
-};
+use unspool_coresight::etm4::{Config, ElementDecoder, Packet, PacketItem, Speculation, p0_count, survives_cancel};
 
 use crate::packets::in_pieces;
 use crate::setup::{byte, config};

@@ -64,7 +64,7 @@ impl Security {
     }
 }
 
-/// The instruction set of an address, as far as a trace tells instruction sets apart.
+/// The instruction set of an address, as far as a trace distinguishes instruction sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum SubIsa {
     /// A64 or A32: four-byte instructions.

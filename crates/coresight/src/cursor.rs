@@ -1,6 +1,6 @@
-//! A place in bytes that moves forward and never past the end.
+//! A position in bytes that moves forward and never past the end.
 //!
-//! Comes in: bytes. Goes out: little-endian numbers and the fields that trace protocols continue with bit 7.
+//! Takes bytes, produces little-endian numbers and the fields that trace protocols continue with bit 7.
 
 /// The bytes ended where a packet needed more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 //! buffer bytes ─▶ **frames** ─▶ (id, bytes) ─▶ packets
 //!
 //! [`Deformatter`] takes a buffer apart, [`Formatter`] puts one together, [`Stream`] collects the bytes of one
-//! trace id and remembers where each came from. This room knows ids and synchronisation patterns; it does not know
-//! what a source says. Lost alignment is a [`Mark`] at an offset, after which reading goes on.
+//! trace id and remembers where each came from. It knows ids and synchronization patterns, but not the
+//! protocols of the sources. Lost alignment is a [`Mark`] at an offset, after which reading continues.
 //! Specification: Arm IHI 0029 (CoreSight), formatter protocol.
 
 use alloc::vec::Vec;
@@ -39,44 +39,44 @@ pub const ID_FLUSH: u8 = 0x7b;
 /// The bytes of this id mark a trigger.
 pub const ID_TRIGGER: u8 = 0x7d;
 
-/// Bytes of one trace id that stand side by side in the buffer.
+/// Contiguous bytes of one trace id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span<'a> {
     /// The trace id, 0x01 to 0x6f.
     pub id: u8,
-    /// Where the first of the bytes stands in the formatted buffer.
+    /// The offset of the first byte in the formatted buffer.
     pub offset: u64,
     /// The bytes, with their lowest bits put back.
     pub bytes: &'a [u8],
 }
 
-/// What a formatted buffer says besides the bytes of its sources.
+/// What a formatted buffer contains besides the bytes of its sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mark {
     /// A full synchronisation pattern.
     FullSync {
-        /// Where it stands in the buffer.
+        /// Its offset in the buffer.
         offset: u64,
     },
     /// A half synchronisation pattern.
     HalfSync {
-        /// Where it stands in the buffer.
+        /// Its offset in the buffer.
         offset: u64,
     },
     /// Four full synchronisation patterns in a row: what follows has nothing to do with what went before.
     Barrier {
-        /// Where the first of the four stands.
+        /// The offset of the first of the four.
         offset: u64,
     },
     /// A trigger byte.
     Trigger {
-        /// Where the byte stands in the buffer.
+        /// The offset of the byte in the buffer.
         offset: u64,
     },
-    /// The sink says that a flush is complete.
+    /// The trace sink has completed a flush.
     Flush {
-        /// Where the byte stands in the buffer.
+        /// The offset of the byte in the buffer.
         offset: u64,
     },
     /// Bytes that belong to no frame. No source's bytes continue across them.
@@ -93,7 +93,7 @@ pub enum BadFrame {
     /// An id byte that no source may have: the frame is damaged or does not start here.
     #[error("reserved trace id {0:#04x} in a frame")]
     ReservedId(u8),
-    /// A full synchronisation pattern stands inside the frame, so the frame did not start here.
+    /// A full synchronisation pattern is inside the frame, so the frame did not start here.
     #[error("frame cut short by a full synchronisation")]
     CutShort,
     /// No full synchronisation has been seen yet.
@@ -125,7 +125,7 @@ pub trait FrameSink {
     fn mark(&mut self, mark: Mark);
 }
 
-/// The 15 bytes of data of a frame, and one more that says nothing, as two little-endian halves: so they travel in
+/// The 15 bytes of data of a frame, and one more without meaning, as two little-endian halves: so they travel in
 /// registers, which makes taking a buffer apart a third faster than handing out an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameData {

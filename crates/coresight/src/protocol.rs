@@ -1,7 +1,7 @@
-//! Which language a trace source speaks.
+//! The protocol of a trace source.
 //!
-//! Comes in: the type text of a device file or a word of the command line (`ETM4.2`, `ETE`, `pft1.1`).
-//! Goes out: a [`Protocol`]. The version digits stay with the caller: registers tell versions better.
+//! Takes the type text of a device file or a word of the command line (`ETM4.2`, `ETE`, `pft1.1`), produces a
+//! [`Protocol`]. The version digits stay with the caller: registers have the exact version.
 
 use core::fmt;
 

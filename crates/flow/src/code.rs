@@ -17,7 +17,7 @@ pub(crate) struct Code<'m, M> {
     isa: Isa,
     /// Where the next instruction is.
     pub(crate) address: u64,
-    /// How many instructions behind this point an IT instruction made conditional.
+    /// How many of the following instructions an IT instruction made conditional.
     it: u8,
 }
 
@@ -90,8 +90,8 @@ impl<'m, M: CodeMemory> Code<'m, M> {
         joined[..length].copy_from_slice(first);
         while (1..4).contains(&length) {
             let mut buffer = [0; 4];
-            let behind = within(self.isa, self.address.wrapping_add(length as u64));
-            let more = self.memory.read(behind, self.space, &mut buffer);
+            let next = within(self.isa, self.address.wrapping_add(length as u64));
+            let more = self.memory.read(next, self.space, &mut buffer);
             let fits = more.len().min(4 - length);
             if fits == 0 {
                 break;

@@ -17,8 +17,8 @@ use crate::item::{FlowItem, FlowSink, Item, Range, Run, Transaction};
 /// Items that may wait after an indirect branch. Real trace has a handful there.
 const MOST_WAITING: usize = 16;
 
-/// Takes ranges apart for an [`InstructionSink`]. A [`FlowSink`] itself, it stands behind a [`Walker`](crate::Walker) or
-/// a [`FlowDecoder`](crate::FlowDecoder). The item that ends the trace also ends all waiting.
+/// Expands ranges for an [`InstructionSink`]. A [`FlowSink`] itself, it follows a [`Walker`](crate::Walker) or a
+/// [`FlowDecoder`](crate::FlowDecoder). The item that ends the trace also ends all waiting.
 #[derive(Debug)]
 pub struct Instructions<S> {
     sink: S,
@@ -31,18 +31,18 @@ pub struct Instructions<S> {
 #[derive(Debug, Default)]
 struct Waiting {
     branch: Option<Instruction>,
-    /// What happened behind it.
-    behind: Vec<Located<Item>>,
+    /// Items after it.
+    after: Vec<Located<Item>>,
 }
 
 impl Waiting {
-    /// Tells the branch that waits, and then what happened behind it.
+    /// Emits the branch that waits, and then the items after it.
     #[inline]
     fn release(&mut self, target: Option<u64>, sink: &mut impl InstructionSink, around: &mut Around) {
         let Some(mut instruction) = self.branch.take() else { return };
         instruction.branch = Some(Outcome { taken: true, target });
         sink.instruction(&instruction, around);
-        for item in self.behind.drain(..) {
+        for item in self.after.drain(..) {
             around.update(&Ok(item));
             sink.item(Ok(item));
         }
@@ -65,7 +65,7 @@ impl<S: InstructionSink> Instructions<S> {
         self.sink
     }
 
-    /// A run whose instructions do not lie in a row.
+    /// A run that is not in the cache of flat runs.
     #[inline(never)]
     fn ranges(&mut self, run: &Run<'_>) {
         for range in run.ranges() {
@@ -108,14 +108,14 @@ impl<S: InstructionSink> FlowSink for Instructions<S> {
     fn run(&mut self, run: Run<'_>) {
         let Self { sink, around, waiting, flat } = self;
         let Some(entries) = flat.of(&run) else { return self.ranges(&run) };
-        let [before @ .., last, behind] = entries else { return };
+        let [before @ .., last, after] = entries else { return };
         let first = before.first().unwrap_or(last);
         waiting.release(Some(first.address()), sink, around);
         let offset = run.offset();
         for pair in entries[..before.len() + 1].windows(2) {
             sink.instruction(&pair[0].instruction(&pair[1], offset), around);
         }
-        let instruction = last.instruction(behind, offset);
+        let instruction = last.instruction(after, offset);
         if last.waits() {
             waiting.branch = Some(instruction);
         } else {
@@ -127,8 +127,8 @@ impl<S: InstructionSink> FlowSink for Instructions<S> {
         let Self { sink, around, waiting, .. } = self;
         if waiting.branch.is_some() {
             match item {
-                Ok(item) if goes_on(&item.value) && waiting.behind.len() < MOST_WAITING => {
-                    return waiting.behind.push(item);
+                Ok(item) if goes_on(&item.value) && waiting.after.len() < MOST_WAITING => {
+                    return waiting.after.push(item);
                 }
                 Ok(item) => waiting.release(start_of(&item.value), sink, around),
                 Err(_) => waiting.release(None, sink, around),
@@ -139,7 +139,7 @@ impl<S: InstructionSink> FlowSink for Instructions<S> {
     }
 }
 
-/// Does execution behind the item go on where it was before?
+/// Does execution after the item continue where it was before?
 fn goes_on(item: &Item) -> bool {
     match item {
         Item::Context(_)

@@ -1,9 +1,9 @@
-//! Kept runs as instructions, one behind the other.
+//! Cached runs as flat arrays of instructions.
 //!
-//! a run of ranges ─▶ **its instructions** in a row
+//! a run of ranges ─▶ **its instructions** in one array
 //!
-//! Ranges are short, and how long each one is surprises the processor. Once the instructions of a whole run lie in a row,
-//! it is surprised once a run. This is a cache of kept runs, with a bound; runs that are not kept are not in it.
+//! Ranges are short, and the processor mispredicts the end of each loop over one. With the instructions of a whole run in
+//! one array, it mispredicts once per run. This is a bounded cache; runs that are not cached are expanded range by range.
 
 use unspool_isa::Isa;
 
@@ -34,20 +34,20 @@ impl Entry {
     const TAKEN: u8 = 4;
     /// Branches to where the next entry is.
     const BRANCHES: u8 = 8;
-    /// Branches to where only what follows tells.
+    /// Branches to an address that only the following trace has.
     const WAITS: u8 = 16;
 
     pub(crate) fn address(&self) -> u64 {
         self.address
     }
 
-    /// Is it an indirect branch that was taken? Where to is told by what follows.
+    /// Is it an indirect branch that was taken? Its target is where execution continues.
     #[inline(always)]
     pub(crate) fn waits(&self) -> bool {
         self.traits & Self::WAITS != 0
     }
 
-    /// The instruction, if `next` is the entry behind it.
+    /// The instruction, if `next` is the entry after it.
     #[inline(always)]
     pub(crate) fn instruction(&self, next: &Entry, offset: u64) -> Instruction {
         let has = |what| self.traits & what != 0;
@@ -75,7 +75,7 @@ pub(crate) struct Flat {
 }
 
 impl Flat {
-    /// The instructions of a run and one entry behind them, which is where the last one branched to.
+    /// The instructions of a run and one entry after them, which is where the last one branched to.
     #[inline(always)]
     pub(crate) fn of(&mut self, run: &Run<'_>) -> Option<&[Entry]> {
         let known = match self.starts.get(run.start as usize) {
@@ -97,16 +97,16 @@ impl Flat {
             self.entries.clear();
         }
         if self.entries.is_empty() {
-            // Room that is not used costs nothing; to move entries while they become more does.
+            // Unused capacity costs nothing; moving entries while they become more does.
             self.entries.reserve(1 << 19);
             self.entries.push(NOWHERE);
         }
-        let place = run.start as usize;
-        if self.starts.len() <= place {
-            self.starts.resize(run.among.len().max(place + 1), 0);
+        let index = run.start as usize;
+        if self.starts.len() <= index {
+            self.starts.resize(run.among.len().max(index + 1), 0);
         }
         let start = self.entries.len() as u32;
-        self.starts[place] = start;
+        self.starts[index] = start;
         self.push(run);
         Some(start)
     }

@@ -1,8 +1,35 @@
-//! The graph of blocks: code is looked at once, however often it was executed.
+//! The graph of blocks: code is decoded once, however often it is executed.
 //!
-//! Comes in: addresses. Goes out: the block there, and the blocks that its last instruction can lead to. A block is a
-//! stretch of code that ends with a P0 instruction, so one atom is one step in the graph. The graph is a cache of the
-//! program and grows with the code that was executed, never with the trace; beyond [`MOST_BYTES`] it starts afresh.
+//! Takes addresses. Produces the block at an address and the blocks that its last instruction can lead to. Does not know
+//! the trace. The graph is a cache of the program and grows with the code that was executed, never with the trace;
+//! beyond [`MOST_BYTES`] it is cleared.
+//!
+//! # Blocks, and cached runs between them
+//!
+//! A block is straight-line code that ends with a P0 instruction: an instruction that trace has an atom for. So one atom
+//! is one step in the graph, an array index instead of a memory read and a decode:
+//!
+//! ```text
+//!   0x1000  add                        E: target of cbz
+//!   0x1004  ldr                     ┌──────────────▶ block 7 ──▶ ...
+//!   0x1008  cbz x0, 0x1020 ── block 4
+//!                                   └──────────────▶ block 5 ──▶ NEEDS_ADDRESS (it ends with ret)
+//!                                      N: 0x100c
+//! ```
+//!
+//! A trace unit packs several atoms into one packet, and programs repeat themselves. So `runs.rs` keeps, for each block
+//! where a packet started (a node), the whole walk that a packet made from there: (node, packed atoms) → (steps, next
+//! node, instruction count, effect on the return stack). Four runs share one cache line; the rest are in a hash table:
+//!
+//! ```text
+//!   node 12 (block 4) ┌ key 3×ENE → steps 4E 7N 9E, next node 3 ┐
+//!                     │ key 2×NN  → steps 4N 5N,    next node 8 │  64 bytes; a fifth run goes to the table
+//!                     └ ...                                     ┘
+//! ```
+//!
+//! While one cached run follows another, a packet costs one comparison of keys and the walk only updates its node.
+//! Neither blocks nor runs contain an offset of the trace, so they stay valid for as long as the graph does. `flat.rs`
+//! expands cached runs into instructions, with the same keys.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
@@ -15,27 +42,27 @@ use crate::code::{Code, within};
 use crate::memory::{CodeMemory, Space};
 use crate::table::Table;
 
-/// A block of the graph, or one of the places that are none.
+/// The number of a block, or one of the states in which there is none.
 pub(crate) type Id = u32;
 
-/// Behind an indirect branch: an address follows, or the return stack knows it.
+/// After an indirect branch: an address follows, or the return stack has it.
 pub(crate) const NEEDS_ADDRESS: Id = 0;
-/// Nobody knows where, until an address comes.
+/// The position is unknown until an address comes.
 pub(crate) const LOST: Id = 1;
 /// At an address without code.
 pub(crate) const NO_CODE: Id = 2;
-/// A stretch that is no block of the program, made for one occasion.
+/// Code that is not a block of the program, filled in for one use.
 pub(crate) const SCRATCH: Id = 3;
-/// Blocks of the program come behind these.
+/// Blocks of the program have numbers from here on.
 pub(crate) const FIRST: Id = 4;
 
-/// A block longer than this is none: no program goes on for so long without a branch.
+/// The most instructions in a block: no program continues for longer without a branch.
 pub(crate) const LONGEST: usize = 1 << 14;
 
 /// Bytes that the graph takes at most, about.
 const MOST_BYTES: usize = 64 << 20;
 
-/// Blocks with so many instructions are worth a look before others within them are made.
+/// Blocks with this many instructions are indexed, so that blocks which start inside them share their opcodes.
 const LONG: usize = 128;
 
 /// Whether trace has an element for instructions with this control flow.
@@ -48,7 +75,7 @@ fn is_p0(rules: FlowRules, flow: ControlFlow) -> bool {
 pub(crate) enum Ending {
     /// With a P0 instruction.
     P0,
-    /// Where nobody knows the code.
+    /// Where the code is not known.
     NoCode,
     /// It does not.
     TooLong,
@@ -59,17 +86,17 @@ pub(crate) enum Ending {
 #[repr(align(64))]
 pub(crate) struct Block {
     pub(crate) start: u64,
-    /// Behind the last instruction.
+    /// The address after the last instruction.
     pub(crate) end: u64,
     pub(crate) isa: Isa,
     pub(crate) ending: Ending,
-    /// The last instruction; of a block without instructions, nothing is said.
+    /// The last instruction; without meaning in a block without instructions.
     pub(crate) last: Decoded,
     pub(crate) instructions: u32,
     /// Where the opcodes of the block start.
     opcodes: u32,
     pub(crate) mode: Mode,
-    /// What the walker numbers it with, once it did.
+    /// The node that the walker assigned, or zero.
     node: u32,
     /// Where an E atom leads; not known yet if it is `LOST`.
     taken: Id,
@@ -78,7 +105,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Can this atom be right? In T32 the start of the block may be in an IT block that nobody saw.
+    /// Can this atom be right? In T32 the start of the block may be in an IT block that was not traced.
     pub(crate) fn can_be(&self, taken: bool) -> bool {
         taken || self.last.conditional || self.isa == Isa::T32 && self.instructions <= 4
     }
@@ -104,7 +131,7 @@ impl Block {
         self.end.wrapping_sub(u64::from(self.last.length))
     }
 
-    /// Where execution goes on behind the last instruction; `None`: an address has to tell.
+    /// Where execution continues after the last instruction; `None`: only the trace has the address.
     pub(crate) fn leads_to(&self, taken: bool) -> Option<Target> {
         match self.last.flow {
             ControlFlow::Indirect | ControlFlow::ExceptionReturn if taken => None,
@@ -113,7 +140,7 @@ impl Block {
         }
     }
 
-    /// The address behind the last instruction, where a function that it calls returns to.
+    /// The address after the last instruction, where a function that it calls returns to.
     pub(crate) fn return_target(&self) -> Target {
         Target { address: self.end, isa: self.isa }
     }
@@ -129,7 +156,7 @@ pub(crate) struct Mode(u8);
 struct World {
     space: Space,
     isa: Isa,
-    /// What the walker noted for addresses (with their lowest bit set, so that none is zero) that the trace named.
+    /// Nodes of addresses that the trace contained. The lowest bit of each is set, so that none is zero.
     targets: Table,
 }
 
@@ -153,7 +180,7 @@ pub(crate) struct Graph {
     opcodes: Vec<u32>,
     /// Long blocks by world and start. What starts within one ends with it.
     long: BTreeMap<(u8, u64), Id>,
-    /// Makes hashes of this graph unlike those of others, so that nobody can choose addresses that collide.
+    /// Makes hashes of this graph unlike those of others, so that a trace cannot be made to collide.
     secret: u64,
     scratch_opcodes: Vec<u32>,
 }
@@ -173,7 +200,7 @@ impl Graph {
             taken: LOST,
             not_taken: LOST,
         };
-        // Room that is not used costs nothing; to move blocks while the graph grows does.
+        // Unused capacity costs nothing; moving blocks while the graph grows does.
         let mut blocks = Vec::with_capacity(1 << 16);
         blocks.resize(FIRST as usize, nothing);
         let opcodes = Vec::with_capacity(1 << 18);
@@ -190,9 +217,9 @@ impl Graph {
         }
     }
 
-    /// There is more code than is worth keeping.
+    /// Has the graph reached its limit?
     pub(crate) fn is_full(&self) -> bool {
-        // A block has a place and perhaps a node too.
+        // A block has a slot and perhaps a node too.
         self.opcodes.len() * size_of::<u32>() + self.blocks.len() * (size_of::<Block>() + 32) > MOST_BYTES
     }
 
@@ -269,13 +296,13 @@ impl Graph {
         &all[block.opcodes as usize..][..block.instructions as usize]
     }
 
-    /// What the walker noted for an address that the trace named before.
+    /// The node of an address that the trace contained before.
     #[inline(always)]
     pub(crate) fn noted(&self, mode: Mode, address: u64) -> Option<u32> {
         self.worlds[usize::from(mode.0)].targets.find(address | 1).map(|node| node as u32)
     }
 
-    /// Notes a number for an address that the trace named.
+    /// Stores the node of an address that the trace contained.
     pub(crate) fn note(&mut self, mode: Mode, address: u64, node: u32) {
         let targets = &mut self.worlds[usize::from(mode.0)].targets;
         if targets.find(address | 1).is_none() {
@@ -289,14 +316,14 @@ impl Graph {
         (mixed ^ mixed >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
-    /// Where a block stands among the places, or the free place where it belongs.
+    /// The slot of a block, or the free slot where it belongs.
     fn slot(&self, mode: Mode, address: u64) -> usize {
         let mask = self.slots.len() - 1;
         let hash = self.hash(mode, address);
         let mut slot = (hash >> 32) as usize & mask;
         loop {
             let Slot { id, tag } = self.slots[slot];
-            // The tag tells most others apart without a look at the block.
+            // The tag rejects most others without a read of the block.
             let is_it = || self.block(id).start == address && self.block(id).mode == mode;
             if id == 0 || tag == hash as u32 && is_it() {
                 return slot;
@@ -321,7 +348,7 @@ impl Graph {
         self.slots[slot] = Slot { id, tag: self.hash(mode, address) as u32 };
     }
 
-    /// The block at an address. `NO_CODE`: nobody knows what is there.
+    /// The block at an address. `NO_CODE`: the code there is not known.
     pub(crate) fn enter(&mut self, memory: &impl CodeMemory, mode: Mode, address: u64) -> Id {
         let address = within(self.worlds[usize::from(mode.0)].isa, address);
         match self.slots[self.slot(mode, address)].id {

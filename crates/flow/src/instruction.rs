@@ -10,7 +10,7 @@ pub trait InstructionSink {
     /// An instruction was executed, or was passed over since its condition failed.
     fn instruction(&mut self, instruction: &Instruction, around: &Around);
 
-    /// Something else happened, or what happened is not known.
+    /// Something else happened, or it is not known what.
     fn item(&mut self, item: FlowItem);
 }
 
@@ -30,7 +30,7 @@ pub struct Instruction {
     /// What became of it, if it ended its range and is of a kind that trace has an element for: branches, and those that
     /// wait, synchronise instructions or start a transaction.
     pub branch: Option<Outcome>,
-    /// The place in the trace of the packet that says so.
+    /// The offset of the packet in the trace.
     pub offset: u64,
 }
 
@@ -39,7 +39,7 @@ pub struct Instruction {
 pub struct Outcome {
     /// It branched; one that is no branch was executed.
     pub taken: bool,
-    /// Where a taken branch led, as far as that is known. `None` for all others: they lead behind themselves.
+    /// Where a taken branch led, as far as that is known. `None` for all others: execution continues after them.
     pub target: Option<u64>,
 }
 

@@ -1,6 +1,4 @@
-//! The words in which the flow of a program is told.
-//!
-//! Ranges come in [`Run`]s, one range a P0 element; everything else is an [`Item`].
+//! The vocabulary of a program flow: ranges come in [`Run`]s, one range per P0 element; everything else is an [`Item`].
 
 use core::fmt;
 
@@ -12,14 +10,14 @@ use crate::memory::Space;
 
 /// Takes what was executed.
 pub trait FlowSink {
-    /// Instructions were executed: some ranges in a row, one a P0 element.
+    /// Instructions were executed: ranges in order, one per P0 element.
     fn run(&mut self, run: Run<'_>);
 
-    /// Something else happened, or what happened is not known.
+    /// Something else happened, or it is not known what.
     fn item(&mut self, item: FlowItem);
 }
 
-/// An item with its place in the trace, or an error of an earlier room in its place.
+/// An item with its offset in the trace, or an error of an earlier stage instead.
 pub type FlowItem = Result<Located<Item>, ElementError>;
 
 /// What happens besides instructions.
@@ -32,7 +30,7 @@ pub enum Item {
     Q {
         /// Where they start, if known.
         start: Option<u64>,
-        /// Where execution goes on behind them, if the trace says it.
+        /// Where execution continues after them, if the trace contains it.
         next: Option<u64>,
         /// How many they are, if counted.
         instructions: Option<u32>,
@@ -61,7 +59,7 @@ pub enum Item {
         /// The space it was executed in.
         space: Space,
     },
-    /// P0 elements that say nothing, since nobody knows where they happened.
+    /// P0 elements without effect, since their position is not known.
     Lost {
         /// How many.
         elements: u64,
@@ -110,7 +108,7 @@ pub enum Transaction {
     Failure,
 }
 
-/// Why nobody knows where execution was.
+/// Why the position of execution is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cause {
     /// The code at this address is not known.
@@ -120,7 +118,7 @@ pub enum Cause {
         /// The space it was executed in.
         space: Space,
     },
-    /// The trace has not told an address, or not the context it is in.
+    /// The trace has not contained an address, or not its context.
     NoAddress,
     /// Trace and code did not fit together before.
     Disagreement,
@@ -189,7 +187,7 @@ impl Step {
     }
 }
 
-/// Ranges that were executed in a row.
+/// Ranges that were executed one after the other.
 #[derive(Clone, Copy)]
 pub struct Run<'g> {
     pub(crate) graph: &'g Graph,
@@ -221,7 +219,7 @@ impl<'g> Run<'g> {
         self.instructions
     }
 
-    /// The place in the trace of the packet that says so.
+    /// The offset of the packet in the trace.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -259,7 +257,7 @@ impl<'g> Range<'g> {
         self.block.start
     }
 
-    /// The address behind the last instruction.
+    /// The address after the last instruction.
     #[inline]
     pub fn end(&self) -> u64 {
         self.block.end
@@ -294,7 +292,7 @@ impl<'g> Range<'g> {
         self.graph.opcodes_of(self.block, self.step.block() == SCRATCH)
     }
 
-    /// Where execution goes on, if the last instruction tells.
+    /// Where execution continues, if the last instruction determines it.
     pub fn next(&self) -> Option<u64> {
         self.block.leads_to(self.taken()).map(|target| target.address)
     }

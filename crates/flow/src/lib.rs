@@ -1,9 +1,9 @@
-//! From trace to instructions: what was executed, as far as trace and code tell.
+//! From trace to instructions: what was executed, as far as trace and code determine it.
 //!
 //! committed elements + code ─▶ **flow** ─▶ ranges, instructions
 //!
-//! Knows nothing of files and frames. [`Walker`] is the room; [`CodeMemory`] is what it asks for code. [`Instructions`]
-//! takes ranges apart, for those who want every instruction.
+//! Does not know files, frames or protocols. [`Walker`] is the stage, [`CodeMemory`] its source of code;
+//! [`FlowDecoder`] joins it with the decoders of a protocol, and [`Instructions`] expands ranges into instructions.
 
 mod code;
 mod decode;

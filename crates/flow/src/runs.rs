@@ -1,8 +1,7 @@
-//! Runs of ranges that were walked before: the same atoms from the same block lead to the same place.
+//! Cached runs: the same atoms from the same block make the same walk.
 //!
-//! Comes in: a block where an atom packet starts, and its packed atoms. Goes out: the ranges in between and the block
-//! behind them, in one look: what a packet can mean at one block stands together in one cache line. A run has no address
-//! of the trace in it, so it stays true for as long as the graph does.
+//! Takes the block where an atom packet starts and its packed atoms. Produces the ranges of the walk and the block after
+//! them, in one lookup: what a packet can mean at one block is in one cache line. `graph.rs` has the drawing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +18,7 @@ const MOST_ATOMS: u32 = 24;
 /// Bytes that runs take at most, about.
 const MOST_BYTES: usize = 64 << 20;
 
-/// A block where runs start. What is no block of the program has its own numbers here too.
+/// The number of a block where runs start. States without a block have their own numbers here too.
 pub(crate) type NodeId = u32;
 
 /// A run from a node to the next.
@@ -66,7 +65,7 @@ pub(crate) struct Runs {
     nodes: Vec<Node>,
     /// The block of each node.
     blocks: Vec<Id>,
-    /// (node, atoms) to the place in `more`, where a node is full.
+    /// (node, atoms) to the index in `more`, where a node is full.
     overflow: Table,
     more: Vec<Run>,
     steps: Vec<Step>,
@@ -78,7 +77,7 @@ static GENERATIONS: AtomicU64 = AtomicU64::new(1);
 
 impl Runs {
     pub(crate) fn new() -> Self {
-        // Room that is not used costs nothing; to move nodes while they become more does.
+        // Unused capacity costs nothing; moving nodes while they become more does.
         let mut nodes = Vec::with_capacity(1 << 15);
         nodes.resize(FIRST as usize, Node::default());
         let mut blocks = Vec::with_capacity(1 << 15);
@@ -89,7 +88,7 @@ impl Runs {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        // A run that is not in its node has a place in the table as well.
+        // A run that is not in its node has an entry in the table as well.
         let further = self.more.len() * (size_of::<Run>() + 64);
         self.steps.len() * size_of::<Step>() + self.nodes.len() * (size_of::<Node>() + 4) + further > MOST_BYTES
     }
@@ -119,15 +118,15 @@ impl Runs {
         self.nodes[node as usize].0.iter().find(|run| run.key == key)
     }
 
-    /// The same, where it is not among the first. What is found takes the last place in the node: what was met now will be met
-    /// again soon.
+    /// The same for runs that are not in their node. The run that is found replaces the last one of the node: it will soon be
+    /// needed again.
     pub(crate) fn find_further(&mut self, node: NodeId, atoms: Atoms) -> Option<Run> {
         let [.., last] = &self.nodes[node as usize].0;
         if last.key == 0 {
             return None;
         }
-        let place = self.overflow.find(far_key(node, key(atoms)))?;
-        let found = *self.more.get(place as usize)?;
+        let index = self.overflow.find(far_key(node, key(atoms)))?;
+        let found = *self.more.get(index as usize)?;
         let [.., last] = &mut self.nodes[node as usize].0;
         let replaced = std::mem::replace(last, found);
         if self.overflow.find(far_key(node, replaced.key)).is_none() {
@@ -141,7 +140,7 @@ impl Runs {
         self.more.push(run);
     }
 
-    /// The steps of all runs, one behind the other.
+    /// The steps of all runs, one after the other.
     #[inline(always)]
     pub(crate) fn all_steps(&self) -> &[Step] {
         &self.steps
@@ -151,7 +150,7 @@ impl Runs {
         &self.steps[run.start as usize..][..usize::from(run.length)]
     }
 
-    /// Keeps the run that `atoms` make from `node` to `next`. `None`: it is not worth it.
+    /// Caches the run that `atoms` make from `node` to `next`. `None`: it is too long.
     pub(crate) fn keep(
         &mut self,
         graph: &Graph,

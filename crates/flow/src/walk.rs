@@ -2,9 +2,9 @@
 //!
 //! committed elements + [`CodeMemory`] ─▶ **runs of ranges**, items
 //!
-//! The trace says which way branches went, the code says where they are. What a trace unit leaves out, since the code
-//! tells it, is put back here. Refuses to know packets, files and what instructions look like. Nothing is guessed: where
-//! code or an address is missing, that is said, and the walk goes on at the next address.
+//! The trace has the outcomes of branches, the code has the branches. What a trace unit leaves out because the code
+//! implies it is restored here. Does not know packets, protocols, files or opcodes. Nothing is guessed: where code or an
+//! address is missing, that is an item, and the walk resumes at the next address.
 //! Specification: Arm DDI 0487, trace analyzer, stage 3.
 
 mod atoms;
@@ -26,7 +26,7 @@ use crate::memory::{CodeMemory, Space};
 use crate::runs::{NodeId, Runs};
 use crate::stack::ReturnStack;
 
-/// Before a context is told.
+/// The space before the first context.
 const NOWHERE: Space = Space { security: Security::Secure, el: 0 };
 
 /// Walks the code along the elements. Feed it with [`push`](Self::push), end with [`finish`](Self::finish).
@@ -45,16 +45,16 @@ pub struct Walker<M> {
     node: NodeId,
     /// The block itself, while there is a closer look.
     at: Id,
-    /// Where execution goes on: if there is no code, or if the context has not been told yet.
+    /// Where execution continues, if there is no code or no context yet.
     target: Option<ElementTarget>,
     /// The next address need not follow from the code: an exception was taken.
     may_be_anywhere: bool,
-    /// The last run, which a mispredict may still change, and its place.
+    /// The last run, which a mispredict may still change, and its offset.
     held: Held,
     held_offset: u64,
     /// The steps of a run that is not kept.
     hand: Vec<Step>,
-    /// The trace does not continue behind the last run.
+    /// The trace does not continue after the last run.
     held_before_break: bool,
     /// What happened behind the last run.
     held_items: Vec<Located<Item>>,

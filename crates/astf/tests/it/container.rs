@@ -403,15 +403,15 @@ fn pieces_that_are_damaged_give_what_a_plain_decoder_gives() {
     }
 }
 
-/// A last block that is not compressed, has a mark in it and ends so far after it. What the reader puts behind a mark must
-/// not be taken for a part of it.
+/// A last block that is not compressed, has a mark in it and ends at some distance after it. What the reader appends to a
+/// block must not be taken for a part of it.
 #[test]
-fn a_block_that_reaches_over_a_mark_is_no_piece() {
+fn a_block_that_spans_a_mark_is_not_independent() {
     let start = in_blocks(&[], b"", false)[..12].to_vec();
     let data = [7; 55];
     let mark = [0, 0, 0xff, 0xff, 0, 0, 0, 0xff, 0xff];
-    for after in 0..300_usize {
-        let content = [&data[..], &mark, &vec![9; behind]].concat();
+    for padding in 0..300_usize {
+        let content = [&data[..], &mark, &vec![9; padding]].concat();
         let length = content.len() as u16;
         let block = [&[1], &length.to_le_bytes()[..], &(!length).to_le_bytes(), &content].concat();
         let sum = zlib_rs::adler32::adler32(1, &content).to_be_bytes();
@@ -420,9 +420,9 @@ fn a_block_that_reaches_over_a_mark_is_no_piece() {
         {
             let (bytes, is_sound) = inflated(&packed);
             let outcome = read(&[&Made::Zlib.header().to_bytes()[..], &packed].concat());
-            assert!(outcome.records == records(&bytes).0, "{behind}: {}", outcome.text());
+            assert!(outcome.records == records(&bytes).0, "{padding}: {}", outcome.text());
             let is_whole = bytes.len().is_multiple_of(32);
-            assert_eq!(outcome.error.is_none(), is_sound && is_whole, "{behind}: {}", outcome.text());
+            assert_eq!(outcome.error.is_none(), is_sound && is_whole, "{padding}: {}", outcome.text());
         }
     }
 }

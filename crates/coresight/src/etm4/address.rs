@@ -1,13 +1,13 @@
 //! The bytes of addresses.
 //!
-//! Comes in: a header byte and up to eight bytes behind it. Goes out: an [`Address`] and how many bytes it took. All
+//! Takes a header byte and up to eight bytes after it. Produces an [`Address`] and how many bytes it took. All
 //! forms are rows of one table. The three that A64 trace is full of are spelled out apart from it: a processor can
 //! predict which comes next, but has to wait for a table.
 
 use super::packet::Address;
 use crate::SubIsa;
 
-/// How the bytes behind an address header make an address.
+/// How the bytes after an address header make an address.
 #[derive(Clone, Copy)]
 pub(super) struct AddressForm {
     /// Which bits of the payload from bit 16 on belong to the address as they are.
@@ -23,7 +23,7 @@ pub(super) struct AddressForm {
 }
 
 impl AddressForm {
-    /// The form behind `header` (0x90 to 0x9f) when `first` is the first byte of the payload.
+    /// The form after `header` (0x90 to 0x9f) when `first` is the first byte of the payload.
     #[inline(always)]
     pub(super) fn of(header: u8, first: u8) -> Self {
         FORMS[usize::from(header & 0xf) << 1 | usize::from(first >> 7)]

@@ -1,7 +1,7 @@
 //! What a trace unit was built for and programmed to do, as far as reading its trace needs it.
 //!
 //! Comes in: register values, some perhaps missing. Goes out: a [`Config`], and which registers were assumed with
-//! what value. `explain` says in words what a register value means.
+//! what value. `explain` describes a register value in words.
 //! Specification: Arm IHI 0064 and DDI 0487, registers TRCIDR0 to TRCIDR13, TRCCONFIGR, TRCDEVARCH, TRCTRACEIDR.
 
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use core::fmt;
 
 use crate::{Assumption, Profile, Protocol};
 
-/// Registers of an ETE or ETMv4 trace unit; `None` for those that nobody saved.
+/// Registers of an ETE or ETMv4 trace unit; `None` for those that were not saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Registers {
     /// TRCCONFIGR.
@@ -25,12 +25,12 @@ pub struct Registers {
 impl Registers {
     /// Sets a register by its architectural name. False: the name is none that reading trace needs.
     pub fn set(&mut self, name: &str, value: u32) -> bool {
-        let Some(place) = self.place(name) else { return false };
-        *place = Some(value);
+        let Some(register) = self.register(name) else { return false };
+        *register = Some(value);
         true
     }
 
-    fn place(&mut self, name: &str) -> Option<&mut Option<u32>> {
+    fn register(&mut self, name: &str) -> Option<&mut Option<u32>> {
         if name.eq_ignore_ascii_case("TRCCONFIGR") {
             return Some(&mut self.configr);
         }
@@ -64,12 +64,12 @@ impl fmt::Display for Version {
     }
 }
 
-/// What the rooms from packets on need to know of a trace unit.
+/// The configuration of a trace unit, as far as decoding needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// The architecture version.
     pub version: Version,
-    /// The trace id, when a register tells it.
+    /// The trace id, when a register has it.
     pub trace_id: Option<u8>,
     /// Bytes of a context identifier in a packet: 0 to 4.
     pub context_id_bytes: u8,
@@ -139,8 +139,8 @@ impl Config {
         let mut filled = *registers;
         let mut assumed = Vec::new();
         for assumption in defaults {
-            if let Some(place @ None) = filled.place(assumption.register) {
-                *place = Some(assumption.value);
+            if let Some(register @ None) = filled.register(assumption.register) {
+                *register = Some(assumption.value);
                 assumed.push(*assumption);
             }
         }
@@ -180,13 +180,13 @@ impl Config {
         }
     }
 
-    /// `given` tells what is known, `filled` has a value for everything that is read here.
+    /// `given` has what is known, `filled` has a value for everything that is read here.
     fn decode(protocol: Protocol, profile: Profile, given: &Registers, filled: &Registers) -> Self {
         let [idr0, idr2, idr8] = [0, 2, 8].map(|n: usize| filled.idr[n].unwrap_or(0));
         let configr = filled.configr.unwrap_or(0);
         let version = version(protocol, filled);
         let is_etm4 = matches!(version, Version::Etm4(_));
-        // What nobody wrote down may be anything: then the packet itself is believed.
+        // A register that was not saved may have any value: then the packet itself is trusted.
         let unless_known = |known: Option<u32>, test: fn(u32) -> bool| known.is_none_or(test);
         Config {
             version,

@@ -4,7 +4,7 @@
 //!
 //! Keeps what packets are relative to: the last three addresses, the context, the timestamp, the cycle threshold and
 //! the speculation depth. It does not know whether an element will be cancelled; `speculation.rs` does. Errors of the
-//! packet room pass through, and nothing is believed after one until the next trace info.
+//! packet decoder pass through, and nothing is trusted after one until the next trace info.
 //! Specification: Arm DDI 0487, trace analyzer, stage 1.
 
 use super::element::OwnElement;
@@ -26,7 +26,7 @@ pub struct ElementDecoder {
     config: Config,
     /// A trace info has been seen since the start or the last damage.
     known: bool,
-    /// The stretch without trace info that is not yet told: where it starts and how many bytes its packets have.
+    /// Packets without a trace info that are not yet reported: their first offset and their bytes.
     unknown: Option<(u64, u64)>,
     history: [Target; 3],
     context: Context,
@@ -164,10 +164,10 @@ impl ElementDecoder {
             Packet::Instrumentation { el, value } => emit(extent, Element::Instrumentation { el, value }, sink),
             Packet::NumberedDataSync(number) => emit(extent, Element::Etm4(OwnElement::NumberedDataSync(number)), sink),
             Packet::UnnumberedDataSync(value) => {
-                emit(extent, Element::Etm4(OwnElement::UnnumberedDataSync(value)), sink)
+                emit(extent, Element::Etm4(OwnElement::UnnumberedDataSync(value)), sink);
             }
             Packet::ConditionalInstruction(it) => {
-                emit(extent, Element::Etm4(OwnElement::ConditionalInstruction(it)), sink)
+                emit(extent, Element::Etm4(OwnElement::ConditionalInstruction(it)), sink);
             }
             Packet::ConditionalFlush => emit(extent, Element::Etm4(OwnElement::ConditionalFlush), sink),
             Packet::ConditionalResult(it) => emit(extent, Element::Etm4(OwnElement::ConditionalResult(it)), sink),
@@ -299,7 +299,7 @@ impl ElementDecoder {
         self.context = Context { el, aarch64, security, vmid, context_id };
     }
 
-    /// The packet behind an exception packet. False: it is not the exception's address.
+    /// The packet after an exception packet. False: it is not the exception's address.
     fn exception_address(
         &mut self,
         exception: Located<Exception>,
@@ -420,7 +420,7 @@ fn exception_without_address(offset: u64) -> ElementError {
     ElementError { offset, skipped: 0, kind: Broken::ExceptionWithoutAddress }
 }
 
-/// What the context is before any packet tells.
+/// The context before the first packet that has one.
 fn no_context(config: &Config) -> Context {
     Context {
         el: 0,

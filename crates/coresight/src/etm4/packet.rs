@@ -1,4 +1,4 @@
-//! ETE and ETMv4 packets: what each one says.
+//! ETE and ETMv4 packets and their content.
 //!
 //! bytes ─▶ **packets** ─▶ elements ─▶ committed ─▶ steps
 //!
@@ -42,7 +42,7 @@ pub enum Packet {
         number: u16,
         /// What the address that follows means.
         address: ExceptionAddress,
-        /// The second information byte is there, and says whether a fault is pending (M-profile).
+        /// Whether a fault is pending, if the second information byte is present (M-profile).
         fault_pending: Option<bool>,
     },
     /// Return from an exception (ETMv4).
@@ -100,7 +100,7 @@ pub enum Packet {
         /// Events 0 to 3 in bits 0 to 3; at least one is set.
         mask: u8,
     },
-    /// The context; `None` says that it is as before.
+    /// The context; `None`: as before.
     Context(Option<Context>),
     /// The target of the last P0 element, with its context.
     AddressContext {
@@ -117,7 +117,7 @@ pub enum Packet {
     Q {
         /// How many instructions, if counted.
         count: Option<u32>,
-        /// Where execution went on, if told.
+        /// Where execution continued, if traced.
         address: Option<Address>,
     },
     /// Instructions up to the taken branch at this address were executed (ETE).
@@ -126,7 +126,7 @@ pub enum Packet {
     Atoms(Atoms),
 }
 
-/// What a trace info packet says. A section that the packet leaves out is `None`.
+/// The content of a trace info packet. A section that the packet leaves out is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TraceInfo {
     /// The static trace programming: see [`TraceInfo::cycle_counting`] and its neighbours.
@@ -166,7 +166,7 @@ impl TraceInfo {
     }
 }
 
-/// What the address behind an exception packet means.
+/// The meaning of the address after an exception packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExceptionAddress {
     /// The preferred return address: execution ran up to it.

@@ -253,7 +253,7 @@ impl Skip {
     }
 }
 
-/// How many zeros stand right before `end`; `carried` of them stood right before the bytes. Enough is enough.
+/// How many zeros are right before `end`, up to the number that matters; `carried` of them were right before the bytes.
 fn zeros_before(bytes: &[u8], end: usize, carried: u64) -> u64 {
     let wanted = SYNC_ZEROS as usize;
     let zeros = bytes[..end].iter().rev().take(wanted).take_while(|&&byte| byte == 0).count();

@@ -3,16 +3,16 @@
 //! elements ─▶ **committed** ─▶ steps
 //!
 //! Holds elements back until they are committed, drops those that are cancelled or discarded, and holds those of a
-//! transaction until it is known to have succeeded. Nothing that is still uncertain leaves this room. A trace unit
+//! transaction until it is known to have succeeded. Nothing that is still uncertain leaves this stage. A trace unit
 //! that traces no speculation, as most do, has its elements passed straight through.
 //! Specification: Arm DDI 0487, trace analyzer, stage 2.
 //!
 //! Where the text is silent or contradicts itself, we decided: cancels take the youngest elements first, and those
 //! from before the first trace info last; an element with no speculative P0 element before it is not held back; what
-//! survives keeps its place in the order; cycle counts survive a discard as they survive a cancel; a transaction
+//! survives keeps its position; cycle counts survive a discard as they survive a cancel; a transaction
 //! failure is not a P0 element; commits and failures of transactions wait for their turn like other elements; only the
-//! first trace info says that a transaction is under way. A stream that never resolves anything is not held back for
-//! ever: [`Broken::EndlessSpeculation`] and [`Broken::EndlessTransaction`] tell that its elements go out unresolved.
+//! first trace info can report a transaction that is under way. A stream that never resolves anything is not held back for
+//! ever: [`Broken::EndlessSpeculation`] and [`Broken::EndlessTransaction`] report that its elements are released unresolved.
 
 use alloc::vec::Vec;
 
@@ -33,7 +33,7 @@ pub struct Speculation {
     queue: Waiting,
     /// The elements of the transaction that is under way.
     transaction: Option<Vec<Located<Element>>>,
-    /// The next trace info is the first since the start or a break: it may tell of a transaction that we did not see start.
+    /// The next trace info is the first since the start or a break: it may report a transaction whose start was not traced.
     fresh: bool,
 }
 

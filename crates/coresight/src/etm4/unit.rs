@@ -2,9 +2,9 @@
 //!
 //! instructions, exceptions, contexts, time ─▶ **unit** ─▶ bytes
 //!
-//! Comes in: what the PE executed, in order, told by who knows the program. Goes out: packets, as few as the registers
-//! in [`Settings`] allow. Refuses to know opcodes and files. A block is what was executed behind one P0 instruction up to
-//! and with the next: the trace has no words for less, so filters that close within a block act at its end.
+//! Takes what the PE executed, in order, from a caller that knows the program. Produces packets, as few as the registers
+//! in [`Settings`] allow. Does not know opcodes or files. A block is what was executed after one P0 instruction up to and
+//! including the next: the trace cannot express less, so filters that close within a block act at its end.
 //! Specification: Arm IHI 0064 (ETMv4) and DDI 0487 (ETE).
 
 mod addresses;
@@ -34,7 +34,7 @@ use self::guess::Guesses;
 pub use self::overflow::Overflowed;
 use self::overflow::Overflows;
 use self::pending::PendingAtoms;
-use self::q::Stretches;
+use self::q::QElements;
 pub use self::settings::Settings;
 use self::stack::ReturnStack;
 use self::view_inst::ViewInst;
@@ -54,13 +54,13 @@ pub enum Class {
     /// The trace has no element for it.
     #[default]
     Other,
-    /// A branch whose target the opcode tells.
+    /// A branch whose target is in the opcode.
     Direct,
-    /// A branch whose target the opcode does not tell.
+    /// A branch whose target is not in the opcode.
     Indirect,
     /// Returns from an exception.
     ExceptionReturn,
-    /// Always executed, has an atom, goes on behind itself: an instruction barrier, perhaps a wait.
+    /// Always executed, has an atom, continues after itself: an instruction barrier, perhaps a wait.
     Barrier,
 }
 
@@ -102,23 +102,23 @@ pub struct Unit {
     stack: ReturnStack,
     view: ViewInst,
     guesses: Guesses,
-    stretches: Stretches,
+    q_elements: QElements,
     overflows: Overflows,
     /// What is traced of the context.
     context: Context,
     /// All of it: comparators may ask for what is not traced.
     whole_context: Context,
     /// What the trace said last.
-    told_context: Option<Context>,
+    traced_context: Option<Context>,
     /// That is another one.
     has_moved: bool,
     /// The next instruction wants a closer look.
     attention: bool,
     /// Instructions are being traced.
     is_on: bool,
-    /// Something was traced behind the last P0 element.
+    /// Something was traced after the last P0 element.
     in_block: bool,
-    /// Where execution goes on has to be told.
+    /// The address where execution continues has to be traced.
     needs_address: bool,
     /// Not even the return stack may spare it.
     address_is_forced: bool,
@@ -127,10 +127,10 @@ pub struct Unit {
     /// Where the last synchronisation was.
     synced_at: u64,
     time: Option<u64>,
-    told_time: u64,
+    traced_time: u64,
     time_due: bool,
     cycles: u64,
-    /// Behind an overflow nobody knows how many there were.
+    /// After an overflow the number is not known.
     cycles_are_unknown: bool,
 }
 
@@ -154,11 +154,11 @@ impl Unit {
             stack: ReturnStack::default(),
             view: ViewInst::new(settings),
             guesses: Guesses::new(settings.guess_seed, config.max_speculation),
-            stretches: Stretches::new(settings),
+            q_elements: QElements::new(settings),
             overflows: Overflows::new(settings.overflow_seed),
             context,
             whole_context: context,
-            told_context: None,
+            traced_context: None,
             has_moved: true,
             attention: true,
             is_on: false,
@@ -169,7 +169,7 @@ impl Unit {
             sync_due: true,
             synced_at: 0,
             time: None,
-            told_time: 0,
+            traced_time: 0,
             time_due: false,
             cycles: 0,
             cycles_are_unknown: false,
@@ -197,7 +197,7 @@ impl Unit {
         let vmid = fits(context.vmid, self.config.vmids, self.config.vmid_bytes);
         let context_id = fits(context.context_id, self.config.context_ids, self.config.context_id_bytes);
         self.context = Context { vmid, context_id, ..context };
-        self.has_moved = self.told_context != Some(self.context);
+        self.has_moved = self.traced_context != Some(self.context);
         self.whole_context = context;
         self.view.forget();
         self.attention = true;
@@ -229,7 +229,7 @@ impl Unit {
             // The rest of the block can only be told before.
             self.exception(DEBUG_HALT, return_address);
         }
-        self.stretches.arrive(return_address);
+        self.q_elements.arrive(return_address);
         self.flush_q();
         if self.needs_address && self.config.return_stack {
             // One packet for target and return address would do, but the reference decoder pops its return stack then.
@@ -332,17 +332,17 @@ impl Unit {
             self.event(decision.events);
             return false;
         }
-        self.time_due |= decision.asks_for_time && self.time.is_some_and(|time| time != self.told_time);
+        self.time_due |= decision.asks_for_time && self.time.is_some_and(|time| time != self.traced_time);
         if !goes_on {
             self.start_block(at);
         }
         if decision.events != 0 {
             self.event(decision.events);
         }
-        if self.stretches.is_open() {
+        if self.q_elements.is_open() {
             self.go_on_untold(at);
         }
-        self.attention = self.time_due || self.stretches.is_open() || self.has_moved;
+        self.attention = self.time_due || self.q_elements.is_open() || self.has_moved;
         true
     }
 
@@ -353,14 +353,14 @@ impl Unit {
     }
 
     /// The trace said this context, or none that holds.
-    fn tell_context(&mut self, told: Option<Context>) {
-        self.told_context = told;
-        self.has_moved = told.is_none();
+    fn set_traced_context(&mut self, context: Option<Context>) {
+        self.traced_context = context;
+        self.has_moved = context.is_none();
     }
 
     /// Says where a block is, and what else there is to say there.
     fn start_block(&mut self, at: Target) {
-        if self.stretches.arrive(at) {
+        if self.q_elements.arrive(at) {
             self.flush_q();
         }
         if self.sync_due {
@@ -371,16 +371,16 @@ impl Unit {
             self.emit(&Packet::TraceOn);
             self.is_on = true;
             // Readers forget the context here.
-            self.tell_context(None);
+            self.set_traced_context(None);
         }
         let is_spared = self.find(at);
         if self.time_due {
             self.tell_time();
         }
         // The reference decoder asks its return stack again behind a Q element that starts where the stack said.
-        if self.stretches.are_made() && !is_spared && self.stretches.starts() {
+        if self.q_elements.are_made() && !is_spared && self.q_elements.starts() {
             self.flush();
-            self.stretches.open();
+            self.q_elements.open();
         }
     }
 
@@ -405,9 +405,9 @@ impl Unit {
             cycle_threshold: counts.then_some(self.cycle_threshold),
         }));
         self.addresses = Addresses::default();
-        self.tell_context(None);
+        self.set_traced_context(None);
         self.stack.clear();
-        self.told_time = 0;
+        self.traced_time = 0;
         self.go_anywhere();
         self.time_due = true;
         self.synced_at = self.written();
@@ -417,7 +417,7 @@ impl Unit {
     /// stack spares the address.
     fn find(&mut self, at: Target) -> bool {
         let mut moved = self.has_moved;
-        if moved && self.stretches.is_open() {
+        if moved && self.q_elements.is_open() {
             self.flush_q();
             moved = self.has_moved;
         }
@@ -425,7 +425,7 @@ impl Unit {
             if moved {
                 self.flush();
                 self.emit(&Packet::Context(Some(self.context)));
-                self.tell_context(Some(self.context));
+                self.set_traced_context(Some(self.context));
             }
             return false;
         }
@@ -445,7 +445,7 @@ impl Unit {
         if with_context && self.has_moved {
             let address = self.addresses.long(at);
             self.emit(&Packet::AddressContext { address, context: self.context });
-            self.tell_context(Some(self.context));
+            self.set_traced_context(Some(self.context));
         } else {
             let address = self.addresses.shortest(at);
             self.emit(&Packet::Address(address));
@@ -455,7 +455,7 @@ impl Unit {
     /// A P0 instruction, which branched or not, whatever it says itself.
     fn p0(&mut self, executed: &Executed, taken: bool) {
         self.in_block = false;
-        if self.stretches.are_made() {
+        if self.q_elements.are_made() {
             self.attention = true;
             if self.is_untold(executed) {
                 return;
@@ -488,7 +488,7 @@ impl Unit {
             self.count_cycles();
         }
         self.synchronise_if_late();
-        if self.times_all && self.time.is_some_and(|time| time != self.told_time) {
+        if self.times_all && self.time.is_some_and(|time| time != self.traced_time) {
             (self.time_due, self.attention) = (true, true);
         }
         if self.overflows.start() {

@@ -1,7 +1,7 @@
 //! Frames to bytes: finds frames, undoes them, and finds them again when alignment is lost.
 //!
-//! Comes in: the buffer in pieces of any size. Goes out: [`Span`]s and [`Mark`]s to a [`FrameSink`]; how the buffer was
-//! cut makes no difference to them. Frames without an id change, which are nearly all, take a short path.
+//! Takes the buffer in chunks of any size. Produces [`Span`]s and [`Mark`]s for a [`FrameSink`]; chunk boundaries make no
+//! difference to them. Frames without an id change, which are nearly all, take a short path.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -29,13 +29,13 @@ pub enum Layout {
 pub struct Deformatter {
     id: u8,
     aligned: bool,
-    /// Bytes passed over so far since alignment was lost, not yet told.
+    /// Bytes passed over so far since alignment was lost, not yet reported.
     lost: Option<FrameError>,
     /// Where the run of full synchronisations that ends here began, and how long it is.
     syncs: (u64, u8),
     /// The start of a frame whose rest has not come yet.
     carry: Vec<u8>,
-    /// Where the first byte of `carry` stands.
+    /// The offset of the first byte of `carry`.
     offset: u64,
     /// Rises with frames that cannot be and falls with others.
     misfits: u32,
@@ -73,12 +73,12 @@ impl Deformatter {
         Self { search_from: u64::MAX, ..Self::new(Layout::FromStart) }
     }
 
-    /// Where the next byte that has not been understood yet stands.
+    /// The offset of the next byte that has not been understood.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Takes the next piece of the buffer.
+    /// Takes the next chunk of the buffer.
     pub fn push(&mut self, bytes: &[u8], out: &mut impl FrameSink) {
         self.advance(bytes, false, out);
     }
@@ -217,10 +217,10 @@ impl Deformatter {
         self.report_lost(out);
         self.syncs.1 = 0;
         self.misfits = self.misfits.saturating_sub(1);
-        for &place in frame.half_syncs() {
-            out.mark(Mark::HalfSync { offset: self.offset + u64::from(place) });
+        for &index in frame.half_syncs() {
+            out.mark(Mark::HalfSync { offset: self.offset + u64::from(index) });
         }
-        self.unpack(&frame.bytes, ids, &data_of(&frame.bytes).bytes(), Some(&frame.places), out);
+        self.unpack(&frame.bytes, ids, &data_of(&frame.bytes).bytes(), Some(&frame.indexes), out);
         Step::Took(frame.length)
     }
 
@@ -283,37 +283,43 @@ impl Deformatter {
         frame: &[u8; FRAME_LENGTH],
         mut ids: u8,
         data: &[u8; FRAME_LENGTH],
-        places: Option<&Places>,
+        indexes: Option<&Indexes>,
         out: &mut impl FrameSink,
     ) {
         let mut start = 0;
         while ids != 0 {
             let pair = ids.trailing_zeros() as usize;
             ids &= ids - 1;
-            self.emit(data, start..2 * pair, places, out);
+            self.emit(data, start..2 * pair, indexes, out);
             start = 2 * pair + 1;
             // With its flag set, an id takes effect after the next byte, if the frame has one.
             if frame[FRAME_DATA] >> pair & 1 == 1 && start < FRAME_DATA {
-                self.emit(data, start..start + 1, places, out);
+                self.emit(data, start..start + 1, indexes, out);
                 start += 1;
             }
             self.id = frame[2 * pair] >> 1;
         }
-        self.emit(data, start..FRAME_DATA, places, out);
+        self.emit(data, start..FRAME_DATA, indexes, out);
     }
 
-    fn emit(&self, data: &[u8; FRAME_LENGTH], range: Range<usize>, places: Option<&Places>, out: &mut impl FrameSink) {
+    fn emit(
+        &self,
+        data: &[u8; FRAME_LENGTH],
+        range: Range<usize>,
+        indexes: Option<&Indexes>,
+        out: &mut impl FrameSink,
+    ) {
         if range.is_empty() || self.id == ID_NULL {
             return;
         }
-        let Some(places) = places else {
+        let Some(indexes) = indexes else {
             return emit(self.id, self.offset + range.start as u64, &data[range], out);
         };
-        // Half synchronisations may stand between these bytes.
-        let apart = |byte: &usize| places[byte - 1] + 1 != places[*byte];
+        // Half synchronizations may be between these bytes.
+        let apart = |byte: &usize| indexes[byte - 1] + 1 != indexes[*byte];
         let mut start = range.start;
         for end in (range.start + 1..range.end).filter(apart).chain([range.end]) {
-            emit(self.id, self.offset + u64::from(places[start]), &data[start..end], out);
+            emit(self.id, self.offset + u64::from(indexes[start]), &data[start..end], out);
             start = end;
         }
     }
@@ -327,13 +333,13 @@ fn emit(id: u8, offset: u64, bytes: &[u8], out: &mut impl FrameSink) {
     }
 }
 
-/// Where each byte of a frame stood, counted from the frame's start.
-type Places = [u8; FRAME_LENGTH];
+/// The index of each byte of a frame, counted from the frame's start.
+type Indexes = [u8; FRAME_LENGTH];
 
 /// A frame with the half synchronisations taken out.
 struct Frame {
     bytes: [u8; FRAME_LENGTH],
-    places: Places,
+    indexes: Indexes,
     /// How many buffer bytes the frame took.
     length: usize,
     syncs: [u8; FRAME_LENGTH],
@@ -357,7 +363,7 @@ const MOST_HALF_SYNCS: usize = FRAME_LENGTH;
 
 fn gather(bytes: &[u8]) -> Gathered {
     let none = [0; FRAME_LENGTH];
-    let mut frame = Frame { bytes: none, places: none, length: 0, syncs: none, sync_count: 0 };
+    let mut frame = Frame { bytes: none, indexes: none, length: 0, syncs: none, sync_count: 0 };
     let mut filled = 0;
     while filled < FRAME_LENGTH {
         let rest = &bytes[frame.length..];
@@ -370,13 +376,13 @@ fn gather(bytes: &[u8]) -> Gathered {
                 return Gathered::NeedMore;
             }
         }
-        let place = frame.length as u8;
+        let index = frame.length as u8;
         if [even, odd] == HSYNC && frame.sync_count < MOST_HALF_SYNCS {
-            frame.syncs[frame.sync_count] = place;
+            frame.syncs[frame.sync_count] = index;
             frame.sync_count += 1;
         } else {
             frame.bytes[filled..filled + 2].copy_from_slice(&[even, odd]);
-            frame.places[filled..filled + 2].copy_from_slice(&[place, place + 1]);
+            frame.indexes[filled..filled + 2].copy_from_slice(&[index, index + 1]);
             filled += 2;
         }
         frame.length += 2;
@@ -393,7 +399,7 @@ fn is_known(id: u8) -> bool {
     is_source(id) || matches!(id, ID_NULL | ID_FLUSH | ID_TRIGGER)
 }
 
-/// The ids that a frame switches to; `pairs` says where they are.
+/// The ids that a frame switches to; `pairs` has a bit for each.
 fn ids_of(frame: &[u8; FRAME_LENGTH], pairs: u8) -> impl Iterator<Item = u8> {
     (0..FRAME_LENGTH / 2).filter(move |pair| pairs >> pair & 1 == 1).map(|pair| frame[2 * pair] >> 1)
 }

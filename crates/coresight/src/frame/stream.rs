@@ -1,7 +1,7 @@
 //! The bytes of one source, and where each of them stood in the formatted buffer.
 //!
 //! Comes in: what a [`Deformatter`](super::Deformatter) finds. Goes out: a growing window of bytes that the packet
-//! room reads from and gives back, so that memory stays small however long the trace is.
+//! decoder consumes, so that memory stays small however long the trace is.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -21,12 +21,12 @@ pub struct Stream {
     breaks: VecDeque<u64>,
 }
 
-/// Stream bytes that stand side by side in the buffer, or that fill whole frames which do.
+/// Stream bytes that are contiguous in the buffer, or that fill whole contiguous frames.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
     /// The first stream byte of the segment.
     stream: u64,
-    /// Where that byte stands in the buffer.
+    /// The offset of that byte in the buffer.
     offset: u64,
     /// The segment fills whole frames, each with a byte of flags at its end.
     whole: bool,
@@ -53,7 +53,7 @@ impl Stream {
         self.start
     }
 
-    /// The stream position of the first place within the window where the source's bytes do not continue.
+    /// The first stream position within the window where the source's bytes do not continue.
     pub fn next_break(&self) -> Option<u64> {
         self.breaks.front().copied()
     }
@@ -63,7 +63,7 @@ impl Stream {
         self.breaks.pop_front();
     }
 
-    /// Drops `count` bytes from the front of the window, and their places with them.
+    /// Drops `count` bytes from the front of the window, and their offsets with them.
     pub fn consume(&mut self, count: usize) {
         let count = count.min(self.bytes.len());
         self.bytes.drain(..count);
@@ -84,7 +84,7 @@ impl Stream {
         if let Some(&cut) = self.segments.back()
             && segments.front().is_none_or(|first| first.stream > start)
         {
-            // The segment that goes on behind the cut belongs to both.
+            // A segment across the split belongs to both.
             segments.push_front(cut);
         }
         let (bytes, breaks) = (self.bytes.split_off(index), self.breaks.split_off(breaks_here));
@@ -114,19 +114,19 @@ impl Stream {
         self.follows = next.follows;
     }
 
-    /// Where byte `position` of the stream stands in the buffer. Ask in rising order: what lies before is forgotten.
+    /// The offset in the buffer of byte `position` of the stream. Call it in rising order: earlier bytes are forgotten.
     pub fn buffer_offset(&mut self, position: u64) -> u64 {
         self.split().1.buffer_offset(position)
     }
 
-    /// The window and, apart from it, the places of its bytes.
+    /// The window and, apart from it, the offsets of its bytes.
     pub fn split(&mut self) -> (&[u8], Offsets<'_>) {
         // Nothing is known of the first segment until somebody asks.
         (&self.bytes, Offsets { segments: &mut self.segments, current: NOWHERE, until: 0 })
     }
 }
 
-/// Where the bytes of a stream stand in the buffer.
+/// The offsets of a stream's bytes in the buffer.
 #[derive(Debug)]
 pub struct Offsets<'s> {
     segments: &'s mut VecDeque<Segment>,
@@ -135,7 +135,7 @@ pub struct Offsets<'s> {
     until: u64,
 }
 
-/// Where no segment is, a byte stands where it stands in the stream.
+/// Without a segment, the offset in the buffer is the position in the stream.
 const NOWHERE: Segment = Segment { stream: 0, offset: 0, whole: false };
 
 impl Offsets<'_> {

@@ -111,7 +111,7 @@ impl<M: CodeMemory> Walker<M> {
     pub(super) fn step(&mut self, extent: Extent, taken: bool, may_change: bool, sink: &mut impl FlowSink) -> bool {
         let is_located = self.at >= FIRST && self.q.is_none();
         if !is_located && !self.locate(extent, sink) {
-            // A mispredict would be about this atom, and not about the last one whose place was known.
+            // A mispredict would be about this atom, and not about the last one whose position was known.
             self.flush(sink);
             self.lose(extent);
             return false;
@@ -138,11 +138,11 @@ impl<M: CodeMemory> Walker<M> {
             }
         }
         let is_certain = block.can_be(taken);
-        let (links, behind) = (taken && block.last.link, block.return_target());
+        let (links, return_target) = (taken && block.last.link, block.return_target());
         if self.rules.return_stack {
             self.stack.clear_if_pending();
             if links {
-                self.stack.push(behind);
+                self.stack.push(return_target);
             }
         }
         self.hand.push(Step::new(id, taken));
@@ -171,7 +171,7 @@ impl<M: CodeMemory> Walker<M> {
         }
     }
 
-    /// The code ends before the block does: tells what was executed for certain.
+    /// The code ends before the block does: emits what was executed for certain.
     pub(super) fn run_into_nothing(&mut self, extent: Extent, id: Id, sink: &mut impl FlowSink) {
         let end = self.graph.block(id).end;
         self.hand.push(Step::new(id, true));

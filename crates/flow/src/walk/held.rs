@@ -1,4 +1,4 @@
-//! What is held back: the last run, since a mispredict may still change how it ends, and what happened behind it.
+//! What is held back: the last run, since a mispredict may still change how it ends, and the items after it.
 
 use unspool_coresight::{Extent, Located, Target as ElementTarget};
 use unspool_isa::Target;
@@ -9,16 +9,16 @@ use crate::item::{Cause, Finding, FlowSink, Item, Run, Step};
 use crate::memory::CodeMemory;
 use crate::runs::{self, sum_up};
 
-/// Items that may wait behind a P0 element whose outcome can still change.
-const MOST_BEHIND: usize = 1 << 10;
+/// Items that may wait after a P0 element whose outcome can still change.
+const MOST_HELD_ITEMS: usize = 1 << 10;
 
-/// A run that was not told yet.
+/// A run that was not emitted yet.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Held {
     Nothing,
-    /// One that is kept.
+    /// A cached one.
     Kept(runs::Run),
-    /// Its steps are in the hand.
+    /// Its steps are in `hand`.
     InHand,
 }
 impl<M: CodeMemory> Walker<M> {
@@ -44,15 +44,15 @@ impl<M: CodeMemory> Walker<M> {
             return;
         }
         match self.graph.block(flipped.block()).leads_to(flipped.taken()) {
-            // In the context of now, which may have been told since.
+            // In the current context, which may be newer than the branch.
             Some(Target { address, isa }) => self.enter(ElementTarget { address, isa: sub_isa(isa) }),
             None => self.at = NEEDS_ADDRESS,
         }
     }
-    /// Tells an item, behind what is still open.
+    /// Emits an item, after what is held back.
     pub(super) fn emit(&mut self, extent: Extent, item: Item, sink: &mut impl FlowSink) {
         let holds = !matches!(self.held, Held::Nothing);
-        let waits = self.rules.may_mispredict && holds && self.held_items.len() < MOST_BEHIND;
+        let waits = self.rules.may_mispredict && holds && self.held_items.len() < MOST_HELD_ITEMS;
         if waits {
             self.held_items.push(extent.locate(item));
         } else {
@@ -75,7 +75,7 @@ impl<M: CodeMemory> Walker<M> {
         }
     }
 
-    /// Tells the last run: nothing can change it any more.
+    /// Emits the last run: nothing can change it any more.
     pub(super) fn flush(&mut self, sink: &mut impl FlowSink) {
         if matches!(self.held, Held::Nothing) {
             return;
@@ -117,7 +117,7 @@ impl<M: CodeMemory> Walker<M> {
             self.node = LOST;
             self.stack.clear();
         } else {
-            // An address told where execution went on.
+            // The trace contained an address where execution continued.
             let value = Item::Lost { elements: std::mem::take(&mut self.lost), cause: Cause::Disagreement };
             sink.item(Ok(Located { offset: self.lost_offset, length: 0, value }));
         }

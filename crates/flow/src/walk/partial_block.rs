@@ -1,5 +1,4 @@
-//! Stretches of code that no atom ends: up to an exception, to a source address, or for as many instructions as a Q
-//! element counts.
+//! Code that no atom ends: up to an exception, up to a source address, or the instructions that a Q element counts.
 
 use unspool_coresight::{Extent, SubIsa, Target as ElementTarget};
 use unspool_isa::{Isa, Target};
@@ -34,14 +33,15 @@ impl<M: CodeMemory> Walker<M> {
         self.stack.clear_if_pending();
         sink.item(Ok(extent.locate(Item::Exception { number, return_address: address })));
         self.wait_for_address();
-        // Where execution goes on is told next. If it is not, the specification has it go on at the return address.
+        // The next element has the address where execution continues. If it does not, the specification continues at the
+        // return address.
         if let (Some(address), Some(isa)) = (address, isa) {
             self.enter(ElementTarget { address, isa });
         }
         self.may_be_anywhere = true;
     }
 
-    /// No address tells where an indirect branch went: the return stack may know.
+    /// The trace has no address for an indirect branch: the return stack may have it.
     pub(super) fn ask_return_stack(&mut self) {
         if self.rules.return_stack
             && self.at == NEEDS_ADDRESS
@@ -135,19 +135,19 @@ impl<M: CodeMemory> Walker<M> {
 
     pub(super) fn branch_from_scratch(&mut self, extent: Extent, sink: &mut impl FlowSink) {
         let block = self.graph.block(SCRATCH);
-        let (link, behind) = (block.last.link, block.return_target());
+        let (link, return_target) = (block.last.link, block.return_target());
         self.emit_scratch(extent, true, sink);
         if self.rules.return_stack {
             self.stack.clear_if_pending();
             if link {
-                self.stack.push(behind);
+                self.stack.push(return_target);
             }
         }
         self.go_on(SCRATCH, true);
     }
 
-    /// So many instructions were executed, and nobody says which way their branches went. Up to the first branch the
-    /// code tells all the same.
+    /// A number of instructions were executed whose branches were not traced. Up to the first branch the code determines
+    /// them all the same.
     pub(super) fn q(&mut self, extent: Extent, count: Option<u32>, sink: &mut impl FlowSink) {
         self.flush(sink);
         let known = self.locate(extent, sink);
@@ -176,20 +176,20 @@ impl<M: CodeMemory> Walker<M> {
         ending.is_none() && !self.graph.branches_before_end(SCRATCH)
     }
 
-    /// The address behind a Q element is known, or will not be.
+    /// The address after a Q element is known, or will not be.
     pub(super) fn end_q(&mut self, next: Option<u64>, sink: &mut impl FlowSink) {
         let Some(Q { extent, start, count, in_a_row, .. }) = self.q.take() else { return };
         let block = self.graph.block(SCRATCH);
-        // Without a branch, execution goes on right behind.
-        let behind = Target { address: block.end, isa: block.isa };
+        // Without a branch, execution continues after the last instruction.
+        let after = Target { address: block.end, isa: block.isa };
         let goes_on = next.is_none() && in_a_row && !self.graph.ends_in_p0(SCRATCH);
-        let known_next = if goes_on { Some(behind.address) } else { next };
+        let known_next = if goes_on { Some(after.address) } else { next };
         match known_next.filter(|_| in_a_row).and_then(|next| block.outcome(next)) {
             Some(taken) => self.emit_scratch(extent, taken, sink),
             None => sink.item(Ok(extent.locate(Item::Q { start, next, instructions: count }))),
         }
         if goes_on && self.context.is_some() {
-            self.enter(ElementTarget { address: behind.address, isa: sub_isa(behind.isa) });
+            self.enter(ElementTarget { address: after.address, isa: sub_isa(after.isa) });
         }
     }
 }

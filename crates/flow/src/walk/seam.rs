@@ -10,7 +10,7 @@ use crate::item::Cause;
 use crate::memory::CodeMemory;
 use crate::stack::ReturnStack;
 
-/// All that a walk carries across a place between two packets, without the code that it knows.
+/// The state of a walk at a position between two packets, without the code that is known.
 #[derive(Debug, Clone)]
 pub(crate) struct Seam {
     context: Option<Context>,

@@ -43,7 +43,7 @@ impl Unit {
 
     /// Is an atom all that there is to a P0 instruction?
     fn is_atom(&self, executed: &Executed) -> bool {
-        let is_told_else = self.stretches.are_made() || self.guesses.are_made() || self.source_addresses;
+        let is_told_else = self.q_elements.are_made() || self.guesses.are_made() || self.source_addresses;
         let is_followed = self.config.cycle_counting || self.times_all || self.overflows.are_made();
         let is_direct = executed.class == Class::Direct && !self.is_followed_up(executed);
         !is_told_else && !is_followed && is_direct
@@ -105,7 +105,7 @@ impl Unit {
             self.meet(block.before(count - 1), Decision::SHOWN);
         }
         // What a Q element stands for is the same for all of them.
-        self.stretches.instructions(count as u32 - 1);
+        self.q_elements.instructions(count as u32 - 1);
         self.end_block(block, count - 1, taken, cycles);
     }
 
@@ -114,7 +114,7 @@ impl Unit {
     fn steady(&self, block: &Block) -> Option<bool> {
         let is_shown = match self.view.steady(block.window) {
             Steady::Not => return None,
-            Steady::Timed if self.time.is_some_and(|time| time != self.told_time) => return None,
+            Steady::Timed if self.time.is_some_and(|time| time != self.traced_time) => return None,
             Steady::Shown | Steady::Timed => true,
             Steady::Hidden => false,
         };

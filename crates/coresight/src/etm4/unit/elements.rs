@@ -83,11 +83,11 @@ impl Unit {
         }
         let Some(time) = self.time else { return };
         self.flush();
-        let bits = u64::BITS - (time ^ self.told_time).leading_zeros();
+        let bits = u64::BITS - (time ^ self.traced_time).leading_zeros();
         let bits = if bits > 56 { 64 } else { bits.max(1).div_ceil(7) * 7 };
         let value = if bits == 64 { time } else { time & ((1 << bits) - 1) };
         let cycles = self.config.cycle_counting.then_some(self.cycles.min(MOST_CYCLES) as u32);
         self.emit(&Packet::Timestamp { value, bits: bits as u8, cycles });
-        self.told_time = time;
+        self.traced_time = time;
     }
 }

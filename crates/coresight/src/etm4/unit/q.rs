@@ -1,7 +1,7 @@
-//! Q elements: stretches of blocks of which the trace says how many instructions they had, and not which way they went.
+//! Q elements: q_elements of blocks of which the trace says how many instructions they had, and not which way they went.
 //!
 //! A stretch is made of whole blocks. Whatever has to be told in the middle of one ends it behind the last block that is
-//! complete. The same seed makes the same stretches.
+//! complete. The same seed makes the same q_elements.
 
 use super::guess::random;
 use super::settings::Settings;
@@ -9,9 +9,9 @@ use super::{Class, Executed, Unit};
 use crate::Target;
 use crate::etm4::packet::Packet;
 
-/// Chooses stretches, and counts what is in the open one.
+/// Chooses q_elements, and counts what is in the open one.
 #[derive(Debug, Clone)]
-pub(super) struct Stretches {
+pub(super) struct QElements {
     /// Never zero; `None`: there are no Q elements.
     state: Option<u64>,
     may_count: bool,
@@ -36,7 +36,7 @@ const EVERY: u64 = 8;
 /// The most blocks of a stretch.
 const LONGEST: u64 = 6;
 
-impl Stretches {
+impl QElements {
     pub(super) fn new(settings: &Settings) -> Self {
         let (may_count, may_be_silent) = settings.q_elements();
         let is_possible = (may_count || may_be_silent) && !settings.broadcasts();
@@ -99,7 +99,7 @@ impl Unit {
     /// An instruction that a Q element may stand for.
     pub(super) fn go_on_untold(&mut self, at: Target) {
         if self.view.may_be_in_q(at, &self.whole_context) {
-            self.stretches.instructions(1);
+            self.q_elements.instructions(1);
         } else {
             self.flush_q();
         }
@@ -110,24 +110,24 @@ impl Unit {
         if executed.class == Class::ExceptionReturn {
             self.flush_q();
         }
-        self.stretches.block();
-        self.stretches.is_open()
+        self.q_elements.block();
+        self.q_elements.is_open()
     }
 
     /// Ends the open stretch behind its last complete block.
     #[inline]
     pub(super) fn flush_q(&mut self) {
-        if self.stretches.is_open() {
+        if self.q_elements.is_open() {
             self.end_stretch();
         }
     }
 
     fn end_stretch(&mut self) {
-        let Some(Stretch { complete, behind, .. }) = self.stretches.open.take() else { return };
+        let Some(Stretch { complete, behind, .. }) = self.q_elements.open.take() else { return };
         if complete == 0 {
             return;
         }
-        let count = self.stretches.counts().then_some(complete);
+        let count = self.q_elements.counts().then_some(complete);
         // Calls within are not on the reader's return stack.
         self.stack.clear();
         self.guesses.element(1);
