@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 
 use unspool::record::{Machine, Stream};
 use unspool_model::{
-    BlockSink, Branch, Direction, Event, Instruction, Step, StepSource, StoppedAt, Template, TemplateEnd, TemplateTrace,
+    BlockSink, Branch, Direction, Event, Instruction, Step, StepSource, StoppedAt, Template, TemplateTrace,
 };
 
 /// More steps than this are not taken: one byte may be a block of hundreds.
@@ -94,14 +94,10 @@ impl BlockSink for Kept {
         for execution in trace.executions.iter().take(3) {
             let Template { instructions, accesses, end } = &trace.templates[execution.number()];
             let accesses: Vec<_> = accesses.iter().map(|access| (access, rest.next().expect("an address"))).collect();
-            let target = match end {
-                TemplateEnd::Behind => None,
-                TemplateEnd::Direct(target) | TemplateEnd::Conditional(target) => Some(*target),
-                TemplateEnd::Indirect => rest.next(),
-            };
+            let target = if end.flow.is_indirect() { rest.next() } else { end.target_address() };
             let branch = Branch { taken: execution.is_taken(), target: target.filter(|_| execution.is_taken()) };
             for (index, instruction) in instructions.iter().enumerate() {
-                let is_branch = index + 1 == instructions.len() && *end != TemplateEnd::Behind;
+                let is_branch = index + 1 == instructions.len() && end.flow.is_branch();
                 let instruction = Instruction { branch: is_branch.then_some(branch), ..*instruction };
                 let of_it = accesses.iter().filter(|(access, _)| usize::from(access.index) == index);
                 let of_it = of_it.map(|(access, address)| (access.direction, *address, access.size.into())).collect();

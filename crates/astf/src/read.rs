@@ -177,7 +177,7 @@ pub enum ReadErrorKind {
     #[error(transparent)]
     Compressed(#[from] Fault),
     /// The header contradicts the file.
-    #[error("by the header, the records are {}, but {found}", stored(*.header))]
+    #[error("the header declares the records {}, but {found}", stored(*.header))]
     WrongStorage {
         /// Storage by the header.
         header: Storage,

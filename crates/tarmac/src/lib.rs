@@ -1,6 +1,6 @@
 //! Tarmac logs: the text that simulators, models and RTL print of what a core executes.
 //!
-//! log ─▶ [`read`] ─▶ [`parse`] ─▶ records ─▶ [`lift`] ─▶ [`steps`], and back by [`lower`] and [`write`]
+//! log ─▶ [`read`] ─▶ [`parse`] ─▶ records ─▶ [`lift`] ─▶ [`steps`], and back by [`lower`] and [`mod@write`]
 //!
 //! A log is a sequence of lines, and every producer has a dialect of its own. A line is a record; an instruction with
 //! the lines of its effects is a step.

@@ -26,7 +26,7 @@ use unspool_model::selection::{Candidate, Choice, PieceSink, Select};
 /// Maximum number of bytes of lines that wait for their instruction; further lines are dropped.
 const MAX_WAITING: usize = 1 << 20;
 
-/// Options of [`slice`].
+/// Options of [`slice()`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SliceOptions<'n> {
     /// Write every piece as a log of its own.
@@ -37,7 +37,7 @@ pub struct SliceOptions<'n> {
     pub dialect: Option<Dialect>,
 }
 
-/// Result of [`slice`].
+/// Result of [`slice()`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sliced {
     /// Number of instructions in the log, as far as it was read.

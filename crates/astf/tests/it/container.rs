@@ -567,7 +567,7 @@ fn headers_that_lie_are_found_out() {
         }
     }
     let garbage = [&Made::Xz.header().to_bytes()[..], &[0xee; 64]].concat();
-    let expected = "byte 0x20, record 2: by the header, the records are compressed with LZMA, but what follows is nothing of the kind";
+    let expected = "byte 0x20, record 2: the header declares the records compressed with LZMA, but what follows is nothing of the kind";
     assert_eq!(read(&garbage).text(), expected);
 }
 

@@ -71,7 +71,7 @@ pub enum ReadErrorKind {
         at: u64,
     },
     /// The header of a .zstf file cannot be.
-    #[error("byte 0x4 of the file: by the header, chunks have no instructions")]
+    #[error("byte 0x4 of the file: the header declares chunks without instructions")]
     NoMarkers,
     /// The compressed data is at fault.
     #[error(transparent)]

@@ -670,7 +670,10 @@ fn what_is_wrong_with_a_file_is_told() {
         assert!(sought(&file, 1).warnings[0].to_string().ends_with(text), "{name}: {}", sought(&file, 1).warnings[0]);
     }
     let outcome = sought(&patched(&[(4, 0)]), 1);
-    assert_eq!(outcome.text(), "record 0 at 0x0: byte 0x4 of the file: the file says that a chunk has no instruction");
+    assert_eq!(
+        outcome.text(),
+        "record 0 at 0x0: byte 0x4 of the file: the header declares chunks without instructions"
+    );
 }
 
 #[test]

@@ -430,9 +430,9 @@ fn a_header_that_lies() {
     bytes[..32].copy_from_slice(&example::header().to_bytes());
     let path = folder.bytes("lies", &bytes);
     for verb in ["dump", "check", "info"] {
-        on(verb, &path, &[]).expect(1, &["lies: record 2 at offset 0x20: the header says", "LZMA"]);
+        on(verb, &path, &[]).expect(1, &["lies: record 2 at offset 0x20: the header declares", "LZMA"]);
     }
-    on("convert", &path, &[text(&folder.path("out.astf"))]).expect(1, &["the header says"]);
+    on("convert", &path, &[text(&folder.path("out.astf"))]).expect(1, &["the header declares"]);
     let newer = Header { version_minor: 99, ..raw() };
     let path = folder.file("newer", &newer, &long(3));
     on("dump", &path, &[]).expect(0, &["newer: version 0.99 is newer"]);
