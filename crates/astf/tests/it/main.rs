@@ -9,4 +9,5 @@ mod lower;
 mod millions;
 mod slice;
 mod template;
+#[cfg(feature = "text")]
 mod text;
