@@ -88,14 +88,14 @@ pub(super) enum Next {
 impl Next {
     /// Where an instruction leads that raised no exception.
     #[inline]
-    pub(super) fn behind(instruction: &Instruction, known: &Known) -> Self {
-        let behind = instruction.address.wrapping_add(u64::from(instruction.length));
+    pub(super) fn after(instruction: &Instruction, known: &Known) -> Self {
+        let next = instruction.address.wrapping_add(u64::from(instruction.length));
         match (instruction.branch, known.decoded.target_address()) {
-            (None, _) if instruction.is_executed == Some(false) || known.falls_through() => Self::At(behind),
+            (None, _) if instruction.is_executed == Some(false) || known.falls_through() => Self::At(next),
             (None, None) => Self::Any,
-            (None, Some(target)) if known.decoded.conditional => Self::Either(target, behind),
+            (None, Some(target)) if known.decoded.conditional => Self::Either(target, next),
             (None, Some(target)) => Self::At(target),
-            (Some(branch), _) if !branch.taken => Self::At(behind),
+            (Some(branch), _) if !branch.taken => Self::At(next),
             (Some(branch), target) => match (branch.target, target) {
                 // If they differ, that was found.
                 (Some(told), Some(target)) => Self::Either(told, target),

@@ -141,7 +141,7 @@ impl Core {
         let touched = Touched::of(step);
         // If the source omits instructions, anything may be between two of them.
         let is_complete = source.covers(Facet::Instructions);
-        self.next = if is_complete { Next::behind(instruction, &known) } else { Next::Any };
+        self.next = if is_complete { Next::after(instruction, &known) } else { Next::Any };
         self.isa = Some(instruction.isa);
         self.address = instruction.address;
         (self.cause, self.has_context) = (Cause { free: !is_complete, ..Cause::default() }, false);
