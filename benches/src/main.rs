@@ -171,18 +171,18 @@ fn on_cores(capture: &Capture, threads: usize) -> u64 {
 /// The streams of all sources at once, as the reference makes them.
 struct All {
     streams: Vec<Stream>,
-    place: [u8; 128],
+    position: [u8; 128],
 }
 
 impl All {
     fn new() -> Self {
-        let mut place = [0xff; 128];
-        IDS.iter().zip(0..).for_each(|(&id, index)| place[usize::from(id)] = index);
-        Self { streams: IDS.iter().map(|&id| Stream::new(id)).collect(), place }
+        let mut position = [0xff; 128];
+        IDS.iter().zip(0..).for_each(|(&id, index)| position[usize::from(id)] = index);
+        Self { streams: IDS.iter().map(|&id| Stream::new(id)).collect(), position }
     }
 
     fn stream(&mut self, id: u8) -> Option<&mut Stream> {
-        self.streams.get_mut(usize::from(self.place[usize::from(id)]))
+        self.streams.get_mut(usize::from(self.position[usize::from(id)]))
     }
 }
 

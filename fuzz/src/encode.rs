@@ -258,7 +258,7 @@ impl Script<'_> {
             let event = self.event(what);
             let mut step = Step::default();
             (step.event, step.time) = (event, (self.time != 0).then_some(self.time));
-            step.place = steps.len() as u64;
+            step.position = steps.len() as u64;
             steps.push(step);
         }
         steps
@@ -316,8 +316,8 @@ impl Script<'_> {
             ExceptionKind::Debug,
             ExceptionKind::Synchronous,
         ][usize::from(kind)];
-        let place = if more & 0x40 == 0 { self.at } else { usize::from(more & 15) };
-        let return_address = (more >> 7 == 0).then_some(self.slots[place].0);
+        let position = if more & 0x40 == 0 { self.at } else { usize::from(more & 15) };
+        let return_address = (more >> 7 == 0).then_some(self.slots[position].0);
         self.at = usize::from(more >> 2 & 15);
         Event::Exception(Exception { kind, return_address, ..Exception::default() })
     }
@@ -331,7 +331,7 @@ fn directory() -> &'static Path {
 
 fn encode(directory: &Path, options: EncodeOptions, steps: &[Step]) -> Result<Encoded, SinkError> {
     let mut encoder = Encoder::new(directory, options)?;
-    steps.iter().try_for_each(|step| encoder.take(step))?;
+    steps.iter().try_for_each(|step| encoder.push(step))?;
     encoder.finish()
 }
 

@@ -34,8 +34,8 @@ pub fn check(data: &[u8]) {
     let mut counts: HashMap<u32, u64> = HashMap::new();
     for step in &whole.0 {
         if let Event::Instruction(instruction) = &step.event {
-            let count = counts.entry(step.core).or_insert(step.place);
-            assert_eq!(step.place, *count, "core {}", step.core);
+            let count = counts.entry(step.core).or_insert(step.position);
+            assert_eq!(step.position, *count, "core {}", step.core);
             *count += 1;
             assert!(instruction.opcode.is_none() || matches!(instruction.length, 2 | 4), "{instruction:?}");
         }

@@ -17,7 +17,7 @@ use unspool_stf::lift::Follower;
 use unspool_tarmac as tarmac;
 use unspool_tarmac::Record;
 use unspool_tarmac::parse::{ParseOptions, Parser};
-use unspool_tarmac::read::{Place, lines};
+use unspool_tarmac::read::{Position, lines};
 
 /// Chooses, and remembers what.
 struct Mask {
@@ -127,8 +127,8 @@ fn groups_of_stf(file: &[u8]) -> (Vec<(u64, u32)>, Vec<String>) {
             errors.push(format!("{finding:?}"));
         }
     };
-    let read = open().expect("it was read before").each(|place, record| {
-        checker.push(place, record, &mut keep);
+    let read = open().expect("it was read before").each(|position, record| {
+        checker.push(position, record, &mut keep);
         ControlFlow::Continue(())
     });
     read.expect("it was read before");
@@ -172,7 +172,7 @@ fn lines_of_tarmac(file: &[u8], dialect: tarmac::dialect::Dialect) -> (Vec<Text>
     let mut parser = Parser::new(ParseOptions { implicit_thumb: dialect.has_implicit_thumb() });
     for (number, (offset, raw)) in (1..).zip(lines(file)) {
         let line = parser.parse(raw);
-        checker.push(Place { line: number, offset: offset as u64 }, &line, &mut keep);
+        checker.push(Position { line: number, offset: offset as u64 }, &line, &mut keep);
         if matches!(line.record, Record::Instruction(_)) {
             instructions.push(Text(String::from_utf8_lossy(raw).into_owned()));
         }

@@ -157,7 +157,7 @@ impl Told {
     /// Writes all steps; or says how many there are before one that is refused.
     fn lower(&self, sink: &mut dyn StepSink) -> Result<(), usize> {
         for (index, step) in self.steps.iter().enumerate() {
-            written(sink.take(step)).ok_or(index)?;
+            written(sink.push(step)).ok_or(index)?;
         }
         written(sink.finish()).ok_or(self.steps.len().saturating_sub(1))
     }
@@ -167,7 +167,7 @@ impl Told {
 type Execution = (u32, u64, Option<u64>, Event, String);
 
 fn execution(step: &Step) -> Execution {
-    (step.core, step.place, step.time, step.event, step.note().to_string())
+    (step.core, step.position, step.time, step.event, step.note().to_string())
 }
 
 /// The first steps of a source, those of blocks too.

@@ -157,7 +157,7 @@ fn used(bytes: &[u8]) {
 fn checked(bytes: &[u8]) -> Option<u64> {
     let (mut checker, mut markers, mut is_ended, mut is_proper, mut read) = (Checker::new(), 0, false, true, 0);
     let mut reader = Reader::plain(bytes);
-    let result = reader.each(|place, record| {
+    let result = reader.each(|position, record| {
         let at = record.descriptor();
         let is_of_body = matches!(
             at,
@@ -167,11 +167,11 @@ fn checked(bytes: &[u8]) -> Option<u64> {
         is_ended |= at == descriptor::END_HEADER;
         markers +=
             u64::from(matches!(record, Record::InstOpcode32(_) | Record::InstOpcode16(_) | Record::Transaction(_)));
-        checker.push(place, record, &mut |found| assert!(found.place.record <= place.record));
-        read = place.record;
+        checker.push(position, record, &mut |found| assert!(found.position.record <= position.record));
+        read = position.record;
         ControlFlow::Continue(())
     });
-    checker.finish(&mut |found| assert!(found.place.record <= read));
+    checker.finish(&mut |found| assert!(found.position.record <= read));
     (result.is_ok() && is_ended && is_proper).then_some(markers)
 }
 
@@ -212,8 +212,8 @@ fn all<R: Read>(reader: Result<Reader<R>, ReadError>) -> (Vec<u8>, Option<ReadEr
         Err(error) => return (Vec::new(), Some(error)),
     };
     let (mut bytes, mut records) = (Vec::new(), 0);
-    let result = reader.each(|place, record| {
-        assert_eq!((place.record, place.offset), (records, bytes.len() as u64));
+    let result = reader.each(|position, record| {
+        assert_eq!((position.record, position.offset), (records, bytes.len() as u64));
         record.encode(&mut bytes);
         records += 1;
         if bytes.len() < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

@@ -11,7 +11,7 @@ use std::ops::{ControlFlow, Range};
 
 use unspool_container::Container;
 use unspool_tarmac::parse::{ParseOptions, Parser};
-use unspool_tarmac::read::{Place, ReadOptions, Reader, lines};
+use unspool_tarmac::read::{Position, ReadOptions, Reader, lines};
 use unspool_tarmac::{Line, Record};
 
 /// More bytes than this are not read: a few bytes may be gigabytes.
@@ -24,11 +24,11 @@ pub fn check(data: &[u8]) {
     let drops = if choice & 2 != 0 { 1 + usize::from(choice >> 2) } else { usize::MAX };
     let Ok(mut reader) = Reader::new(Drops(log, drops), ReadOptions { parse }) else { return };
     let container = reader.container();
-    let mut found: Vec<(Place, Vec<u8>)> = Vec::new();
-    let end = reader.each(|place, line| {
+    let mut found: Vec<(Position, Vec<u8>)> = Vec::new();
+    let end = reader.each(|position, line| {
         understood(line);
-        found.push((place, line.raw.to_vec()));
-        if place.offset < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        found.push((position, line.raw.to_vec()));
+        if position.offset < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     if let Err(error) = &end {
         assert!(!error.to_string().is_empty());
@@ -73,10 +73,10 @@ fn within<T: PartialOrd>(all: &Range<T>, part: &Range<T>) -> bool {
 }
 
 /// Each line starts where the one before ends, and between them is nothing but an end.
-fn tiled(log: &[u8], found: &[(Place, Vec<u8>)]) {
+fn tiled(log: &[u8], found: &[(Position, Vec<u8>)]) {
     let (mut offset, mut line) = (0, 1);
-    for (place, raw) in found {
-        assert_eq!((place.offset as usize, place.line), (offset, line));
+    for (position, raw) in found {
+        assert_eq!((position.offset as usize, position.line), (offset, line));
         assert!(log[offset..].starts_with(raw));
         offset += raw.len();
         if let Some(end) = [&b"\r\n"[..], b"\n"].into_iter().find(|end| log[offset..].starts_with(end)) {
@@ -90,8 +90,8 @@ fn tiled(log: &[u8], found: &[(Place, Vec<u8>)]) {
 fn runs(log: &[u8], parse: ParseOptions) {
     let mut copy = Vec::new();
     let mut reader = Reader::new(log, ReadOptions { parse }).expect("memory");
-    let more = reader.each_run(|place, run| {
-        assert_eq!(place.offset, copy.len() as u64);
+    let more = reader.each_run(|position, run| {
+        assert_eq!(position.offset, copy.len() as u64);
         copy.extend_from_slice(run);
         ControlFlow::Continue(())
     });

@@ -88,7 +88,7 @@ fn check_buffer(capture: &Capture, index: usize, buffer: &Buffer) {
 
 /// The byte is where the buffer says it is.
 fn check_place(capture: &Capture, buffer: &Buffer, offset: u64, byte: u8) {
-    let place = buffer.file_offset(offset).expect("a byte that was read has a place");
-    let Ok(file) = capture.read_file(&buffer.files[place.file].name, MOST_READ) else { return };
-    assert_eq!(file.get(place.offset as usize), Some(&byte), "byte {offset} of {buffer:?} is not at {place:?}");
+    let position = buffer.file_offset(offset).expect("a byte that was read has a place");
+    let Ok(file) = capture.read_file(&buffer.files[position.file].name, MOST_READ) else { return };
+    assert_eq!(file.get(position.offset as usize), Some(&byte), "byte {offset} of {buffer:?} is not at {position:?}");
 }

@@ -52,7 +52,7 @@ pub struct Finding {
     /// The core.
     pub core: u32,
     /// Position in the source, in its own unit.
-    pub place: u64,
+    pub position: u64,
     /// Description of the violation.
     pub detail: String,
 }
@@ -174,14 +174,14 @@ struct Reporter<'o> {
 impl Reporter<'_> {
     /// Adds a finding. Two findings of a rule have the same cause if `cause`, an address and one more number, is equal.
     #[cold]
-    fn add(&mut self, rule: RuleId, place: u64, cause: (u64, u64), detail: std::fmt::Arguments<'_>) {
+    fn add(&mut self, rule: RuleId, position: u64, cause: (u64, u64), detail: std::fmt::Arguments<'_>) {
         if self.reported.is_new(rule, key(rule, self.core, cause)) {
             let rule = rule.rule();
             (self.report)(Finding {
                 rule,
                 severity: rule.severity,
                 core: self.core,
-                place,
+                position,
                 detail: detail.to_string(),
             });
         }

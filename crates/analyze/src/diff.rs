@@ -99,7 +99,7 @@ pub struct Site {
     /// Number of instructions of its core before it.
     pub number: u64,
     /// Position in the source, in its own unit.
-    pub place: u64,
+    pub position: u64,
     /// The instruction.
     pub instruction: Instruction,
 }

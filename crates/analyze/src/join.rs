@@ -112,7 +112,7 @@ impl StepSource for Join {
     }
 }
 
-/// The steps of the second source that have a partner in the first. Their `place` is the number of the partner.
+/// The steps of the second source that have a partner in the first. Their `position` is the number of the partner.
 struct Partners {
     sources: Option<[Source; 2]>,
     options: Options,
@@ -133,7 +133,7 @@ impl StepSource for Partners {
             let is_changed = std::mem::replace(&mut context, *pair.context) != *pair.context;
             for event in around.chain(is_changed.then_some(Event::Context(*pair.context))) {
                 step.clear();
-                (step.place, step.event) = (pair.number, event);
+                (step.position, step.event) = (pair.number, event);
                 sink(&step)?;
             }
             partner(&mut step, pair);
@@ -145,7 +145,7 @@ impl StepSource for Partners {
 
 fn partner(step: &mut Step, pair: &Pair<'_>) {
     step.clone_from(pair.step);
-    step.place = pair.number;
+    step.position = pair.number;
 }
 
 /// Joins steps with their partners.
@@ -225,11 +225,11 @@ impl<'t> Joiner<'t> {
 
     /// Advances the second source and returns whether the next instruction has a partner.
     fn find_partner(&mut self) -> Result<bool, SourceError> {
-        let is_passed = self.partner.step.event.instruction().is_none() || self.partner.step.place < self.number;
+        let is_passed = self.partner.step.event.instruction().is_none() || self.partner.step.position < self.number;
         if self.has_partner && is_passed {
             self.has_partner = self.next_partner()?;
         }
-        Ok(self.has_partner && self.partner.step.place == self.number)
+        Ok(self.has_partner && self.partner.step.position == self.number)
     }
 
     fn next_partner(&mut self) -> Result<bool, SourceError> {
@@ -255,7 +255,7 @@ impl<'t> Joiner<'t> {
             self.emitted = context;
             let mut change = std::mem::take(&mut self.step);
             change.clear();
-            (change.core, change.place, change.time) = (step.core, step.place, step.time);
+            (change.core, change.position, change.time) = (step.core, step.position, step.time);
             change.event = Event::Context(context);
             let flow = (self.sink)(&change);
             self.step = change;

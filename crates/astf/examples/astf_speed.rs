@@ -278,10 +278,10 @@ impl Program {
         (value ^ value >> 29).wrapping_mul(0x94d0_49bb_1331_11eb) ^ value >> 32
     }
 
-    fn access(&mut self, place: u64, code: u64) -> u64 {
+    fn access(&mut self, position: u64, code: u64) -> u64 {
         match code >> 8 & 3 {
             // Through an array, again and again.
-            0 | 1 => 0xffff_8000_0000 + (place << 24) + (self.step >> 3 << 3) % (1 << 20),
+            0 | 1 => 0xffff_8000_0000 + (position << 24) + (self.step >> 3 << 3) % (1 << 20),
             // On the stack.
             2 => 0x7fff_ffff_e000 - (self.function & 0xf) * 96 + (code >> 12 & 0xf) * 8,
             // Anywhere.

@@ -113,7 +113,7 @@ impl<S: RecordSink> Builder<S> {
     /// Begins a trace: hands the header on. Of the header, only level, timestamps and storage are taken.
     pub fn new(mut sink: S, header: &Header) -> io::Result<Self> {
         let (level, timestamps) = (header.level(), header.timestamps);
-        sink.take(&[Header::new(level, timestamps, header.storage()).to_bytes()])?;
+        sink.write_records(&[Header::new(level, timestamps, header.storage()).to_bytes()])?;
         Ok(Self::behind_header(sink, level, timestamps))
     }
 
@@ -260,7 +260,7 @@ impl<S: RecordSink> Builder<S> {
         let record = self.first_record(step, pc)?.to_bytes();
         if self.is_usual(step, &record) {
             self.course.next = Some(self.sanitized(pc.wrapping_add(4)));
-            return Ok(self.sink.take(slice::from_ref(&record))?);
+            return Ok(self.sink.write_records(slice::from_ref(&record))?);
         }
         let before = self.course;
         if let Some(what) = wrong_effect(step, self.level, |address| self.sanitized(address)) {
@@ -475,7 +475,7 @@ impl<S: RecordSink> Builder<S> {
             self.checker.go_back(mark);
             return Err(BuildError::Rule { rule, detail });
         }
-        let written = self.sink.take(&self.records);
+        let written = self.sink.write_records(&self.records);
         self.records.clear();
         Ok(written?)
     }

@@ -130,7 +130,7 @@ impl Lifter {
     }
 
     /// The number of the next record, and the last timestamp before it.
-    pub(super) fn place(&self) -> (u64, Option<u64>) {
+    pub(super) fn position(&self) -> (u64, Option<u64>) {
         (self.record + 1, self.time)
     }
 

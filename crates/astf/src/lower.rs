@@ -107,13 +107,13 @@ pub fn header(coverage: Coverage, unit: TimeUnit, options: &LowerOptions) -> Res
         ),
     ];
     if let Some((_, what)) = needs.iter().find(|(is_there, _)| !is_there) {
-        return Err(SinkError::Refused { place: None, reason: format!("ASTF needs {what}") });
+        return Err(SinkError::Refused { position: None, reason: format!("ASTF needs {what}") });
     }
     let has_exceptions = coverage.has(Facet::Exceptions);
     let level = options.level.unwrap_or(if has_exceptions { Level::BasicPlus } else { Level::Basic });
     if level == Level::BasicPlus && !has_exceptions {
         let reason = "a BasicPlus trace tells every exception, and the source tells none: write a Basic one";
-        return Err(SinkError::Refused { place: None, reason: reason.into() });
+        return Err(SinkError::Refused { position: None, reason: reason.into() });
     }
     let has_times = coverage.has(Facet::Times) && unit.convert(0, TimeUnit::MICROSECONDS).is_some();
     Ok(Header::new(level, has_times, options.storage))
@@ -306,12 +306,12 @@ impl<S: RecordSink> Lowerer<S> {
 
 impl<S: RecordSink> StepSink for Lowerer<S> {
     #[inline]
-    fn take(&mut self, step: &Step) -> Result<(), SinkError> {
+    fn push(&mut self, step: &Step) -> Result<(), SinkError> {
         let core = *self.core.get_or_insert(step.core);
         if core != step.core {
             let reason =
                 format!("ASTF has one core, and this is core {} behind core {core}: say which (--core)", step.core);
-            return Err(SinkError::Refused { place: Some(step.place), reason });
+            return Err(SinkError::Refused { position: Some(step.position), reason });
         }
         if self.hold.is_empty() && !self.waits(step) { self.tell(step) } else { self.hold_back(step) }
     }

@@ -15,7 +15,7 @@ use unspool_isa::{ControlFlow, Isa, decode};
 use super::layout::Bytes;
 use super::read::{ReadError, Reader};
 use super::record::{InstructionView, Level, View, trap_type};
-use unspool_model::selection::{Candidate, Choice, PieceSink, Select};
+use unspool_model::selection::{Candidate, Choice, Select, SliceSink};
 
 /// Records of strings before the first instruction that are kept.
 const MOST_STRINGS: usize = 1 << 16;
@@ -72,7 +72,7 @@ pub fn slice<R: Read>(
     reader: &mut Reader<R>,
     select: &mut impl Select,
     options: SliceOptions,
-    sink: &mut impl PieceSink<Bytes>,
+    sink: &mut impl SliceSink<Bytes>,
 ) -> Result<Sliced, SliceError> {
     let header = *reader.header();
     let mut cut = Cut {
@@ -142,7 +142,7 @@ struct Open {
     timestamps: usize,
 }
 
-impl<C: Select, S: PieceSink<Bytes>> Cut<'_, C, S> {
+impl<C: Select, S: SliceSink<Bytes>> Cut<'_, C, S> {
     fn run<R: Read>(&mut self, reader: &mut Reader<R>) -> Result<(), SliceError> {
         while self.wants_records() {
             let records = reader.next_records()?;
@@ -166,7 +166,7 @@ impl<C: Select, S: PieceSink<Bytes>> Cut<'_, C, S> {
 
     /// What stands behind the last instruction of the trace.
     fn end(&mut self) -> io::Result<()> {
-        if self.is_within { self.sink.take(&self.between) } else { Ok(()) }
+        if self.is_within { self.sink.write_part(&self.between) } else { Ok(()) }
     }
 
     /// Takes a record. False: no more are wanted.
@@ -242,7 +242,7 @@ impl<C: Select, S: PieceSink<Bytes>> Cut<'_, C, S> {
 
     /// What stands behind the last instruction belongs to the cut.
     fn write_between(&mut self) -> io::Result<()> {
-        self.sink.take(&self.between)?;
+        self.sink.write_part(&self.between)?;
         self.between.clear();
         self.written_time = self.time;
         Ok(())
@@ -272,7 +272,7 @@ impl<C: Select, S: PieceSink<Bytes>> Cut<'_, C, S> {
                 } else {
                     self.begin(is_first)?;
                 }
-                self.sink.take(std::slice::from_ref(bytes)).map_err(SliceError::Write)?;
+                self.sink.write_part(std::slice::from_ref(bytes)).map_err(SliceError::Write)?;
                 (self.is_within, self.open) = (true, Open::of(view));
                 self.sliced.instructions += 1;
             }
@@ -290,10 +290,10 @@ impl<C: Select, S: PieceSink<Bytes>> Cut<'_, C, S> {
         let is_trace = self.options.split || self.sliced.pieces == 1;
         let is_whole = is_first && self.start.len() < MOST_BETWEEN;
         let told = match is_trace {
-            true if is_whole => self.sink.begin().and_then(|()| self.sink.take(&self.start)),
+            true if is_whole => self.sink.begin().and_then(|()| self.sink.write_part(&self.start)),
             true => {
                 self.written_time = None;
-                self.sink.begin().and_then(|()| self.sink.take(&self.strings)).and_then(|()| self.seam())
+                self.sink.begin().and_then(|()| self.sink.write_part(&self.strings)).and_then(|()| self.seam())
             }
             false => self.seam(),
         };
@@ -307,7 +307,7 @@ impl<C: Select, S: PieceSink<Bytes>> Cut<'_, C, S> {
         let is_later = self.time.is_some() && self.time > self.written_time;
         let timestamp = self.timestamp.filter(|_| self.has_times && is_later);
         let told: Vec<Bytes> = timestamp.into_iter().chain(self.context).collect();
-        self.sink.take(&told)
+        self.sink.write_part(&told)
     }
 }
 

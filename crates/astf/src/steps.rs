@@ -103,7 +103,7 @@ impl<R: Read> StepSource for Steps<R> {
 }
 
 /// What of a file no step tells: bytes of strings that are no text.
-pub const UNTOLD: &[Loss] = &[Loss::Notes];
+pub const NOT_IN_STEPS: &[Loss] = &[Loss::Notes];
 
 /// Why no more steps come.
 fn ended(error: &ReadError) -> SourceError {
@@ -120,10 +120,10 @@ fn tell_blocks<F: BlockSink + ?Sized>(
     let mut rest = records;
     while !teller.is_over {
         if let Some(found) = blocks.find(rest) {
-            let (place, time) = lifter.place();
+            let (position, time) = lifter.position();
             lifter.skip(found.records as u64, &mut |number, item| teller.item(number, &item));
             let (blocks, executions) = blocks.found();
-            teller.blocks(&BlockTrace { core: 0, blocks, executions, next: found.next, place, time });
+            teller.blocks(&BlockTrace { core: 0, blocks, executions, next: found.next, position, time });
             rest = &rest[found.records..];
         }
         let Some((record, behind)) = rest.split_first() else { return };
@@ -253,10 +253,10 @@ impl<'t, F: BlockSink + ?Sized> Teller<'t, F> {
     }
 
     #[inline]
-    fn begin(&mut self, place: u64, event: Event) {
+    fn begin(&mut self, position: u64, event: Event) {
         self.step.clear();
         self.is_time_told = true;
-        (self.step.place, self.step.time, self.step.event) = (place, self.time, event);
+        (self.step.position, self.step.time, self.step.event) = (position, self.time, event);
     }
 
     #[inline]

@@ -12,7 +12,7 @@ mod loops;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use self::loops::{Places, setups, turn};
+use self::loops::{Positions, setups, turn};
 
 fn main() -> ExitCode {
     let (traces, names): (Vec<String>, Vec<String>) =
@@ -32,16 +32,16 @@ fn main() -> ExitCode {
 }
 
 fn run(traces: &[PathBuf], names: &[String]) -> Result<(), String> {
-    let places = Places::of(traces)?;
-    println!("{} instructions of {} cores", places.instructions, places.cores);
-    let setups = setups(&places);
+    let positions = Positions::of(traces)?;
+    println!("{} instructions of {} cores", positions.instructions, positions.cores);
+    let setups = setups(&positions);
     if let Some(unknown) = names.iter().find(|name| setups.iter().all(|setup| setup.name != *name)) {
         return Err(format!("{unknown} is neither a trace nor a set-up"));
     }
     for setup in setups.iter().filter(|setup| names.is_empty() || names.iter().any(|name| name == setup.name)) {
         let beside = traces.first().and_then(|trace| trace.parent()).filter(|folder| !folder.as_os_str().is_empty());
         let capture = tempfile::tempdir_in(beside.unwrap_or(Path::new("."))).map_err(|error| error.to_string())?;
-        let outcome = turn(traces, setup, &places, capture.path())?;
+        let outcome = turn(traces, setup, &positions, capture.path())?;
         let (encoding, decoding) = outcome.seconds;
         println!(
             "{:22} {:>12} the same, {:>11} bytes, {:>5} breaks, {} lost in {} overflows, {} times, encoded in \

@@ -23,8 +23,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let executable = std::env::current_exe()?;
     let folder = executable.parent().and_then(Path::parent).ok_or("there is no folder of programs")?;
-    let place = tempfile::tempdir()?;
-    let output = place.path().join("run.astf");
+    let position = tempfile::tempdir()?;
+    let output = position.path().join("run.astf");
     let mut plugin = folder.join("libunspool_plugin.so").into_os_string();
     plugin.push(",idle=on");
     let code = quiet(Command::new("qemu-aarch64").args(&program)).status()?.code();

@@ -180,7 +180,7 @@ pub(crate) fn heading(trace: &Trace<'_>, out: &mut dyn Write) -> io::Result<()> 
 pub(crate) fn place_text(trace: &Trace<'_>, offset: u64) -> String {
     let buffer = trace.buffer();
     match buffer.file_offset(offset) {
-        Some(place) => format!("{} at {:#x}", buffer.files[place.file].name, place.offset),
+        Some(position) => format!("{} at {:#x}", buffer.files[position.file].name, position.offset),
         None => format!("{} at {offset:#x}", buffer.name),
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Batch {
 #[derive(Debug)]
 struct Head {
     core: u32,
-    place: u64,
+    position: u64,
     time: Option<u64>,
     event: Event,
     registers: usize,
@@ -54,11 +54,11 @@ impl Batch {
 
     #[inline]
     pub(crate) fn push(&mut self, step: &Step) {
-        let &Step { core, place, time, event, .. } = step;
+        let &Step { core, position, time, event, .. } = step;
         let Step { registers, accesses, bytes, note, .. } = step;
         self.heads.push(Head {
             core,
-            place,
+            position,
             time,
             event,
             registers: registers.len(),
@@ -89,7 +89,7 @@ impl Cursor {
         let Some(head) = batch.heads.get(self.head) else { return false };
         self.head += 1;
         step.clear();
-        (step.core, step.place, step.time, step.event) = (head.core, head.place, head.time, head.event);
+        (step.core, step.position, step.time, step.event) = (head.core, head.position, head.time, head.event);
         step.registers.extend_from_slice(take_slice(&batch.registers, &mut self.register, head.registers));
         step.accesses.extend_from_slice(take_slice(&batch.accesses, &mut self.access, head.accesses));
         step.bytes.extend_from_slice(take_slice(&batch.bytes, &mut self.byte, head.bytes));
@@ -115,14 +115,14 @@ mod tests {
 
     #[test]
     fn steps_are_read_as_written() {
-        let mut note = Step { place: 3, ..Step::default() };
+        let mut note = Step { position: 3, ..Step::default() };
         note.set_note("päuse");
-        let mut moved = Step { core: 1, place: 4, time: Some(9), ..Step::default() };
+        let mut moved = Step { core: 1, position: 4, time: Some(9), ..Step::default() };
         moved.write_register("x1", 0, &[1, 2, 3, 4, 5, 6, 7, 8]);
         moved.write_register("v2", 64, &[9]);
         moved.access_known(Direction::Write, 0x1000, 2, [(1, 0xff), (0, 0)]);
-        let raised = Step { place: 5, event: Event::Exception(Exception::default()), ..Step::default() };
-        let mut touched = Step { place: 6, ..Step::default() };
+        let raised = Step { position: 5, event: Event::Exception(Exception::default()), ..Step::default() };
+        let mut touched = Step { position: 6, ..Step::default() };
         touched.access(Direction::Read, 0x2000, 16);
         let steps = [note, Step::default(), moved, raised, touched];
         let (mut batch, mut step) = (Batch::default(), Step::default());

@@ -24,7 +24,7 @@ pub trait BlockSink {
 
     /// Takes the instructions of many blocks at once; by default, their steps one by one.
     fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
-        trace.each_execution(|index, place| trace.steps(index, place).try_for_each(|step| self.step(&step)))
+        trace.each_execution(|index, position| trace.steps(index, position).try_for_each(|step| self.step(&step)))
     }
 
     /// Whether the sink wants [`templates`](Self::templates). If not, it gets steps.
@@ -113,7 +113,7 @@ pub struct BlockTrace<'t> {
     /// Where execution continues after the last.
     pub next: u64,
     /// The place of the first instruction; that of each further one is one more.
-    pub place: u64,
+    pub position: u64,
     /// The time of all of them.
     pub time: Option<u64>,
 }
@@ -132,17 +132,17 @@ impl BlockTrace<'_> {
 
     /// Hands out the index of each execution, with the place of its first instruction.
     pub fn each_execution(&self, mut take: impl FnMut(usize, u64) -> ControlFlow<()>) -> ControlFlow<()> {
-        let mut place = self.place;
+        let mut position = self.position;
         (0..self.executions.len()).try_for_each(|index| {
             let length = self.blocks[self.executions[index].number()].opcodes.len() as u64;
-            let first = place;
-            place += length;
+            let first = position;
+            position += length;
             take(index, first)
         })
     }
 
-    /// The instructions of the execution at this index as steps; `place` is that of the first.
-    pub fn steps(&self, index: usize, place: u64) -> impl Iterator<Item = Step> {
+    /// The instructions of the execution at this index as steps; `position` is that of the first.
+    pub fn steps(&self, index: usize, position: u64) -> impl Iterator<Item = Step> {
         let (block, is_taken) = (&self.blocks[self.executions[index].number()], self.executions[index].is_taken());
         let (last, next, core, time) = (block.opcodes.len() - 1, self.continues_at(index), self.core, self.time);
         (0..).zip(&block.opcodes).map(move |(index, opcode)| {
@@ -155,8 +155,8 @@ impl BlockTrace<'_> {
                 branch: (block.ends_in_branch && index == last).then_some(branch),
                 ..Instruction::default()
             };
-            let (place, event) = (place + index as u64, Event::Instruction(instruction));
-            Step { core, place, time, event, ..Step::default() }
+            let (position, event) = (position + index as u64, Event::Instruction(instruction));
+            Step { core, position, time, event, ..Step::default() }
         })
     }
 }

@@ -194,16 +194,16 @@ impl Default for Losses {
 impl Losses {
     /// One more, of the step at this place.
     #[inline]
-    pub fn add(&mut self, loss: Loss, place: u64) {
-        self.add_many(loss, 1, place);
+    pub fn add(&mut self, loss: Loss, position: u64) {
+        self.add_many(loss, 1, position);
     }
 
     /// So many more, of the step at this place.
     #[inline]
-    pub fn add_many(&mut self, loss: Loss, count: u64, place: u64) {
+    pub fn add_many(&mut self, loss: Loss, count: u64, position: u64) {
         let lost = &mut self.0[loss as usize];
         if lost.count == 0 {
-            lost.first = place;
+            lost.first = position;
         }
         lost.count += count;
     }

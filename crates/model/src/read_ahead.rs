@@ -57,7 +57,7 @@ struct Head {
     core: u32,
     executions: usize,
     next: u64,
-    place: u64,
+    position: u64,
     time: Option<u64>,
 }
 
@@ -123,10 +123,10 @@ impl Chunk {
                         sink.step(step)?;
                     }
                 }
-                &Part::Blocks(Head { core, executions, next, place, time }) => {
+                &Part::Blocks(Head { core, executions, next, position, time }) => {
                     let (executions, later) = rest.split_at(executions);
                     rest = later;
-                    sink.blocks(&BlockTrace { core, blocks, executions, next, place, time })?;
+                    sink.blocks(&BlockTrace { core, blocks, executions, next, position, time })?;
                 }
             }
         }
@@ -169,11 +169,11 @@ impl BlockSink for Filler {
     }
 
     fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
-        let &BlockTrace { core, blocks, executions, next, place, time } = trace;
+        let &BlockTrace { core, blocks, executions, next, position, time } = trace;
         self.chunk.blocks.extend_from_slice(&blocks[self.blocks..]);
         self.blocks = blocks.len();
         self.chunk.executions.extend_from_slice(executions);
-        self.chunk.parts.push(Part::Blocks(Head { core, executions: executions.len(), next, place, time }));
+        self.chunk.parts.push(Part::Blocks(Head { core, executions: executions.len(), next, position, time }));
         self.filled(trace.instructions())
     }
 }
@@ -199,7 +199,7 @@ mod tests {
             let mut blocks = Vec::new();
             for lap in 0..self.0 {
                 let event = Event::Instruction(Instruction { address: lap as u64, ..Instruction::default() });
-                let step = Step { core: 1, place: 9, event, ..Step::default() };
+                let step = Step { core: 1, position: 9, event, ..Step::default() };
                 // Every tenth lap has a new block.
                 if lap % 10 == 0 {
                     let start = 4 * blocks.len() as u64;
@@ -208,7 +208,7 @@ mod tests {
                 let number = blocks.len() as u32 - 1;
                 let executions = [BlockExecution::new(0, false), BlockExecution::new(number, true)];
                 let (blocks, time) = (&blocks, Some(lap as u64));
-                let trace = BlockTrace { core: 1, blocks, executions: &executions, next: 7, place: 10, time };
+                let trace = BlockTrace { core: 1, blocks, executions: &executions, next: 7, position: 10, time };
                 if sink.step(&step).is_break() || sink.blocks(&trace).is_break() {
                     return Ok(());
                 }
@@ -228,9 +228,9 @@ mod tests {
         }
 
         fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
-            let BlockTrace { core, executions, next, place, time, .. } = trace;
+            let BlockTrace { core, executions, next, position, time, .. } = trace;
             let blocks: Vec<&Block> = executions.iter().map(|execution| &trace.blocks[execution.number()]).collect();
-            self.0.push(format!("{core} {blocks:?} {executions:?} {next} {place} {time:?}"));
+            self.0.push(format!("{core} {blocks:?} {executions:?} {next} {position} {time:?}"));
             ControlFlow::Continue(())
         }
     }

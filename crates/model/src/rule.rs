@@ -29,14 +29,14 @@ pub struct Rule {
     pub severity: Severity,
     /// Where the specification says so, or which record it is about.
     pub section: &'static str,
-    /// What it says, in one sentence.
-    pub says: &'static str,
+    /// The rule in one sentence.
+    pub summary: &'static str,
 }
 
 /// Spells a table of rules: the rules as values, and a name for each to point at it.
 #[macro_export]
 macro_rules! rules {
-    ($($id:ident $name:literal $severity:ident $section:literal $says:literal;)*) => {
+    ($($id:ident $name:literal $severity:ident $section:literal $summary:literal;)*) => {
         /// Points at a rule of the table.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum RuleId {
@@ -52,7 +52,7 @@ macro_rules! rules {
 
         /// All rules, in the order of the specification.
         pub static RULES: &[$crate::rule::Rule] = &[
-            $($crate::rule::Rule { name: $name, severity: $crate::rule::Severity::$severity, section: $section, says: $says },)*
+            $($crate::rule::Rule { name: $name, severity: $crate::rule::Severity::$severity, section: $section, summary: $summary },)*
         ];
     };
 }

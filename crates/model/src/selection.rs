@@ -152,34 +152,34 @@ impl Select for Selection {
 }
 
 /// Where pieces go.
-pub trait PieceSink<T> {
+pub trait SliceSink<T> {
     /// A trace of its own begins here, and the one before ends. Comes before anything is taken.
     fn begin(&mut self) -> io::Result<()>;
 
     /// Takes more of the trace that has begun.
-    fn take(&mut self, part: &[T]) -> io::Result<()>;
+    fn write_part(&mut self, part: &[T]) -> io::Result<()>;
 }
 
 /// All pieces in one; there is one trace.
-impl<T: Clone> PieceSink<T> for Vec<T> {
+impl<T: Clone> SliceSink<T> for Vec<T> {
     fn begin(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    fn take(&mut self, part: &[T]) -> io::Result<()> {
+    fn write_part(&mut self, part: &[T]) -> io::Result<()> {
         self.extend_from_slice(part);
         Ok(())
     }
 }
 
 /// Each piece by itself.
-impl<T: Clone> PieceSink<T> for Vec<Vec<T>> {
+impl<T: Clone> SliceSink<T> for Vec<Vec<T>> {
     fn begin(&mut self) -> io::Result<()> {
         self.push(Vec::new());
         Ok(())
     }
 
-    fn take(&mut self, part: &[T]) -> io::Result<()> {
+    fn write_part(&mut self, part: &[T]) -> io::Result<()> {
         match self.last_mut() {
             Some(piece) => piece.extend_from_slice(part),
             None => self.push(part.to_vec()),

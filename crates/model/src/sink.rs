@@ -7,7 +7,7 @@ use crate::{Losses, Step};
 /// Takes steps in order, and writes them as a format does.
 pub trait StepSink {
     /// Takes one more. After an error nothing more may come.
-    fn take(&mut self, step: &Step) -> Result<(), SinkError>;
+    fn push(&mut self, step: &Step) -> Result<(), SinkError>;
 
     /// Ends what was written.
     fn finish(&mut self) -> Result<(), SinkError>;
@@ -26,15 +26,15 @@ pub enum SinkError {
     #[error("{reason}")]
     Refused {
         /// Of which step, as the source counts; `None`: whatever the steps are.
-        place: Option<u64>,
+        position: Option<u64>,
         /// Why, and what to do.
         reason: String,
     },
 }
 
 impl<S: StepSink + ?Sized> StepSink for Box<S> {
-    fn take(&mut self, step: &Step) -> Result<(), SinkError> {
-        (**self).take(step)
+    fn push(&mut self, step: &Step) -> Result<(), SinkError> {
+        (**self).push(step)
     }
 
     fn finish(&mut self) -> Result<(), SinkError> {

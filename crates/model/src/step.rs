@@ -10,7 +10,7 @@ pub struct Step {
     /// Which core, counted from 0 in the order in which the source tells of them.
     pub core: u32,
     /// Where the source says so: a byte offset, a record or a line, as the source counts.
-    pub place: u64,
+    pub position: u64,
     /// When, in the unit of the source.
     pub time: Option<u64>,
     /// What happened.
@@ -299,7 +299,7 @@ impl Clone for Step {
     }
 
     fn clone_from(&mut self, other: &Self) {
-        (self.core, self.place, self.time, self.event) = (other.core, other.place, other.time, other.event);
+        (self.core, self.position, self.time, self.event) = (other.core, other.position, other.time, other.event);
         self.registers.clone_from(&other.registers);
         self.accesses.clone_from(&other.accesses);
         self.bytes.clone_from(&other.bytes);
@@ -311,7 +311,7 @@ impl Step {
     /// Nothing happened yet; the memory is used again.
     #[inline]
     pub fn clear(&mut self) {
-        (self.core, self.place, self.time, self.event) = (0, 0, None, Event::State);
+        (self.core, self.position, self.time, self.event) = (0, 0, None, Event::State);
         self.registers.clear();
         self.accesses.clear();
         self.bytes.clear();

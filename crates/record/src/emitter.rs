@@ -78,7 +78,7 @@ impl<'e, A: Iterator<Item = (Access, Option<Data>)>> BlockEmitter<'e, A> {
     /// Emits the instruction with what was added to its step.
     #[inline]
     pub(crate) fn instruction(&mut self, instruction: Instruction, sink: Sink<'_>) -> ControlFlow<()> {
-        (self.step.core, self.step.place) = (self.core, *self.emitted);
+        (self.step.core, self.step.position) = (self.core, *self.emitted);
         self.step.event = Event::Instruction(instruction);
         *self.emitted += 1;
         sink.step(self.step)
@@ -96,13 +96,13 @@ pub(crate) fn within_limit(limit: u64, emitted: u64, skipped: usize, count: usiz
 /// Emits a step that is not an instruction.
 pub(crate) fn emit_event(
     step: &mut Step,
-    (core, place): (u32, u64),
+    (core, position): (u32, u64),
     event: Event,
     note: &str,
     sink: Sink<'_>,
 ) -> ControlFlow<()> {
     step.clear();
-    (step.core, step.place, step.event) = (core, place, event);
+    (step.core, step.position, step.event) = (core, position, event);
     if !note.is_empty() {
         step.set_note(note);
     }

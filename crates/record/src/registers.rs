@@ -63,11 +63,11 @@ impl RegisterNames {
     pub(crate) fn state<'v>(
         &self,
         step: &mut Step,
-        (core, place): (u32, u64),
+        (core, position): (u32, u64),
         values: impl Iterator<Item = &'v RegisterValue>,
     ) -> bool {
         step.clear();
-        (step.core, step.place, step.event) = (core, place, Event::State);
+        (step.core, step.position, step.event) = (core, position, Event::State);
         values.for_each(|value| self.put(step, value));
         step.registers().len() > 0
     }

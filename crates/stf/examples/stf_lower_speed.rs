@@ -25,7 +25,7 @@ const TIMES: usize = 5;
 struct Count(u64);
 
 impl RecordSink for Count {
-    fn take(&mut self, records: &[u8]) -> io::Result<()> {
+    fn write_records(&mut self, records: &[u8]) -> io::Result<()> {
         self.0 += std::hint::black_box(records).len() as u64;
         Ok(())
     }
@@ -80,7 +80,7 @@ fn measure(name: &str, coverage: Coverage, steps: &[Step]) -> Result<(), Box<dyn
         let sink = Count(0);
         let mut lowerer = Lowerer::new(sink, coverage, TimeUnit::Cycles, &LowerOptions::default())?;
         for _ in 0..ROUNDS {
-            steps.iter().try_for_each(|step| lowerer.take(step))?;
+            steps.iter().try_for_each(|step| lowerer.push(step))?;
         }
         lowerer.finish()?;
         bytes = lowerer.into_sink().0;
@@ -88,7 +88,7 @@ fn measure(name: &str, coverage: Coverage, steps: &[Step]) -> Result<(), Box<dyn
     })?;
     let mut lowerer = Lowerer::new(Vec::new(), coverage, TimeUnit::Cycles, &LowerOptions::default())?;
     for _ in 0..ROUNDS {
-        steps.iter().try_for_each(|step| lowerer.take(step))?;
+        steps.iter().try_for_each(|step| lowerer.push(step))?;
     }
     lowerer.finish()?;
     let file = lowerer.into_sink();
@@ -96,7 +96,7 @@ fn measure(name: &str, coverage: Coverage, steps: &[Step]) -> Result<(), Box<dyn
         let reader = Reader::new(io::Cursor::new(file.clone()), ReadOptions { threads: 1 })?;
         let mut count = 0_u64;
         Steps::new(reader).each(&mut |step| {
-            count += std::hint::black_box(step).place & 1;
+            count += std::hint::black_box(step).position & 1;
             ControlFlow::Continue(())
         })?;
         std::hint::black_box(count);

@@ -62,7 +62,7 @@ fn iterate<R: Read>(
     best(&format!("{name}: runs"), length, || {
         let mut reader = open()?;
         reader.each_run(|_, _| ControlFlow::Continue(()))?;
-        Ok(reader.place().record)
+        Ok(reader.position().record)
     })?;
     best(&format!("{name}: records"), length, || {
         let (mut records, mut check) = (0, 0);
@@ -133,9 +133,9 @@ fn best(name: &str, length: usize, mut run: impl FnMut() -> Result<u64, Box<dyn 
 /// Header once, body many times.
 fn repeated(file: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
     let mut header = 0;
-    Reader::plain(file).each(|place, record| match record {
+    Reader::plain(file).each(|position, record| match record {
         Record::EndHeader => {
-            header = place.offset as usize + 1;
+            header = position.offset as usize + 1;
             ControlFlow::Break(())
         }
         _ => ControlFlow::Continue(()),

@@ -43,25 +43,25 @@ pub fn our_trace_info() -> TraceInfo<'static> {
 /// Takes the bytes of records.
 pub trait RecordSink {
     /// Takes whole records, in order.
-    fn take(&mut self, records: &[u8]) -> io::Result<()>;
+    fn write_records(&mut self, records: &[u8]) -> io::Result<()>;
 }
 
 impl RecordSink for Vec<u8> {
-    fn take(&mut self, records: &[u8]) -> io::Result<()> {
+    fn write_records(&mut self, records: &[u8]) -> io::Result<()> {
         self.extend_from_slice(records);
         Ok(())
     }
 }
 
 impl<W: Write> RecordSink for Writer<W> {
-    fn take(&mut self, records: &[u8]) -> io::Result<()> {
+    fn write_records(&mut self, records: &[u8]) -> io::Result<()> {
         self.write(records)
     }
 }
 
 impl<S: RecordSink + ?Sized> RecordSink for &mut S {
-    fn take(&mut self, records: &[u8]) -> io::Result<()> {
-        (**self).take(records)
+    fn write_records(&mut self, records: &[u8]) -> io::Result<()> {
+        (**self).write_records(records)
     }
 }
 
@@ -125,7 +125,7 @@ impl<S: RecordSink> Builder<S> {
             layout.follow(&record);
             record.encode(&mut bytes);
         });
-        sink.take(&bytes)?;
+        sink.write_records(&bytes)?;
         Ok(Self {
             sink,
             version: header.version,
@@ -172,7 +172,7 @@ impl<S: RecordSink> Builder<S> {
         let (used, length) = self.check(step)?;
         self.group.clone_from(&self.waiting);
         self.lay_out(step);
-        self.sink.take(&self.group)?;
+        self.sink.write_records(&self.group)?;
         self.waiting.clear();
         self.used = self.used | used;
         self.mode = None;

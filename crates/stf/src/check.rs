@@ -20,7 +20,7 @@ mod rules;
 use std::fmt;
 
 use super::lower::words::{self, Word};
-use super::read::Place;
+use super::read::Position;
 use super::record::{Record, descriptor};
 use claims::Claims;
 use flow::Flow;
@@ -39,7 +39,7 @@ pub struct Finding {
     /// Which one.
     pub rule: &'static Rule,
     /// Where the record is that breaks it.
-    pub place: Place,
+    pub position: Position,
     /// The number of the instruction that the record belongs to; the first is 1, and the header has 0.
     pub instruction: u64,
     /// What was found, in one sentence.
@@ -53,23 +53,23 @@ pub struct Finding {
 /// ```
 /// use unspool_stf::Record;
 /// use unspool_stf::check::Checker;
-/// use unspool_stf::read::Place;
+/// use unspool_stf::read::Position;
 ///
 /// let mut checker = Checker::new();
 /// let mut findings = Vec::new();
-/// let place = Place { record: 0, offset: 0 };
+/// let position = Position { record: 0, offset: 0 };
 /// checker.push(place, &Record::Identifier(*b"ELF"), &mut |finding| findings.push(finding));
 /// assert_eq!(findings[0].rule.name, "stf-identifier-first");
 /// ```
 #[derive(Debug)]
 pub struct Checker {
     /// Where the last record was, if there was one.
-    last: Option<Place>,
+    last: Option<Position>,
     instructions: u64,
     transactions: u64,
     is_mixed: bool,
     /// Where the end mark is, and whether something behind it was told.
-    end: Option<Place>,
+    end: Option<Position>,
     is_past_end: bool,
     header: Header,
     opcodes: Opcodes,
@@ -106,16 +106,16 @@ impl Checker {
 
     /// The next record, and where it is.
     #[inline]
-    pub fn push(&mut self, place: Place, record: &Record<'_>, found: &mut impl FnMut(Finding)) {
+    pub fn push(&mut self, position: Position, record: &Record<'_>, found: &mut impl FnMut(Finding)) {
         let instruction = if self.header.is_ended() { self.instructions + 1 } else { 0 };
-        self.step(record, &mut Out { place, instruction, found });
-        self.last = Some(place);
+        self.step(record, &mut Out { position, instruction, found });
+        self.last = Some(position);
     }
 
     /// The trace ends.
     pub fn finish(&mut self, found: &mut impl FnMut(Finding)) {
-        let place = self.last.unwrap_or(Place { record: 0, offset: 0 });
-        let out = &mut Out { place, instruction: self.instructions, found };
+        let position = self.last.unwrap_or(Position { record: 0, offset: 0 });
+        let out = &mut Out { position, instruction: self.instructions, found };
         if self.last.is_none() {
             return out.add(RuleId::NotEmpty, format_args!("the trace is empty"));
         }
@@ -123,9 +123,9 @@ impl Checker {
             out.instruction = 0;
             return out.add(RuleId::EndHeader, format_args!("the trace ends in its header"));
         }
-        if let Some(place) = self.group.open {
+        if let Some(position) = self.group.open {
             let detail = format_args!("the trace ends without the opcode or transaction that this belongs to");
-            out.add_at(place, self.instructions + 1, RuleId::OpenGroup, detail);
+            out.add_at(position, self.instructions + 1, RuleId::OpenGroup, detail);
         }
         if self.instructions + self.transactions == 0 {
             out.add(RuleId::NoInstruction, format_args!("there is nothing behind the header"));
@@ -163,7 +163,7 @@ impl Checker {
             Record::InstOpcode32(opcode) => self.instruction(*opcode, 4, out),
             Record::InstOpcode16(opcode) => self.instruction(u32::from(*opcode), 2, out),
             Record::Transaction(transaction) => self.transaction(transaction.id, transaction.clock, out),
-            Record::ReserveEnd => self.end = Some(out.place),
+            Record::ReserveEnd => self.end = Some(out.position),
             Record::Comment(text) => {
                 header::comment(text, out);
                 self.words(text);
@@ -202,8 +202,8 @@ impl Checker {
             let is_first = self.instructions == 0;
             self.group.check(opcode, length, &known, is_first, out);
             let is_elsewhere = self.flow.arrive(&self.group, out);
-            if let Some((place, instruction)) = self.memory.arrive(is_elsewhere, out) {
-                self.flow.unseen(place, instruction, out);
+            if let Some((position, instruction)) = self.memory.arrive(is_elsewhere, out) {
+                self.flow.unseen(position, instruction, out);
             }
             self.flow.leave(&self.group, &known, is_first, &self.header, out);
             self.memory.check(&self.group, &known, out);
@@ -237,7 +237,7 @@ impl Checker {
 /// Where findings go.
 struct Out<'f> {
     /// Where the record is that is looked at.
-    place: Place,
+    position: Position,
     /// The instruction that it belongs to.
     instruction: u64,
     found: &'f mut dyn FnMut(Finding),
@@ -247,19 +247,19 @@ impl Out<'_> {
     /// The record breaks a rule.
     #[cold]
     fn add(&mut self, rule: RuleId, detail: fmt::Arguments<'_>) {
-        self.add_at(self.place, self.instruction, rule, detail);
+        self.add_at(self.position, self.instruction, rule, detail);
     }
 
     /// Another record of the instruction breaks a rule.
     #[cold]
-    fn add_in(&mut self, place: Place, rule: RuleId, detail: fmt::Arguments<'_>) {
-        self.add_at(place, self.instruction, rule, detail);
+    fn add_in(&mut self, position: Position, rule: RuleId, detail: fmt::Arguments<'_>) {
+        self.add_at(position, self.instruction, rule, detail);
     }
 
     /// An earlier record breaks a rule.
     #[cold]
-    fn add_at(&mut self, place: Place, instruction: u64, rule: RuleId, detail: fmt::Arguments<'_>) {
-        (self.found)(Finding { rule: rule.rule(), place, instruction, detail: detail.to_string() });
+    fn add_at(&mut self, position: Position, instruction: u64, rule: RuleId, detail: fmt::Arguments<'_>) {
+        (self.found)(Finding { rule: rule.rule(), position, instruction, detail: detail.to_string() });
     }
 }
 

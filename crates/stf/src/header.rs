@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use crate::lift::Follower;
 use crate::names;
-use crate::read::{Place, ReadError, Reader};
+use crate::read::{Position, ReadError, Reader};
 use crate::record::{Record, descriptor};
 
 /// Limit of comments, tools and clocks that are kept, and of bytes of each text.
@@ -124,11 +124,11 @@ pub enum HeaderError {
     /// A record of another kind comes first.
     #[error(
         "record {} at offset {:#x}: a record {} before the end of the header; 'unspool dump --records' goes on",
-        place.record, place.offset, names::record(*descriptor).unwrap_or("unknown")
+        position.record, position.offset, names::record(*descriptor).unwrap_or("unknown")
     )]
     Stray {
         /// Position of the record.
-        place: Place,
+        position: Position,
         /// Its descriptor.
         descriptor: u8,
     },
@@ -142,13 +142,13 @@ impl Header {
     pub fn read<R: Read>(reader: &mut Reader<R>) -> Result<Self, HeaderError> {
         let mut header = Self::default();
         let mut stray = None;
-        let is_stopped = reader.each(|place, record| {
+        let is_stopped = reader.each(|position, record| {
             header.take(record);
             if header.is_complete {
                 return ControlFlow::Break(());
             }
             if record.descriptor() > descriptor::END_HEADER {
-                stray = Some(HeaderError::Stray { place, descriptor: record.descriptor() });
+                stray = Some(HeaderError::Stray { position, descriptor: record.descriptor() });
                 return ControlFlow::Break(());
             }
             ControlFlow::Continue(())

@@ -7,7 +7,7 @@ use unspool_model::json::{Object, quoted};
 
 use crate::lift::Instruction;
 use crate::names::{self, EventKind};
-use crate::read::Place;
+use crate::read::Position;
 use crate::record::{BusAccess, Event, MemAccess, PageTableWalk, Record, Register, TraceInfo};
 use crate::text::Lines;
 
@@ -32,11 +32,11 @@ impl Json {
 
     /// Adds the line of an instruction.
     pub fn instruction(&mut self, instruction: &Instruction<'_>, hex: bool, out: &mut String) {
-        let Instruction { number, place, pc, opcode, length, is_forced, mode, iem, .. } = *instruction;
+        let Instruction { number, position, pc, opcode, length, is_forced, mode, iem, .. } = *instruction;
         let Self { lines, line, scratch } = self;
         let kinds = Kinds::of(instruction);
         let mut object = Object::new(line);
-        object.plain("instruction", number).plain("record", place.record).plain("offset", place.offset);
+        object.plain("instruction", number).plain("record", position.record).plain("offset", position.offset);
         object.hex("pc", pc);
         put_opcode(&mut object, "opcode", opcode, length);
         object.plain("length", length);
@@ -62,10 +62,10 @@ impl Json {
     }
 
     /// Adds the line of a record.
-    pub fn record(&mut self, place: Place, record: &Record<'_>, bytes: Option<&[u8]>, out: &mut String) {
+    pub fn record(&mut self, position: Position, record: &Record<'_>, bytes: Option<&[u8]>, out: &mut String) {
         let Self { line, .. } = self;
         let mut object = Object::new(line);
-        object.plain("record", place.record).plain("offset", place.offset);
+        object.plain("record", position.record).plain("offset", position.offset);
         object.string("type", names::record(record.descriptor()).unwrap_or("unknown"));
         fields(&mut object, record);
         if let Some(bytes) = bytes {

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::ops::ControlFlow;
 
 use super::layout::{Layout, Malformed};
-use super::read::{Place, ReadError, Reader, Stop};
+use super::read::{Position, ReadError, Reader, Stop};
 use super::record::{Event, MemAccess, Record, Register, descriptor};
 
 /// An instruction and its group.
@@ -18,7 +18,7 @@ pub struct Instruction<'b> {
     /// Its number; the first is 1.
     pub number: u64,
     /// Where its group starts.
-    pub place: Place,
+    pub position: Position,
     /// Where it is.
     pub pc: u64,
     /// Its opcode.
@@ -107,7 +107,7 @@ struct Rare {
 pub(super) struct Followed {
     pub(super) stop: Stop,
     /// The place behind the mark of the end, if it was met.
-    pub(super) end: Option<Place>,
+    pub(super) end: Option<Position>,
 }
 
 /// No frequent record has more bytes.
@@ -122,11 +122,11 @@ impl Follower {
     pub(super) fn go_through(
         &mut self,
         bytes: &[u8],
-        start: Place,
+        start: Position,
         layout: &mut Layout,
         take: &mut impl FnMut(&Instruction<'_>) -> ControlFlow<()>,
     ) -> Followed {
-        let place = |(offset, record): (usize, u64)| Place {
+        let position = |(offset, record): (usize, u64)| Position {
             record: start.record + record,
             offset: start.offset + offset as u64,
         };
@@ -173,7 +173,7 @@ impl Follower {
                         continue;
                     }
                     // Records before the mark belong to no instruction and are left.
-                    Ok(Next::End) => break (None, Some(place((at + 1, records + 1)))),
+                    Ok(Next::End) => break (None, Some(position((at + 1, records + 1)))),
                     Err(why) => break (Some(why), None),
                 },
             };
@@ -182,7 +182,7 @@ impl Follower {
             instructions += 1;
             let flow = take(&Instruction {
                 number: instructions,
-                place: place(done),
+                position: position(done),
                 pc,
                 opcode,
                 length: size,
@@ -207,7 +207,7 @@ impl Follower {
         };
         let markers = instructions - self.instructions + transactions;
         (self.next_pc, self.instructions) = (next_pc, instructions);
-        Followed { stop: Stop { done: place(done), at: place((at, records)), why, markers }, end }
+        Followed { stop: Stop { done: position(done), at: position((at, records)), why, markers }, end }
     }
 
     /// Takes over what a group says; where its instruction is.
@@ -254,7 +254,7 @@ impl Next {
 
 impl<R: Read> Reader<R> {
     /// Hands out instructions until `take` breaks, the trace ends or the rest of it cannot be read. True: there is more.
-    /// Records behind the last opcode belong to no instruction: at the end, [`place`](Reader::place) is before them.
+    /// Records behind the last opcode belong to no instruction: at the end, [`position`](Reader::place) is before them.
     #[inline]
     pub fn each_instruction(
         &mut self,

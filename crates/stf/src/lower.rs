@@ -110,7 +110,7 @@ impl<S: RecordSink> Lowerer<S> {
     pub fn new(sink: S, coverage: Coverage, unit: TimeUnit, options: &LowerOptions) -> Result<Self, SinkError> {
         if !coverage.has(Facet::Instructions) {
             let reason = "STF tells everything with instructions, and the source tells none; choose another format";
-            return Err(SinkError::Refused { place: None, reason: reason.into() });
+            return Err(SinkError::Refused { position: None, reason: reason.into() });
         }
         Ok(Self {
             sink,
@@ -220,7 +220,7 @@ impl<S: RecordSink> Lowerer<S> {
         {
             *claimed = (u64::from_le_bytes(*claimed) | self.features.0).to_le_bytes();
         }
-        self.sink.take(&self.out)?;
+        self.sink.write_records(&self.out)?;
         self.out.clear();
         Ok(())
     }
@@ -354,7 +354,7 @@ impl<S: RecordSink> Lowerer<S> {
 
 impl<S: RecordSink> StepSink for Lowerer<S> {
     #[inline]
-    fn take(&mut self, step: &Step) -> Result<(), SinkError> {
+    fn push(&mut self, step: &Step) -> Result<(), SinkError> {
         if self.core != Some(step.core) {
             self.check_core(step)?;
         }
@@ -383,7 +383,7 @@ impl<S: RecordSink> StepSink for Lowerer<S> {
     fn finish(&mut self) -> Result<(), SinkError> {
         let Some(held) = self.held.take() else {
             let reason = "an STF file needs an instruction whose opcode is known, and there is none";
-            return Err(SinkError::Refused { place: None, reason: reason.into() });
+            return Err(SinkError::Refused { position: None, reason: reason.into() });
         };
         if !self.pending.is_empty() {
             if !held.is_behind {
@@ -401,7 +401,7 @@ impl<S: RecordSink> StepSink for Lowerer<S> {
 }
 
 fn refused(step: &Step, reason: impl Into<String>) -> Result<(), SinkError> {
-    Err(SinkError::Refused { place: Some(step.place), reason: reason.into() })
+    Err(SinkError::Refused { position: Some(step.position), reason: reason.into() })
 }
 
 /// What time was told.

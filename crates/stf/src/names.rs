@@ -131,7 +131,7 @@ pub const FEATURES: [(u64, &str); 21] = [
 
 /// The features that are set, from the lowest bit on; those without a name as a number.
 pub fn features(bits: u64) -> impl Iterator<Item = FeatureName> {
-    let set = (0..u64::BITS).map(move |place| bits & 1 << place).filter(|&bit| bit != 0);
+    let set = (0..u64::BITS).map(move |position| bits & 1 << position).filter(|&bit| bit != 0);
     set.map(|bit| match FEATURES.iter().find(|(known, _)| *known == bit) {
         Some((_, name)) => FeatureName::Known(name),
         None => FeatureName::Unknown(bit),

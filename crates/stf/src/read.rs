@@ -35,14 +35,14 @@ const LONGEST: usize = 64 << 20;
 
 /// Where a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// Its number; the first is 0. Behind [`Reader::seek_instruction`] records may be counted from there.
     pub record: u64,
     /// The offset of its first byte in the trace, uncompressed.
     pub offset: u64,
 }
 
-impl Place {
+impl Position {
     /// The place behind a record of so many bytes.
     #[inline(always)]
     pub(super) fn behind(self, length: usize) -> Self {
@@ -54,9 +54,9 @@ impl Place {
 #[derive(Clone, Copy)]
 pub(super) struct Stop {
     /// Everything before was handed out.
-    pub(super) done: Place,
+    pub(super) done: Position,
     /// Everything before could be read.
-    pub(super) at: Place,
+    pub(super) at: Position,
     /// Why it stopped; `None`: nobody wants more.
     pub(super) why: Option<Malformed>,
     /// How many of the records that were handed out chunks are measured by.
@@ -76,7 +76,7 @@ pub struct Reader<R> {
     at_end: bool,
     /// Why nothing more could be read; told behind what was read before.
     failed: Option<ReadErrorKind>,
-    next: Place,
+    next: Position,
     /// The features and the instruction set, if the header was looked at and has them.
     features: Option<u64>,
     isa: Option<u16>,
@@ -112,7 +112,7 @@ impl<R: Read> Reader<R> {
             end: 0,
             at_end: false,
             failed: None,
-            next: Place { record: 0, offset: 0 },
+            next: Position { record: 0, offset: 0 },
             features: None,
             isa: None,
             is_header_only: false,
@@ -148,35 +148,35 @@ impl<R: Read> Reader<R> {
     }
 
     /// Where the next record is.
-    pub fn place(&self) -> Place {
+    pub fn position(&self) -> Position {
         self.next
     }
 
     /// Hands out records until `take` breaks, the trace ends or the rest of it cannot be read. True: there is more.
     #[inline]
-    pub fn each(&mut self, mut take: impl FnMut(Place, &Record<'_>) -> ControlFlow<()>) -> Result<bool, ReadError> {
+    pub fn each(&mut self, mut take: impl FnMut(Position, &Record<'_>) -> ControlFlow<()>) -> Result<bool, ReadError> {
         if self.is_behind_end {
             return self.nothing_follows();
         }
         let mut is_end = false;
-        let result = self.scan(|bytes, mut place, layout| {
-            let (start, mut markers) = (place, 0);
+        let result = self.scan(|bytes, mut position, layout| {
+            let (start, mut markers) = (position, 0);
             loop {
-                let read = (place.offset - start.offset) as usize;
+                let read = (position.offset - start.offset) as usize;
                 let (record, length) = match Record::parse(&bytes[read..], layout) {
                     Ok(parsed) => parsed,
-                    Err(error) => return Stop { done: place, at: place, why: Some(error), markers },
+                    Err(error) => return Stop { done: position, at: position, why: Some(error), markers },
                 };
                 let descriptor = record.descriptor();
                 if descriptor <= descriptor::END_HEADER {
                     layout.follow(&record);
                 }
                 markers += u64::from(chunked::is_marker(descriptor));
-                let flow = take(place, &record);
-                place = place.behind(length);
+                let flow = take(position, &record);
+                position = position.behind(length);
                 is_end = descriptor == descriptor::RESERVE_END;
                 if flow.is_break() || is_end {
-                    return Stop { done: place, at: place, why: None, markers };
+                    return Stop { done: position, at: position, why: None, markers };
                 }
             }
         });
@@ -185,13 +185,13 @@ impl<R: Read> Reader<R> {
 
     /// Hands out the bytes of whole records, many at a time, until `take` breaks, the trace ends or the rest of it
     /// cannot be read. True: there is more.
-    pub fn each_run(&mut self, mut take: impl FnMut(Place, &[u8]) -> ControlFlow<()>) -> Result<bool, ReadError> {
+    pub fn each_run(&mut self, mut take: impl FnMut(Position, &[u8]) -> ControlFlow<()>) -> Result<bool, ReadError> {
         if self.is_behind_end {
             return self.nothing_follows();
         }
         let mut is_end = false;
         let result = self.scan(|bytes, start, layout| {
-            let (mut place, mut markers, mut read) = (start, 0, 0);
+            let (mut position, mut markers, mut read) = (start, 0, 0);
             let why = loop {
                 // Parsed, not measured: here the processor guesses what record comes next, and with it the length.
                 let (record, length) = match Record::parse(&bytes[read..], layout) {
@@ -203,7 +203,7 @@ impl<R: Read> Reader<R> {
                     layout.follow(&record);
                 }
                 markers += u64::from(chunked::is_marker(descriptor));
-                (place, read) = (place.behind(length), read + length);
+                (position, read) = (position.behind(length), read + length);
                 is_end = descriptor == descriptor::RESERVE_END;
                 if is_end {
                     break None;
@@ -211,14 +211,14 @@ impl<R: Read> Reader<R> {
             };
             let flow = if read > 0 { take(start, &bytes[..read]) } else { ControlFlow::Continue(()) };
             let why = why.filter(|_| flow.is_continue());
-            Stop { done: place, at: place, why, markers }
+            Stop { done: position, at: position, why, markers }
         });
         self.ends(is_end, result)
     }
 
     /// Lets `scan` go through the window, again and again with more bytes in it.
     #[inline(always)]
-    fn scan(&mut self, mut scan: impl FnMut(&[u8], Place, &mut Layout) -> Stop) -> Result<bool, ReadError> {
+    fn scan(&mut self, mut scan: impl FnMut(&[u8], Position, &mut Layout) -> Stop) -> Result<bool, ReadError> {
         loop {
             let stop = scan(&self.window[self.start..self.end], self.next, &mut self.layout);
             if let Some(more) = self.stopped(stop)? {
@@ -238,8 +238,8 @@ impl<R: Read> Reader<R> {
     }
 
     /// Is this place the end of the window?
-    pub(super) fn is_last(&self, place: Place) -> bool {
-        place.offset - self.next.offset == (self.end - self.start) as u64
+    pub(super) fn is_last(&self, position: Position) -> bool {
+        position.offset - self.next.offset == (self.end - self.start) as u64
     }
 
     /// A scan of the window came so far. `None`: there are more bytes in it now.
@@ -291,7 +291,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Nothing more can be handed out: what is `at` this place cannot be read.
-    fn end(&mut self, error: Malformed, at: Place) -> Result<bool, ReadError> {
+    fn end(&mut self, error: Malformed, at: Position) -> Result<bool, ReadError> {
         let left = (self.end - self.start) as u64 - (at.offset - self.next.offset);
         let kind = match (error, self.failed.take()) {
             (Malformed::Truncated, Some(failed)) => failed,
@@ -314,7 +314,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// The trace ends at this place in the window; what was not handed out before it stays there.
-    pub(super) fn ends_at(&mut self, end: Place) -> Result<bool, ReadError> {
+    pub(super) fn ends_at(&mut self, end: Position) -> Result<bool, ReadError> {
         let left = (end.offset - self.next.offset) as usize;
         if self.end - self.start == left && !self.at_end {
             self.fill()?;

@@ -30,8 +30,8 @@ impl HeaderRecords {
     /// Puts a record behind the last one whose descriptor is not above `descriptor`: headers are sorted, and in one that
     /// is not, this is still before its end.
     pub(super) fn put_behind(&mut self, descriptor: u8, record: &Record<'_>) {
-        let place = self.0.iter().rposition(|(other, _)| *other <= descriptor).map_or(0, |place| place + 1);
-        self.0.insert(place, encoded(record));
+        let position = self.0.iter().rposition(|(other, _)| *other <= descriptor).map_or(0, |position| position + 1);
+        self.0.insert(position, encoded(record));
     }
 
     /// Says who changed the trace.

@@ -26,7 +26,7 @@ use super::lower::words;
 use super::read::{ReadError, Reader};
 use super::record::{Event, PageTableWalk, Record, descriptor};
 use super::sign::HeaderRecords;
-use unspool_model::selection::{Candidate, Choice, PieceSink, Select, Selection};
+use unspool_model::selection::{Candidate, Choice, Select, Selection, SliceSink};
 
 /// How to cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +110,7 @@ pub fn slice_by<R: Read>(
     reader: &mut Reader<R>,
     select: &mut impl Select,
     options: SliceOptions,
-    sink: &mut impl PieceSink<u8>,
+    sink: &mut impl SliceSink<u8>,
 ) -> Result<Sliced, SliceError> {
     let header = read_header(reader)?;
     if header.has_transactions() {
@@ -130,7 +130,7 @@ fn slice_instructions<R: Read>(
     header: &Header,
     select: &mut impl Select,
     options: SliceOptions,
-    sink: &mut impl PieceSink<u8>,
+    sink: &mut impl SliceSink<u8>,
 ) -> Result<Sliced, SliceError> {
     let mut follower = Follower { next_pc: header.pc, iem: header.iem, isa: header.isa, ..Follower::default() };
     let mut cut = Cut {
@@ -165,13 +165,13 @@ fn slice_instructions<R: Read>(
 /// A sink that has begun.
 struct One<'s, S>(&'s mut S);
 
-impl<S: RecordSink> PieceSink<u8> for One<'_, S> {
+impl<S: RecordSink> SliceSink<u8> for One<'_, S> {
     fn begin(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    fn take(&mut self, part: &[u8]) -> io::Result<()> {
-        self.0.take(part)
+    fn write_part(&mut self, part: &[u8]) -> io::Result<()> {
+        self.0.write_records(part)
     }
 }
 
@@ -275,7 +275,7 @@ struct Cut<'a, C, S> {
     failed: Option<io::Error>,
 }
 
-impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
+impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
     fn instruction(&mut self, instruction: &Instruction<'_>) -> ControlFlow<()> {
         let candidate = Candidate {
             index: instruction.number - 1,
@@ -333,7 +333,7 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
                 self.write_last()?;
                 self.begin(instruction, true);
                 self.sink.begin()?;
-                self.sink.take(&self.header.of_cut(Some(instruction.pc), self.options))?;
+                self.sink.write_part(&self.header.of_cut(Some(instruction.pc), self.options))?;
                 self.first(instruction);
             }
             None => {
@@ -360,7 +360,7 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         if self.last.is_empty() {
             return Ok(());
         }
-        self.sink.take(&self.last)?;
+        self.sink.write_part(&self.last)?;
         self.last.clear();
         Ok(())
     }
@@ -370,20 +370,20 @@ impl<C: Select, S: PieceSink<u8>> Cut<'_, C, S> {
         let Some(mode) = mode.filter(|mode| Some(*mode) != self.told.mode) else { return };
         let mut event = Vec::new();
         self.put_mode(mode, &mut event);
-        let place = self.behind_events();
-        self.last.splice(place..place, event);
+        let position = self.behind_events();
+        self.last.splice(position..position, event);
     }
 
     /// Where the records of the last instruction are that come behind events.
     fn behind_events(&self) -> usize {
-        let mut place = 0;
-        while let Ok((record, length)) = Record::parse(&self.last[place..], &self.header.layout) {
+        let mut position = 0;
+        while let Ok((record, length)) = Record::parse(&self.last[position..], &self.header.layout) {
             if record.descriptor() > descriptor::EVENT_PC_TARGET {
                 break;
             }
-            place += length;
+            position += length;
         }
-        place
+        position
     }
 
     /// The first instruction of a trace, with the state before it.

@@ -107,7 +107,7 @@ impl<R: Read> StepSource for Steps<R> {
 }
 
 /// What of a file no step tells: bytes of comments that are no text.
-pub const UNTOLD: &[Loss] = &[Loss::Notes];
+pub const NOT_IN_STEPS: &[Loss] = &[Loss::Notes];
 
 impl<R: Read> Steps<R> {
     /// What other tools say in the header.
@@ -118,7 +118,7 @@ impl<R: Read> Steps<R> {
                 words::is_signature(comment) || self.announced.is_some() && words::announced(comment).is_some();
             if !is_ours {
                 step.clear();
-                step.place = *record;
+                step.position = *record;
                 note::set(&mut step, comment, &mut self.untold);
                 take(&step)?;
             }
@@ -185,7 +185,7 @@ impl<'t> Teller<'t> {
 
     fn instruction(&mut self, group: &lift::Instruction<'_>) -> ControlFlow<()> {
         self.step.clear();
-        self.step.place = group.place.record;
+        self.step.position = group.position.record;
         let found = if group.records > 1 { self.effects(group) } else { Group::default() };
         if found.has_state {
             (self.take)(&self.rest)?;
@@ -227,7 +227,7 @@ impl<'t> Teller<'t> {
     /// Tells something of a group without effects.
     fn tell(&mut self, group: &lift::Instruction<'_>, event: Event) -> ControlFlow<()> {
         self.rest.clear();
-        (self.rest.place, self.rest.event) = (group.place.record, event);
+        (self.rest.position, self.rest.event) = (group.position.record, event);
         (self.take)(&self.rest)
     }
 
@@ -236,7 +236,7 @@ impl<'t> Teller<'t> {
         for record in group.group() {
             if let Record::Comment(text) = record {
                 self.rest.clear();
-                self.rest.place = group.place.record;
+                self.rest.position = group.position.record;
                 note::set(&mut self.rest, text, &mut self.untold);
                 (self.take)(&self.rest)?;
             }
@@ -272,7 +272,7 @@ impl<'t> Teller<'t> {
             STATE => {
                 if !std::mem::replace(&mut found.has_state, true) {
                     self.rest.clear();
-                    self.rest.place = group.place.record;
+                    self.rest.position = group.position.record;
                 }
                 &mut self.rest
             }

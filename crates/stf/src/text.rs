@@ -17,7 +17,7 @@ use unspool_isa::RiscvExtensions;
 use self::opcodes::Opcodes;
 use super::lift::Instruction;
 use super::names::{self, EventKind, RegisterName};
-use super::read::Place;
+use super::read::Position;
 use super::record::{BusAccess, Event, MemAccess, PageTableWalk, Record, Register, TraceInfo, Transaction};
 use unspool_model::digits::{push_address, push_decimal, push_hex, push_opcode, push_short_hex};
 
@@ -25,7 +25,7 @@ use unspool_model::digits::{push_address, push_decimal, push_hex, push_opcode, p
 ///
 /// ```
 /// use unspool_stf::Record;
-/// use unspool_stf::read::Place;
+/// use unspool_stf::read::Position;
 /// use unspool_stf::text::Lines;
 ///
 /// let mut lines = Lines::new();
@@ -132,9 +132,9 @@ impl Lines {
     }
 
     /// Adds the line of a record, without an end of line.
-    pub fn record(&mut self, place: Place, record: &Record<'_>, out: &mut String) {
-        push_decimal(out, place.record);
-        let _ = write!(out, " {:#010x} {}", place.offset, names::record(record.descriptor()).unwrap_or("unknown"));
+    pub fn record(&mut self, position: Position, record: &Record<'_>, out: &mut String) {
+        push_decimal(out, position.record);
+        let _ = write!(out, " {:#010x} {}", position.offset, names::record(record.descriptor()).unwrap_or("unknown"));
         let end = out.len();
         out.push(' ');
         write_fields(record, out);

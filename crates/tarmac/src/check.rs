@@ -27,7 +27,7 @@ use self::header::Headers;
 use self::time::Times;
 use super::annotation::{Annotation, core_name, cut_core};
 use super::dialect::{Dialect, Effects};
-use super::read::Place;
+use super::read::Position;
 use super::record::{Line, ProblemKind, Record, Stamp};
 pub use rules::RULES;
 
@@ -45,7 +45,7 @@ pub struct Finding {
     /// The rule.
     pub rule: &'static Rule,
     /// Position of the line.
-    pub place: Place,
+    pub position: Position,
     /// Column in the line, counted from 1.
     pub column: u32,
     /// Description in one sentence.
@@ -60,7 +60,7 @@ pub struct Finding {
 /// use unspool_tarmac::check::Checker;
 /// use unspool_tarmac::dialect::Dialect;
 /// use unspool_tarmac::parse::{ParseOptions, Parser};
-/// use unspool_tarmac::read::Place;
+/// use unspool_tarmac::read::Position;
 ///
 /// let mut parser = Parser::new(ParseOptions::default());
 /// let mut checker = Checker::new(Dialect::Rev3);
@@ -72,7 +72,7 @@ pub struct Finding {
 #[derive(Debug)]
 pub struct Checker {
     dialect: Dialect,
-    last: Option<Place>,
+    last: Option<Position>,
     headers: Headers,
     times: Times,
     cores: Vec<Core>,
@@ -100,13 +100,13 @@ impl Checker {
 
     /// Checks the next line.
     #[inline]
-    pub fn push(&mut self, place: Place, line: &Line<'_>, found: &mut impl FnMut(Finding)) {
-        let out = &mut FindingSink { place, raw: line.raw, once: &mut self.once, found };
+    pub fn push(&mut self, position: Position, line: &Line<'_>, found: &mut impl FnMut(Finding)) {
+        let out = &mut FindingSink { position, raw: line.raw, once: &mut self.once, found };
         let is_rev3 = self.dialect == Dialect::Rev3;
         if is_rev3 {
             self.headers.line(&line.record, self.last.is_none(), out);
         }
-        self.last = Some(place);
+        self.last = Some(position);
         match &line.record {
             Record::Comment(text) => return self.comment(text),
             Record::Blank | Record::Header(_) => return,
@@ -150,8 +150,8 @@ impl Checker {
 
     /// Checks what only the end of the log shows.
     pub fn finish(&mut self, found: &mut impl FnMut(Finding)) {
-        let place = self.last.unwrap_or(Place { line: 1, offset: 0 });
-        let out = &mut FindingSink { place, raw: b"", once: &mut self.once, found };
+        let position = self.last.unwrap_or(Position { line: 1, offset: 0 });
+        let out = &mut FindingSink { position, raw: b"", once: &mut self.once, found };
         for core in &mut self.cores {
             core.end(out);
         }
@@ -205,7 +205,7 @@ fn record(core: &mut Core, line: &Line<'_>, dialect: Dialect, out: &mut FindingS
                 ProblemKind::UnknownTag => RuleId::UnknownLine,
                 _ => RuleId::Malformed,
             };
-            out.add_at(out.place, problem.column, rule, format_args!("{}", problem.kind));
+            out.add_at(out.position, problem.column, rule, format_args!("{}", problem.kind));
             core.lose_track();
         }
         Record::Event(_) | Record::Opaque(_) => core.lose_track(),
@@ -230,7 +230,7 @@ struct Once(u64);
 /// Receiver of the findings of one line.
 struct FindingSink<'f> {
     /// Position of the current line.
-    place: Place,
+    position: Position,
     raw: &'f [u8],
     once: &'f mut Once,
     found: &'f mut dyn FnMut(Finding),
@@ -241,7 +241,7 @@ impl FindingSink<'_> {
     #[cold]
     fn add(&mut self, rule: RuleId, detail: fmt::Arguments<'_>) {
         let blanks = self.raw.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-        self.add_at(self.place, column(blanks), rule, detail);
+        self.add_at(self.position, column(blanks), rule, detail);
     }
 
     /// Reports that a part of the line violates a rule.
@@ -250,15 +250,15 @@ impl FindingSink<'_> {
         // Slices in a record point into the line, which gives the column.
         let at = (part.as_ptr() as usize).checked_sub(self.raw.as_ptr() as usize);
         match at.filter(|at| *at <= self.raw.len()) {
-            Some(at) => self.add_at(self.place, column(at), rule, detail),
+            Some(at) => self.add_at(self.position, column(at), rule, detail),
             None => self.add(rule, detail),
         }
     }
 
     /// Reports that another line violates a rule.
     #[cold]
-    fn add_at(&mut self, place: Place, column: u32, rule: RuleId, detail: fmt::Arguments<'_>) {
-        (self.found)(Finding { rule: rule.rule(), place, column, detail: detail.to_string() });
+    fn add_at(&mut self, position: Position, column: u32, rule: RuleId, detail: fmt::Arguments<'_>) {
+        (self.found)(Finding { rule: rule.rule(), position, column, detail: detail.to_string() });
     }
 
     /// Reports a violation that tends to repeat, once.

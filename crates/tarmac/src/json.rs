@@ -4,14 +4,14 @@
 
 use unspool_model::json::{Object, quoted};
 
-use crate::read::Place;
+use crate::read::Position;
 use crate::record::{Access, Direction, Instruction, Line, Picture, Purpose, Record, Register, Stamp};
 use crate::text::{Text, byte_runs, kind, picture_name, set_name};
 
 /// Adds the JSON line of a log line; with `with_raw`, also its text. `scratch` is a buffer to reuse.
-pub fn push_json(place: Place, line: &Line<'_>, with_raw: bool, scratch: &mut String, text: &mut String) {
+pub fn push_json(position: Position, line: &Line<'_>, with_raw: bool, scratch: &mut String, text: &mut String) {
     let mut object = Object::new(scratch);
-    object.plain("line", place.line).plain("offset", place.offset);
+    object.plain("line", position.line).plain("offset", position.offset);
     match line.stamp {
         Stamp::At(time) => drop(object.string("time", time)),
         Stamp::Dashes => drop(object.plain("time", "null")),

@@ -13,7 +13,7 @@ mod dual_issue;
 mod step;
 
 use super::dialect::{Dialect, Effects};
-use super::read::Place;
+use super::read::Position;
 use super::record::{Line, Record, Stamp, Time};
 use super::state::{Machine, Registers};
 use dual_issue::Group;
@@ -82,7 +82,7 @@ impl Lifter {
     /// Makes the following lines belong to the core of this name, unless they name another.
     pub fn select_core(&mut self, name: &[u8]) {
         let line = Line { raw: b"", stamp: Stamp::Absent, core: Some(name), record: Record::Blank };
-        self.line(Place::default(), &line, |_| {});
+        self.line(Position::default(), &line, |_| {});
     }
 
     /// Whether the core of the last line has an unfinished step.
@@ -101,7 +101,7 @@ impl Lifter {
 
     /// Takes the next line, and passes completed steps to `sink`.
     #[inline]
-    pub fn line(&mut self, place: Place, line: &Line<'_>, mut sink: impl FnMut(&Step)) {
+    pub fn line(&mut self, position: Position, line: &Line<'_>, mut sink: impl FnMut(&Step)) {
         match line.stamp {
             Stamp::At(time) => self.time = Some(time),
             Stamp::Dashes => self.time = None,
@@ -116,11 +116,11 @@ impl Lifter {
         }
         let core = &mut self.cores[at];
         match self.effects {
-            Effects::After => core.line_after(place, line, self.time, self.is_big_endian, &mut sink),
-            Effects::Before => core.line_before(place, line, self.time, self.is_big_endian, &mut sink),
+            Effects::After => core.line_after(position, line, self.time, self.is_big_endian, &mut sink),
+            Effects::Before => core.line_before(position, line, self.time, self.is_big_endian, &mut sink),
         }
         if matches!(line.record, Record::Register(_) | Record::Instruction(_)) {
-            self.machine.line(place.line, line);
+            self.machine.line(position.line, line);
         }
     }
 
@@ -138,7 +138,7 @@ impl OpenSteps {
     #[inline]
     fn line_after(
         &mut self,
-        place: Place,
+        position: Position,
         line: &Line<'_>,
         time: Option<Time>,
         is_big_endian: bool,
@@ -147,13 +147,13 @@ impl OpenSteps {
         if line.record.begins_step() {
             self.emit(sink);
         }
-        self.step.add(place, line, time, is_big_endian);
+        self.step.add(position, line, time, is_big_endian);
     }
 
     /// Takes a line of a producer that prints effects before their instruction.
     fn line_before(
         &mut self,
-        place: Place,
+        position: Position,
         line: &Line<'_>,
         time: Option<Time>,
         is_big_endian: bool,
@@ -164,18 +164,18 @@ impl OpenSteps {
                 if self.group.is_full() {
                     self.group.finish(&mut self.number, sink);
                 }
-                self.step.add(place, line, time, is_big_endian);
+                self.step.add(position, line, time, is_big_endian);
                 self.group.push(&mut self.step);
             }
             // An asynchronous event follows the executed instructions.
             record if record.begins_step() => {
                 self.group.finish(&mut self.number, sink);
                 self.emit(sink);
-                self.step.add(place, line, time, is_big_endian);
+                self.step.add(position, line, time, is_big_endian);
             }
             _ => {
                 self.group.finish(&mut self.number, sink);
-                self.step.add(place, line, time, is_big_endian);
+                self.step.add(position, line, time, is_big_endian);
             }
         }
     }

@@ -103,7 +103,7 @@ struct LineWriter {
     core: Option<usize>,
     losses: Losses,
     /// Position of the current step in its source.
-    place: u64,
+    position: u64,
 }
 
 /// Core and time of the lines to write.
@@ -147,7 +147,7 @@ impl<W: io::Write> Lowerer<W> {
             time: None,
             core: None,
             losses: Losses::default(),
-            place: 0,
+            position: 0,
         };
         if options.style == Style::Rev3 {
             let flags: &[u8] = if coverage.has(Facet::Times) { b"t" } else { b"" };
@@ -180,7 +180,7 @@ impl<W: io::Write> Lowerer<W> {
     fn core(&mut self, step: &Step) -> Result<usize, SinkError> {
         if step.core >= MAX_CORES {
             let reason = format!("core {}: a Tarmac log can be read back with at most {MAX_CORES} cores", step.core);
-            return Err(SinkError::Refused { place: Some(step.place), reason });
+            return Err(SinkError::Refused { position: Some(step.position), reason });
         }
         let at = step.core as usize;
         while self.cores.len() <= at {
@@ -213,7 +213,7 @@ impl<W: io::Write> Lowerer<W> {
                 "{} instructions: Tarmac supports Arm instructions only; convert to STF instead",
                 instruction.isa.name()
             );
-            return Err(SinkError::Refused { place: Some(step.place), reason });
+            return Err(SinkError::Refused { position: Some(step.position), reason });
         };
         let stamp = self.writer.begin(at, step.time);
         let is_irregular = is_irregular(instruction);
@@ -355,8 +355,8 @@ impl<W: io::Write> Lowerer<W> {
 }
 
 impl<W: io::Write> StepSink for Lowerer<W> {
-    fn take(&mut self, step: &Step) -> Result<(), SinkError> {
-        self.writer.place = step.place;
+    fn push(&mut self, step: &Step) -> Result<(), SinkError> {
+        self.writer.position = step.position;
         let at = self.core(step)?;
         self.conclude_last(at, step.event.instruction().map(|instruction| instruction.address));
         match &step.event {
@@ -391,7 +391,7 @@ impl<W: io::Write> StepSink for Lowerer<W> {
 
 impl LineWriter {
     fn lose(&mut self, loss: Loss) {
-        self.losses.add(loss, self.place);
+        self.losses.add(loss, self.position);
     }
 
     fn annotate(&mut self, annotate: &Annotation<'_>) {

@@ -34,7 +34,7 @@ const START: usize = 64 << 10;
 
 /// Position of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Place {
+pub struct Position {
     /// Its number; the first is 1.
     pub line: u64,
     /// The offset of its first byte, uncompressed.
@@ -59,7 +59,7 @@ pub struct Reader<R> {
     start: usize,
     end: usize,
     /// Position of `start`.
-    place: Place,
+    position: Position,
     /// The start of the current line was delivered: it is too long.
     is_within_line: bool,
     is_at_end: bool,
@@ -77,7 +77,7 @@ impl<R: Read> Reader<R> {
             buffer: Vec::new(),
             start: 0,
             end: 0,
-            place: Place { line: 1, offset: 0 },
+            position: Position { line: 1, offset: 0 },
             is_within_line: false,
             is_at_end: false,
             failed: None,
@@ -114,8 +114,8 @@ impl<R: Read> Reader<R> {
     }
 
     /// Position of the next line.
-    pub fn place(&self) -> Place {
-        self.place
+    pub fn position(&self) -> Position {
+        self.position
     }
 
     /// Delivers the whole lines that are buffered, without consuming them.
@@ -127,7 +127,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Delivers lines until `take` breaks or the log ends. True: there is more.
-    pub fn each(&mut self, mut take: impl FnMut(Place, &Line<'_>) -> ControlFlow<()>) -> Result<bool, ReadError> {
+    pub fn each(&mut self, mut take: impl FnMut(Position, &Line<'_>) -> ControlFlow<()>) -> Result<bool, ReadError> {
         loop {
             let held = &self.buffer[self.start..self.end];
             let newline = memchr(b'\n', held);
@@ -145,7 +145,7 @@ impl<R: Read> Reader<R> {
             let raw = if is_split { &whole[..LONGEST] } else { whole };
             let line = if is_split || self.is_within_line { too_long(raw) } else { self.parser.parse(raw) };
             let passed = if is_split { LONGEST } else { with_end };
-            let flow = take(self.place, &line);
+            let flow = take(self.position, &line);
             self.pass(passed, u64::from(newline.is_some() && !is_split));
             self.is_within_line = is_split;
             if flow.is_break() {
@@ -156,7 +156,7 @@ impl<R: Read> Reader<R> {
 
     /// Delivers whole lines with their ends, many at a time, until `take` breaks or the log ends. True: there is more.
     /// Lines of more than [`LONGEST`] bytes may be split.
-    pub fn each_run(&mut self, mut take: impl FnMut(Place, &[u8]) -> ControlFlow<()>) -> Result<bool, ReadError> {
+    pub fn each_run(&mut self, mut take: impl FnMut(Position, &[u8]) -> ControlFlow<()>) -> Result<bool, ReadError> {
         loop {
             let held = &self.buffer[self.start..self.end];
             let newline = memrchr(b'\n', held);
@@ -170,7 +170,7 @@ impl<R: Read> Reader<R> {
             }
             let run = &held[..newline.map_or(held.len(), |at| at + 1)];
             let (passed, lines) = (run.len(), memchr_iter(b'\n', run).count() as u64);
-            let flow = take(self.place, run);
+            let flow = take(self.position, run);
             self.pass(passed, lines);
             self.is_within_line = newline.is_none();
             if flow.is_break() {
@@ -182,8 +182,8 @@ impl<R: Read> Reader<R> {
     #[inline(always)]
     fn pass(&mut self, bytes: usize, lines: u64) {
         self.start += bytes;
-        self.place.offset += bytes as u64;
-        self.place.line += lines;
+        self.position.offset += bytes as u64;
+        self.position.line += lines;
     }
 
     /// Reads some more. False: there is no more.
@@ -206,7 +206,7 @@ impl<R: Read> Reader<R> {
 
     /// Why reading ended; returned once.
     fn failure(&mut self) -> Result<(), ReadError> {
-        let offset = self.place.offset;
+        let offset = self.position.offset;
         self.failed.take().map_or(Ok(()), |kind| Err(ReadError { offset, kind }))
     }
 }

@@ -18,7 +18,7 @@ use self::core::Core;
 pub use losses::{Count, Loss, Losses};
 
 use super::dialect::{Dialect, Effects};
-use super::read::Place;
+use super::read::Position;
 use super::record::{Header, Line, Problem, ProblemKind, Record, Stamp, Time, Unit};
 pub use super::write::Style;
 use super::write::{Writer, is_verbatim};
@@ -36,7 +36,7 @@ const MAX_KEPT: usize = 1 << 8;
 /// use unspool_tarmac::restyle::{Restyler, Style};
 /// use unspool_tarmac::dialect::Dialect;
 /// use unspool_tarmac::parse::{ParseOptions, Parser};
-/// use unspool_tarmac::read::Place;
+/// use unspool_tarmac::read::Position;
 ///
 /// let mut parser = Parser::new(ParseOptions::default());
 /// let mut restyler = Restyler::new(Dialect::FastModels, Style::Rev3);
@@ -60,7 +60,7 @@ pub struct Restyler {
     stamp: Stamp,
     /// Timestamp of the last line that was written.
     written_stamp: Stamp,
-    place: Place,
+    position: Position,
     cores: Vec<Core>,
     /// The core of the previous line; `None` beyond the limit.
     current: Option<usize>,
@@ -96,7 +96,7 @@ impl Restyler {
             has_header: to == Style::FastModels,
             stamp: Stamp::Absent,
             written_stamp: Stamp::Absent,
-            place: Place { line: 0, offset: 0 },
+            position: Position { line: 0, offset: 0 },
             cores: Vec::new(),
             current: None,
             long_line: None,
@@ -123,13 +123,13 @@ impl Restyler {
     }
 
     /// Takes the next line. Appends lines of the other style, for this line or for earlier ones.
-    pub fn line(&mut self, place: Place, line: &Line<'_>, out: &mut Vec<u8>) {
-        let is_next_chunk = self.is_next_chunk(place, line);
+    pub fn line(&mut self, position: Position, line: &Line<'_>, out: &mut Vec<u8>) {
+        let is_next_chunk = self.is_next_chunk(position, line);
         if Self::is_copy(self.from, self.writer.style()) {
             self.push_raw(line);
             return out.append(&mut self.buffer);
         }
-        self.place = place;
+        self.position = position;
         if is_next_chunk {
             return self.push_raw(line);
         }
@@ -233,8 +233,8 @@ impl Restyler {
     }
 
     /// Whether the line is a further chunk of the previous one; otherwise ends that one.
-    fn is_next_chunk(&mut self, place: Place, line: &Line<'_>) -> bool {
-        let number = is_chunk(line).then_some(place.line);
+    fn is_next_chunk(&mut self, position: Position, line: &Line<'_>) -> bool {
+        let number = is_chunk(line).then_some(position.line);
         if number.is_some() && self.long_line == number {
             return true;
         }
@@ -250,7 +250,7 @@ impl Restyler {
     }
 
     fn lose(&mut self, loss: Loss) {
-        self.losses.add(loss, self.place);
+        self.losses.add(loss, self.position);
     }
 
     /// Timestamp of a line, without decimals if possible.
@@ -310,8 +310,8 @@ impl Restyler {
         self.flush_run(core);
         let known = &mut self.cores[core];
         let unit = known.unit();
-        if let Some(place) = known.access_sizes.finish(unit) {
-            self.losses.add(Loss::AccessSizes, place);
+        if let Some(position) = known.access_sizes.finish(unit) {
+            self.losses.add(Loss::AccessSizes, position);
         }
     }
 

@@ -17,11 +17,11 @@ use super::annotation::{Annotation, write_cut};
 use super::clock::Clock;
 use super::dialect::{Dialect, Effects};
 use super::opcode::isa;
-use super::read::{Place, ReadError, Reader};
+use super::read::{Position, ReadError, Reader};
 use super::record::{Instruction, Line, Record, Stamp};
 use super::state::Machine;
 use super::write::{Style, push_start};
-use unspool_model::selection::{Candidate, Choice, PieceSink, Select};
+use unspool_model::selection::{Candidate, Choice, Select, SliceSink};
 
 /// Maximum number of bytes of lines that wait for their instruction; further lines are dropped.
 const MAX_WAITING: usize = 1 << 20;
@@ -69,8 +69,8 @@ pub fn slice<R: Read>(
     reader: &mut Reader<R>,
     select: &mut impl Select,
     options: SliceOptions<'_>,
-    sink: &mut impl PieceSink<u8>,
-    mut visit: impl FnMut(Place, &Line<'_>),
+    sink: &mut impl SliceSink<u8>,
+    mut visit: impl FnMut(Position, &Line<'_>),
 ) -> Result<Sliced, SliceError> {
     let dialect = options.dialect.unwrap_or(reader.dialect());
     let mut slicer = Slicer {
@@ -101,12 +101,12 @@ pub fn slice<R: Read>(
         sliced: Sliced::default(),
         failed: None,
     };
-    let read = reader.each(|place, line| {
-        slicer.end_line(place.offset);
-        visit(place, line);
-        slicer.line(place, line)
+    let read = reader.each(|position, line| {
+        slicer.end_line(position.offset);
+        visit(position, line);
+        slicer.line(position, line)
     });
-    slicer.end_line(reader.place().offset);
+    slicer.end_line(reader.position().offset);
     if matches!(read, Ok(false)) {
         slicer.end();
     }
@@ -185,8 +185,8 @@ enum Kept {
     Written,
 }
 
-impl<C: Select, S: PieceSink<u8>> Slicer<'_, C, S> {
-    fn line(&mut self, place: Place, line: &Line<'_>) -> ControlFlow<()> {
+impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
+    fn line(&mut self, position: Position, line: &Line<'_>) -> ControlFlow<()> {
         if self.failed.is_some() {
             return ControlFlow::Break(());
         }
@@ -197,12 +197,12 @@ impl<C: Select, S: PieceSink<u8>> Slicer<'_, C, S> {
             self.stamp = line.stamp;
         }
         if matches!(line.record, Record::Header(_)) && !self.is_past_header {
-            self.keep(place, line, Kept::Header);
+            self.keep(position, line, Kept::Header);
             return ControlFlow::Continue(());
         }
         if matches!(line.record, Record::Comment(text) if is_covers(text)) && self.sliced.seen == 0 {
             self.is_lowered = true;
-            self.keep(place, line, Kept::Header);
+            self.keep(position, line, Kept::Header);
             return ControlFlow::Continue(());
         }
         self.is_past_header = true;
@@ -215,14 +215,14 @@ impl<C: Select, S: PieceSink<u8>> Slicer<'_, C, S> {
             return ControlFlow::Continue(());
         }
         match &line.record {
-            Record::Instruction(instruction) => self.instruction(place, line, core, instruction),
+            Record::Instruction(instruction) => self.instruction(position, line, core, instruction),
             Record::Comment(text) if self.is_lowered && self.is_of_next(line, core, text) => {
-                self.keep(place, line, Kept::Waiting);
+                self.keep(position, line, Kept::Waiting);
                 ControlFlow::Continue(())
             }
             record => {
                 self.cores[core].is_interrupted |= is_exception(record);
-                self.other(place, line, core);
+                self.other(position, line, core);
                 ControlFlow::Continue(())
             }
         }
@@ -249,7 +249,7 @@ impl<C: Select, S: PieceSink<u8>> Slicer<'_, C, S> {
 
     fn instruction(
         &mut self,
-        place: Place,
+        position: Position,
         line: &Line<'_>,
         core: usize,
         instruction: &Instruction<'_>,
@@ -274,7 +274,7 @@ impl<C: Select, S: PieceSink<u8>> Slicer<'_, C, S> {
                 self.join(core, line);
                 self.sliced.instructions += 1;
                 self.write_waiting();
-                self.keep(place, line, Kept::Written);
+                self.keep(position, line, Kept::Written);
             }
         }
         self.flow()
@@ -301,19 +301,19 @@ impl<C: Select, S: PieceSink<u8>> Slicer<'_, C, S> {
     }
 
     /// Handles a line that is no instruction.
-    fn other(&mut self, place: Place, line: &Line<'_>, core: usize) {
+    fn other(&mut self, position: Position, line: &Line<'_>, core: usize) {
         let Core { is_selected, has_begun, .. } = self.cores[core];
         match self.effects {
             Effects::Before => {
                 if self.waiting.len() < MAX_WAITING {
-                    self.keep(place, line, Kept::Waiting);
+                    self.keep(position, line, Kept::Waiting);
                 }
             }
             // A context precedes it.
-            Effects::After if !self.waiting.is_empty() => self.keep(place, line, Kept::Waiting),
+            Effects::After if !self.waiting.is_empty() => self.keep(position, line, Kept::Waiting),
             Effects::After if is_selected || !has_begun && self.wants_start => {
                 self.join(core, line);
-                self.keep(place, line, Kept::Written);
+                self.keep(position, line, Kept::Written);
             }
             Effects::After => {}
         }
@@ -382,7 +382,7 @@ impl<C: Select, S: PieceSink<u8>> Slicer<'_, C, S> {
     fn begin(&mut self, is_log: bool, core: usize) {
         if is_log {
             if self.failed.is_none() {
-                self.failed = self.sink.begin().and_then(|()| self.sink.take(&self.header)).err();
+                self.failed = self.sink.begin().and_then(|()| self.sink.write_part(&self.header)).err();
             }
         } else {
             let cut_mark = self.cut_mark(core);
@@ -419,7 +419,7 @@ impl<C: Select, S: PieceSink<u8>> Slicer<'_, C, S> {
         (self.has_waiting_context, self.waiting_timeless, self.has_waiting_line) = (false, None, false);
     }
 
-    fn keep(&mut self, place: Place, line: &Line<'_>, kept: Kept) {
+    fn keep(&mut self, position: Position, line: &Line<'_>, kept: Kept) {
         match kept {
             Kept::Header => self.header.extend_from_slice(line.raw),
             Kept::Waiting => {
@@ -444,7 +444,7 @@ impl<C: Select, S: PieceSink<u8>> Slicer<'_, C, S> {
                 }
             }
         }
-        self.written = Some((place.offset + line.raw.len() as u64, kept));
+        self.written = Some((position.offset + line.raw.len() as u64, kept));
     }
 
     /// Adds the line end to the last line, once the offset of the next line is known.
@@ -465,7 +465,7 @@ impl<C: Select, S: PieceSink<u8>> Slicer<'_, C, S> {
 
     fn put(&mut self, bytes: &[u8]) {
         if self.failed.is_none() && !bytes.is_empty() {
-            self.failed = self.sink.take(bytes).err();
+            self.failed = self.sink.write_part(bytes).err();
         }
     }
 }

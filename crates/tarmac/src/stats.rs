@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::read::Place;
+use crate::read::Position;
 use crate::record::{Direction, Instruction, Line, PictureKind, Record, Stamp, Time};
 use crate::text::{Text, kind, set_name};
 
@@ -44,8 +44,8 @@ pub struct Summary {
 
 impl Summary {
     /// Counts a line.
-    pub fn add(&mut self, place: Place, line: &Line<'_>) {
-        self.lines = place.line;
+    pub fn add(&mut self, position: Position, line: &Line<'_>) {
+        self.lines = position.line;
         *self.kinds.entry(kind(&line.record)).or_default() += 1;
         if let Stamp::At(time) = line.stamp {
             self.first.get_or_insert(time);

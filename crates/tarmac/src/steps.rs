@@ -35,7 +35,7 @@ use super::clock::Clock;
 use super::dialect::Dialect;
 use super::lift::{self, Cause, Executed, Lifter, Raised};
 use super::opcode::is_branch;
-use super::read::{Place, ReadError, ReadErrorKind, Reader};
+use super::read::{Position, ReadError, ReadErrorKind, Reader};
 use super::record::{self, Line, Record, Time};
 use super::registers::NameContext;
 use unspool_model::hold::Hold;
@@ -106,17 +106,17 @@ impl<R: Read> StepSource for Steps<R> {
             losses: &mut self.losses,
         };
         let mut flow = ControlFlow::Continue(());
-        let read = self.reader.each(|place, line| {
-            lifter.line(place, line, |step| {
+        let read = self.reader.each(|position, line| {
+            lifter.line(position, line, |step| {
                 if flow.is_continue() {
                     flow = emitter.step(step);
                 }
             });
             if lowered.is_none() {
-                not_in_steps::count(emitter.losses, place.line, &line.record);
+                not_in_steps::count(emitter.losses, position.line, &line.record);
             }
             if flow.is_continue() && is_note(&line.record) {
-                flow = emitter.other_line(place, line, &mut lifter);
+                flow = emitter.other_line(position, line, &mut lifter);
             }
             flow
         });
@@ -190,7 +190,7 @@ struct Core {
 impl StepEmitter<'_> {
     fn step(&mut self, step: &lift::Step) -> ControlFlow<()> {
         while self.cores.len() <= step.core {
-            self.cores.push(Core { first: step.place.line, ..Core::default() });
+            self.cores.push(Core { first: step.position.line, ..Core::default() });
         }
         if let Some(coverage) = self.lowered {
             return self.lowered_step(step, coverage);
@@ -198,7 +198,7 @@ impl StepEmitter<'_> {
         if step.strays.count > 0 {
             self.losses.add_many(Loss::Times, step.strays.count, step.strays.first);
         }
-        self.push_notes_before(step.core, step.place.line)?;
+        self.push_notes_before(step.core, step.position.line)?;
         match &step.cause {
             Cause::Start => self.start(step),
             Cause::Instruction(executed) => self.instruction(step, executed),
@@ -236,7 +236,7 @@ impl StepEmitter<'_> {
         let mut effects = step.registers.iter().map(|written| written.line);
         let mut accesses = step.accesses.iter().map(|access| access.line);
         if effects.any(|line| line < until) || accesses.any(|line| line < until) {
-            self.push(step, step.place.line, Event::State, 0..until)?;
+            self.push(step, step.position.line, Event::State, 0..until)?;
         }
         step.exceptions.iter().try_for_each(|raised| {
             self.push_notes_before(step.core, raised.line)?;
@@ -248,7 +248,7 @@ impl StepEmitter<'_> {
     fn asynchronous(&mut self, step: &lift::Step, name: &[u8]) -> ControlFlow<()> {
         // No exception: registers and memory change in the background.
         if name == b"Background Update" {
-            return self.push(step, step.place.line, Event::State, ALL_LINES);
+            return self.push(step, step.position.line, Event::State, ALL_LINES);
         }
         let named = step.exceptions.first().map(|raised| exception_kind(step.text(&raised.name), raised.vector));
         let kind = match exception_kind(name, None) {
@@ -260,14 +260,14 @@ impl StepEmitter<'_> {
         let class = class(step, &ALL_LINES);
         self.push(
             step,
-            step.place.line,
+            step.position.line,
             Event::Exception(Exception { kind, class, target, ..Exception::default() }),
             ALL_LINES,
         )
     }
 
     fn instruction(&mut self, step: &lift::Step, executed: &Executed) -> ControlFlow<()> {
-        let line = step.place.line;
+        let line = step.position.line;
         // With effects before their instruction, exceptions above the line precede the instruction.
         let before = step.exceptions.iter().take_while(|raised| raised.line < line).count();
         let (before, after) = step.exceptions.split_at(before);
@@ -311,7 +311,7 @@ impl StepEmitter<'_> {
         let isa = isa(self.dialect, executed);
         core.isa = isa;
         if core.name_context.mode.level != executed.mode.level && not_in_steps::has_no_level(executed.mode.level) {
-            self.losses.add(Loss::Modes, step.place.line);
+            self.losses.add(Loss::Modes, step.position.line);
         }
         core.name_context = NameContext { mode: executed.mode, is_a64: Some(isa == Isa::A64) };
         let context = Context {
@@ -328,7 +328,7 @@ impl StepEmitter<'_> {
         if core.context.replace(context) == Some(context) {
             return ControlFlow::Continue(());
         }
-        self.push(step, step.place.line, Event::Context(context), NO_LINES)
+        self.push(step, step.position.line, Event::Context(context), NO_LINES)
     }
 
     /// An exception line, with the effects up to the next exception.
@@ -343,7 +343,7 @@ impl StepEmitter<'_> {
         let target = branch_line.filter(|_| next.is_none()).map(|branch| branch.target);
         let kind = exception_kind(step.text(&raised.name), raised.vector);
         self.follow_exception(step.core, kind);
-        let cause = step.instruction().filter(|_| raised.line > step.place.line);
+        let cause = step.instruction().filter(|_| raised.line > step.position.line);
         // With effects before their instruction, those above an instruction are its own.
         let is_before = step.instruction().is_some() && cause.is_none();
         let lines = if is_before { NO_LINES } else { raised.line..next.unwrap_or(u64::MAX) };
@@ -363,7 +363,7 @@ impl StepEmitter<'_> {
 
     /// A line that belongs to no step: a cut mark, an annotation, or a note.
     #[cold]
-    fn other_line(&mut self, place: Place, line: &Line<'_>, lifter: &mut Lifter) -> ControlFlow<()> {
+    fn other_line(&mut self, position: Position, line: &Line<'_>, lifter: &mut Lifter) -> ControlFlow<()> {
         if let Record::Comment(text) = line.record
             && let Some(core) = cut_core(text)
         {
@@ -372,15 +372,15 @@ impl StepEmitter<'_> {
         if let (Some(_), Record::Comment(text)) = (self.lowered, line.record)
             && let Some(annotation) = Annotation::parse(text)
         {
-            return self.annotate(place, annotation, lifter);
+            return self.annotate(position, annotation, lifter);
         }
-        self.note(place, line, lifter)
+        self.note(position, line, lifter)
     }
 
     /// Appends a step to the held ones, with the effects in these lines.
     #[inline]
-    fn push(&mut self, step: &lift::Step, place: u64, event: Event, lines: Range<u64>) -> ControlFlow<()> {
-        self.push_at(step, place, step.time, event, lines)
+    fn push(&mut self, step: &lift::Step, position: u64, event: Event, lines: Range<u64>) -> ControlFlow<()> {
+        self.push_at(step, position, step.time, event, lines)
     }
 
     /// Like `push`, at a time other than that of the step.
@@ -388,7 +388,7 @@ impl StepEmitter<'_> {
     fn push_at(
         &mut self,
         step: &lift::Step,
-        place: u64,
+        position: u64,
         time: Option<Time>,
         event: Event,
         lines: Range<u64>,
@@ -399,7 +399,7 @@ impl StepEmitter<'_> {
         let time = time.map(|time| self.clock.count(time));
         let core = &mut self.cores[step.core];
         let out = core.hold.push();
-        (out.core, out.place, out.time, out.event) = (step.core as u32, place, time, event);
+        (out.core, out.position, out.time, out.event) = (step.core as u32, position, time, event);
         self.effects.push(step, &lines, &core.name_context, out);
         ControlFlow::Continue(())
     }

@@ -4,18 +4,18 @@
 
 use std::fmt::{self, Write as _};
 
-use super::read::Place;
+use super::read::Position;
 use super::record::{
     Access, Byte, Direction, Event, Exception, Flow, Instruction, InstructionSet, Line, Operation, Physical, Picture,
     PictureKind, Purpose, Record, Register, Stamp, Time, Unit,
 };
 
 /// Appends the text of a line, without a line end.
-pub fn push_line(place: Place, line: &Line<'_>, out: &mut String) {
+pub fn push_line(position: Position, line: &Line<'_>, out: &mut String) {
     let _ = match line.stamp {
-        Stamp::At(time) => write!(out, "{:>8} {:>16}", place.line, time.to_string()),
-        Stamp::Dashes => write!(out, "{:>8} {:>16}", place.line, "-"),
-        Stamp::Absent => write!(out, "{:>8} {:>16}", place.line, ""),
+        Stamp::At(time) => write!(out, "{:>8} {:>16}", position.line, time.to_string()),
+        Stamp::Dashes => write!(out, "{:>8} {:>16}", position.line, "-"),
+        Stamp::Absent => write!(out, "{:>8} {:>16}", position.line, ""),
     };
     if let Some(core) = line.core {
         let _ = write!(out, "  {}", Text(core));

@@ -16,8 +16,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut reader = Reader::new(File::open(path)?, ReadOptions::default())?;
     let mut calls = TarmacCalls::new(reader.dialect());
     let mut tree = call_tree()?;
-    reader.each(|place, line| {
-        calls.line(place, line, &mut |_, call| tree.add(call));
+    reader.each(|position, line| {
+        calls.line(position, line, &mut |_, call| tree.add(call));
         ControlFlow::Continue(())
     })?;
     calls.finish(&mut |_, call| tree.add(call));
@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             Ok(())
         },
     )?;
-    let (bytes, seconds) = (reader.place().offset as f64, start.elapsed().as_secs_f64());
+    let (bytes, seconds) = (reader.position().offset as f64, start.elapsed().as_secs_f64());
     println!("{count} calls, {:.0} MB in {seconds:.2} s: {:.0} MB/s", bytes / 1e6, bytes / 1e6 / seconds);
     Ok(())
 }

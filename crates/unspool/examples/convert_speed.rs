@@ -60,7 +60,7 @@ fn measure(path: &Path, from: Origin, to: Format) -> Result<(), Box<dyn Error>> 
         let mut instructions = 0;
         for step in &kept {
             instructions += u64::from(step.event.instruction().is_some());
-            sink.take(step)?;
+            sink.push(step)?;
         }
         sink.finish()?;
         drop(sink);

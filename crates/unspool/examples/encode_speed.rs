@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut counts = Counts::default();
     open(&trace)?.follow(&mut counts)?;
     let is_wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
-    for (name, registers, change) in rows(counts.places()).into_iter().filter(|(name, ..)| is_wanted(name)) {
+    for (name, registers, change) in rows(counts.positions()).into_iter().filter(|(name, ..)| is_wanted(name)) {
         let mut settings = Settings::new(Protocol::Ete);
         registers.iter().for_each(|(name, value)| assert!(settings.set(name, *value), "{name}"));
         change(&mut settings);
@@ -121,7 +121,7 @@ struct Counts(BTreeMap<u64, u64>);
 
 impl Counts {
     /// Addresses with these tenths of what was executed before them.
-    fn places(&self) -> [u64; 4] {
+    fn positions(&self) -> [u64; 4] {
         let all: u64 = self.0.values().sum();
         [3, 5, 2, 7].map(|tenths| {
             let mut before = 0;
@@ -200,7 +200,7 @@ impl BlockSink for Stamper<'_> {
                 let (executions, next) = (&trace.executions[start..end], trace.continues_at(end - 1));
                 part = BlockTrace { executions, next, time: Some(time), ..part };
                 self.sink.blocks(&part)?;
-                part.place += part.instructions() as u64;
+                part.position += part.instructions() as u64;
                 start = end;
             }
         }

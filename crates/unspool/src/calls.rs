@@ -11,7 +11,7 @@ use unspool_analyze::calls::{Call, Code, Follower, Instruction, Site};
 use unspool_analyze::tree::Tree;
 use unspool_isa::Isa;
 use unspool_tarmac::dialect::{Dialect, Effects};
-use unspool_tarmac::read::Place;
+use unspool_tarmac::read::Position;
 use unspool_tarmac::record::{self, InstructionSet, Line, Record, Stamp};
 use unspool_tarmac::registers::Mode;
 use unspool_tarmac::state::Registers;
@@ -41,14 +41,14 @@ impl CallForest {
         if self.trees.len() <= core {
             self.trees.resize_with(core + 1, || None);
         }
-        let place = &mut self.trees[core];
-        if place.is_none() && self.failed.is_none() {
+        let position = &mut self.trees[core];
+        if position.is_none() && self.failed.is_none() {
             match call_tree() {
-                Ok(tree) => *place = Some(tree),
+                Ok(tree) => *position = Some(tree),
                 Err(error) => self.failed = Some(error),
             }
         }
-        if let Some(tree) = place {
+        if let Some(tree) = position {
             tree.add(call);
         }
     }
@@ -70,8 +70,8 @@ impl TarmacFile {
         take: &mut impl FnMut(usize, &Call),
     ) -> Result<(TarmacCalls, End), FileError> {
         let mut calls = TarmacCalls::new(self.dialect());
-        let end = self.each(progress, |place, line| {
-            calls.line(place, line, take);
+        let end = self.each(progress, |position, line| {
+            calls.line(position, line, take);
             true
         })?;
         calls.finish(take);
@@ -109,7 +109,7 @@ impl TarmacCalls {
 
     /// The next line. Calls that end with it are handed to `take`, with the index of their core.
     #[inline]
-    pub fn line(&mut self, place: Place, line: &Line<'_>, take: &mut impl FnMut(usize, &Call)) {
+    pub fn line(&mut self, position: Position, line: &Line<'_>, take: &mut impl FnMut(usize, &Call)) {
         if let Stamp::At(time) = line.stamp {
             self.time = self.clock.count(time);
         }
@@ -117,14 +117,14 @@ impl TarmacCalls {
             Record::Instruction(instruction) => {
                 let (effects, time) = (self.effects, self.time);
                 let Some((index, core)) = self.core(line.core) else { return };
-                core.instruction(place.line, time, effects, instruction, &mut |call| take(index, call));
+                core.instruction(position.line, time, effects, instruction, &mut |call| take(index, call));
             }
             Record::Register(register) if may_be_pointer(register.name) => {
                 let Some((_, core)) = self.core(line.core) else { return };
                 core.register(register);
             }
-            Record::Exception(exception) => self.interrupt(line.core, exception.is_step.then_some(place.line)),
-            Record::Asynchronous(_) => self.interrupt(line.core, Some(place.line)),
+            Record::Exception(exception) => self.interrupt(line.core, exception.is_step.then_some(position.line)),
+            Record::Asynchronous(_) => self.interrupt(line.core, Some(position.line)),
             Record::Event(event) if event.is_exception => self.interrupt(line.core, None),
             _ => {}
         }

@@ -67,21 +67,21 @@ impl<'f> From<&'f astf::Finding> for Found<'f> {
 
 impl<'f> From<&'f stf::Finding> for Found<'f> {
     fn from(finding: &'f stf::Finding) -> Self {
-        let (offset, instruction) = (Some(finding.place.offset), Some(finding.instruction));
-        Self { offset, instruction, ..Self::new(finding.rule, finding.place.record, &finding.detail) }
+        let (offset, instruction) = (Some(finding.position.offset), Some(finding.instruction));
+        Self { offset, instruction, ..Self::new(finding.rule, finding.position.record, &finding.detail) }
     }
 }
 
 impl<'f> From<&'f tarmac::Finding> for Found<'f> {
     fn from(finding: &'f tarmac::Finding) -> Self {
-        let (offset, column) = (Some(finding.place.offset), Some(finding.column));
-        Self { offset, column, ..Self::new(finding.rule, finding.place.line, &finding.detail) }
+        let (offset, column) = (Some(finding.position.offset), Some(finding.column));
+        Self { offset, column, ..Self::new(finding.rule, finding.position.line, &finding.detail) }
     }
 }
 
 impl<'f> From<&'f steps::Finding> for Found<'f> {
     fn from(finding: &'f steps::Finding) -> Self {
-        Self { core: Some(finding.core), ..Self::new(finding.rule, finding.place, &finding.detail) }
+        Self { core: Some(finding.core), ..Self::new(finding.rule, finding.position, &finding.detail) }
     }
 }
 
@@ -176,8 +176,8 @@ impl Check {
             }
             TraceFile::Stf(file) => {
                 let mut checker = stf::Checker::new();
-                let end = file.each(progress, |place, record| {
-                    checker.push(place, record, &mut |finding| is_open &= self.native(&(&finding).into(), take));
+                let end = file.each(progress, |position, record| {
+                    checker.push(position, record, &mut |finding| is_open &= self.native(&(&finding).into(), take));
                     self.records += 1;
                     is_open
                 })?;
@@ -188,8 +188,8 @@ impl Check {
             }
             TraceFile::Tarmac(file) => {
                 let mut checker = tarmac::Checker::new(file.dialect());
-                let end = file.each(progress, |place, line| {
-                    checker.push(place, line, &mut |finding| is_open &= self.native(&(&finding).into(), take));
+                let end = file.each(progress, |position, line| {
+                    checker.push(position, line, &mut |finding| is_open &= self.native(&(&finding).into(), take));
                     self.records += 1;
                     is_open
                 })?;
@@ -214,7 +214,7 @@ impl Check {
         let ended = source.each(&mut |step| {
             counted.steps += 1;
             counted.gaps += u64::from(matches!(step.event, Event::Gap(_)));
-            position = step.place;
+            position = step.position;
             checker.step(step, &mut |finding| is_open &= self.step(&(&finding).into(), position, &mut counted, take));
             if counted.steps.is_multiple_of(STRIDE) {
                 meter.report(progress);

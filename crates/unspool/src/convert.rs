@@ -89,8 +89,8 @@ impl Origin {
     pub fn untold(self) -> &'static [Loss] {
         match self {
             Self::Capture => &[Loss::CycleCounts],
-            Self::Astf => astf::steps::UNTOLD,
-            Self::StfArm | Self::StfRiscv => stf::steps::UNTOLD,
+            Self::Astf => astf::steps::NOT_IN_STEPS,
+            Self::StfArm | Self::StfRiscv => stf::steps::NOT_IN_STEPS,
             Self::Tarmac => tarmac::steps::NOT_IN_STEPS,
         }
     }
@@ -294,7 +294,7 @@ pub fn transfer(
         }
         is_met = true;
         done.instructions += u64::from(step.event.instruction().is_some());
-        sink.take(step)?;
+        sink.push(step)?;
         if watch(step, sink).is_break() {
             return Ok(done);
         }

@@ -164,7 +164,7 @@ impl Encoder {
     /// Makes the capture in this directory, which has to be new or empty.
     pub fn new(directory: &Path, options: EncodeOptions) -> Result<Self, SinkError> {
         if let Some(reason) = options.settings.refusal() {
-            return Err(SinkError::Refused { place: None, reason });
+            return Err(SinkError::Refused { position: None, reason });
         }
         let output = Output::new(directory, options.formatted, options.buffer)?;
         Ok(Self { options, output, cores: Vec::new() })
@@ -172,7 +172,7 @@ impl Encoder {
 
     /// Takes the next step.
     #[inline]
-    pub fn take(&mut self, step: &Step) -> Result<(), SinkError> {
+    pub fn push(&mut self, step: &Step) -> Result<(), SinkError> {
         self.feed(step.core as usize, |core| core.step(step))
     }
 
@@ -196,7 +196,7 @@ impl Encoder {
             if !(1..0x70).contains(&id) {
                 let reason =
                     format!("trace id {id:#x} of core {} is reserved; choose another TRCTRACEIDR", self.cores.len());
-                return Err(SinkError::Refused { place: None, reason });
+                return Err(SinkError::Refused { position: None, reason });
             }
             let mut settings = self.options.settings.clone();
             settings.set("TRCTRACEIDR", id);

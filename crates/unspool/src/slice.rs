@@ -15,7 +15,7 @@ use std::str::FromStr;
 use unspool_analyze::selection::FunctionSelection;
 use unspool_astf as astf;
 use unspool_container::{CompressOptions, CompressedWriter, Container};
-use unspool_model::selection::PieceSink;
+use unspool_model::selection::SliceSink;
 use unspool_stf as stf;
 use unspool_stf::builder::RecordSink;
 use unspool_tarmac as tarmac;
@@ -321,7 +321,7 @@ impl<'f, W> Files<'f, W> {
     }
 }
 
-impl<T, W: FileWriter<T>> PieceSink<T> for Files<'_, W> {
+impl<T, W: FileWriter<T>> SliceSink<T> for Files<'_, W> {
     fn begin(&mut self) -> io::Result<()> {
         self.open_next().map_err(|error| {
             self.failed = Some(error);
@@ -329,7 +329,7 @@ impl<T, W: FileWriter<T>> PieceSink<T> for Files<'_, W> {
         })
     }
 
-    fn take(&mut self, part: &[T]) -> io::Result<()> {
+    fn write_part(&mut self, part: &[T]) -> io::Result<()> {
         match &mut self.file {
             Some((_, file)) => file.put(part),
             None => Err(io::Error::other("no file was begun")),
@@ -343,12 +343,12 @@ struct One<'s, S> {
     has_begun: bool,
 }
 
-impl<S: PieceSink<u8>> RecordSink for One<'_, S> {
-    fn take(&mut self, records: &[u8]) -> io::Result<()> {
+impl<S: SliceSink<u8>> RecordSink for One<'_, S> {
+    fn write_records(&mut self, records: &[u8]) -> io::Result<()> {
         if !std::mem::replace(&mut self.has_begun, true) {
             self.sink.begin()?;
         }
-        self.sink.take(records)
+        self.sink.write_part(records)
     }
 }
 

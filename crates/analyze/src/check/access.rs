@@ -175,7 +175,7 @@ fn add(rule: RuleId, last: &Last, detail: fmt::Arguments<'_>, out: &mut Reporter
     let &Instruction { address, opcode, .. } = &last.instruction;
     let opcode = opcode.unwrap_or_default();
     let detail = format_args!("{opcode:#010x} at {address:#x} {detail}");
-    out.add(rule, last.place, (address, u64::from(opcode)), detail);
+    out.add(rule, last.position, (address, u64::from(opcode)), detail);
 }
 
 #[inline]

@@ -32,7 +32,7 @@ pub(super) struct Change<'c> {
     pub(super) cause: Cause,
     /// The instruction set before it, if known.
     pub(super) isa: Option<Isa>,
-    pub(super) place: u64,
+    pub(super) position: u64,
     /// Address of the instruction before it.
     pub(super) address: u64,
 }
@@ -58,7 +58,7 @@ impl Change<'_> {
         };
         let detail = format_args!("from level {before} to level {after} {how}");
         let levels = u64::from(before) << 8 | u64::from(after);
-        out.add(RuleId::LevelChange, self.place, (self.address, levels), detail);
+        out.add(RuleId::LevelChange, self.position, (self.address, levels), detail);
     }
 
     /// Whether the level may fall without an exception return: privileged AArch32 code can write the mode.
@@ -84,7 +84,7 @@ impl Change<'_> {
         };
         if is_wrong {
             let detail = format_args!("from {before:?} to {after:?} without an exception to EL3 or a return from it");
-            out.add(RuleId::SecurityChange, self.place, (self.address, after as u64), detail);
+            out.add(RuleId::SecurityChange, self.position, (self.address, after as u64), detail);
         }
     }
 

@@ -69,7 +69,7 @@ impl Default for Core {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Last {
     pub(super) instruction: Instruction,
-    pub(super) place: u64,
+    pub(super) position: u64,
     pub(super) known: Known,
     pub(super) touched: Touched,
 }
@@ -84,9 +84,9 @@ impl Core {
         }
         match &step.event {
             Event::Instruction(instruction) => self.instruction(step, instruction, source, out),
-            Event::Exception(exception) => self.exception(step.place, exception, source, out),
-            Event::ExceptionReturn { target } => self.exception_return(step.place, *target, source, out),
-            Event::Context(context) => self.context(step.place, context, source, out),
+            Event::Exception(exception) => self.exception(step.position, exception, source, out),
+            Event::ExceptionReturn { target } => self.exception_return(step.position, *target, source, out),
+            Event::Context(context) => self.context(step.position, context, source, out),
             Event::Gap(gap) => self.gap(*gap, source, out),
             Event::State | Event::Note => {}
         }
@@ -106,22 +106,22 @@ impl Core {
         let Some(time) = step.time else { return };
         if let Some(before) = self.time.replace(time).filter(|before| *before > time) {
             let detail = format_args!("time {time} after {before}");
-            out.add(RuleId::TimeOrder, step.place, (before, time), detail);
+            out.add(RuleId::TimeOrder, step.position, (before, time), detail);
         }
     }
 
     #[inline]
     fn instruction(&mut self, step: &Step, instruction: &Instruction, source: &mut Source, out: &mut Reporter<'_>) {
         self.settle(true, source, out);
-        let place = step.place;
+        let position = step.position;
         if !self.next.allows(instruction.isa, instruction.address) && self.transaction != Some(instruction.address) {
-            self.add_discontinuity(place, instruction, out);
+            self.add_discontinuity(position, instruction, out);
         }
         if self.isa != Some(instruction.isa) {
-            self.check_isa_change(place, instruction, source, out);
+            self.check_isa_change(position, instruction, source, out);
         }
         if self.context.is_aarch64.is_some() {
-            self.check_state(place, instruction, out);
+            self.check_state(position, instruction, out);
         }
         // No exception leads to EL0: without a context after it, the level is unknown.
         if self.cause.raised && !self.has_context && self.context.level == Some(0) {
@@ -130,7 +130,7 @@ impl Core {
         if self.raised.is_some() {
             self.check_handler(instruction, out);
         }
-        check_length(place, instruction, out);
+        check_length(position, instruction, out);
         let mut known = Known::of(instruction);
         if instruction.isa == Isa::T32 {
             self.within_it(&mut known.decoded);
@@ -145,7 +145,7 @@ impl Core {
         self.isa = Some(instruction.isa);
         self.address = instruction.address;
         (self.cause, self.has_context) = (Cause { free: !is_complete, ..Cause::default() }, false);
-        self.last = Some(Last { instruction: *instruction, place, known, touched });
+        self.last = Some(Last { instruction: *instruction, position, known, touched });
     }
 
     /// Tracks IT blocks, whose instructions are conditional.
@@ -155,13 +155,13 @@ impl Core {
     }
 
     #[cold]
-    fn add_discontinuity(&self, place: u64, instruction: &Instruction, out: &mut Reporter<'_>) {
+    fn add_discontinuity(&self, position: u64, instruction: &Instruction, out: &mut Reporter<'_>) {
         let here = instruction.address;
         let from = self.address;
         let mut add = |there: std::fmt::Arguments<'_>| {
             let exception = if self.cause.raised { "an exception after " } else { "" };
             let detail = format_args!("at {here:#x}, but {exception}{from:#x} leads to {there}");
-            out.add(RuleId::PcContinuity, place, (from, here), detail);
+            out.add(RuleId::PcContinuity, position, (from, here), detail);
         };
         match self.next {
             Next::Any => {}
@@ -173,7 +173,7 @@ impl Core {
 
     /// Checks a change of the instruction set.
     #[cold]
-    fn check_isa_change(&mut self, place: u64, instruction: &Instruction, source: &Source, out: &mut Reporter<'_>) {
+    fn check_isa_change(&mut self, position: u64, instruction: &Instruction, source: &Source, out: &mut Reporter<'_>) {
         let (after, before) = (instruction.isa, self.isa);
         self.is_state_reported = false;
         let Some(before) = before else { return };
@@ -184,7 +184,7 @@ impl Core {
         };
         if is_wrong {
             let detail = format_args!("{} after {}", after.name(), before.name());
-            out.add(RuleId::IsaChange, place, (self.address, instruction.address), detail);
+            out.add(RuleId::IsaChange, position, (self.address, instruction.address), detail);
         }
     }
 
@@ -195,7 +195,7 @@ impl Core {
     }
 
     #[inline]
-    fn check_state(&mut self, place: u64, instruction: &Instruction, out: &mut Reporter<'_>) {
+    fn check_state(&mut self, position: u64, instruction: &Instruction, out: &mut Reporter<'_>) {
         let is_a64 = match family(instruction.isa) {
             Family::A64 => true,
             Family::AArch32 => false,
@@ -204,7 +204,7 @@ impl Core {
         if self.context.is_aarch64 != Some(is_a64) && !std::mem::replace(&mut self.is_state_reported, true) {
             let state = if is_a64 { "AArch32" } else { "AArch64" };
             let detail = format_args!("{} in {state} state", instruction.isa.name());
-            out.add(RuleId::IsaState, place, (instruction.address, 0), detail);
+            out.add(RuleId::IsaState, position, (instruction.address, 0), detail);
         }
     }
 
@@ -217,7 +217,7 @@ impl Core {
         let is_plain = !matches!(kind, ExceptionKind::Unknown | ExceptionKind::Debug);
         if is_arm && is_plain && self.context.level == Some(0) {
             let detail = format_args!("{kind:?} to {:#x}, but execution continues in EL0", instruction.address);
-            out.add(RuleId::ExceptionLevel, raised.place, (instruction.address, kind as u64), detail);
+            out.add(RuleId::ExceptionLevel, raised.position, (instruction.address, kind as u64), detail);
             return;
         }
         raised.check(instruction.isa, &self.context, &self.bases, out);
@@ -229,8 +229,8 @@ impl Core {
         matches!(exception.class, Some(0x16 | 0x17)) && exception.target.is_some() && exception.target == next
     }
 
-    fn exception(&mut self, place: u64, exception: &Exception, source: &mut Source, out: &mut Reporter<'_>) {
-        self.check_return_address(place, exception, out);
+    fn exception(&mut self, position: u64, exception: &Exception, source: &mut Source, out: &mut Reporter<'_>) {
+        self.check_return_address(position, exception, out);
         let is_untraced_call = self.is_untraced_call(exception);
         self.settle(false, source, out);
         let is_free = matches!(exception.kind, ExceptionKind::Unknown | ExceptionKind::Debug);
@@ -240,7 +240,7 @@ impl Core {
         let isa = if self.cause.is_any() || self.returned() { None } else { self.isa };
         let target = exception.target.filter(|_| source.covers(Facet::Exceptions));
         self.raised = target.filter(|_| !is_untraced_call).map(|target| Raised {
-            place,
+            position,
             exception: *exception,
             target,
             from,
@@ -259,7 +259,7 @@ impl Core {
     }
 
     /// Checks the return address: faults return to their instruction or after it, interrupts to where it leads.
-    fn check_return_address(&self, place: u64, exception: &Exception, out: &mut Reporter<'_>) {
+    fn check_return_address(&self, position: u64, exception: &Exception, out: &mut Reporter<'_>) {
         let (Some(back), Some(isa)) = (exception.return_address, self.isa) else { return };
         let is_last = self.last.is_some_and(|last| is_same(isa, last.instruction.address, back));
         let is_call = self.last.is_some_and(|last| {
@@ -267,13 +267,13 @@ impl Core {
         });
         if !is_last && !is_call && !self.next.allows(isa, back) && self.transaction != Some(back) {
             let detail = format_args!("returns to {back:#x}, but the preceding instruction is at {:#x}", self.address);
-            out.add(RuleId::ExceptionPlace, place, (self.address, back), detail);
+            out.add(RuleId::ExceptionPlace, position, (self.address, back), detail);
         }
     }
 
-    fn exception_return(&mut self, place: u64, target: Option<u64>, source: &mut Source, out: &mut Reporter<'_>) {
+    fn exception_return(&mut self, position: u64, target: Option<u64>, source: &mut Source, out: &mut Reporter<'_>) {
         if let Some(last) = self.last {
-            self.check_return_opcode(place, &last, out);
+            self.check_return_opcode(position, &last, out);
         }
         self.settle(true, source, out);
         self.cause.returned = true;
@@ -286,21 +286,21 @@ impl Core {
     }
 
     /// Checks whether an instruction may return from an exception. M-profile returns by any indirect branch.
-    fn check_return_opcode(&self, place: u64, last: &Last, out: &mut Reporter<'_>) {
+    fn check_return_opcode(&self, position: u64, last: &Last, out: &mut Reporter<'_>) {
         let Known { decoded, is_open, .. } = last.known;
         let is_indirect = last.instruction.isa == Isa::T32 && decoded.flow.is_indirect();
         let is_fine = last.known.returns() || is_open || is_indirect;
         if let Some(opcode) = last.instruction.opcode.filter(|_| !is_fine) {
             let address = last.instruction.address;
             let detail = format_args!("{opcode:#010x} at {address:#x} does not return from an exception");
-            out.add(RuleId::ReturnOpcode, place, (address, u64::from(opcode)), detail);
+            out.add(RuleId::ReturnOpcode, position, (address, u64::from(opcode)), detail);
         }
     }
 
-    fn context(&mut self, place: u64, context: &Context, source: &Source, out: &mut Reporter<'_>) {
+    fn context(&mut self, position: u64, context: &Context, source: &Source, out: &mut Reporter<'_>) {
         let cause = Cause { returned: self.cause.returned || self.returned(), ..self.cause };
         let change =
-            Change { before: &self.context, after: context, cause, isa: self.isa, place, address: self.address };
+            Change { before: &self.context, after: context, cause, isa: self.isa, position, address: self.address };
         change.check(source, out);
         // If the source does not report exceptions, a context may stand for one.
         if !source.covers(Facet::Exceptions) {
@@ -333,7 +333,7 @@ impl Core {
             self.is_alignment_reported = false;
         } else if is_whole && !std::mem::replace(&mut self.is_alignment_reported, true) {
             let (address, isa) = (last.instruction.address, last.instruction.isa.name());
-            out.add(RuleId::Alignment, last.place, (address, 0), format_args!("{isa} at {address:#x}"));
+            out.add(RuleId::Alignment, last.position, (address, 0), format_args!("{isa} at {address:#x}"));
         }
         if last.instruction.branch.is_some() || last.instruction.is_executed == Some(false) {
             last.check_outcome(is_whole, out);
@@ -357,7 +357,7 @@ impl Last {
         let conditional = decoded.conditional;
         let mut add = |rule, detail: std::fmt::Arguments<'_>| {
             let detail = format_args!("{opcode:#010x} at {address:#x} {detail}");
-            out.add(rule, self.place, (address, u64::from(opcode)), detail);
+            out.add(rule, self.position, (address, u64::from(opcode)), detail);
         };
         let is_taken = branch.map(|branch| branch.taken);
         // Whether a T32 instruction is conditional depends on a preceding IT instruction.
@@ -393,7 +393,7 @@ impl Last {
 
 /// Compares the length of an instruction with its opcode.
 #[inline]
-fn check_length(place: u64, instruction: &Instruction, out: &mut Reporter<'_>) {
+fn check_length(position: u64, instruction: &Instruction, out: &mut Reporter<'_>) {
     let &Instruction { address, length, opcode, isa, .. } = instruction;
     let expected = match (isa, opcode) {
         (Isa::A64 | Isa::A32, _) => 4,
@@ -405,7 +405,7 @@ fn check_length(place: u64, instruction: &Instruction, out: &mut Reporter<'_>) {
     };
     if length != expected {
         let detail = format_args!("{} of {length} bytes at {address:#x}, but its opcode has {expected}", isa.name());
-        out.add(RuleId::OpcodeLength, place, (address, u64::from(length)), detail);
+        out.add(RuleId::OpcodeLength, position, (address, u64::from(length)), detail);
     }
 }
 

@@ -13,7 +13,7 @@ use super::rules::RuleId;
 /// A taken exception whose first handler instruction is still to come.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Raised {
-    pub(super) place: u64,
+    pub(super) position: u64,
     pub(super) exception: Exception,
     pub(super) target: u64,
     /// The context that it was taken from, as far as it is known.
@@ -62,7 +62,12 @@ impl Raised {
 
     fn add(&self, rule: RuleId, detail: std::fmt::Arguments<'_>, out: &mut Reporter<'_>) {
         let kind = self.exception.kind;
-        out.add(rule, self.place, (self.target, kind as u64), format_args!("{kind:?} to {:#x}: {detail}", self.target));
+        out.add(
+            rule,
+            self.position,
+            (self.target, kind as u64),
+            format_args!("{kind:?} to {:#x}: {detail}", self.target),
+        );
     }
 
     fn check_aarch64(&self, after: &Context, bases: &Bases, out: &mut Reporter<'_>) {

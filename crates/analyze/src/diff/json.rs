@@ -75,7 +75,7 @@ pub fn write_summary(summary: &Summary, names: [&str; 2], units: [&str; 2], line
 fn put_sites(object: &mut Object<'_>, units: [&str; 2], sites: [Option<&Site>; 2]) {
     for ((letter, unit), site) in ["a", "b"].iter().zip(units).zip(sites) {
         let Some(site) = site else { continue };
-        object.plain(&format!("{letter}_{unit}"), site.place);
+        object.plain(&format!("{letter}_{unit}"), site.position);
         object.plain(&format!("{letter}_number"), site.number);
         object.hex(&format!("{letter}_pc"), site.instruction.address);
         if let Some(opcode) = site.instruction.opcode {

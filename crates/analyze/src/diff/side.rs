@@ -26,7 +26,7 @@ pub(super) struct Item {
 
 impl Item {
     pub(super) fn site(&self) -> Site {
-        Site { number: self.number, place: self.step.place, instruction: self.instruction }
+        Site { number: self.number, position: self.step.position, instruction: self.instruction }
     }
 }
 

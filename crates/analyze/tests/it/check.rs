@@ -16,9 +16,9 @@ use unspool_model::{
 fn check_as(coverage: Coverage, steps: &[Step]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut checker = Checker::new(coverage);
-    for (place, step) in (0..).zip(steps) {
+    for (position, step) in (0..).zip(steps) {
         let mut step = step.clone();
-        step.place = place;
+        step.position = position;
         checker.step(&step, &mut |finding| findings.push(finding));
     }
     checker.finish(&mut |finding| findings.push(finding));
@@ -44,7 +44,7 @@ fn each_rule_has_a_row_and_a_name_of_its_own() {
     let rows = broken::rows();
     for (index, rule) in RULES.iter().enumerate() {
         assert!(rows.iter().any(|row| row.0 == rule.name), "{} is never broken", rule.name);
-        assert!(rule.name.starts_with("step-") && rule.says.ends_with('.'), "{}", rule.name);
+        assert!(rule.name.starts_with("step-") && rule.summary.ends_with('.'), "{}", rule.name);
         assert!(RULES[..index].iter().all(|other| other.name != rule.name), "{}", rule.name);
     }
 }
@@ -69,7 +69,7 @@ fn a_finding_has_a_position_and_a_message() {
     use builders::{PC, nop, on};
     let steps = [nop(PC), on(nop(0x9000), 7), on(nop(0x9008), 7)];
     let findings = check(&steps);
-    assert_eq!((findings[0].core, findings[0].place), (7, 2));
+    assert_eq!((findings[0].core, findings[0].position), (7, 2));
     assert_eq!(findings[0].detail, "at 0x9008, but 0x9000 leads to 0x9004");
 }
 
@@ -121,7 +121,7 @@ fn document() -> String {
     for rule in RULES {
         let names: Vec<&str> = rows.iter().filter(|row| row.0 == rule.name).map(|row| row.1).collect();
         let names = names.join("; ");
-        text += &format!("| `{}` | {} | {} | {} | {names} |\n", rule.name, rule.severity, rule.section, rule.says);
+        text += &format!("| `{}` | {} | {} | {} | {names} |\n", rule.name, rule.severity, rule.section, rule.summary);
     }
     text
 }

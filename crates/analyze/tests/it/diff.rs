@@ -73,7 +73,7 @@ fn edit(step: &mut Step, edit: impl FnOnce(&mut Instruction)) {
     edit(instruction);
 }
 
-/// Consecutive instructions, each with its index as `place`.
+/// Consecutive instructions, each with its index as `position`.
 fn line(count: u64) -> Vec<Step> {
     placed((0..count).map(|index| instruction(0x1000 + 4 * index)).collect())
 }
@@ -84,7 +84,7 @@ fn round(count: usize) -> Vec<Step> {
 }
 
 fn placed(mut steps: Vec<Step>) -> Vec<Step> {
-    (0..).zip(&mut steps).for_each(|(place, step)| step.place = place);
+    (0..).zip(&mut steps).for_each(|(position, step)| step.position = position);
     steps
 }
 
@@ -139,8 +139,8 @@ fn an_opcode_differs() {
         panic!("{findings:?}")
     };
     assert_eq!(values, &["d50330d7", "00001234"].map(str::to_string));
-    assert_eq!(around.before.iter().map(|pair| pair[0].place).collect::<Vec<_>>(), [45, 46, 47, 48, 49]);
-    assert_eq!((around.here[0][0].place, around.here[1][0].place, around.here[0].len()), (50, 50, 5));
+    assert_eq!(around.before.iter().map(|pair| pair[0].position).collect::<Vec<_>>(), [45, 46, 47, 48, 49]);
+    assert_eq!((around.here[0][0].position, around.here[1][0].position, around.here[0].len()), (50, 50, 5));
     assert_eq!((summary.ending, summary.differences), (Ending::Stopped, 1));
     assert!(!summary.is_clean());
 }
@@ -161,7 +161,7 @@ fn instructions_are_missing_or_inserted() {
         let (findings, _) = diff(&line(100), &other);
         assert_eq!(apart(&findings), [Some(*expected)], "{name}");
         let Finding::Diverged { around, .. } = &findings[0] else { panic!() };
-        assert_eq!(around.here[0][0].place, range.start as u64, "{name}");
+        assert_eq!(around.here[0][0].position, range.start as u64, "{name}");
         assert_eq!(around.before.len(), range.start.min(5), "{name}");
         let (findings, summary) = diff_all(&line(100), &other);
         assert_eq!((findings.len(), summary.ending), (1, Ending::Complete), "{name}");

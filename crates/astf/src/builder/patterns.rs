@@ -22,7 +22,7 @@ impl<S: RecordSink> Builder<S> {
     /// Writes instructions that follow each other and break no rule. Behind them [`passed`](Self::passed) has to be
     /// called.
     pub(in super::super) fn patterns(&mut self, patterns: &mut Patterns, passes: Passes<'_>) -> io::Result<()> {
-        self.sink.take_patterns(patterns, passes)
+        self.sink.write_patterns(patterns, passes)
     }
 
     /// So many instructions of patterns were written; behind the last execution goes on at `next`.

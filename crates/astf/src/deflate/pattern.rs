@@ -197,11 +197,11 @@ impl Slot {
     /// Changes the address, in this pattern.
     #[inline(never)]
     pub(super) fn set(&mut self, address: u64, pattern: &mut Pattern) {
-        let ((sum, places), (sum_before, places_before)) = (byte_sums(address), byte_sums(self.address));
+        let ((sum, positions), (sum_before, places_before)) = (byte_sums(address), byte_sums(self.address));
         self.change(
             address,
             i64::from(sum) - i64::from(sum_before),
-            i64::from(places) - i64::from(places_before),
+            i64::from(positions) - i64::from(places_before),
             pattern,
         );
     }
@@ -209,17 +209,17 @@ impl Slot {
     /// Changes the address, of which only the three lowest bytes differ.
     #[inline(always)]
     pub(super) fn set_low(&mut self, address: u64, pattern: &mut Pattern) {
-        let byte = |word: u64, place: u32| (word >> (8 * place) & 0xff).cast_signed();
-        let [more, more_1, more_2] = [0, 1, 2].map(|place| byte(address, place) - byte(self.address, place));
+        let byte = |word: u64, position: u32| (word >> (8 * position) & 0xff).cast_signed();
+        let [more, more_1, more_2] = [0, 1, 2].map(|position| byte(address, position) - byte(self.address, position));
         self.change(address, more + more_1 + more_2, more_1 + 2 * more_2, pattern);
     }
 
-    /// Changes the address, whose bytes add up to `more` more, and to `places` more if each is weighted by its place.
+    /// Changes the address, whose bytes add up to `more` more, and to `positions` more if each is weighted by its place.
     #[inline(always)]
-    fn change(&mut self, address: u64, more: i64, places: i64, pattern: &mut Pattern) {
+    fn change(&mut self, address: u64, more: i64, positions: i64, pattern: &mut Pattern) {
         let after = i64::from(pattern.length - self.at);
         pattern.sum = pattern.sum.wrapping_add_signed(more as i32);
-        pattern.weighted = pattern.weighted.wrapping_add_signed(after * more - places);
+        pattern.weighted = pattern.weighted.wrapping_add_signed(after * more - positions);
         self.address = address;
     }
 
@@ -251,8 +251,8 @@ mod tests {
         for word in [0, 1, u64::MAX, 0x0123_4567_89ab_cdef, 0xff00_0000_0000_0000, 0x8000_0000] {
             let bytes = word.to_le_bytes();
             let sum = bytes.iter().map(|byte| u16::from(*byte)).sum();
-            let places = (0_u16..).zip(bytes).map(|(place, byte)| place * u16::from(byte)).sum();
-            assert_eq!(byte_sums(word), (sum, places), "{word:#x}");
+            let positions = (0_u16..).zip(bytes).map(|(position, byte)| position * u16::from(byte)).sum();
+            assert_eq!(byte_sums(word), (sum, positions), "{word:#x}");
         }
     }
 }

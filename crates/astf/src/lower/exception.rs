@@ -19,12 +19,12 @@ impl<S: RecordSink> Lowerer<S> {
     pub(super) fn exception(&mut self, step: &Step, exception: &Exception) -> Result<(), SinkError> {
         self.change_next(exception);
         if self.is_unsupported && self.open.is_none() && !self.is_leaving(exception.target) {
-            self.losses.add(Loss::Exceptions, step.place);
+            self.losses.add(Loss::Exceptions, step.position);
             return Ok(());
         }
         self.count_effects(step);
         if exception.return_address.is_some() {
-            self.losses.add(Loss::ReturnAddresses, step.place);
+            self.losses.add(Loss::ReturnAddresses, step.position);
         }
         let syndrome = std::mem::take(&mut self.syndrome);
         let class = exception.class.or(syndrome.class());
@@ -38,7 +38,7 @@ impl<S: RecordSink> Lowerer<S> {
         }
         self.close()?;
         if self.is_basic {
-            self.losses.add(Loss::Exceptions, step.place);
+            self.losses.add(Loss::Exceptions, step.position);
             self.is_explained = true;
             return Ok(());
         }
@@ -50,7 +50,7 @@ impl<S: RecordSink> Lowerer<S> {
             ExceptionKind::SError => Redirection::SError { class: class.unwrap_or(SERROR), is_virtual },
             ExceptionKind::Debug => return self.halt(step),
             ExceptionKind::Unknown | ExceptionKind::Synchronous => {
-                return refuse(step.place, "nobody says what kind of exception this is, and ASTF has to tell");
+                return refuse(step.position, "nobody says what kind of exception this is, and ASTF has to tell");
             }
         };
         self.redirect(step, by, exception.target)
@@ -67,10 +67,10 @@ impl<S: RecordSink> Lowerer<S> {
 
     /// Debug state is a mode that the format does not support.
     fn halt(&mut self, step: &Step) -> Result<(), SinkError> {
-        self.losses.add(Loss::Exceptions, step.place);
+        self.losses.add(Loss::Exceptions, step.position);
         self.advance(step)?;
         self.known.due = Due::Yes;
-        if self.is_unsupported { Ok(()) } else { self.enter_unsupported(step.place) }
+        if self.is_unsupported { Ok(()) } else { self.enter_unsupported(step.position) }
     }
 
     /// Execution is redirected, and no instruction that is told is the cause.
@@ -79,31 +79,31 @@ impl<S: RecordSink> Lowerer<S> {
             // Before the first instruction, it counts only if it leads there.
             target if !self.has_instruction && !self.is_unsupported && !self.is_next(target) => None,
             None if !self.is_ending => {
-                return refuse(step.place, "nobody says where this exception leads, and ASTF has to");
+                return refuse(step.position, "nobody says where this exception leads, and ASTF has to");
             }
             target => target,
         };
         let Some(target) = target else {
-            self.losses.add(Loss::Exceptions, step.place);
+            self.losses.add(Loss::Exceptions, step.position);
             return Ok(());
         };
-        self.needs_levels(step.place)?;
+        self.needs_levels(step.position)?;
         self.advance(step)?;
         if self.known.waits() && !self.is_unsupported {
-            self.write_context(Some(step.place))?;
+            self.write_context(Some(step.position))?;
         }
-        self.builder.redirected(by, target).map_err(|error| refusal(error, Some(step.place)))?;
+        self.builder.redirected(by, target).map_err(|error| refusal(error, Some(step.position)))?;
         self.known.redirect(by != Redirection::ExceptionReturn);
         Ok(())
     }
 
     /// Behind an exception another level holds.
-    fn needs_levels(&self, place: u64) -> Result<(), SinkError> {
+    fn needs_levels(&self, position: u64) -> Result<(), SinkError> {
         if self.coverage.has(Facet::Levels) {
             return Ok(());
         }
         refuse(
-            place,
+            position,
             "an exception leads to another Exception level, and the source does not tell them: \
              write a Basic trace",
         )
@@ -134,7 +134,7 @@ impl<S: RecordSink> Lowerer<S> {
             return self.synchronous_in_basic(step, exception, open.as_ref());
         }
         let Some(class) = class else {
-            return refuse(step.place, "nobody says the class of this exception, and ASTF has to");
+            return refuse(step.position, "nobody says the class of this exception, and ASTF has to");
         };
         let Some(open) = open else {
             return self.without_instruction(step, exception, class);
@@ -142,7 +142,7 @@ impl<S: RecordSink> Lowerer<S> {
         let Some(target) = exception.target else {
             return self.without_target(step, &open);
         };
-        self.needs_levels(step.place)?;
+        self.needs_levels(step.position)?;
         let call = call(exception, class, Some((open.opcode, &open.word)));
         let told = self.accesses.len();
         if let Some(address) = syndrome.far.filter(|_| told == 0 && is_data_abort(class)) {
@@ -159,10 +159,10 @@ impl<S: RecordSink> Lowerer<S> {
                 self.open = Some(open);
                 return self.without_instruction(step, exception, class);
             }
-            Err(error) => return Err(refusal(error, Some(step.place))),
+            Err(error) => return Err(refusal(error, Some(step.position))),
         }
         if self.is_other_time(step.time, open.time) {
-            self.losses.add(Loss::Times, step.place);
+            self.losses.add(Loss::Times, step.position);
         }
         self.known.redirect(true);
         Ok(())
@@ -180,11 +180,11 @@ impl<S: RecordSink> Lowerer<S> {
     /// Where the trace ends it may not be known where an exception leads; then it is as if it had ended before.
     fn without_target(&mut self, step: &Step, open: &Open) -> Result<(), SinkError> {
         if !self.is_ending {
-            return refuse(step.place, "nobody says where this exception leads, and ASTF has to");
+            return refuse(step.position, "nobody says where this exception leads, and ASTF has to");
         }
         self.open = None;
-        self.losses.add(Loss::Instructions, open.place);
-        self.losses.add(Loss::Exceptions, step.place);
+        self.losses.add(Loss::Instructions, open.position);
+        self.losses.add(Loss::Exceptions, step.position);
         Ok(())
     }
 
@@ -199,21 +199,21 @@ impl<S: RecordSink> Lowerer<S> {
         let Some(open) = open else {
             self.close()?;
             self.is_explained = true;
-            self.losses.add(Loss::Exceptions, step.place);
+            self.losses.add(Loss::Exceptions, step.position);
             return Ok(());
         };
         self.open = None;
         let call = open.word.class().and_then(|class| call(exception, class, Some((open.opcode, &open.word))));
         if call.is_none() {
-            self.losses.add(Loss::Instructions, open.place);
-            self.losses.add(Loss::Exceptions, step.place);
+            self.losses.add(Loss::Instructions, open.position);
+            self.losses.add(Loss::Exceptions, step.position);
             return Ok(());
         }
         if exception.class.is_some() || exception.target.is_some() || exception.call.is_some() {
-            self.losses.add(Loss::ExceptionDetails, step.place);
+            self.losses.add(Loss::ExceptionDetails, step.position);
         }
         let raised = builder::Exception { class: 0, call, target: 0 };
-        self.write_raised(open, raised).map_err(|error| refusal(error, Some(open.place)))?;
+        self.write_raised(open, raised).map_err(|error| refusal(error, Some(open.position)))?;
         self.known.due = Due::Yes;
         Ok(())
     }
@@ -228,9 +228,9 @@ impl<S: RecordSink> Lowerer<S> {
             let target = target.or(open.branch.and_then(|branch| branch.target));
             open.branch = Some(Branch { taken: true, target });
             if self.is_basic {
-                self.losses.add(Loss::ExceptionReturns, step.place);
+                self.losses.add(Loss::ExceptionReturns, step.position);
             } else {
-                self.needs_levels(step.place)?;
+                self.needs_levels(step.position)?;
             }
             return self.close();
         }
@@ -238,7 +238,7 @@ impl<S: RecordSink> Lowerer<S> {
         if self.is_unsupported && self.is_leaving(target) {
             return self.redirect(step, Redirection::ExceptionReturn, target);
         }
-        self.losses.add(Loss::ExceptionReturns, step.place);
+        self.losses.add(Loss::ExceptionReturns, step.position);
         self.is_explained = true;
         Ok(())
     }

@@ -178,14 +178,14 @@ fn number(name: &str) -> Option<usize> {
 /// What is known behind a write.
 fn slot(write: &RegisterWrite<'_>) -> Slot {
     let mut slot = Slot::default();
-    let mut place = u32::from(write.low);
+    let mut position = u32::from(write.low);
     for (byte, known) in write.bytes {
-        if place >= u64::BITS {
+        if position >= u64::BITS {
             break;
         }
-        slot.value |= u64::from(byte & known) << place;
-        slot.known |= u64::from(*known) << place;
-        place += 8;
+        slot.value |= u64::from(byte & known) << position;
+        slot.known |= u64::from(*known) << position;
+        position += 8;
     }
     slot
 }

@@ -19,7 +19,7 @@ const MOST_TEXT: usize = 65_535;
 /// An instruction that may still raise an exception.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Open {
-    pub(super) place: u64,
+    pub(super) position: u64,
     pub(super) time: Option<u64>,
     pub(super) address: u64,
     pub(super) opcode: u32,
@@ -53,7 +53,7 @@ impl<S: RecordSink> Lowerer<S> {
             return Ok(());
         }
         let reason = "ASTF has instructions of AArch64 only, and there is none that can be written";
-        Err(SinkError::Refused { place: None, reason: reason.into() })
+        Err(SinkError::Refused { position: None, reason: reason.into() })
     }
 
     #[inline]
@@ -66,24 +66,24 @@ impl<S: RecordSink> Lowerer<S> {
             Isa::A64 => {}
             Isa::A32 | Isa::T32 => return self.foreign(step),
             Isa::Rv32 | Isa::Rv64 => {
-                return refuse(step.place, "ASTF has instructions of AArch64, and this is one of RISC-V");
+                return refuse(step.position, "ASTF has instructions of AArch64, and this is one of RISC-V");
             }
         }
         self.known.execute(true);
         let Some(opcode) = instruction.opcode else {
             self.count_effects(step);
             self.registers.go_on(Next::Nowhere);
-            self.losses.add(Loss::UnknownOpcodes, step.place);
-            self.blank = Some(step.place);
+            self.losses.add(Loss::UnknownOpcodes, step.position);
+            self.blank = Some(step.position);
             return Ok(());
         };
         if instruction.is_executed == Some(false) && instruction.branch.is_none() {
-            self.losses.add(Loss::Conditions, step.place);
+            self.losses.add(Loss::Conditions, step.position);
         }
         self.take_accesses(step, opcode);
         let word = *self.words.of(opcode);
         self.open = Some(Open {
-            place: step.place,
+            position: step.position,
             time: step.time,
             address: instruction.address,
             opcode,
@@ -141,7 +141,7 @@ impl<S: RecordSink> Lowerer<S> {
         for access in step.accesses() {
             let address = sanitized(access.address, self.known.level());
             if address != access.address {
-                self.losses.add(Loss::Tags, step.place);
+                self.losses.add(Loss::Tags, step.position);
             }
             self.accesses.push(access::piece(&access, address, opcode, word));
         }
@@ -152,12 +152,12 @@ impl<S: RecordSink> Lowerer<S> {
     pub(super) fn count_effects(&mut self, step: &Step) {
         let registers = step.registers().len();
         if registers > 0 {
-            self.losses.add_many(Loss::Registers, registers as u64, step.place);
+            self.losses.add_many(Loss::Registers, registers as u64, step.position);
             self.learn(step);
         }
         let data = step.accesses().filter(|access| !access.bytes.is_empty()).count();
         if data > 0 {
-            self.losses.add_many(Loss::Data, data as u64, step.place);
+            self.losses.add_many(Loss::Data, data as u64, step.position);
         }
     }
 
@@ -173,20 +173,20 @@ impl<S: RecordSink> Lowerer<S> {
 
     /// An instruction of AArch32: nothing is told of such.
     fn foreign(&mut self, step: &Step) -> Result<(), SinkError> {
-        self.losses.add(Loss::Instructions, step.place);
+        self.losses.add(Loss::Instructions, step.position);
         self.registers.forget();
         if !self.is_basic && !self.is_unsupported {
             self.advance(step)?;
         }
         self.known.execute(false);
-        if self.is_basic || self.is_unsupported { Ok(()) } else { self.enter_unsupported(step.place) }
+        if self.is_basic || self.is_unsupported { Ok(()) } else { self.enter_unsupported(step.position) }
     }
 
     /// A context with a mode that the format does not support.
-    pub(super) fn enter_unsupported(&mut self, place: u64) -> Result<(), SinkError> {
+    pub(super) fn enter_unsupported(&mut self, position: u64) -> Result<(), SinkError> {
         self.registers.forget();
         let state = self.known.unsupported();
-        self.builder.context(&state).map_err(|error| refusal(error, Some(place)))?;
+        self.builder.context(&state).map_err(|error| refusal(error, Some(position)))?;
         (self.written, self.is_unsupported) = (Some(state), true);
         self.known.written();
         Ok(())
@@ -199,8 +199,8 @@ impl<S: RecordSink> Lowerer<S> {
             return self.write(&open).map_err(|error| self.unwritten(&open, error));
         }
         match self.blank.take() {
-            Some(place) if !self.is_basic => refuse(
-                place,
+            Some(position) if !self.is_basic => refuse(
+                position,
                 "nobody knows the opcode: a BasicPlus trace has them all, \
                  write a Basic one or leave it out",
             ),
@@ -218,7 +218,7 @@ impl<S: RecordSink> Lowerer<S> {
         if self.is_basic && open.word.flow == ControlFlow::SupervisorCall {
             return self.write_call(open);
         }
-        self.advance_to(open.time, open.place)?;
+        self.advance_to(open.time, open.position)?;
         self.arrive(open)?;
         if open.word.has_address && self.accesses.is_empty() {
             self.accesses.append(&mut self.derived);
@@ -253,16 +253,16 @@ impl<S: RecordSink> Lowerer<S> {
     fn unwritten(&self, open: &Open, error: BuildError) -> SinkError {
         match self.missing.filter(|_| open.word.has_address && self.accesses.is_empty()) {
             Some(missing) if matches!(error, BuildError::Rule { .. }) => SinkError::Refused {
-                place: Some(open.place),
+                position: Some(open.position),
                 reason: format!("{error}: it depends on {}, which the source does not tell", missing.0),
             },
-            _ => refusal(error, Some(open.place)),
+            _ => refusal(error, Some(open.position)),
         }
     }
 
     /// Writes an instruction, and the exception that it raised.
     pub(super) fn write_raised(&mut self, open: &Open, raised: builder::Exception) -> Result<(), BuildError> {
-        self.advance_to(open.time, open.place)?;
+        self.advance_to(open.time, open.position)?;
         self.arrive(open)?;
         let effect = match open.word.flow {
             ControlFlow::Direct | ControlFlow::Indirect => Effect::NotTaken,
@@ -316,7 +316,7 @@ impl<S: RecordSink> Lowerer<S> {
             self.known.redirect(false);
             self.is_explained = self.is_basic;
         } else if lost > 0 {
-            self.losses.add_many(Loss::Accesses, lost, open.place);
+            self.losses.add_many(Loss::Accesses, lost, open.position);
         }
     }
 
@@ -330,7 +330,7 @@ impl<S: RecordSink> Lowerer<S> {
             };
             return Err(BuildError::Effect { opcode: open.opcode, pc: open.address, what });
         }
-        self.losses.add(Loss::Instructions, open.place);
+        self.losses.add(Loss::Instructions, open.position);
         self.known.due = Due::Yes;
         self.is_explained = true;
         Ok(())
@@ -356,8 +356,8 @@ impl<S: RecordSink> Lowerer<S> {
         Ok(())
     }
 
-    pub(super) fn write_context(&mut self, place: Option<u64>) -> Result<(), SinkError> {
-        self.put_context().map_err(|error| refusal(error, place))
+    pub(super) fn write_context(&mut self, position: Option<u64>) -> Result<(), SinkError> {
+        self.put_context().map_err(|error| refusal(error, position))
     }
 
     /// Writes the context that is due.
@@ -379,7 +379,7 @@ impl<S: RecordSink> Lowerer<S> {
         self.close()?;
         let is_supported = !self.is_unsupported || self.known.is_aarch64();
         if self.known.waits() && is_whole(context) && !self.known.is_aarch32() && is_supported {
-            self.write_context(Some(step.place))?;
+            self.write_context(Some(step.position))?;
         }
         if !self.is_unsupported || context.is_aarch64 == Some(true) {
             self.advance(step)?;
@@ -389,11 +389,11 @@ impl<S: RecordSink> Lowerer<S> {
         }
         self.count_effects(step);
         if context.vmid.is_some() {
-            self.losses.add(Loss::VirtualMachines, step.place);
+            self.losses.add(Loss::VirtualMachines, step.position);
         }
         self.known.tell(context, self.is_basic);
         if context.thread.is_some() && self.known.is_thread_alone() {
-            self.losses.add(Loss::Processes, step.place);
+            self.losses.add(Loss::Processes, step.position);
         }
         Ok(())
     }
@@ -402,7 +402,7 @@ impl<S: RecordSink> Lowerer<S> {
         self.close()?;
         self.registers.forget();
         if !self.is_basic && gap == Gap::Start && self.known.is_vague() {
-            return self.enter_unsupported(step.place);
+            return self.enter_unsupported(step.position);
         }
         if gap == Gap::Start && !self.has_instruction {
             return Ok(());
@@ -410,11 +410,11 @@ impl<S: RecordSink> Lowerer<S> {
         if !self.is_basic {
             let reason =
                 format!("{}: a BasicPlus trace has no gaps, write a Basic one or cut the trace here", words(gap));
-            return Err(SinkError::Refused { place: Some(step.place), reason });
+            return Err(SinkError::Refused { position: Some(step.position), reason });
         }
         self.advance(step)?;
         let text = format!("gap: {}", words(gap));
-        self.builder.string(text.as_bytes()).map_err(|error| refusal(error, Some(step.place)))?;
+        self.builder.string(text.as_bytes()).map_err(|error| refusal(error, Some(step.position)))?;
         self.known.due = Due::Yes;
         Ok(())
     }
@@ -422,17 +422,17 @@ impl<S: RecordSink> Lowerer<S> {
     fn note(&mut self, step: &Step) -> Result<(), SinkError> {
         self.close()?;
         if self.is_unsupported {
-            self.losses.add(Loss::Notes, step.place);
+            self.losses.add(Loss::Notes, step.position);
             return Ok(());
         }
         self.advance(step)?;
         if self.known.waits() {
-            self.write_context(Some(step.place))?;
+            self.write_context(Some(step.position))?;
         }
         let mut text = step.note();
         loop {
             let (part, rest) = text.split_at(text.floor_char_boundary(MOST_TEXT));
-            self.builder.string(part.as_bytes()).map_err(|error| refusal(error, Some(step.place)))?;
+            self.builder.string(part.as_bytes()).map_err(|error| refusal(error, Some(step.position)))?;
             text = rest;
             if text.is_empty() {
                 return Ok(());
@@ -445,7 +445,7 @@ impl<S: RecordSink> Lowerer<S> {
         let contents = step.registers().len() + step.accesses().len();
         if contents > 0 {
             if !self.registers.are_operands() {
-                self.losses.add_many(Loss::State, contents as u64, step.place);
+                self.losses.add_many(Loss::State, contents as u64, step.position);
             }
             step.registers().for_each(|write| self.registers.learn(&write));
             return Ok(());
@@ -497,13 +497,13 @@ fn words(gap: Gap) -> String {
     }
 }
 
-pub(super) fn refuse<T>(place: u64, reason: &str) -> Result<T, SinkError> {
-    Err(SinkError::Refused { place: Some(place), reason: reason.into() })
+pub(super) fn refuse<T>(position: u64, reason: &str) -> Result<T, SinkError> {
+    Err(SinkError::Refused { position: Some(position), reason: reason.into() })
 }
 
 /// Why the builder does not write it, and what to do.
 #[cold]
-pub(super) fn refusal(error: BuildError, place: Option<u64>) -> SinkError {
+pub(super) fn refusal(error: BuildError, position: Option<u64>) -> SinkError {
     let advice = match &error {
         BuildError::Io(_) => "",
         BuildError::TimestampMissing => ": the source tells no time of what comes first",
@@ -515,6 +515,6 @@ pub(super) fn refusal(error: BuildError, place: Option<u64>) -> SinkError {
     };
     match error {
         BuildError::Io(error) => SinkError::Io(error),
-        error => SinkError::Refused { place, reason: format!("{error}{advice}") },
+        error => SinkError::Refused { position, reason: format!("{error}{advice}") },
     }
 }

@@ -9,24 +9,24 @@ use super::tell::refusal;
 impl<S: RecordSink> Lowerer<S> {
     /// The time of a step.
     pub(super) fn advance(&mut self, step: &Step) -> Result<(), SinkError> {
-        self.advance_to(step.time, step.place).map_err(|error| refusal(error, Some(step.place)))
+        self.advance_to(step.time, step.position).map_err(|error| refusal(error, Some(step.position)))
     }
 
     /// It is this time.
     #[inline]
-    pub(super) fn advance_to(&mut self, time: Option<u64>, place: u64) -> Result<(), BuildError> {
-        if time.is_none() || time == self.time { Ok(()) } else { self.change_time(time.unwrap_or(0), place) }
+    pub(super) fn advance_to(&mut self, time: Option<u64>, position: u64) -> Result<(), BuildError> {
+        if time.is_none() || time == self.time { Ok(()) } else { self.change_time(time.unwrap_or(0), position) }
     }
 
-    fn change_time(&mut self, time: u64, place: u64) -> Result<(), BuildError> {
+    fn change_time(&mut self, time: u64, position: u64) -> Result<(), BuildError> {
         self.time = Some(time);
         let stamp = self.unit.convert(time, TimeUnit::MICROSECONDS).filter(|stamp| self.has_times && *stamp < u64::MAX);
         let Some(stamp) = stamp.filter(|stamp| self.timestamp.is_none_or(|last| last <= *stamp)) else {
-            self.losses.add(Loss::Times, place);
+            self.losses.add(Loss::Times, position);
             return Ok(());
         };
         if TimeUnit::MICROSECONDS.convert(stamp, self.unit) != Some(time) {
-            self.losses.add(Loss::TimeDigits, place);
+            self.losses.add(Loss::TimeDigits, position);
         }
         if self.timestamp == Some(stamp) {
             return Ok(());

@@ -69,8 +69,8 @@ pub(super) struct Tally([Option<(u64, u64)>; Untold::ALL.len()]);
 
 impl Tally {
     pub(super) fn add(&mut self, kind: Untold, address: u64) {
-        if let Some(place) = self.0.get_mut(kind as usize) {
-            *place = Some(place.map_or((1, address), |(count, first)| (count + 1, first)));
+        if let Some(position) = self.0.get_mut(kind as usize) {
+            *position = Some(position.map_or((1, address), |(count, first)| (count + 1, first)));
         }
     }
 

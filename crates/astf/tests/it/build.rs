@@ -479,10 +479,10 @@ fn run(program: &[Next]) -> (Vec<Bytes>, Vec<Told>) {
                 });
                 pc += 8;
             }
-            Next::Load(places) => {
+            Next::Load(positions) => {
                 let each =
                     |&(address, bytes, tagged): &(u32, u16, bool)| Access { tagged, ..read(address.into(), bytes) };
-                let accesses: Vec<Access> = places.iter().map(each).collect();
+                let accesses: Vec<Access> = positions.iter().map(each).collect();
                 trace.instruction(&Step { effect: Effect::Accesses(&accesses), ..Step::plain(pc, LD1) }).unwrap();
                 let accesses = pieces(&accesses);
                 told.push(Told::Executed { pc, opcode: LD1, target: None, accesses, trap: None, time, el });

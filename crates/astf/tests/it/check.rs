@@ -61,7 +61,7 @@ fn every_rule_is_broken_somewhere() {
     for rule in RULES {
         assert!(rows.iter().any(|row| row.0 == rule.name), "no row breaks {}", rule.name);
         assert_eq!(RULES.iter().filter(|other| other.name == rule.name).count(), 1, "{}", rule.name);
-        assert!(rule.name.starts_with("astf-") && rule.says.ends_with('.'), "{}", rule.name);
+        assert!(rule.name.starts_with("astf-") && rule.summary.ends_with('.'), "{}", rule.name);
     }
     for (index, row) in rows.iter().enumerate() {
         assert!(RULES.iter().any(|rule| rule.name == row.0), "no rule is called {}", row.0);
@@ -139,8 +139,8 @@ fn document() -> String {
     for rule in RULES {
         let severity = rule.severity;
         let names: Vec<&str> = rows.iter().filter(|row| row.0 == rule.name).map(|row| row.1).collect();
-        let (name, section, says, names) = (rule.name, rule.section, rule.says, names.join("; "));
-        text += &format!("| `{name}` | {severity} | {section} | {says} | {names} |\n");
+        let (name, section, summary, names) = (rule.name, rule.section, rule.summary, names.join("; "));
+        text += &format!("| `{name}` | {severity} | {section} | {summary} | {names} |\n");
     }
     text
 }

@@ -384,8 +384,8 @@ fn pieces_that_are_damaged_give_what_a_plain_decoder_gives() {
     let ends = ends_of_pieces(&file);
     assert_eq!(ends.len(), 1 + 3, "the start and three pieces");
     let around = ends.iter().flat_map(|end| end - 9..end + 3);
-    let places = (32..file.len()).step_by(file.len() / 20).chain(around).chain(file.len() - 8..file.len());
-    for at in places {
+    let positions = (32..file.len()).step_by(file.len() / 20).chain(around).chain(file.len() - 8..file.len());
+    for at in positions {
         let mut damaged = file.clone();
         damaged[at] ^= 1 << (at % 8);
         for file in [&damaged, &file[..at]] {

@@ -18,7 +18,7 @@ use unspool_model::{BlockSink, BlockTrace, Event, Step, StepSource};
 type Told = (u32, u64, Option<u64>, Event, String);
 
 fn told(step: &Step) -> Told {
-    (step.core, step.place, step.time, step.event, step.note().to_string())
+    (step.core, step.position, step.time, step.event, step.note().to_string())
 }
 
 /// Keeps all steps, those of blocks too.
@@ -45,7 +45,7 @@ impl BlockSink for Written {
     fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
         self.at_once += trace.instructions();
         self.blocks = trace.blocks.len();
-        trace.each_execution(|index, place| trace.steps(index, place).try_for_each(|step| self.step(&step)))?;
+        trace.each_execution(|index, position| trace.steps(index, position).try_for_each(|step| self.step(&step)))?;
         self.next = Some(trace.next);
         ControlFlow::Continue(())
     }

@@ -78,7 +78,7 @@ fn there_and_back(records: &[Bytes]) -> (Vec<Bytes>, Losses) {
     assert_eq!(header, was);
     let mut lowerer = Lowerer::new(vec![header.to_bytes()], &header, facets, unit, &options).unwrap();
     for step in steps_of(records) {
-        lowerer.take(&step).unwrap();
+        lowerer.push(&step).unwrap();
     }
     lowerer.finish().unwrap();
     let losses = lowerer.losses().clone();
@@ -433,10 +433,10 @@ fn lower(steps: &[Step], level: Level, unit: TimeUnit, assumed: Context) -> Resu
     let options = LowerOptions { level: Some(level), assumed, ..LowerOptions::default() };
     let header = header(everything(), unit, &options)?;
     let mut lowerer = Lowerer::new(vec![header.to_bytes()], &header, everything(), unit, &options)?;
-    for (place, step) in steps.iter().enumerate() {
+    for (position, step) in steps.iter().enumerate() {
         let mut step = step.clone();
-        step.place = place as u64;
-        lowerer.take(&step)?;
+        step.position = position as u64;
+        lowerer.push(&step)?;
     }
     lowerer.finish()?;
     let losses = lowerer.losses().clone();
@@ -456,9 +456,9 @@ fn what_is_untold_is_left_out_by_kind() {
         let mut lowerer = Lowerer::new(sink, &header, facets, TimeUnit::Unknown, &options).unwrap();
         let modes = Some(Modes { vector_length: 3, ..Modes::default() });
         let context = Context { level: Some(0), security: Some(Security::NonSecure), modes, ..Context::default() };
-        lowerer.take(&step(Event::Context(context)))?;
+        lowerer.push(&step(Event::Context(context)))?;
         for (address, opcode) in [(0x1000, NOP), (0x1004, opcode), (0x1008, opcode), (0x100c, NOP)] {
-            lowerer.take(&executed(address, opcode))?;
+            lowerer.push(&executed(address, opcode))?;
         }
         lowerer.finish()?;
         let left_out: Vec<_> = lowerer.left_out().map(|one| (one.kind, one.count, one.first)).collect();
@@ -1021,11 +1021,11 @@ fn each_refusal_says_why() {
             "does not tell the state",
         ),
     ];
-    for (name, level, steps, place, expected) in rows {
+    for (name, level, steps, position, expected) in rows {
         match lower(&steps, level, TimeUnit::Unknown, Context::default()) {
-            Err(SinkError::Refused { place: found, reason }) => {
+            Err(SinkError::Refused { position: found, reason }) => {
                 assert!(reason.contains(expected), "{name}: {reason}");
-                assert_eq!(found, place, "{name}: {reason}");
+                assert_eq!(found, position, "{name}: {reason}");
             }
             other => panic!("{name}: {other:?}"),
         }
@@ -1113,8 +1113,8 @@ fn picture_lines(log: &str) -> Vec<Line> {
     for line in log.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
-            [_, "tic", "ES", place, ..] if place.starts_with('(') => {
-                let (address, opcode) = place.trim_matches(['(', ')']).split_once(':').unwrap();
+            [_, "tic", "ES", position, ..] if position.starts_with('(') => {
+                let (address, opcode) = position.trim_matches(['(', ')']).split_once(':').unwrap();
                 lines.push(Line { address: hex(address), opcode: hex(opcode) as u32, bytes: Vec::new() });
             }
             [access @ ("LD" | "ST"), address, a, b, c, d, ..] => {
@@ -1175,7 +1175,7 @@ fn a_log_with_registers_tells_where_operations_go() {
     let mut lowerer = Lowerer::new(vec![header.to_bytes()], &header, facets, unit, &options).unwrap();
     source
         .each(&mut |step| {
-            lowerer.take(step).unwrap();
+            lowerer.push(step).unwrap();
             ControlFlow::Continue(())
         })
         .unwrap();
@@ -1212,7 +1212,7 @@ fn logs_of_a_calculator_become_traces() {
         let mut lowerer = Lowerer::new(vec![header.to_bytes()], &header, facets, unit, &options).unwrap();
         source
             .each(&mut |step| {
-                lowerer.take(step).unwrap();
+                lowerer.push(step).unwrap();
                 ControlFlow::Continue(())
             })
             .unwrap();

@@ -197,7 +197,7 @@ struct Lowering<'c> {
     codes: &'c [Code],
     templates: Vec<Template>,
     lowerer: Lowerer<Vec<Bytes>>,
-    place: u64,
+    position: u64,
     /// Which code, in which turn.
     turns: Vec<(usize, Turn)>,
     /// Executions that were taken at once.
@@ -220,9 +220,9 @@ impl<'c> Lowering<'c> {
             is_handler: Some(false),
             ..Context::default()
         });
-        lowerer.take(&step).unwrap();
+        lowerer.push(&step).unwrap();
         let templates = codes.iter().enumerate().map(|(index, code)| code.template(index)).collect();
-        Self { codes, templates, lowerer, place: 0, turns: Vec::new(), taken: 0 }
+        Self { codes, templates, lowerer, position: 0, turns: Vec::new(), taken: 0 }
     }
 
     fn steps(&mut self, at: usize, turn: Turn) -> Result<(), SinkError> {
@@ -230,14 +230,14 @@ impl<'c> Lowering<'c> {
         let (instructions, accesses) = (code.instructions(at), code.accesses(turn));
         for (index, instruction) in instructions.iter().enumerate() {
             let mut step = Step::default();
-            step.place = self.place;
-            self.place += 1;
+            step.position = self.position;
+            self.position += 1;
             let branch = if index + 1 == instructions.len() { code.branch(turn).0 } else { None };
             step.event = Event::Instruction(Instruction { branch, ..*instruction });
             for (access, address) in accesses.iter().filter(|(access, _)| usize::from(access.index) == index) {
                 step.access(access.direction, *address, access.size.into());
             }
-            self.lowerer.take(&step)?;
+            self.lowerer.push(&step)?;
         }
         Ok(())
     }
@@ -266,7 +266,7 @@ impl<'c> Lowering<'c> {
             let stopped = self.lowerer.take_templates(&trace)?;
             let taken = stopped.map_or(executions.len() - done, |stopped| stopped.executions);
             for (at, _) in &turns[done..done + taken] {
-                self.place += self.codes[*at].instructions(*at).len() as u64;
+                self.position += self.codes[*at].instructions(*at).len() as u64;
             }
             self.taken += taken;
             let before = ends[done];

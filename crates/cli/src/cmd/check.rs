@@ -304,7 +304,7 @@ impl<'a> Report<'a> {
         writeln!(out, "{}: {}", self.name, parts.join(", "))?;
         for (rule, count) in self.check.rules() {
             let severity = rule.severity.to_string();
-            writeln!(out, "{:>10} {severity:<7} {} ({}): {}", grouped(count), rule.name, rule.section, rule.says)?;
+            writeln!(out, "{:>10} {severity:<7} {} ({}): {}", grouped(count), rule.name, rule.section, rule.summary)?;
         }
         match self.check.steps {
             Some(CheckedSteps { repeats, .. }) if repeats > 0 => {

@@ -20,7 +20,7 @@ use unspool::container::{CompressOptions, Container};
 use unspool::convert::native::{
     NativeError, NativeOutput, restyle_tarmac, rewrite_stf, store_astf, store_stf, store_tarmac,
 };
-use unspool::convert::report::{LossReport, position};
+use unspool::convert::report::{LossReport, describe_position};
 use unspool::convert::{
     ConversionPlan, FileSink, Format, OpenSinkError, Origin, SinkOptions, TransferError, plan, transfer,
 };
@@ -513,10 +513,10 @@ impl Source {
     fn refusal(&self, error: SinkError) -> anyhow::Error {
         match error {
             SinkError::Io(error) => anyhow!(error).context("cannot write the trace"),
-            SinkError::Refused { place: Some(place), reason } => {
-                anyhow!("{}: {}: {reason}", self.name, position(self.unit, place))
+            SinkError::Refused { position: Some(position), reason } => {
+                anyhow!("{}: {}: {reason}", self.name, describe_position(self.unit, position))
             }
-            SinkError::Refused { place: None, reason } => anyhow!("{}: {reason}", self.name),
+            SinkError::Refused { position: None, reason } => anyhow!("{}: {reason}", self.name),
         }
     }
 

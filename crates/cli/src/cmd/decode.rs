@@ -207,11 +207,11 @@ impl Printer<'_, '_, '_> {
         self.summary.ranges += part.ranges;
         self.summary.instructions += part.instructions;
         let mut written = 0;
-        for (place, item) in &part.items {
-            let lines = &part.lines.as_bytes()[written..*place];
+        for (position, item) in &part.items {
+            let lines = &part.lines.as_bytes()[written..*position];
             self.listing.output.write(|out| out.write_all(lines));
             self.print_item(item);
-            written = *place;
+            written = *position;
         }
         self.listing.output.write(|out| out.write_all(&part.lines.as_bytes()[written..]));
         for &error in &part.lost {

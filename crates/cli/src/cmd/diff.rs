@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use unspool::analyze::diff::json::{write_finding, write_summary};
 use unspool::analyze::diff::{Differ, Finding, Options, Summary, comparable};
 use unspool::capture::{self, Capture};
-use unspool::convert::report::position;
+use unspool::convert::report::describe_position;
 use unspool::file::{AstfFile, FileOptions, TarmacFile, is_pipe, is_standard, peek};
 use unspool::model::{Coverage, Facet, Loss, Losses, Pull, SourceError, Step, StepSource, TimeUnit};
 use unspool::tarmac::dialect::Dialect;
@@ -341,8 +341,8 @@ impl Named {
         self.kind.unit()
     }
 
-    fn place(&self, place: u64) -> String {
-        position(self.unit(), place)
+    fn position(&self, position: u64) -> String {
+        describe_position(self.unit(), position)
     }
 }
 

@@ -191,20 +191,20 @@ fn stf_records(args: &Args, file: &mut StfFile, batch: &mut Batch) -> anyhow::Re
     let (mut progress, end) = (batch.progress(), args.end());
     let (mut lines, mut json) = (stf::text::Lines::new(), stf::json::Json::new());
     let mut bytes = Vec::new();
-    let ended = file.each(&mut progress.callback(), |place, record| {
-        if place.record >= end {
+    let ended = file.each(&mut progress.callback(), |position, record| {
+        if position.record >= end {
             return false;
         }
-        if place.record >= args.skip {
+        if position.record >= args.skip {
             let text = &mut batch.text;
             bytes.clear();
             if args.hex {
                 record.encode(&mut bytes);
             }
             if args.output.json {
-                json.record(place, record, args.hex.then_some(&bytes[..]), text);
+                json.record(position, record, args.hex.then_some(&bytes[..]), text);
             } else {
-                lines.record(place, record, text);
+                lines.record(position, record, text);
                 if args.hex {
                     text.push_str("  ");
                     push_bytes(text, &bytes);
@@ -212,7 +212,7 @@ fn stf_records(args: &Args, file: &mut StfFile, batch: &mut Batch) -> anyhow::Re
                 text.push('\n');
             }
         }
-        batch.flush_if_full() && place.record + 1 < end
+        batch.flush_if_full() && position.record + 1 < end
     });
     Ok(ended?)
 }
@@ -258,8 +258,9 @@ fn report_trailing(file: &mut StfFile, header: &Header, progress: &mut Progress)
     })?;
     if count > 0 {
         let records = many(count, "record");
-        let place = if header.has_transactions() { "a trace of transactions" } else { "behind the last instruction" };
-        diagnostic(format_args!("{}: {place}: {records} not shown; see --records", file.name()));
+        let position =
+            if header.has_transactions() { "a trace of transactions" } else { "behind the last instruction" };
+        diagnostic(format_args!("{}: {position}: {records} not shown; see --records", file.name()));
     }
     Ok(end)
 }
@@ -287,7 +288,7 @@ impl<'a> StfPrinter<'a> {
         }
         self.lines.head(instruction, text);
         if self.args.hex {
-            let _ = write!(text, "  @{:#x} ", instruction.place.offset);
+            let _ = write!(text, "  @{:#x} ", instruction.position.offset);
             push_bytes(text, instruction.bytes);
         }
         self.lines.details(instruction, text);
@@ -299,21 +300,21 @@ fn dump_tarmac(args: &Args, mut file: TarmacFile) -> anyhow::Result<Verdict> {
     let mut batch = Batch::new(args)?;
     let (mut progress, end) = (batch.progress(), args.end());
     let mut scratch = String::new();
-    let ended = file.each(&mut progress.callback(), |place, line| {
-        if place.line > end {
+    let ended = file.each(&mut progress.callback(), |position, line| {
+        if position.line > end {
             return false;
         }
         let text = &mut batch.text;
-        if place.line > args.skip && args.output.json {
-            push_json(place, line, args.hex, &mut scratch, text);
-        } else if place.line > args.skip {
-            push_line(place, line, text);
+        if position.line > args.skip && args.output.json {
+            push_json(position, line, args.hex, &mut scratch, text);
+        } else if position.line > args.skip {
+            push_line(position, line, text);
             if args.hex {
                 let _ = write!(text, "\n{:>8}  | {}", "", Text(line.raw));
             }
             text.push('\n');
         }
-        batch.flush_if_full() && place.line < end
+        batch.flush_if_full() && position.line < end
     });
     batch.finish()?;
     Ok(tarmac_verdict(&mut file, &ended?))

@@ -236,7 +236,7 @@ fn buffer(args: &Args) -> anyhow::Result<Option<BufferSettings>> {
 
 fn refused(error: SinkError) -> anyhow::Error {
     match error {
-        SinkError::Refused { place: Some(place), reason } => anyhow::anyhow!("at {place:#x}: {reason}"),
+        SinkError::Refused { position: Some(position), reason } => anyhow::anyhow!("at {position:#x}: {reason}"),
         other => other.into(),
     }
 }

@@ -345,12 +345,12 @@ fn image(image: &Image, code: Option<&Code>, cores: &[&str], out: &mut dyn Write
         return writeln!(out, "  {code}; {}", cores.join(" "));
     }
     let length = image.length.or(image.size.map(|size| size.saturating_sub(image.offset)));
-    let place = match (image.address, length) {
+    let position = match (image.address, length) {
         (Some(start), Some(length)) => format!("{start:#018x} to {:#018x}", start.wrapping_add(length)),
         (Some(start), None) => format!("{start:#018x}"),
         (None, _) => "at the addresses that the file names".to_string(),
     };
     let space = image.space.as_ref().map_or_else(String::new, |space| format!(", space {space}"));
     let state = if image.size.is_some() { "" } else { " (missing)" };
-    writeln!(out, "  {place}  {}{state}{space}, {}", image.file, cores.join(" "))
+    writeln!(out, "  {position}  {}{state}{space}, {}", image.file, cores.join(" "))
 }

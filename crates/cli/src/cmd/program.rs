@@ -247,13 +247,13 @@ fn levels(names: &[String], protocol: Protocol) -> anyhow::Result<Levels> {
             name => {
                 let (state, level) = name.rsplit_once("-el").unwrap_or(("", ""));
                 let level: u8 = level.parse().ok().filter(|level| *level < 3).unwrap_or(3);
-                let place = match state {
+                let position = match state {
                     "ns" if level < 3 => &mut levels.non_secure,
                     "s" if level < 3 => &mut levels.secure,
                     "realm" if level < 3 => &mut levels.realm,
                     _ => bail!("'{name}' is no level: say ns-el0 to ns-el2, s-el0 to s-el2, el3, realm-el0 or all"),
                 };
-                *place |= 1 << level;
+                *position |= 1 << level;
             }
         }
     }

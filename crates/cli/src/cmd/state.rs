@@ -168,9 +168,9 @@ fn scan(args: &Args, options: Option<IndexOptions>) -> anyhow::Result<Answer> {
     let core = args.core.as_ref().map(String::as_bytes);
     let mut scanner = Scanner::new(options, args.at, core, LIMIT);
     let mut last = 0;
-    let end = log.each(&mut Progress::new(false).callback(), |place, line| {
-        scanner.line(place.line, line);
-        last = place.line;
+    let end = log.each(&mut Progress::new(false).callback(), |position, line| {
+        scanner.line(position.line, line);
+        last = position.line;
         true
     })?;
     // Damage is told; what came before it is known.
@@ -317,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places() {
+    fn positions() {
         let time = |value, decimals, unit| Position::Time(Time { value, decimals, unit });
         let rows = [
             ("1200", Some(Position::Line(1200))),

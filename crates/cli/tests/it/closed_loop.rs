@@ -11,7 +11,7 @@ mod loops;
 
 use std::path::{Path, PathBuf};
 
-use self::loops::{Places, setups, turn};
+use self::loops::{Positions, setups, turn};
 use crate::programs::{Target, built, record, unspool};
 
 /// Records a part of a program.
@@ -23,13 +23,13 @@ fn recorded(dir: &Path, name: &str, target: Target, out: &str) -> Option<PathBuf
 }
 
 fn assert_closed(traces: &[PathBuf], what: &str) {
-    let places = Places::of(traces).unwrap();
+    let positions = Positions::of(traces).unwrap();
     let mut shown = Vec::new();
-    for setup in setups(&places) {
+    for setup in setups(&positions) {
         let dir = tempfile::tempdir().unwrap();
-        let outcome = turn(traces, &setup, &places, dir.path());
+        let outcome = turn(traces, &setup, &positions, dir.path());
         let outcome = outcome.unwrap_or_else(|error| panic!("{what}: {error}"));
-        let is_short = outcome.bytes < 2 * places.instructions && outcome.breaks < 200;
+        let is_short = outcome.bytes < 2 * positions.instructions && outcome.breaks < 200;
         assert!(is_short, "{what}, {}: {outcome:?}", setup.name);
         let (overflows, times) = (setup.settings.overflow_seed.is_some(), setup.settings.config().timestamps);
         assert_eq!(outcome.overflows > 0, overflows, "{what}, {}: {outcome:?}", setup.name);
@@ -37,7 +37,7 @@ fn assert_closed(traces: &[PathBuf], what: &str) {
         shown.push((setup.name, outcome.same));
     }
     let all = shown[0].1;
-    assert!(all > 1000 && all == places.instructions, "{what}: {all} of {}", places.instructions);
+    assert!(all > 1000 && all == positions.instructions, "{what}: {all} of {}", positions.instructions);
     for (name, same) in shown {
         let is_filtered = ["include", "exclude", "start and stop"].contains(&name);
         assert!(!is_filtered || (same > 0 && same < all), "{what}, {name}: {same} of {all}");
@@ -67,7 +67,7 @@ fn traces_of_threads_are_cores_of_one_capture() {
     let dir = tempfile::tempdir().unwrap();
     let Some(trace) = recorded(dir.path(), "threads", Target::A64, "out.astf") else { return };
     let traces = ["out.astf", "out.1.astf", "out.2.astf", "out.3.astf"].map(|name| trace.with_file_name(name));
-    assert_eq!(Places::of(&traces).unwrap().cores, 4);
+    assert_eq!(Positions::of(&traces).unwrap().cores, 4);
     assert_closed(&traces, "threads side by side");
     let capture = dir.path().join("capture");
     let [capture, traces @ ..] = [&capture, &traces[0], &traces[1], &traces[2]].map(|path| path.to_str().unwrap());
@@ -83,7 +83,7 @@ fn traces_of_threads_are_cores_of_one_capture() {
 fn threads_share_a_log_as_cores() {
     let dir = tempfile::tempdir().unwrap();
     let Some(trace) = recorded(dir.path(), "threads", Target::A64, "out.tarmac") else { return };
-    assert_eq!(Places::of(std::slice::from_ref(&trace)).unwrap().cores, 4);
+    assert_eq!(Positions::of(std::slice::from_ref(&trace)).unwrap().cores, 4);
     assert_closed(&[trace], "threads as cores");
 }
 

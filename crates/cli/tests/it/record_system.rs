@@ -135,7 +135,7 @@ fn assert_clean(trace: &Path) {
 
 /// Where an instruction was executed: its address, the Exception level with `h` or `t`, and the Security state, if told.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct Position {
     address: u64,
     mode: String,
     security: Option<String>,
@@ -145,8 +145,8 @@ struct Place {
 ///
 /// QEMU logs before it executes. If an access to a device makes it start again, or an interrupt comes first, it logs the
 /// same address twice, or one that was not executed: the interrupt returns to it.
-fn places_of_log(log: &str) -> Vec<Place> {
-    let (mut places, mut address, mut is_interrupt) = (Vec::<Place>::new(), 0, false);
+fn places_of_log(log: &str) -> Vec<Position> {
+    let (mut positions, mut address, mut is_interrupt) = (Vec::<Position>::new(), 0, false);
     for line in log.lines() {
         if let Some(rest) = line.strip_prefix(" PC=") {
             address = u64::from_str_radix(&rest[..16], 16).unwrap();
@@ -154,29 +154,29 @@ fn places_of_log(log: &str) -> Vec<Place> {
             let words: Vec<&str> = rest.split_whitespace().skip(2).collect();
             let mode = words.iter().find_map(|word| word.strip_prefix("EL")).unwrap().to_string();
             let security = words.iter().find(|word| ["NS", "S"].contains(word)).map(|word| word.to_lowercase());
-            if places.last().is_none_or(|last| last.address != address) {
-                places.push(Place { address, mode, security });
+            if positions.last().is_none_or(|last| last.address != address) {
+                positions.push(Position { address, mode, security });
             }
         } else if line.starts_with("Taking exception") {
             is_interrupt = line.contains("[IRQ]");
         } else if let Some(elr) = line.strip_prefix("...with ELR 0x") {
             let elr = u64::from_str_radix(elr, 16).unwrap();
-            places.pop_if(|last| is_interrupt && last.address == elr);
+            positions.pop_if(|last| is_interrupt && last.address == elr);
         }
     }
-    places
+    positions
 }
 
 /// `  ES  (0000000040100000:5800fc40) O el3h_s:  ldr x0, 0x40101f88`
-fn places_of_trace(trace: &Path) -> Vec<Place> {
-    let place = |line: &str| {
+fn places_of_trace(trace: &Path) -> Vec<Position> {
+    let position = |line: &str| {
         let rest = line.trim_start().strip_prefix("ES  (")?;
         let (address, rest) = rest.split_once(':')?;
         let (mode, security) = rest.split_once(" O el")?.1.split_once(':')?.0.split_once('_')?;
         let address = u64::from_str_radix(address, 16).ok()?;
-        Some(Place { address, mode: mode.into(), security: Some(security.into()) })
+        Some(Position { address, mode: mode.into(), security: Some(security.into()) })
     };
-    fs::read_to_string(trace).unwrap().lines().filter_map(place).collect()
+    fs::read_to_string(trace).unwrap().lines().filter_map(position).collect()
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn addresses_levels_and_stack_pointers_are_those_of_the_log_of_the_emulator() {
         });
         assert_eq!((differs, found.len()), (None, expected.len()), "{settings}");
         for mode in ["3h", "2h", "1h", "1t", "0t"] {
-            assert!(found.iter().any(|place| place.mode == mode), "{mode}");
+            assert!(found.iter().any(|position| position.mode == mode), "{mode}");
         }
     }
 }
@@ -242,8 +242,8 @@ fn registers_of_trace(trace: &Path) -> Vec<(u64, Registers)> {
             ["R", name, value] => {
                 registers.extend(u128::from_str_radix(value, 16).ok().map(|value| (name.to_string(), value)));
             }
-            ["ES", place, ..] if place.starts_with('(') => {
-                let address = place[1..].split_once(':').unwrap().0;
+            ["ES", position, ..] if position.starts_with('(') => {
+                let address = position[1..].split_once(':').unwrap().0;
                 all.push((u64::from_str_radix(address, 16).unwrap(), registers.clone()));
             }
             _ => {}
@@ -362,8 +362,8 @@ fn accesses_are_told_once_even_if_the_emulator_starts_again() {
     assert_eq!(beginning("counted.tarmac", COUNTED), free);
     let behind_pair = free.split_once("ldp w2, w3, [x0]\n").unwrap().1;
     let reads: Vec<&str> = behind_pair.lines().take_while(|line| !line.contains("ES ")).collect();
-    let places: Vec<&str> = reads.iter().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
-    assert!(!places.is_empty() && places.iter().all(|place| *place == "0000000008000000"), "{reads:?}");
+    let positions: Vec<&str> = reads.iter().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+    assert!(!positions.is_empty() && positions.iter().all(|position| *position == "0000000008000000"), "{reads:?}");
     // The device has eight bytes, in two words or in one.
     let digits = |line: &&str| line.split_whitespace().skip(2).filter(|word| !word.contains('.')).count();
     assert_eq!(reads.iter().map(digits).sum::<usize>(), 2, "{reads:?}");
@@ -417,7 +417,7 @@ fn cpus_are_traces_of_their_own() {
 fn addresses_are_those_that_code_is_executed_at() {
     let Some(system) = System::build("operands") else { return };
     let expected = places_of_log(&system.log(&[CPUS, COUNTED, single()], "cpu,int,nochain"));
-    assert!(expected.iter().any(|place| place.address >> 28 == 8));
+    assert!(expected.iter().any(|position| position.address >> 28 == 8));
     for settings in ["", COUNTED, single()] {
         let found = places_of_trace(&system.recorded("out.tarmac", &["--assume", "sp=x"], &[CPUS, settings]));
         let pairs = found.iter().zip(&expected);
@@ -552,7 +552,8 @@ fn one_that_only_takes_exceptions_is_stopped_and_what_it_did_is_told() {
     assert_eq!(done.status.code(), Some(1), "{said}");
     assert!(said.contains("took exceptions endlessly and executed nothing"), "{said}");
     let trace = fs::read_to_string(system.path("out.tarmac")).unwrap();
-    let executed: Vec<u64> = places_of_trace(&system.path("out.tarmac")).iter().map(|place| place.address).collect();
+    let executed: Vec<u64> =
+        places_of_trace(&system.path("out.tarmac")).iter().map(|position| position.address).collect();
     assert_eq!(executed, [0x4010_0000, 0x4010_0004, 0x4010_0008, 0x4010_000c, 0x4010_0010]);
     // The call, and from then on the vector that cannot be fetched.
     let mut exceptions = trace.lines().filter(|line| line.starts_with("# unspool exception"));

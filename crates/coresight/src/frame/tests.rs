@@ -98,8 +98,8 @@ fn frames_say_which_bytes_belong_to_whom() {
 fn bytes_know_where_they_stood() {
     let frame = [0x21, 0x01, 0x25, 0x02, 0x04, 0x05, 0, 0, 0, 0, 0, 0, 0, 0, 0x01, 0b0000_0010];
     let record = Record::of(Layout::FromStart, &[&frame]);
-    let places: Vec<u64> = record.bytes.iter().map(|byte| byte.1).collect();
-    assert_eq!(places, [1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
+    let positions: Vec<u64> = record.bytes.iter().map(|byte| byte.1).collect();
+    assert_eq!(positions, [1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]);
 }
 
 #[test]
@@ -217,9 +217,9 @@ fn a_stream_maps_its_bytes_back_to_the_buffer() {
     deformatter.push(&frames, &mut stream);
     deformatter.finish(&mut stream);
     assert_eq!(stream.bytes(), (0..120).collect::<Vec<u8>>());
-    let places: Vec<u64> = (0..120).map(|position| stream.buffer_offset(position)).collect();
+    let positions: Vec<u64> = (0..120).map(|position| stream.buffer_offset(position)).collect();
     let expected: Vec<u64> = record.bytes.iter().filter(|byte| byte.0 == 0x10).map(|byte| byte.1).collect();
-    assert_eq!(places, expected);
+    assert_eq!(positions, expected);
 }
 
 /// What sources sent: runs of bytes, each with its id.

@@ -127,7 +127,7 @@ fn program() -> impl Strategy<Value = Program> {
 }
 
 /// Addresses in the program, and some that are not.
-fn place() -> impl Strategy<Value = u64> {
+fn position() -> impl Strategy<Value = u64> {
     prop_oneof![
         12 => (0..40_u64).prop_map(|index| BASE + 4 * index),
         1 => prop_oneof![Just(0), Just(BASE - 4), Just(u64::MAX - 3), Just(BASE + 0x2_0000)],
@@ -143,8 +143,8 @@ fn atoms() -> impl Strategy<Value = Packet> {
 
 fn exception() -> impl Strategy<Value = Vec<Option<Packet>>> {
     let address = prop_oneof![
-        6 => place().prop_map(|at| Packet::Address(full(at))),
-        2 => (place(), 0..2_u8).prop_map(|(at, el)| Packet::AddressContext { address: full(at), context: context(el) }),
+        6 => position().prop_map(|at| Packet::Address(full(at))),
+        2 => (position(), 0..2_u8).prop_map(|(at, el)| Packet::AddressContext { address: full(at), context: context(el) }),
         1 => Just(Packet::Ignore),
     ];
     let what = prop_oneof![3 => Just(ExceptionAddress::Return), 1 => Just(ExceptionAddress::TargetAndReturn)];
@@ -158,9 +158,9 @@ fn exception() -> impl Strategy<Value = Vec<Option<Packet>>> {
 fn few_packets(speculates: bool) -> impl Strategy<Value = Vec<Option<Packet>>> {
     let info = move || Packet::TraceInfo(TraceInfo { speculation: speculates.then_some(0), ..TraceInfo::default() });
     let at = |(at, el)| Packet::AddressContext { address: full(at), context: context(el) };
-    let start = move |(place, on): (_, bool)| {
+    let start = move |(position, on): (_, bool)| {
         let on = on.then_some(Some(Packet::TraceOn));
-        [Some(info())].into_iter().chain(on).chain([Some(at(place))]).collect::<Vec<_>>()
+        [Some(info())].into_iter().chain(on).chain([Some(at(position))]).collect::<Vec<_>>()
     };
     let q = (prop::option::of(0..9_u32), prop::option::of((0..40_u64).prop_map(|at| 4 * at)));
     let q = q.prop_map(|(count, low)| {
@@ -175,21 +175,21 @@ fn few_packets(speculates: bool) -> impl Strategy<Value = Vec<Option<Packet>>> {
     ];
     let alone = prop_oneof![
         15 => atoms(),
-        10 => place().prop_map(|at| Packet::Address(full(at))),
+        10 => position().prop_map(|at| Packet::Address(full(at))),
         10 => if speculates { doubt.boxed() } else { atoms().boxed() },
-        3 => (place(), 0..2_u8).prop_map(at),
+        3 => (position(), 0..2_u8).prop_map(at),
         2 => (0..2_u8).prop_map(|el| Packet::Context(Some(context(el)))),
         1 => Just(info()),
         1 => prop_oneof![Just(Packet::TraceOn), Just(Packet::Discard), Just(Packet::Overflow)],
         1 => prop_oneof![Just(Packet::TransactionStart), Just(Packet::TransactionCommit)],
         1 => Just(Packet::Event { mask: 1 }),
         2 => q,
-        2 => place().prop_map(|at| Packet::SourceAddress(full(at))),
+        2 => position().prop_map(|at| Packet::SourceAddress(full(at))),
     ];
     prop_oneof![
         40 => alone.prop_map(|packet| vec![Some(packet)]),
         5 => exception(),
-        5 => ((place(), 0..2_u8), any::<bool>()).prop_map(start),
+        5 => ((position(), 0..2_u8), any::<bool>()).prop_map(start),
         1 => Just(vec![None]),
     ]
 }

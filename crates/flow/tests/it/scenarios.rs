@@ -146,7 +146,7 @@ impl Scenario {
     fn memory(&self) -> impl CodeMemory {
         Callback(|address: u64, _: Space, buffer: &mut [u8]| {
             let here = (0_u64..).map_while(|index| self.program.get(&address.checked_add(index)?));
-            buffer.iter_mut().zip(here).map(|(place, byte)| *place = *byte).count()
+            buffer.iter_mut().zip(here).map(|(position, byte)| *position = *byte).count()
         })
     }
 

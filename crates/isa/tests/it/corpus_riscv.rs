@@ -107,14 +107,14 @@ fn parse(isa: Isa, length: u8, text: &str) -> Line {
 }
 
 fn check(disassembler: &mut Disassembler, folder: &Path, line: &Line) {
-    let place = format!("{}: {:08x} at {:x}", folder.display(), line.opcode, line.address);
-    assert_eq!(disassembler.mnemonic(line.isa, line.opcode).as_deref(), Some(line.mnemonic.as_str()), "{place}");
-    assert_eq!(line.isa.length(line.opcode as u16), line.length, "{place}");
+    let position = format!("{}: {:08x} at {:x}", folder.display(), line.opcode, line.address);
+    assert_eq!(disassembler.mnemonic(line.isa, line.opcode).as_deref(), Some(line.mnemonic.as_str()), "{position}");
+    assert_eq!(line.isa.length(line.opcode as u16), line.length, "{position}");
     let target = decode(line.isa, line.address, line.opcode).target_address();
     // One tool writes where a branch went though it went on behind itself.
     let behind = line.address + u64::from(line.length);
     if let (Some(ours), Some(theirs)) = (target, line.target.filter(|&target| target != behind)) {
-        assert_eq!(ours, theirs, "{place}");
+        assert_eq!(ours, theirs, "{position}");
     }
 }
 

@@ -100,16 +100,16 @@ fn riscv_texts_agree_with_the_facts() {
         let opcode = if round < 0x1_0000 { round } else { round.wrapping_mul(0x9e37_79b1) | 0b11 };
         let address = u64::from(round) << 1;
         for isa in [Rv32, Rv64] {
-            let place = format!("{isa:?} {opcode:08x}");
+            let position = format!("{isa:?} {opcode:08x}");
             let text = disassembler.text(isa, address, opcode);
             let is_instruction = !classes(isa, opcode).is_empty();
-            assert_eq!(is_instruction, !text.starts_with(".insn"), "{place}: {text}");
-            assert_eq!(is_instruction, disassembler.mnemonic(isa, opcode).is_some(), "{place}: {text}");
-            assert!(!text.contains("  ") && text.trim() == text && text == text.to_lowercase(), "{place}: {text:?}");
+            assert_eq!(is_instruction, !text.starts_with(".insn"), "{position}: {text}");
+            assert_eq!(is_instruction, disassembler.mnemonic(isa, opcode).is_some(), "{position}: {text}");
+            assert!(!text.contains("  ") && text.trim() == text && text == text.to_lowercase(), "{position}: {text:?}");
             instructions += usize::from(is_instruction);
             let Some(target) = decode(isa, address, opcode).target_address() else { continue };
             targets += 1;
-            assert!(text.ends_with(&format!("{target:#x}")), "{place} at {address:#x}: {text}");
+            assert!(text.ends_with(&format!("{target:#x}")), "{position} at {address:#x}: {text}");
         }
     }
     assert!(instructions > 200_000 && targets > 40_000, "{instructions} instructions, {targets} targets");

@@ -399,7 +399,7 @@ impl SystemRecorder {
             emitter.step.clear();
             let operands = operands::take(&mut cpu.operands, index);
             if self.wants_operands && operands::state(&operands, &instruction, emitter.step) {
-                (emitter.step.core, emitter.step.place) = (cpu.number, *emitter.emitted);
+                (emitter.step.core, emitter.step.position) = (cpu.number, *emitter.emitted);
                 or_return!(sink.step(emitter.step));
                 emitter.step.clear();
             }

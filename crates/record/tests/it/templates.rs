@@ -221,7 +221,7 @@ impl BlockSink for Kept {
         }
         let instruction = step.event.instruction().copied();
         if instruction.is_some() {
-            assert_eq!(step.place, self.instructions);
+            assert_eq!(step.position, self.instructions);
             self.instructions += 1;
         }
         let other = if matches!(step.event, Event::Instruction(_)) { String::new() } else { format!("{step:?}") };

@@ -57,16 +57,16 @@ impl Claims {
     }
 
     pub(super) fn finish(&self, header: &Header, has_body: bool, out: &mut Out<'_>) {
-        let Some((place, features)) = header.features.filter(|_| has_body) else { return };
+        let Some((position, features)) = header.features.filter(|_| has_body) else { return };
         let seen = self.seen | if header.has_process() { PROCESS_ID } else { 0 };
         for (feature, what) in SHOWN {
             if features & feature != 0 && seen & feature == 0 {
                 let detail = format_args!("the features have {what} ({feature:#x}), and the trace has none");
-                out.add_at(place, 0, RuleId::FeatureClaim, detail);
+                out.add_at(position, 0, RuleId::FeatureClaim, detail);
             }
             if features & feature == 0 && seen & feature & (PTE | MICROOP | FEATURE_TRANSACTIONS) != 0 {
                 let detail = format_args!("the trace has {what}, and the features have them not ({feature:#x})");
-                out.add_at(place, 0, RuleId::FeatureUnclaimed, detail);
+                out.add_at(position, 0, RuleId::FeatureUnclaimed, detail);
             }
         }
     }

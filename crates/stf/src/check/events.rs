@@ -2,7 +2,7 @@
 
 use unspool_isa::Isa;
 
-use super::super::read::Place;
+use super::super::read::Position;
 use super::super::record::Event;
 use super::Out;
 use super::header::Header;
@@ -18,7 +18,7 @@ pub(super) struct Events {
     /// The instruction could not be fetched.
     pub(super) has_fetch_fault: bool,
     /// The mode behind the instruction.
-    pub(super) mode: Option<(Place, u64)>,
+    pub(super) mode: Option<(Position, u64)>,
     /// Where the last event led.
     pub(super) target: Option<u64>,
 }
@@ -48,7 +48,7 @@ impl Events {
 
     fn mode(&mut self, event: &Event<'_>, out: &mut Out<'_>) {
         match event.mode() {
-            Some(mode @ 0..=3) => self.mode = Some((out.place, mode)),
+            Some(mode @ 0..=3) => self.mode = Some((out.position, mode)),
             Some(mode) => out.add(RuleId::ModeKnown, format_args!("the mode is {mode}")),
             None => out.add(RuleId::ModeKnown, format_args!("the event has no field")),
         }

@@ -1,6 +1,6 @@
 //! The group of an instruction, while it is read: what each record says by itself, their order, and the opcode.
 
-use super::super::read::Place;
+use super::super::read::Position;
 use super::super::record::{BusAccess, MemAccess, PageTableWalk, Record, Register, descriptor};
 use super::Out;
 use super::events::Events;
@@ -14,7 +14,7 @@ const MOST_ACCESSES: usize = 1 << 16;
 /// An access of a group, with what followed it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Access {
-    pub(super) place: Place,
+    pub(super) position: Position,
     pub(super) access: MemAccess,
     /// How many records of content.
     pub(super) contents: u32,
@@ -26,12 +26,12 @@ pub(super) struct Access {
 #[derive(Debug, Default)]
 pub(super) struct Group {
     /// The first record that needs an instruction behind it.
-    pub(super) open: Option<Place>,
+    pub(super) open: Option<Position>,
     /// The descriptor of the record before, and of the last one whose order counts.
     before: u8,
     ordered: u8,
     pub(super) forced: Option<u64>,
-    pub(super) target: Option<(Place, u64)>,
+    pub(super) target: Option<(Position, u64)>,
     pub(super) events: Events,
     pub(super) has_microop: bool,
     /// A comment says what became of the instruction, or of its accesses.
@@ -40,9 +40,9 @@ pub(super) struct Group {
     /// There were more of them than are remembered.
     has_too_many: bool,
     /// An access of another master: where, how many records of content it should have, and how many it has.
-    bus: Option<(Place, u32, u32)>,
+    bus: Option<(Position, u32, u32)>,
     /// A page table walk without a leaf.
-    leafless: Option<Place>,
+    leafless: Option<Position>,
 }
 
 impl Group {
@@ -67,7 +67,7 @@ impl Group {
     /// A record that is no opcode.
     #[inline]
     pub(super) fn record(&mut self, record: &Record<'_>, header: &mut Header, out: &mut Out<'_>) {
-        self.open.get_or_insert(out.place);
+        self.open.get_or_insert(out.position);
         let descriptor = record.descriptor();
         self.check_order(descriptor, out);
         match record {
@@ -127,7 +127,7 @@ impl Group {
         if let Some((_, other)) = self.target.filter(|(_, other)| *other != target) {
             out.add(RuleId::TargetOnce, format_args!("the target {target:#x} comes behind {other:#x}"));
         }
-        self.target = Some((out.place, target));
+        self.target = Some((out.position, target));
     }
 
     fn access(&mut self, access: &MemAccess, out: &mut Out<'_>) {
@@ -138,7 +138,7 @@ impl Group {
             self.has_too_many = true;
             self.accesses.pop();
         }
-        self.accesses.push(Access { place: out.place, access: *access, contents: 0, content: 0 });
+        self.accesses.push(Access { position: out.position, access: *access, contents: 0, content: 0 });
     }
 
     fn content(&mut self, word: u64, out: &mut Out<'_>) {
@@ -159,18 +159,18 @@ impl Group {
         if access.initiator > 6 {
             out.add(RuleId::BusInitiator, format_args!("the initiator is {}", access.initiator));
         }
-        self.bus = Some((out.place, u32::from(access.size).div_ceil(8).max(1), 0));
+        self.bus = Some((out.position, u32::from(access.size).div_ceil(8).max(1), 0));
     }
 
     /// Behind the content of an access.
     fn close_bus(&mut self, out: &mut Out<'_>) {
         match self.bus.take() {
-            Some((place, _, 0)) => {
-                out.add_in(place, RuleId::BusContent, format_args!("no content follows the access"));
+            Some((position, _, 0)) => {
+                out.add_in(position, RuleId::BusContent, format_args!("no content follows the access"));
             }
-            Some((place, needed, have)) if have != needed => {
+            Some((position, needed, have)) if have != needed => {
                 let detail = format_args!("the access has {have} records of content, and {needed} are needed");
-                out.add_in(place, RuleId::BusContentCount, detail);
+                out.add_in(position, RuleId::BusContentCount, detail);
             }
             _ => {}
         }
@@ -185,7 +185,7 @@ impl Group {
 
     fn walk(&mut self, walk: &PageTableWalk<'_>, header: &Header, out: &mut Out<'_>) {
         if let Some(access) = self.accesses.first() {
-            let record = access.place.record;
+            let record = access.position.record;
             out.add(RuleId::WalkBeforeAccess, format_args!("the access of record {record} comes before the walk"));
         }
         if walk.page_size < 4096 || !walk.page_size.is_power_of_two() {
@@ -194,7 +194,7 @@ impl Group {
         // Valid, and readable or executable: bits 0, 1 and 3.
         let is_leaf = walk.pairs().last().is_some_and(|(_, entry)| entry & 1 == 1 && entry & 0b1010 != 0);
         if !is_leaf && header.is_riscv() {
-            self.leafless = Some(out.place);
+            self.leafless = Some(out.position);
         }
     }
 
@@ -202,8 +202,8 @@ impl Group {
     pub(super) fn check(&mut self, opcode: u32, length: u8, known: &Opcode, is_first: bool, out: &mut Out<'_>) {
         self.check_opcode(opcode, length, known, out);
         self.close_bus(out);
-        if let Some(place) = self.leafless.filter(|_| !self.events.has_trap) {
-            out.add_in(place, RuleId::WalkLeaf, format_args!("its last entry is no leaf, and there is no event"));
+        if let Some(position) = self.leafless.filter(|_| !self.events.has_trap) {
+            out.add_in(position, RuleId::WalkLeaf, format_args!("its last entry is no leaf, and there is no event"));
         }
         if is_first && self.events.mode.is_none() {
             out.add(RuleId::ModeStart, format_args!("no event tells the mode of the first instruction"));

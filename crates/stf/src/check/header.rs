@@ -6,7 +6,7 @@ use super::super::builder::{GENERATOR, MAKER};
 use super::super::layout::{FEATURE_EVENT64, TILELINK};
 use super::super::lower::words;
 use super::super::names;
-use super::super::read::Place;
+use super::super::read::Position;
 use super::super::record::{Record, TraceInfo, descriptor};
 use super::opcode::is_foreign_to_a64;
 use super::rules::RuleId;
@@ -32,8 +32,8 @@ pub(super) struct Header {
     /// The encoding mode that holds now.
     iem: Option<u16>,
     /// The features, and where they are told.
-    pub(super) features: Option<(Place, u64)>,
-    extensions: Option<(Place, [u8; 4])>,
+    pub(super) features: Option<(Position, u64)>,
+    extensions: Option<(Position, [u8; 4])>,
     /// Opcodes that mean something else than they usually do.
     pub(super) is_unusual: bool,
     /// What some of them mean.
@@ -174,7 +174,7 @@ impl Header {
     }
 
     fn take_features(&mut self, features: u64, out: &mut Out<'_>) {
-        self.features = Some((out.place, features));
+        self.features = Some((out.position, features));
         if features & FEATURE_EVENT64 != 0 {
             self.needs(5, "wide events", out);
         }
@@ -211,7 +211,7 @@ impl Header {
         self.needs(6, "extensions", out);
         let text = text.to_ascii_lowercase();
         let start = text.first_chunk().copied().unwrap_or_default();
-        self.extensions = Some((out.place, start));
+        self.extensions = Some((out.position, start));
         self.riscv = RiscvExtensions::of(&text);
         let others: [&[u8]; 5] = [b"zcmp", b"zcmt", b"zce", b"zclsd", b"inx"];
         self.is_unusual = others.iter().any(|other| text.windows(other.len()).any(|part| part == *other));
@@ -254,18 +254,22 @@ impl Header {
         let Some(isa) = self.set().filter(|isa| isa.is_riscv()) else { return };
         let is_wide = isa == Isa::Rv64;
         let mode = if is_wide { "RV64" } else { "RV32" };
-        if let Some((place, features)) = self.features
+        if let Some((position, features)) = self.features
             && (features & FEATURE_RV64 != 0) != is_wide
         {
             let state = if is_wide { "not set" } else { "set" };
             let detail = format_args!("the feature of RV64 is {state}, and the encoding mode is {mode}");
-            out.add_in(place, RuleId::FeatureRv64, detail);
+            out.add_in(position, RuleId::FeatureRv64, detail);
         }
-        if let Some((place, start)) = self.extensions
+        if let Some((position, start)) = self.extensions
             && start != if is_wide { *b"rv64" } else { *b"rv32" }
         {
             let start = start.escape_ascii();
-            out.add_in(place, RuleId::ExtensionsMode, format_args!("they start with {start}, and the mode is {mode}"));
+            out.add_in(
+                position,
+                RuleId::ExtensionsMode,
+                format_args!("they start with {start}, and the mode is {mode}"),
+            );
         }
     }
 

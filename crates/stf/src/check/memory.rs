@@ -1,6 +1,6 @@
 //! Accesses to memory: does the instruction make them, how large are they, and is their content there?
 
-use super::super::read::Place;
+use super::super::read::Position;
 use super::Out;
 use super::group::{Access, Group};
 use super::opcode::Opcode;
@@ -23,9 +23,9 @@ pub(super) struct Memory {
     /// There was an access.
     has_access: bool,
     /// The first instruction that has none, and how many there were, as long as no other had one.
-    missing: Option<(Place, u64, u64)>,
+    missing: Option<(Position, u64, u64)>,
     /// The instruction before has none.
-    before: Option<(Place, u64)>,
+    before: Option<(Position, u64)>,
     has_bits: bool,
     has_first_only: bool,
 }
@@ -58,32 +58,32 @@ impl Memory {
 
     /// There is another instruction, and the one before was not the last. If execution is forced elsewhere, it was not
     /// completed: where it is, and its number.
-    pub(super) fn arrive(&mut self, is_elsewhere: bool, out: &mut Out<'_>) -> Option<(Place, u64)> {
+    pub(super) fn arrive(&mut self, is_elsewhere: bool, out: &mut Out<'_>) -> Option<(Position, u64)> {
         let before = self.before.take()?;
         if is_elsewhere {
             return Some(before);
         }
-        let (place, instruction) = before;
+        let (position, instruction) = before;
         if self.has_access {
             let detail = format_args!("it reads or writes memory, and has no access");
-            out.add_at(place, instruction, RuleId::AccessMissing, detail);
+            out.add_at(position, instruction, RuleId::AccessMissing, detail);
         } else {
-            self.count(place, instruction);
+            self.count(position, instruction);
         }
         None
     }
 
     /// As long as no instruction has an access, it may be that none is meant to have one.
-    fn count(&mut self, place: Place, instruction: u64) {
-        let (_, _, count) = self.missing.get_or_insert((place, instruction, 0));
+    fn count(&mut self, position: Position, instruction: u64) {
+        let (_, _, count) = self.missing.get_or_insert((position, instruction, 0));
         *count += 1;
     }
 
     /// The first access of the trace: what came before it had none.
     fn settle(&mut self, out: &mut Out<'_>) {
-        if let Some((place, instruction, count)) = self.missing.take() {
+        if let Some((position, instruction, count)) = self.missing.take() {
             let detail = format_args!("{count} instructions from here on have no access, and others have");
-            out.add_at(place, instruction, RuleId::AccessMissing, detail);
+            out.add_at(position, instruction, RuleId::AccessMissing, detail);
         }
     }
 
@@ -98,14 +98,14 @@ impl Memory {
             None => {}
             Some(access) if !may_have => {
                 let detail = format_args!("the instruction has no business with memory");
-                out.add_in(access.place, RuleId::AccessUnexpected, detail);
+                out.add_in(access.position, RuleId::AccessUnexpected, detail);
             }
             Some(_) if !reads && !writes => {}
             Some(_) => {
                 for (kind, does, what) in [(1, reads, "read"), (2, writes, "written")] {
                     if let Some(access) = first(kind).filter(|_| !does) {
                         let detail = format_args!("memory is {what}, which the instruction does not do");
-                        out.add_in(access.place, RuleId::AccessDirection, detail);
+                        out.add_in(access.position, RuleId::AccessDirection, detail);
                     }
                 }
                 let is_atomic = does.reads && does.writes && does.bytes.is_some();
@@ -124,7 +124,7 @@ impl Memory {
         // zeroes a block of the cache need not tell how.
         let may_do_nothing = known.memory.is_conditional && !known.memory.reads;
         if !may_do_nothing && known.memory.bytes.is_some() {
-            self.before = Some((out.place, out.instruction));
+            self.before = Some((out.position, out.instruction));
         }
     }
 
@@ -138,23 +138,23 @@ impl Memory {
         if sum == bytes {
             Unit::Bytes
         } else if sum == bytes * 8 {
-            self.bits(first.place, bytes, out);
+            self.bits(first.position, bytes, out);
             Unit::Bits
         } else {
             let detail = format_args!("the size is {sum}, and the instruction accesses {bytes} bytes");
-            out.add_in(first.place, RuleId::AccessSize, detail);
+            out.add_in(first.position, RuleId::AccessSize, detail);
             Unit::Wrong
         }
     }
 
     /// A size in bits. Told once.
-    fn bits(&mut self, place: Place, bytes: u64, out: &mut Out<'_>) {
+    fn bits(&mut self, position: Position, bytes: u64, out: &mut Out<'_>) {
         if !self.has_bits {
             self.has_bits = true;
             let bits = bytes * 8;
             let detail =
                 format_args!("the size is {bits}, and the instruction accesses {bytes} bytes: sizes are in bits");
-            out.add_in(place, RuleId::AccessBits, detail);
+            out.add_in(position, RuleId::AccessBits, detail);
         }
     }
 
@@ -164,7 +164,7 @@ impl Memory {
         let needed = size.div_ceil(per_record).max(1);
         let have = access.contents;
         if have == 0 {
-            out.add_in(access.place, RuleId::ContentMissing, format_args!("no content follows the access"));
+            out.add_in(access.position, RuleId::ContentMissing, format_args!("no content follows the access"));
         } else if unit == Unit::Wrong {
             // How much there should be is not known.
         } else if have == 1 && needed > 1 {
@@ -173,16 +173,16 @@ impl Memory {
             if !self.has_first_only && !may_be_bits {
                 self.has_first_only = true;
                 let detail = format_args!("the access has {size} bytes, and one record of content");
-                out.add_in(access.place, RuleId::ContentFirstOnly, detail);
+                out.add_in(access.position, RuleId::ContentFirstOnly, detail);
             }
         } else if have != needed {
             let detail = format_args!("the access has {have} records of content, and {needed} are needed");
-            out.add_in(access.place, RuleId::ContentCount, detail);
+            out.add_in(access.position, RuleId::ContentCount, detail);
         } else if unit != Unit::Unknown {
             let bits = if unit == Unit::Bits { size } else { size * 8 } % 64;
             if bits > 0 && access.content >> bits != 0 {
                 let detail = format_args!("the content {:#x} has more than {bits} bits", access.content);
-                out.add_in(access.place, RuleId::ContentJustified, detail);
+                out.add_in(access.position, RuleId::ContentJustified, detail);
             }
         }
     }
@@ -190,15 +190,15 @@ impl Memory {
     /// The trace ends.
     pub(super) fn finish(&mut self, out: &mut Out<'_>) {
         let last = self.before.take();
-        if let Some((place, instruction)) = last.filter(|_| !self.has_access) {
-            self.count(place, instruction);
-        } else if let Some((place, instruction)) = last {
+        if let Some((position, instruction)) = last.filter(|_| !self.has_access) {
+            self.count(position, instruction);
+        } else if let Some((position, instruction)) = last {
             let detail = format_args!("the last instruction reads or writes memory, and has no access");
-            out.add_at(place, instruction, RuleId::AccessLast, detail);
+            out.add_at(position, instruction, RuleId::AccessLast, detail);
         }
-        if let Some((place, instruction, count)) = self.missing.take() {
+        if let Some((position, instruction, count)) = self.missing.take() {
             let detail = format_args!("{count} instructions from here on read or write memory, and none has an access");
-            out.add_at(place, instruction, RuleId::AccessesAbsent, detail);
+            out.add_at(position, instruction, RuleId::AccessesAbsent, detail);
         }
     }
 }

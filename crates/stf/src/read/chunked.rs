@@ -5,14 +5,14 @@ use std::ops::ControlFlow;
 
 use super::super::lift::Follower;
 use super::error::MOST_WARNINGS;
-use super::{LONGEST, Place, ReadError, ReadErrorKind, Reader, Source, Warning, descriptor};
+use super::{LONGEST, Position, ReadError, ReadErrorKind, Reader, Source, Warning, descriptor};
 use crate::Record;
 
 /// With more than this left, more than one chunk is added at a time.
 const MUCH: usize = 64 << 10;
 
 /// Where a trace starts.
-const START: Place = Place { record: 0, offset: 0 };
+const START: Position = Position { record: 0, offset: 0 };
 
 /// How many markers the chunk at hand has.
 #[derive(Debug, Default)]
@@ -174,7 +174,7 @@ impl<R: Read> Reader<R> {
         let Some(index) = chunks.index() else { return Ok(()) };
         let offset = index.iter().take(target as usize).map(|entry| entry.size).fold(0, u64::wrapping_add);
         let pc = index.get(target as usize).map_or(0, |entry| entry.pc);
-        self.go_to(target, Place { record: 0, offset });
+        self.go_to(target, Position { record: 0, offset });
         *follower = match target {
             0 => Follower::default(),
             _ => Follower { next_pc: pc, instructions: target * markers, ..start },
@@ -196,24 +196,24 @@ impl<R: Read> Reader<R> {
         let size = chunks.index().and_then(|index| index.first()).map_or(0, |entry| entry.size);
         self.go_to(0, START);
         let (mut start, mut found) = (Follower::default(), 0);
-        self.each(|place, record| {
+        self.each(|position, record| {
             match record {
                 Record::Isa(isa) if found == 0 => start.isa = *isa,
                 Record::InstIem(iem) if found == 0 => start.iem = *iem,
                 _ => found += u64::from(is_marker(record.descriptor())),
             }
-            if place.offset >= size { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if position.offset >= size { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
         Ok((found == expected || !has_more).then_some(start))
     }
 
     /// Reading goes on with this chunk.
-    pub(super) fn go_to(&mut self, chunk: u64, place: Place) {
+    pub(super) fn go_to(&mut self, chunk: u64, position: Position) {
         let Source::Chunks(chunks) = &mut self.source else { return };
         chunks.seek(chunk);
         (self.start, self.end, self.at_end, self.is_behind_end) = (0, 0, false, false);
         self.failed = None;
-        self.next = place;
+        self.next = position;
         self.count = Count::default();
     }
 }

@@ -17,7 +17,7 @@ use super::super::lift::{Follower, Instruction};
 use super::super::zstf::MOST_THREADS;
 use super::super::zstf::chunks::Chunks;
 use super::super::zstf::frame::CompressedChunk;
-use super::{Layout, Place, ReadError, Reader, Source, Storage};
+use super::{Layout, Position, ReadError, Reader, Source, Storage};
 
 /// What is made of instructions: in parts, if several threads make it, that are put together in order.
 pub trait Gather: Send {
@@ -36,13 +36,13 @@ pub trait Gather: Send {
 struct State {
     follower: Follower,
     layout: Layout,
-    place: Place,
+    position: Position,
 }
 
 impl State {
     /// Would everything be the same from here? Records may be counted from elsewhere.
     fn fits(&self, other: &Self) -> bool {
-        self.follower == other.follower && self.layout == other.layout && self.place.offset == other.place.offset
+        self.follower == other.follower && self.layout == other.layout && self.position.offset == other.position.offset
     }
 }
 
@@ -133,15 +133,15 @@ impl<R: Read> Reader<R> {
                 self.go_to(chunk, self.next);
                 return Ok(());
             };
-            let here = State { follower: *follower, layout: self.layout, place: self.next };
+            let here = State { follower: *follower, layout: self.layout, position: self.next };
             if start.fits(&here) {
                 into.append(part);
                 (*follower, self.layout) = (end.follower, end.layout);
-                self.next = Place { record: self.next.record + end.place.record, ..end.place };
+                self.next = Position { record: self.next.record + end.position.record, ..end.position };
                 wrong = wrong.saturating_sub(1);
             } else {
                 self.go_to(chunk, self.next);
-                is_plain = self.finish_chunk(chunk, end.place.offset, follower, into)?;
+                is_plain = self.finish_chunk(chunk, end.position.offset, follower, into)?;
                 wrong += 2;
             }
         }
@@ -162,7 +162,7 @@ impl<R: Read> Reader<R> {
             };
             let Some(chunk) = chunks.compressed(ahead.chunk) else { return };
             let follower = Follower { next_pc: entry.pc, instructions, ..*follower };
-            let start = State { follower, layout, place: Place { record: 0, offset: ahead.offset } };
+            let start = State { follower, layout, position: Position { record: 0, offset: ahead.offset } };
             let (done, taken) = sync_channel(1);
             let job = Job { chunk, size: entry.size, is_last, start, part: into.part(), done };
             if ahead.jobs.send(job).is_err() {
@@ -184,7 +184,7 @@ impl<R: Read> Reader<R> {
         if self.next.offset < end {
             self.go_on(follower, true, |instruction| {
                 into.take(instruction);
-                let behind = instruction.place.offset + instruction.bytes.len() as u64;
+                let behind = instruction.position.offset + instruction.bytes.len() as u64;
                 if behind < end { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
         }
@@ -228,7 +228,7 @@ fn work<G: Gather>(given: &Mutex<Receiver<Job<G>>>, markers: u64) {
         let end = reader.as_mut().and_then(|reader| reader.follow_chunk(chunk, start, &mut part));
         let is_plain = |end: &State| {
             let found = end.follower.instructions - start.follower.instructions;
-            end.place.offset - start.place.offset == size && (found == markers || is_last && found < markers)
+            end.position.offset - start.position.offset == size && (found == markers || is_last && found < markers)
         };
         // If nobody waits for it, nobody misses it.
         drop(done.send(Done { start, end: end.filter(is_plain).map(|end| (end, part)) }));
@@ -238,7 +238,7 @@ fn work<G: Gather>(given: &Mutex<Receiver<Job<G>>>, markers: u64) {
 impl Reader<io::Empty> {
     /// Goes through a chunk and nothing else. `None`: there is something odd about it.
     fn follow_chunk<G: Gather>(&mut self, chunk: CompressedChunk, start: State, part: &mut G) -> Option<State> {
-        self.go_to(0, start.place);
+        self.go_to(0, start.position);
         self.layout = start.layout;
         let Source::Chunks(chunks) = &mut self.source else { return None };
         chunks.one(chunk);
@@ -249,6 +249,6 @@ impl Reader<io::Empty> {
         });
         let is_plain = matches!(ended, Ok(false)) && self.start == self.end && self.warnings.is_empty();
         self.warnings.clear();
-        is_plain.then_some(State { follower, layout: self.layout, place: self.next })
+        is_plain.then_some(State { follower, layout: self.layout, position: self.next })
     }
 }

@@ -5,7 +5,9 @@ use std::io::{self, Cursor, Read, Seek};
 use unspool_container::{Decompressor, Input, MaybeSeek, ReadAheadBytes};
 
 use super::super::zstf::chunks::Chunks;
-use super::{Layout, Malformed, Place, ReadError, ReadErrorKind, Reader, Source, Storage, WINDOW, Warning, descriptor};
+use super::{
+    Layout, Malformed, Position, ReadError, ReadErrorKind, Reader, Source, Storage, WINDOW, Warning, descriptor,
+};
 use crate::Record;
 
 /// The newest version that is known here.
@@ -181,7 +183,7 @@ fn check(number: u64, record: &Record<'_>) -> Result<Option<Warning>, ReadErrorK
 
 /// Nothing could be had at all.
 fn at_start(kind: ReadErrorKind) -> ReadError {
-    let Place { record, offset } = Place { record: 0, offset: 0 };
+    let Position { record, offset } = Position { record: 0, offset: 0 };
     ReadError { offset, record, kind }
 }
 

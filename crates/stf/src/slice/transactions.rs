@@ -109,7 +109,7 @@ impl<S: RecordSink> Cut<'_, S> {
             bytes.append(&mut self.group);
             self.group = bytes;
         }
-        self.sink.take(&self.group)
+        self.sink.write_records(&self.group)
     }
 }
 

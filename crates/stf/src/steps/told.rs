@@ -90,7 +90,7 @@ impl<'t> Told<'t> {
         };
         let usual = || words::usual_condition(self.coverage, branch);
         let is_executed = self.said.is_executed.unwrap_or_else(usual);
-        (self.step.place, self.step.time) = (group.place.record, self.time);
+        (self.step.position, self.step.time) = (group.position.record, self.time);
         self.step.event = Event::Instruction(Instruction {
             address,
             opcode: Some(opcode),
@@ -175,7 +175,7 @@ impl<'t> Told<'t> {
 
     fn comment(&mut self, group: &lift::Instruction<'_>, text: &[u8]) -> ControlFlow<()> {
         let Some((part, word)) = words::parse(text) else {
-            let text = note::text(text, group.place.record, &mut self.untold);
+            let text = note::text(text, group.position.record, &mut self.untold);
             return self.note(group, &text);
         };
         match part {
@@ -255,7 +255,7 @@ impl<'t> Told<'t> {
     fn start(&mut self, group: &lift::Instruction<'_>, event: Event) -> ControlFlow<()> {
         self.close()?;
         self.open.clear();
-        (self.open.place, self.open.time, self.open.event) = (group.place.record, self.time, event);
+        (self.open.position, self.open.time, self.open.event) = (group.position.record, self.time, event);
         self.is_open = true;
         ControlFlow::Continue(())
     }

@@ -380,8 +380,8 @@ fn a_trace_goes_into_a_container() {
 fn check(bytes: &[u8]) -> Vec<Finding> {
     let (mut checker, mut findings) = (Checker::new(), Vec::new());
     let mut reader = Reader::plain(bytes);
-    let read = reader.each(|place, record| {
-        checker.push(place, record, &mut |finding| findings.push(finding));
+    let read = reader.each(|position, record| {
+        checker.push(position, record, &mut |finding| findings.push(finding));
         ControlFlow::Continue(())
     });
     assert!(!read.unwrap());

@@ -10,25 +10,25 @@ use std::fmt::Write;
 use proptest::prelude::*;
 use unspool_stf::Layout;
 use unspool_stf::check::{Checker, Finding, RULES};
-use unspool_stf::read::Place;
+use unspool_stf::read::Position;
 use words::*;
 
 /// Where each record is, and where they end.
-fn places(records: &[Record<'_>]) -> Vec<Place> {
+fn positions(records: &[Record<'_>]) -> Vec<Position> {
     let mut bytes = Vec::new();
-    let place = |(record, one): (usize, &Record<'_>)| {
-        let place = Place { record: record as u64, offset: bytes.len() as u64 };
+    let position = |(record, one): (usize, &Record<'_>)| {
+        let position = Position { record: record as u64, offset: bytes.len() as u64 };
         one.encode(&mut bytes);
-        place
+        position
     };
-    records.iter().enumerate().map(place).collect()
+    records.iter().enumerate().map(position).collect()
 }
 
 fn check(records: &[Record<'_>]) -> Vec<Finding> {
     let mut checker = Checker::new();
     let mut findings = Vec::new();
-    for (place, record) in places(records).into_iter().zip(records) {
-        checker.push(place, record, &mut |finding| findings.push(finding));
+    for (position, record) in positions(records).into_iter().zip(records) {
+        checker.push(position, record, &mut |finding| findings.push(finding));
     }
     checker.finish(&mut |finding| findings.push(finding));
     findings
@@ -46,9 +46,9 @@ fn one_mistake_is_one_finding() {
     let mut failures = String::new();
     for (rule, name, record, records) in broken::rows() {
         let findings = check(&records);
-        let offset = places(&records).get(record as usize).map_or(0, |place| place.offset);
+        let offset = positions(&records).get(record as usize).map_or(0, |position| position.offset);
         let is_right = matches!(&findings[..], [finding] if finding.rule.name == rule
-            && finding.place == Place { record, offset }
+            && finding.position == Position { record, offset }
             && finding.instruction == instruction(&records, record)
             && !finding.detail.is_empty());
         if !is_right {
@@ -108,7 +108,7 @@ fn every_rule_is_broken_somewhere() {
     for rule in RULES {
         assert!(rows.iter().any(|row| row.0 == rule.name), "no row breaks {}", rule.name);
         assert_eq!(RULES.iter().filter(|other| other.name == rule.name).count(), 1, "{}", rule.name);
-        assert!(rule.name.starts_with("stf-") && rule.says.ends_with('.'), "{}", rule.name);
+        assert!(rule.name.starts_with("stf-") && rule.summary.ends_with('.'), "{}", rule.name);
     }
     for (index, row) in rows.iter().enumerate() {
         assert!(RULES.iter().any(|rule| rule.name == row.0), "no rule is called {}", row.0);
@@ -134,8 +134,8 @@ fn document() -> String {
     for rule in RULES {
         let severity = rule.severity;
         let names: Vec<&str> = rows.iter().filter(|row| row.0 == rule.name).map(|row| row.1).collect();
-        let (name, section, says, names) = (rule.name, rule.section, rule.says, names.join("; "));
-        text += &format!("| `{name}` | {severity} | {section} | {says} | {names} |\n");
+        let (name, section, summary, names) = (rule.name, rule.section, rule.summary, names.join("; "));
+        text += &format!("| `{name}` | {severity} | {section} | {summary} | {names} |\n");
     }
     text
 }
@@ -176,7 +176,7 @@ proptest! {
         let findings = check(&records);
         prop_assert!(findings.len() <= 8 * records.len() + 16, "{} findings", findings.len());
         for finding in findings {
-            prop_assert!(finding.place.record < records.len().max(1) as u64);
+            prop_assert!(finding.position.record < records.len().max(1) as u64);
         }
     }
 }

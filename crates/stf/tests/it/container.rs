@@ -129,8 +129,8 @@ impl Outcome {
             Ok(reader) => reader,
             Err(error) => return Self { error: Some(error), ..outcome },
         };
-        let result = reader.each(|place, record| {
-            assert_eq!((place.record, place.offset), (outcome.starts.len() as u64, outcome.bytes.len() as u64));
+        let result = reader.each(|position, record| {
+            assert_eq!((position.record, position.offset), (outcome.starts.len() as u64, outcome.bytes.len() as u64));
             outcome.starts.push(outcome.bytes.len());
             record.encode(&mut outcome.bytes);
             ControlFlow::Continue(())
@@ -138,8 +138,8 @@ impl Outcome {
         match result {
             Ok(has_more) => assert!(!has_more),
             Err(error) => {
-                let place = (outcome.starts.len() as u64, outcome.bytes.len() as u64);
-                assert_eq!((error.record, error.offset), place, "{error}");
+                let position = (outcome.starts.len() as u64, outcome.bytes.len() as u64);
+                assert_eq!((error.record, error.offset), position, "{error}");
                 outcome.error = Some(error);
             }
         }
@@ -411,8 +411,8 @@ fn runs_are_all_the_bytes() {
         let mut bytes = Vec::new();
         let mut breaks = 0;
         loop {
-            let has_more = reader.each_run(|place, run| {
-                assert_eq!(place.offset, bytes.len() as u64);
+            let has_more = reader.each_run(|position, run| {
+                assert_eq!(position.offset, bytes.len() as u64);
                 bytes.extend_from_slice(run);
                 breaks += 1;
                 if breaks % 3 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -422,7 +422,7 @@ fn runs_are_all_the_bytes() {
             }
         }
         assert!(bytes == expected, "{container}");
-        assert_eq!(reader.place().record, trace.len() as u64);
+        assert_eq!(reader.position().record, trace.len() as u64);
         assert_eq!(reader.warnings(), []);
     }
 }
@@ -821,7 +821,7 @@ fn instructions_can_be_gone_to_without_a_right_index() {
 fn instructions<R: Read>(reader: &mut Reader<R>, follower: &mut Follower) -> Vec<(u64, u64, u64, u32)> {
     let mut all = Vec::new();
     let take = |instruction: &unspool_stf::lift::Instruction<'_>| {
-        all.push((instruction.number, instruction.place.offset, instruction.pc, instruction.opcode));
+        all.push((instruction.number, instruction.position.offset, instruction.pc, instruction.opcode));
         ControlFlow::Continue(())
     };
     assert!(!reader.each_instruction(follower, take).unwrap());
@@ -857,8 +857,8 @@ fn chunks_that_are_not_held_in_memory() {
     };
     let noise: Vec<u8> = (0..17 << 20).map(random).collect();
     let mut trace = trace(25);
-    let place = trace.iter().position(|record| matches!(record, Record::ForcePc(0xa000_000d))).unwrap();
-    trace.splice(place..place, [Record::Comment(&noise), Record::Comment(&noise)]);
+    let position = trace.iter().position(|record| matches!(record, Record::ForcePc(0xa000_000d))).unwrap();
+    trace.splice(position..position, [Record::Comment(&noise), Record::Comment(&noise)]);
     let expected = encoded(&trace);
     let file = written(&trace, Storage::Zstf, WriteOptions { level: Some(1), ..options(10) });
     let apart = Apart::of(&file);

@@ -50,8 +50,8 @@ fn whole(path: &Path, threads: usize, is_piped: bool) -> Result<Whole, String> {
     let mut reader = reader.map_err(|error| error.to_string())?;
     let container = reader.storage();
     let mut whole = Whole { container, bytes: Vec::new(), records: 0, header: 0, markers: 0 };
-    let result = reader.each(|place, record| {
-        assert_eq!((place.record, place.offset), (whole.records, whole.bytes.len() as u64));
+    let result = reader.each(|position, record| {
+        assert_eq!((position.record, position.offset), (whole.records, whole.bytes.len() as u64));
         record.encode(&mut whole.bytes);
         whole.records += 1;
         match record.descriptor() {

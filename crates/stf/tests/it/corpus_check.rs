@@ -148,8 +148,8 @@ fn check_reader<R: Read>(reader: &mut Reader<R>) -> (Counts, u64) {
         *counts.entry(finding.rule.name).or_default() += 1;
         errors += u64::from(finding.rule.severity == Severity::Error);
     };
-    let read = reader.each(|place, record| {
-        checker.push(place, record, &mut found);
+    let read = reader.each(|position, record| {
+        checker.push(position, record, &mut found);
         ControlFlow::Continue(())
     });
     assert!(!read.unwrap());

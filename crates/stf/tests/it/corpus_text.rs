@@ -330,7 +330,9 @@ fn record_line(record: &Record<'_>) -> String {
             let entries: Vec<String> = walk
                 .pairs()
                 .enumerate()
-                .map(|(index, (place, entry))| format!("{:20}DESC{index}  PA:{place:016x} DESC:{entry:016x}\n", ""))
+                .map(|(index, (position, entry))| {
+                    format!("{:20}DESC{index}  PA:{position:016x} DESC:{entry:016x}\n", "")
+                })
                 .collect();
             let count = entries.len();
             let head = format!("{address:016x} size {size:08x} first_count {first:016x}");

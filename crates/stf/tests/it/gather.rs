@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use proptest::prelude::*;
 use unspool_stf::lift::{Follower, Instruction};
-use unspool_stf::read::{ChunkSizes, Gather, Place, ReadOptions, Reader, Storage, Warning};
+use unspool_stf::read::{ChunkSizes, Gather, Position, ReadOptions, Reader, Storage, Warning};
 use unspool_stf::record::{Event, MemAccess, Record, Register};
 use unspool_stf::stats::Stats;
 use unspool_stf::write::{WriteOptions, Writer};
@@ -84,7 +84,7 @@ impl Gather for All {
     fn take(&mut self, instruction: &Instruction<'_>) {
         let mut instruction = *instruction;
         // It may be counted from the start of a chunk.
-        instruction.place.record = 0;
+        instruction.position.record = 0;
         self.lines.push(format!("{instruction:?}"));
         self.stats.take(&instruction);
     }
@@ -106,7 +106,7 @@ struct Outcome {
     counts: String,
     end: String,
     follower: Follower,
-    place: Place,
+    position: Position,
     /// The records behind the last instruction.
     rest: String,
     warnings: Vec<String>,
@@ -114,8 +114,8 @@ struct Outcome {
 
 impl Outcome {
     fn but_lines(&self) -> impl PartialEq + std::fmt::Debug {
-        let Self { counts, end, follower, place, rest, warnings, .. } = self;
-        (counts.clone(), end.clone(), *follower, *place, rest.clone(), warnings.clone())
+        let Self { counts, end, follower, position, rest, warnings, .. } = self;
+        (counts.clone(), end.clone(), *follower, *position, rest.clone(), warnings.clone())
     }
 }
 
@@ -131,10 +131,10 @@ fn read(file: &[u8], threads: Option<usize>) -> Option<(Outcome, usize)> {
             ControlFlow::Continue(())
         }),
     };
-    let place = reader.place();
+    let position = reader.position();
     let mut rest = Vec::new();
-    let behind = reader.each(|place, record| {
-        rest.push(format!("{place:?} {record:?}"));
+    let behind = reader.each(|position, record| {
+        rest.push(format!("{position:?} {record:?}"));
         ControlFlow::Continue(())
     });
     let mut warnings: Vec<String> = reader.warnings().iter().map(ToString::to_string).collect();
@@ -145,7 +145,7 @@ fn read(file: &[u8], threads: Option<usize>) -> Option<(Outcome, usize)> {
         counts: format!("{:?} {table:?}", all.stats.counts),
         end: format!("{end:?}"),
         follower,
-        place,
+        position,
         rest: format!("{rest:?} {behind:?}"),
         warnings,
     };

@@ -45,7 +45,7 @@ fn all(mut source: impl StepSource) -> (Coverage, TimeUnit, Vec<Step>) {
 
 fn lowered(steps: &[Step], covered: Coverage, unit: TimeUnit, version: StfVersion) -> Result<Vec<u8>, SinkError> {
     let mut lowerer = Lowerer::new(Vec::new(), covered, unit, &LowerOptions { version })?;
-    steps.iter().try_for_each(|step| lowerer.take(step))?;
+    steps.iter().try_for_each(|step| lowerer.push(step))?;
     lowerer.finish()?;
     assert!(lowerer.losses().is_empty());
     Ok(lowerer.into_sink())
@@ -109,8 +109,8 @@ fn records(bytes: &[u8]) -> Vec<String> {
 fn findings(bytes: &[u8]) -> Vec<Finding> {
     let (mut checker, mut findings) = (Checker::new(), Vec::new());
     Reader::plain(bytes)
-        .each(|place, record| {
-            checker.push(place, record, &mut |finding| findings.push(finding));
+        .each(|position, record| {
+            checker.push(position, record, &mut |finding| findings.push(finding));
             ControlFlow::Continue(())
         })
         .unwrap();
@@ -143,7 +143,7 @@ fn step(event: Event) -> Step {
 }
 
 fn on_core(mut step: Step, core: u32) -> Step {
-    (step.core, step.place) = (core, 9);
+    (step.core, step.position) = (core, 9);
     step
 }
 
@@ -495,7 +495,7 @@ fn every_container_and_stop_gives_the_same() {
         let options = WriteOptions { threads: 1, chunk_markers: 10, ..WriteOptions::default() };
         let writer = Writer::seekable(Cursor::new(Vec::new()), container, options).unwrap();
         let mut lowerer = Lowerer::new(writer, coverage(), TimeUnit::Cycles, &LowerOptions::default()).unwrap();
-        steps.iter().for_each(|step| lowerer.take(step).unwrap());
+        steps.iter().for_each(|step| lowerer.push(step).unwrap());
         lowerer.finish().unwrap();
         let bytes = lowerer.into_sink().finish().unwrap().into_inner();
         assert_same(&all(opened(bytes)).2, &steps, &container.to_string());
@@ -594,7 +594,7 @@ fn logs_of_the_corpus_return() {
 
 fn refusal(steps: &[Step]) -> (Option<u64>, String) {
     match lowered(steps, coverage(), TimeUnit::Unknown, StfVersion::V1_6) {
-        Err(SinkError::Refused { place, reason }) => (place, reason),
+        Err(SinkError::Refused { position, reason }) => (position, reason),
         other => panic!("{other:?}"),
     }
 }
@@ -616,9 +616,9 @@ fn what_cannot_be_is_refused() {
         (vec![first.clone(), other_core], Some(9), "choose with --core"),
         (vec![first, long], Some(0), "convert a part"),
     ];
-    for (steps, place, reason) in rows {
+    for (steps, position, reason) in rows {
         let found = refusal(&steps);
-        assert_eq!(found.0, place);
+        assert_eq!(found.0, position);
         assert!(found.1.contains(reason), "{}", found.1);
     }
     let nothing = Lowerer::new(Vec::new(), Coverage::default(), TimeUnit::Unknown, &LowerOptions::default());

@@ -82,8 +82,8 @@ fn expected(bytes: &[u8], range: Range<u64>) -> Vec<Told> {
 fn check(bytes: &[u8]) -> Vec<Finding> {
     let (mut checker, mut findings) = (Checker::new(), Vec::new());
     let mut reader = Reader::plain(bytes);
-    let read = reader.each(|place, record| {
-        checker.push(place, record, &mut |finding| findings.push(finding));
+    let read = reader.each(|position, record| {
+        checker.push(position, record, &mut |finding| findings.push(finding));
         ControlFlow::Continue(())
     });
     assert!(!read.unwrap());
@@ -390,15 +390,15 @@ proptest! {
     #[test]
     fn a_cut_of_a_cut_is_a_cut(
         numbers in prop::collection::vec(any::<u64>(), 2..60),
-        places in any::<[prop::sample::Index; 4]>(),
+        positions in any::<[prop::sample::Index; 4]>(),
     ) {
         let bytes = trace(&program(&numbers));
         let range = |count: u64, one: &prop::sample::Index, other: &prop::sample::Index| {
             let first = one.index(count as usize) as u64;
             first..first + 1 + other.index((count - first) as usize) as u64
         };
-        let outer = range(numbers.len() as u64, &places[0], &places[1]);
-        let inner = range(outer.end - outer.start, &places[2], &places[3]);
+        let outer = range(numbers.len() as u64, &positions[0], &positions[1]);
+        let inner = range(outer.end - outer.start, &positions[2], &positions[3]);
         let (once, _) = cut(&bytes, outer.clone(), UNSIGNED).unwrap();
         let (twice, _) = cut(&once, inner.clone(), UNSIGNED).unwrap();
         let direct = outer.start + inner.start..outer.start + inner.end;

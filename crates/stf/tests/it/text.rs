@@ -110,8 +110,8 @@ fn every_record() -> Vec<u8> {
 
 fn records_of(bytes: &[u8]) -> String {
     let (mut lines, mut text) = (Lines::new(), String::new());
-    let read = Reader::plain(bytes).each(|place, record| {
-        lines.record(place, record, &mut text);
+    let read = Reader::plain(bytes).each(|position, record| {
+        lines.record(position, record, &mut text);
         text.push('\n');
         ControlFlow::Continue(())
     });

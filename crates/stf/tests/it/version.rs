@@ -180,8 +180,8 @@ fn a_trace_of_everything_goes_to_the_old_version_and_back() {
         let mut is_wrong = |finding: unspool_stf::check::Finding| {
             assert_ne!(finding.rule.severity, Severity::Error, "{finding:?}");
         };
-        let read = Reader::plain(&bytes[..]).each(|place, record| {
-            checker.push(place, record, &mut is_wrong);
+        let read = Reader::plain(&bytes[..]).each(|position, record| {
+            checker.push(position, record, &mut is_wrong);
             ControlFlow::Continue(())
         });
         assert!(!read.unwrap());

@@ -41,7 +41,7 @@ fn check_none(step: &Step, access: &Access, out: &mut FindingSink<'_>) -> bool {
         return false;
     }
     if (step.read > 0 || step.written > 0) && step.opcode.is_some_and(never_accesses) {
-        out.add_at(step.place, 1, RuleId::AccessUnexpected, format_args!("the instruction accesses no memory"));
+        out.add_at(step.position, 1, RuleId::AccessUnexpected, format_args!("the instruction accesses no memory"));
     }
     true
 }
@@ -57,17 +57,17 @@ fn check_one(step: &Step, access: &Access, right: u64, wrong: u64, has_accesses:
     let (verb, other) = if is_load { ("loads", "write") } else { ("stores", "read") };
     if wrong > 0 {
         let detail = format_args!("the instruction {verb}, but the log has a {other}");
-        return out.add_at(step.place, 1, RuleId::AccessDirection, detail);
+        return out.add_at(step.position, 1, RuleId::AccessDirection, detail);
     }
     let is_exact = !access.predicated && !access.suppresses_faults && !access.operation.touches_tags();
     let Some(bytes) = access.bytes.filter(|_| is_exact).map(u64::from) else { return };
     if right == 0 {
         if has_accesses && !access.may_not_write {
             let detail = format_args!("the instruction {verb}, but the log has no access");
-            out.add_at(step.place, 1, RuleId::AccessMissing, detail);
+            out.add_at(step.position, 1, RuleId::AccessMissing, detail);
         }
     } else if right != bytes {
         let detail = format_args!("the instruction {verb} {bytes} bytes, but the log has {right}");
-        out.add_at(step.place, 1, RuleId::AccessSize, detail);
+        out.add_at(step.position, 1, RuleId::AccessSize, detail);
     }
 }

@@ -4,7 +4,7 @@ use unspool_isa::Decoded;
 
 use super::super::dialect::Dialect;
 use super::super::opcode::facts_of;
-use super::super::read::Place;
+use super::super::read::Position;
 use super::super::record::{
     Access, Branch, Byte, Direction, Instruction, InstructionSet, Line, Picture, PictureKind, Purpose, Record, Stamp,
     Time,
@@ -33,7 +33,7 @@ pub(super) struct Core {
 /// An instruction and its effects.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step {
-    pub(super) place: Place,
+    pub(super) position: Position,
     pub(super) address: u64,
     pub(super) length: u8,
     pub(super) opcode: Option<u32>,
@@ -44,7 +44,7 @@ pub(super) struct Step {
     pub(super) is_in_it: bool,
     /// Whether an event in between may have changed the flow.
     pub(super) is_exempt: bool,
-    pub(super) branch: Option<(Place, u64)>,
+    pub(super) branch: Option<(Position, u64)>,
     pub(super) read: u64,
     pub(super) written: u64,
 }
@@ -122,7 +122,7 @@ impl Core {
         let is_in_it = self.it > 0;
         self.it = facts.map_or(0, |facts| facts.it).max(self.it.saturating_sub(1));
         self.last = Some(Step {
-            place: out.place,
+            position: out.position,
             address,
             length: instruction.length,
             opcode: instruction.opcode,
@@ -163,7 +163,7 @@ impl Core {
         }
         let Some(last) = &mut self.last else { return };
         flow::check_branch(last, branch.target, out);
-        last.branch = Some((out.place, branch.target));
+        last.branch = Some((out.position, branch.target));
     }
 
     pub(super) fn count_picture(&mut self, picture: &Picture<'_>) {

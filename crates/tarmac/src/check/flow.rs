@@ -25,10 +25,10 @@ pub(super) fn check(step: &Step, next: u64, has_branches: bool, out: &mut Findin
     if step.is_exempt {
         return;
     }
-    if let Some((place, target)) = step.branch {
+    if let Some((position, target)) = step.branch {
         if target != next {
             let detail = format_args!("the target is {target:#x}, but execution continues at {next:#x}");
-            out.add_at(place, 1, RuleId::BranchTarget, detail);
+            out.add_at(position, 1, RuleId::BranchTarget, detail);
         }
         return;
     }
@@ -48,6 +48,6 @@ pub(super) fn check(step: &Step, next: u64, has_branches: bool, out: &mut Findin
         let pc = step.address;
         out.add(RuleId::NextPc, format_args!("{pc:#x} does not lead to {next:#x}, and there is no event in between"));
     } else if has_branches && is_taken && (next != fall_through || !is_conditional) {
-        out.add_at(step.place, 1, RuleId::BranchMissing, format_args!("the branch to {next:#x} has no BR line"));
+        out.add_at(step.position, 1, RuleId::BranchMissing, format_args!("the branch to {next:#x} has no BR line"));
     }
 }

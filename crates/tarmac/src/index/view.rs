@@ -149,8 +149,8 @@ impl StateView<'_> {
         for core in self.cores() {
             self.core_json(core, &mut line, out)?;
         }
-        for place in self.memory {
-            for (start, bytes) in self.memory_rows(place) {
+        for position in self.memory {
+            for (start, bytes) in self.memory_rows(position) {
                 let digits =
                     bytes.iter().map(|byte| byte.map_or_else(|| "..".to_string(), |byte| format!("{byte:02x}")));
                 let mut object = Object::new(&mut line);

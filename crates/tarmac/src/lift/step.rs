@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::super::read::Place;
+use super::super::read::Position;
 use super::super::record::{
     Access, Branch, Byte, Direction, Exception, Instruction, InstructionSet, Line, Picture, PictureKind, Purpose,
     Record, Register, Time,
@@ -23,7 +23,7 @@ pub struct Step {
     /// Number of the instruction, counted per core from 1; without an instruction, that of the last one.
     pub number: u64,
     /// Position of the cause, or of the first line if there is none.
-    pub place: Place,
+    pub position: Position,
     /// Time of the step; inherited from the previous line if its own has none.
     pub time: Option<Time>,
     /// Cause of the step.
@@ -213,37 +213,37 @@ impl Step {
 
     /// Adds a line.
     #[inline]
-    pub(super) fn add(&mut self, place: Place, line: &Line<'_>, time: Option<Time>, is_big_endian: bool) {
+    pub(super) fn add(&mut self, position: Position, line: &Line<'_>, time: Option<Time>, is_big_endian: bool) {
         match &line.record {
             Record::Instruction(instruction) => self.cause = Cause::Instruction(self.executed(instruction)),
             Record::Asynchronous(name) => self.cause = Cause::Asynchronous(self.store_text(name)),
-            Record::Exception(exception) => self.exception(place.line, time, exception),
+            Record::Exception(exception) => self.exception(position.line, time, exception),
             Record::Event(event) if event.is_exception => {
                 let (vector, name) = (event.number.map(i64::from), self.store_text(event.name));
-                self.exceptions.push(Raised { line: place.line, time, vector, name });
+                self.exceptions.push(Raised { line: position.line, time, vector, name });
                 self.now = time;
             }
-            Record::Register(register) => self.register(place.line, register),
-            Record::Access(access) | Record::Transfer(access) => self.access(place.line, access, is_big_endian),
-            Record::Picture(picture) => self.picture(place.line, picture),
+            Record::Register(register) => self.register(position.line, register),
+            Record::Access(access) | Record::Transfer(access) => self.access(position.line, access, is_big_endian),
+            Record::Picture(picture) => self.picture(position.line, picture),
             Record::Branch(branch) => self.branch = Some(*branch),
             _ => return,
         }
         if !self.is_begun || is_cause(&line.record) {
-            self.begin(place, time);
+            self.begin(position, time);
         } else if time != self.now && is_effect(&line.record) {
-            self.strays.add(1, place.line);
+            self.strays.add(1, position.line);
         }
     }
 
     /// Marks the cause of the step, or its first line.
     #[inline]
-    fn begin(&mut self, place: Place, time: Option<Time>) {
+    fn begin(&mut self, position: Position, time: Option<Time>) {
         if self.is_begun && time != self.time {
             // The effects precede their cause.
-            self.strays.add(self.registers.len() + self.accesses.len(), self.place.line);
+            self.strays.add(self.registers.len() + self.accesses.len(), self.position.line);
         }
-        (self.place, self.time, self.now, self.is_begun) = (place, time, time, true);
+        (self.position, self.time, self.now, self.is_begun) = (position, time, time, true);
     }
 
     fn store_text(&mut self, text: &[u8]) -> Span {

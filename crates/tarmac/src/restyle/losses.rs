@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::super::read::Place;
+use super::super::read::Position;
 
 /// Defines the table of losses.
 macro_rules! losses {
@@ -88,7 +88,7 @@ pub struct Count {
     /// Number of occurrences.
     pub count: u64,
     /// Position of the first.
-    pub first: Place,
+    pub first: Position,
 }
 
 /// Counts of losses and of copied lines.
@@ -104,9 +104,9 @@ impl Default for Losses {
 }
 
 impl Losses {
-    pub(super) fn add(&mut self, loss: Loss, place: Place) {
+    pub(super) fn add(&mut self, loss: Loss, position: Position) {
         if let Some(entry) = self.counts.get_mut(loss as usize) {
-            entry.get_or_insert(Count { count: 0, first: place }).count += 1;
+            entry.get_or_insert(Count { count: 0, first: position }).count += 1;
         }
     }
 

@@ -183,14 +183,14 @@ impl Run {
 #[derive(Debug, Default)]
 pub(super) struct AccessSizes {
     /// Position of the first access.
-    since: Option<read::Place>,
+    since: Option<read::Position>,
     read_accesses: Vec<(u64, usize)>,
     pictured: Vec<Run>,
 }
 
 impl AccessSizes {
     /// Adds an access that was read.
-    pub(super) fn push(&mut self, position: read::Place, address: u64, size: usize) {
+    pub(super) fn push(&mut self, position: read::Position, address: u64, size: usize) {
         self.since.get_or_insert(position);
         self.read_accesses.push((address, size));
     }
@@ -216,7 +216,7 @@ impl AccessSizes {
     }
 
     /// Ends the sequence. Returns its position if a reader would get other accesses from the pictures.
-    pub(super) fn finish(&mut self, unit: Option<u16>) -> Option<read::Place> {
+    pub(super) fn finish(&mut self, unit: Option<u16>) -> Option<read::Position> {
         let since = self.since.take()?;
         let mut expected = self.read_accesses.iter();
         let mut differs = false;

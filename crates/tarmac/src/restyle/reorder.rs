@@ -7,7 +7,7 @@
 
 use super::super::lift::names_register;
 use super::super::parse::{ParseOptions, Parser};
-use super::super::read::Place;
+use super::super::read::Position;
 use super::super::record::{Instruction, InstructionSet, Line, Record, Stamp};
 use super::{Loss, Restyler};
 
@@ -31,7 +31,7 @@ pub(super) struct HeldEffects {
 #[derive(Debug)]
 struct Held {
     raw: Vec<u8>,
-    place: Place,
+    position: Position,
     stamp: Stamp,
     is_thumb: bool,
 }
@@ -47,7 +47,7 @@ impl Restyler {
     pub(super) fn hold_back(&mut self, core: usize, stamp: Stamp, line: &Line<'_>) {
         let set = if let Record::Instruction(instruction) = &line.record { instruction.set } else { None };
         let is_thumb = matches!(set, Some(InstructionSet::T | InstructionSet::E));
-        let held = || Held { raw: line.raw.to_vec(), place: self.place, stamp, is_thumb };
+        let held = || Held { raw: line.raw.to_vec(), position: self.position, stamp, is_thumb };
         // Bounds the memory that overlong lines can take.
         let is_short = line.raw.len() <= MAX_WAITING;
         match line.record {
@@ -104,12 +104,12 @@ impl Restyler {
     }
 
     fn write_held(&mut self, core: usize, stamp: Stamp, held: &Held) {
-        let place = std::mem::replace(&mut self.place, held.place);
+        let position = std::mem::replace(&mut self.position, held.position);
         if stamp != held.stamp {
             self.lose(Loss::EffectTime);
         }
         self.write_line(core, stamp, &held.line());
-        self.place = place;
+        self.position = position;
     }
 }
 

@@ -197,7 +197,7 @@ impl Restyler {
             self.flush(core);
         }
         let known = &mut self.cores[core];
-        known.access_sizes.push(self.place, address, bytes.len());
+        known.access_sizes.push(self.position, address, bytes.len());
         let can_grow = known.unit().is_some();
         if let Some((run, since)) = &mut known.run
             && can_grow

@@ -52,11 +52,11 @@ impl StepEmitter<'_> {
         if is_vector {
             let kind = kind_of_vector(address);
             let event = Event::Exception(Exception { kind, target: Some(address), ..Exception::default() });
-            return self.push(step, step.place.line, event, NO_LINES);
+            return self.push(step, step.position.line, event, NO_LINES);
         }
         if !has_risen {
             // The handler is not in the log: a kernel ran, and the program resumed at another address.
-            self.push(step, step.place.line, Event::Gap(Gap::Start), NO_LINES)?;
+            self.push(step, step.position.line, Event::Gap(Gap::Start), NO_LINES)?;
             let core = &mut self.cores[step.core];
             (core.last, core.context) = (None, None);
         }

@@ -10,7 +10,7 @@ use unspool_model::{Coverage, Direction, Event, Facet, Instruction, Step};
 use super::super::annotation::escape::unescape;
 use super::super::annotation::{AnnotatedAccess, Annotation, Outcome, core_name};
 use super::super::lift::{self, Cause, Executed, Lifter};
-use super::super::read::Place;
+use super::super::read::Position;
 use super::effects::{CompoundAccess, push_lowered_effects};
 use super::to_model::isa;
 use super::{Core, StepEmitter, instruction, resolve};
@@ -38,7 +38,7 @@ impl StepEmitter<'_> {
     /// Handles an annotation.
     pub(super) fn annotate(
         &mut self,
-        place: Place,
+        position: Position,
         annotation: Annotation<'_>,
         lifter: &mut Lifter,
     ) -> ControlFlow<()> {
@@ -50,7 +50,7 @@ impl StepEmitter<'_> {
             Annotation::Access(access) => {
                 let annotated = &mut self.core(lifter.core()).annotated;
                 if annotated.accesses.len() < MAX_ACCESSES {
-                    annotated.accesses.push(compound_access(place.line, &access));
+                    annotated.accesses.push(compound_access(position.line, &access));
                 }
             }
             Annotation::NoteStart(text) => {
@@ -59,7 +59,7 @@ impl StepEmitter<'_> {
                 unescape(text, &mut core.annotated.text);
                 if core.annotated.text.len() > MAX_NOTE {
                     let time = lifter.time().map(|time| self.clock.count(time));
-                    self.begin(lifter.core(), Event::Note, place.line, time);
+                    self.begin(lifter.core(), Event::Note, position.line, time);
                     self.emit_annotated(lifter.core(), None, u64::MAX)?;
                 }
             }
@@ -84,7 +84,7 @@ impl StepEmitter<'_> {
                 let inherited = lifter.time().map(|time| self.clock.count(time));
                 let at = lifter.core();
                 unescape(text, &mut self.core(at).annotated.text);
-                self.begin(at, event, place.line, time.unwrap_or(inherited));
+                self.begin(at, event, position.line, time.unwrap_or(inherited));
             }
         }
         ControlFlow::Continue(())
@@ -119,9 +119,9 @@ impl StepEmitter<'_> {
     /// Emits the step that an annotation began, with the effects of `step` and the annotated accesses above `line`.
     pub(super) fn emit_annotated(&mut self, at: usize, step: Option<&lift::Step>, line: u64) -> ControlFlow<()> {
         let Core { annotated, hold, .. } = &mut self.cores[at];
-        let Some((event, place, time)) = annotated.step.take() else { return ControlFlow::Continue(()) };
+        let Some((event, position, time)) = annotated.step.take() else { return ControlFlow::Continue(()) };
         let out = hold.push();
-        (out.core, out.place, out.time, out.event) = (at as u32, place, time, event);
+        (out.core, out.position, out.time, out.event) = (at as u32, position, time, event);
         if event == Event::Note {
             out.set_note(&annotated.text);
         }
@@ -134,14 +134,14 @@ impl StepEmitter<'_> {
     pub(super) fn lowered_step(&mut self, step: &lift::Step, coverage: Coverage) -> ControlFlow<()> {
         match &step.cause {
             Cause::Instruction(executed) => {
-                self.emit_annotated(step.core, None, step.place.line)?;
+                self.emit_annotated(step.core, None, step.position.line)?;
                 self.lowered_instruction(step, executed, coverage)
             }
             _ if self.cores[step.core].annotated.step.is_some() => self.emit_annotated(step.core, Some(step), u64::MAX),
             // Annotations other than the first were removed from the log.
             _ => {
                 let time = step.time.map(|time| self.clock.count(time));
-                self.begin(step.core, Event::State, step.place.line, time);
+                self.begin(step.core, Event::State, step.position.line, time);
                 self.emit_annotated(step.core, Some(step), u64::MAX)
             }
         }
@@ -162,7 +162,7 @@ impl StepEmitter<'_> {
             is_pending = false;
         }
         let out = hold.push();
-        (out.core, out.place, out.time) = (step.core as u32, step.place.line, time);
+        (out.core, out.position, out.time) = (step.core as u32, step.position.line, time);
         out.event = Event::Instruction(instruction);
         push_lowered_effects(Some(step), &mut annotated.accesses, u64::MAX, out);
         if is_pending {

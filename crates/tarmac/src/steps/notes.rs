@@ -9,7 +9,7 @@ use unspool_model::{Event, Gap};
 use super::super::annotation::Annotation;
 use super::super::lift::Lifter;
 use super::super::parse::may_be_instruction;
-use super::super::read::Place;
+use super::super::read::Position;
 use super::super::record::{Line, ProblemKind, Purpose, Record};
 use super::StepEmitter;
 
@@ -45,14 +45,14 @@ pub(super) fn is_note(record: &Record<'_>) -> bool {
 
 impl StepEmitter<'_> {
     /// Adds a note to the core of the line, or of the previous line if it names none.
-    pub(super) fn note(&mut self, place: Place, line: &Line<'_>, lifter: &Lifter) -> ControlFlow<()> {
+    pub(super) fn note(&mut self, position: Position, line: &Line<'_>, lifter: &Lifter) -> ControlFlow<()> {
         let (core, time) = (lifter.core(), lifter.time().map(|time| self.clock.count(time)));
         while self.cores.len() <= core {
-            self.cores.push(super::Core { first: place.line, ..super::Core::default() });
+            self.cores.push(super::Core { first: position.line, ..super::Core::default() });
         }
         let text = String::from_utf8_lossy(text(line).trim_ascii()).into_owned();
         let pending = &mut self.cores[core].notes.pending;
-        let (line_number, gap) = (place.line, gap(line));
+        let (line_number, gap) = (position.line, gap(line));
         match gap {
             Some(Gap::Damaged) | None => pending.push(Note { line: line_number, time, text, gap: None }),
             Some(_) => {}
@@ -109,7 +109,7 @@ impl StepEmitter<'_> {
             }
             let step = known.hold.push();
             step.set_note(&note.text);
-            (step.core, step.place, step.time) = (number, note.line, note.time);
+            (step.core, step.position, step.time) = (number, note.line, note.time);
             if let Some(gap) = note.gap {
                 step.event = Event::Gap(gap);
                 (known.last, known.context) = (None, None);

@@ -10,15 +10,15 @@ use proptest::prelude::*;
 use unspool_tarmac::check::{Checker, Finding, RULES};
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::parse::{ParseOptions, Parser};
-use unspool_tarmac::read::{Place, lines};
+use unspool_tarmac::read::{Position, lines};
 
 fn check(dialect: Dialect, log: &[u8]) -> Vec<Finding> {
     let mut parser = Parser::new(ParseOptions::default());
     let mut checker = Checker::new(dialect);
     let mut findings = Vec::new();
     for (index, (offset, raw)) in lines(log).enumerate() {
-        let place = Place { line: index as u64 + 1, offset: offset as u64 };
-        checker.push(place, &parser.parse(raw), &mut |finding| findings.push(finding));
+        let position = Position { line: index as u64 + 1, offset: offset as u64 };
+        checker.push(position, &parser.parse(raw), &mut |finding| findings.push(finding));
     }
     checker.finish(&mut |finding| findings.push(finding));
     findings
@@ -30,12 +30,12 @@ fn one_violation_is_one_finding() {
     for row in broken::rows() {
         let findings = check(row.dialect, row.log.as_bytes());
         let is_right = matches!(&findings[..], [finding] if finding.rule.name == row.rule
-            && (finding.place.line, finding.column) == row.at
+            && (finding.position.line, finding.column) == row.at
             && !finding.detail.is_empty());
         if !is_right {
             writeln!(failures, "{}, {}, at {:?}:", row.rule, row.name, row.at).unwrap();
             for finding in findings {
-                let (line, column) = (finding.place.line, finding.column);
+                let (line, column) = (finding.position.line, finding.column);
                 writeln!(failures, "  {} at ({line}, {column}): {}", finding.rule.name, finding.detail).unwrap();
             }
         }
@@ -172,7 +172,7 @@ fn every_rule_is_violated_somewhere() {
     for rule in RULES {
         assert!(rows.iter().any(|row| row.rule == rule.name), "no row breaks {}", rule.name);
         assert_eq!(RULES.iter().filter(|other| other.name == rule.name).count(), 1, "{}", rule.name);
-        assert!(rule.name.starts_with("tarmac-") && rule.says.ends_with('.'), "{}", rule.name);
+        assert!(rule.name.starts_with("tarmac-") && rule.summary.ends_with('.'), "{}", rule.name);
     }
     for (index, row) in rows.iter().enumerate() {
         assert!(RULES.iter().any(|rule| rule.name == row.rule), "no rule is called {}", row.rule);
@@ -198,8 +198,8 @@ fn document() -> String {
     for rule in RULES {
         let severity = rule.severity;
         let names: Vec<&str> = rows.iter().filter(|row| row.rule == rule.name).map(|row| row.name).collect();
-        let (name, section, says, names) = (rule.name, rule.section, rule.says, names.join("; "));
-        text += &format!("| `{name}` | {severity} | {section} | {says} | {names} |\n");
+        let (name, section, summary, names) = (rule.name, rule.section, rule.summary, names.join("; "));
+        text += &format!("| `{name}` | {severity} | {section} | {summary} | {names} |\n");
     }
     text
 }
@@ -231,7 +231,7 @@ proptest! {
         let findings = check(Dialect::ALL[which], log.as_bytes());
         prop_assert!(findings.len() <= 8 * lines.len() + 16, "{} findings", findings.len());
         for finding in findings {
-            prop_assert!(finding.place.line <= lines.len().max(1) as u64);
+            prop_assert!(finding.position.line <= lines.len().max(1) as u64);
         }
     }
 }

@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 use unspool_tarmac::check::Checker;
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::parse::{ParseOptions, Parser};
-use unspool_tarmac::read::{Place, ReadOptions, Reader, lines};
+use unspool_tarmac::read::{Position, ReadOptions, Reader, lines};
 use unspool_tarmac::restyle::{Restyler, Style};
 use unspool_testing::corpus;
 
@@ -45,10 +45,10 @@ fn findings_in_corpus_logs() {
         let (mut counts, mut details) = (Counts::new(), Vec::new());
         let mut found = |finding: unspool_tarmac::check::Finding| {
             *counts.entry(finding.rule.name).or_default() += 1;
-            details.push(format!("  line {}: {}: {}", finding.place.line, finding.rule.name, finding.detail));
+            details.push(format!("  line {}: {}: {}", finding.position.line, finding.rule.name, finding.detail));
         };
-        let _ = reader.each(|place, line| {
-            checker.push(place, line, &mut found);
+        let _ = reader.each(|position, line| {
+            checker.push(position, line, &mut found);
             ControlFlow::Continue(())
         });
         checker.finish(&mut found);
@@ -68,14 +68,14 @@ fn restyled_logs_pass_the_rules() {
     let mut restyler = Restyler::new(Dialect::FastModels, Style::Rev3);
     let mut out = Vec::new();
     for (index, (offset, raw)) in lines(&log).enumerate() {
-        restyler.line(Place { line: index as u64 + 1, offset: offset as u64 }, &parser.parse(raw), &mut out);
+        restyler.line(Position { line: index as u64 + 1, offset: offset as u64 }, &parser.parse(raw), &mut out);
     }
     restyler.finish(&mut out);
     let mut checker = Checker::new(Dialect::Rev3);
     let mut rules = Counts::new();
     for (index, (offset, raw)) in lines(&out).enumerate() {
-        let place = Place { line: index as u64 + 1, offset: offset as u64 };
-        checker.push(place, &parser.parse(raw), &mut |finding| *rules.entry(finding.rule.name).or_default() += 1);
+        let position = Position { line: index as u64 + 1, offset: offset as u64 };
+        checker.push(position, &parser.parse(raw), &mut |finding| *rules.entry(finding.rule.name).or_default() += 1);
     }
     checker.finish(&mut |finding| *rules.entry(finding.rule.name).or_default() += 1);
     // The registers at the start belong to no step, and have times.

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::parse::{ParseOptions, Parser};
-use unspool_tarmac::read::{Place, lines};
+use unspool_tarmac::read::{Position, lines};
 use unspool_tarmac::record::{Byte, Direction, PictureKind, Record};
 use unspool_tarmac::restyle::{Loss, Losses, Restyler, Style};
 use unspool_testing::corpus;
@@ -23,8 +23,8 @@ fn restyle(log: &[u8], from: Dialect, to: Style) -> (Vec<u8>, Losses) {
     let mut restyler = Restyler::new(from, to);
     let mut out = Vec::new();
     for (index, (offset, raw)) in lines(log).enumerate() {
-        let place = Place { line: index as u64 + 1, offset: offset as u64 };
-        restyler.line(place, &parser.parse(raw), &mut out);
+        let position = Position { line: index as u64 + 1, offset: offset as u64 };
+        restyler.line(position, &parser.parse(raw), &mut out);
     }
     restyler.finish(&mut out);
     (out, restyler.losses().clone())

@@ -11,7 +11,7 @@ use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::index::{Fingerprint, Index, IndexOptions, Indexed, State, build};
 use unspool_tarmac::lift::{Lifter, Step};
 use unspool_tarmac::parse::Parser;
-use unspool_tarmac::read::{Place, lines};
+use unspool_tarmac::read::{Position, lines};
 use unspool_tarmac::record::{Direction, Record};
 use unspool_testing::corpus;
 
@@ -186,7 +186,7 @@ fn steps(path: &Path) -> Vec<Common> {
         });
     };
     for (line, (offset, raw)) in (1..).zip(lines(&log)) {
-        lifter.line(Place { line, offset: offset as u64 }, &parser.parse(raw), &mut take);
+        lifter.line(Position { line, offset: offset as u64 }, &parser.parse(raw), &mut take);
     }
     lifter.finish(&mut take);
     steps

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::lift::{Cause, Lifter, Step};
 use unspool_tarmac::parse::{ParseOptions, Parser};
-use unspool_tarmac::read::{Place, lines};
+use unspool_tarmac::read::{Position, lines};
 use unspool_tarmac::record::Direction;
 use unspool_tarmac::state::Machine;
 
@@ -47,7 +47,7 @@ fn steps(dialect: Dialect, log: &[u8]) -> Vec<String> {
     let mut lifter = Lifter::new(dialect, false);
     let mut steps = Vec::new();
     for (line, (offset, raw)) in (1..).zip(lines(log)) {
-        lifter.line(Place { line, offset: offset as u64 }, &parser.parse(raw), |step| steps.push(text(step)));
+        lifter.line(Position { line, offset: offset as u64 }, &parser.parse(raw), |step| steps.push(text(step)));
     }
     lifter.finish(|step| steps.push(text(step)));
     steps

@@ -46,7 +46,7 @@ fn lift(log: &[u8]) -> Trace {
 fn try_lower(trace: &Trace, style: Style, disassemble: bool) -> Result<(Vec<u8>, Losses), SinkError> {
     let options = LowerOptions { style, disassemble };
     let mut lowerer = Lowerer::new(Vec::new(), trace.coverage, trace.unit, &options)?;
-    trace.steps.iter().try_for_each(|step| lowerer.take(step))?;
+    trace.steps.iter().try_for_each(|step| lowerer.push(step))?;
     lowerer.finish()?;
     let losses = lowerer.losses().clone();
     Ok((lowerer.into_inner(), losses))
@@ -89,8 +89,8 @@ fn findings(log: &[u8]) -> Vec<String> {
     let mut reader = Reader::new(Cursor::new(log), ReadOptions::default()).unwrap();
     let mut checker = Checker::new(reader.dialect());
     let mut found = Vec::new();
-    let read = reader.each(|place, line| {
-        checker.push(place, line, &mut |finding| found.push(format!("{}: {}", finding.rule.name, finding.detail)));
+    let read = reader.each(|position, line| {
+        checker.push(position, line, &mut |finding| found.push(format!("{}: {}", finding.rule.name, finding.detail)));
         ControlFlow::Continue(())
     });
     read.unwrap();
@@ -103,11 +103,11 @@ fn check(log: &[u8]) {
     let mut errors = Vec::new();
     let mut keep = |finding: tarmac::check::Finding| {
         if finding.rule.severity == Severity::Error {
-            errors.push(format!("{} {}: {}", finding.place.line, finding.rule.name, finding.detail));
+            errors.push(format!("{} {}: {}", finding.position.line, finding.rule.name, finding.detail));
         }
     };
-    let read = reader.each(|place, line| {
-        checker.push(place, line, &mut keep);
+    let read = reader.each(|position, line| {
+        checker.push(position, line, &mut keep);
         ControlFlow::Continue(())
     });
     read.unwrap();
@@ -437,17 +437,17 @@ fn losses_are_counted() {
 #[test]
 fn unsupported_steps_are_refused() {
     let mut riscv = step(Event::Instruction(Instruction { isa: Isa::Rv64, ..a64(0x1000, 0x13) }));
-    riscv.place = 5;
+    riscv.position = 5;
     let mut core = step(Event::Instruction(a64(0x1000, NOP)));
-    (core.core, core.place) = (256, 6);
+    (core.core, core.position) = (256, 6);
     for (step, expected, message) in
         [(riscv, 5, "rv64 instructions: Tarmac supports Arm instructions only"), (core, 6, "core 256")]
     {
         for style in STYLES {
-            let Err(SinkError::Refused { place, reason }) = try_lower(&all(vec![step.clone()]), style, false) else {
+            let Err(SinkError::Refused { position, reason }) = try_lower(&all(vec![step.clone()]), style, false) else {
                 panic!("{message}");
             };
-            assert_eq!(place, Some(expected));
+            assert_eq!(position, Some(expected));
             assert!(reason.starts_with(message), "{reason}");
         }
     }

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use unspool_container::{CompressOptions, CompressedWriter, Container};
 use unspool_tarmac::dialect::{Dialect, Effects};
 use unspool_tarmac::parse::ParseOptions;
-use unspool_tarmac::read::{LONGEST, Place, ReadErrorKind, ReadOptions, Reader, lines};
+use unspool_tarmac::read::{LONGEST, Position, ReadErrorKind, ReadOptions, Reader, lines};
 use unspool_tarmac::record::{ProblemKind, Record};
 
 /// A log of some lines, of which the last has no end.
@@ -38,7 +38,7 @@ impl Read for Drops<'_> {
 }
 
 /// Lines with their places.
-type Lines = Vec<(Place, Vec<u8>)>;
+type Lines = Vec<(Position, Vec<u8>)>;
 
 /// All lines, and why reading ended.
 fn all(input: impl Read) -> (Lines, Result<bool, String>) {
@@ -47,18 +47,18 @@ fn all(input: impl Read) -> (Lines, Result<bool, String>) {
         Ok(reader) => reader,
         Err(error) => return (found, Err(error.to_string())),
     };
-    let end = reader.each(|place, line| {
-        found.push((place, line.raw.to_vec()));
+    let end = reader.each(|position, line| {
+        found.push((position, line.raw.to_vec()));
         ControlFlow::Continue(())
     });
     (found, end.map_err(|error| error.to_string()))
 }
 
 /// Lines tile the log: each starts where the one before ends, and between them is nothing but an end.
-fn assert_tiled(log: &[u8], found: &[(Place, Vec<u8>)]) {
+fn assert_tiled(log: &[u8], found: &[(Position, Vec<u8>)]) {
     let (mut offset, mut line) = (0, 1);
-    for (place, raw) in found {
-        assert_eq!((place.offset as usize, place.line), (offset, line));
+    for (position, raw) in found {
+        assert_eq!((position.offset as usize, position.line), (offset, line));
         assert!(log[offset..].starts_with(raw));
         offset += raw.len();
         for end in [&b"\r\n"[..], b"\n"] {
@@ -131,7 +131,7 @@ fn small_logs() {
         assert_eq!((found.len(), end), (*count, Ok(false)), "{log:?}");
         assert_tiled(log, &found);
         let same: Vec<_> = lines(log).map(|(offset, raw)| (offset as u64, raw.to_vec())).collect();
-        let found: Vec<_> = found.into_iter().map(|(place, raw)| (place.offset, raw)).collect();
+        let found: Vec<_> = found.into_iter().map(|(position, raw)| (position.offset, raw)).collect();
         assert_eq!(found, same, "{log:?}");
     }
 }
@@ -172,19 +172,19 @@ fn runs_are_the_log_byte_for_byte() {
     let mut copy = Vec::new();
     // The first lines one by one, then the rest.
     let mut count = 0;
-    let more = reader.each(|place, line| {
-        copy.truncate(place.offset as usize);
+    let more = reader.each(|position, line| {
+        copy.truncate(position.offset as usize);
         copy.extend_from_slice(line.raw);
         count += 1;
         if count == 5 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     assert!(more.unwrap());
-    let next = reader.place();
+    let next = reader.position();
     copy = log[..next.offset as usize].to_vec();
     assert_eq!(next.line, 6);
     let mut line = next.line;
-    let more = reader.each_run(|place, run| {
-        assert_eq!((place.offset as usize, place.line), (copy.len(), line));
+    let more = reader.each_run(|position, run| {
+        assert_eq!((position.offset as usize, position.line), (copy.len(), line));
         copy.extend_from_slice(run);
         line += run.iter().filter(|byte| **byte == b'\n').count() as u64;
         ControlFlow::Continue(())

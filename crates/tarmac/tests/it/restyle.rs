@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use proptest::prelude::*;
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::parse::{ParseOptions, Parser};
-use unspool_tarmac::read::{Place, ReadOptions, Reader, lines};
+use unspool_tarmac::read::{Position, ReadOptions, Reader, lines};
 use unspool_tarmac::record::Stamp;
 use unspool_tarmac::restyle::{Loss, Losses, Restyler, Style};
 
@@ -15,8 +15,8 @@ fn run(mut restyler: Restyler, log: &[u8]) -> (Vec<u8>, Losses) {
     let mut parser = Parser::new(ParseOptions { implicit_thumb: true });
     let mut out = Vec::new();
     for (index, (offset, raw)) in lines(log).enumerate() {
-        let place = Place { line: index as u64 + 1, offset: offset as u64 };
-        restyler.line(place, &parser.parse(raw), &mut out);
+        let position = Position { line: index as u64 + 1, offset: offset as u64 };
+        restyler.line(position, &parser.parse(raw), &mut out);
     }
     restyler.finish(&mut out);
     (out, restyler.losses().clone())
@@ -481,8 +481,8 @@ fn chunks_of_a_line_stay_one_line() {
         let mut reader = Reader::new(log.as_bytes(), ReadOptions::default()).unwrap();
         let mut restyler = Restyler::new(Dialect::FastModels, style);
         let mut out = Vec::new();
-        let whole = reader.each(|place, line| {
-            restyler.line(place, line, &mut out);
+        let whole = reader.each(|position, line| {
+            restyler.line(position, line, &mut out);
             ControlFlow::Continue(())
         });
         assert!(!whole.unwrap());

@@ -202,8 +202,8 @@ pub fn restyle_tarmac(
     let mut writer = open_log(output.path, container, options)?;
     let (mut lines, mut failed) = (Vec::new(), None);
     let stops = output.stops_at_loss();
-    let end = file.each(progress, |place, line| {
-        restyler.line(place, line, &mut lines);
+    let end = file.each(progress, |position, line| {
+        restyler.line(position, line, &mut lines);
         if stops && !restyler.losses().is_empty() {
             return false;
         }

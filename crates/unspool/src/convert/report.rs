@@ -117,7 +117,8 @@ impl LossReport {
 
     fn unreadable(&self) -> Option<String> {
         let row = self.rows.iter().find(|row| row.why == Why::Unreadable)?;
-        let first = row.first.map_or(String::new(), |first| format!(", the first is {}", position(self.unit, first)));
+        let first =
+            row.first.map_or(String::new(), |first| format!(", the first is {}", describe_position(self.unit, first)));
         Some(format!("{} cannot be read{first}", many(row.count, self.unit)))
     }
 
@@ -128,15 +129,15 @@ impl LossReport {
 
     fn row(&self, row: &Row) -> String {
         let first = row.first.map_or(String::new(), |first| match self.unit {
-            "offset" => format!(" (first at {})", position(self.unit, first)),
-            unit => format!(" (first in {})", position(unit, first)),
+            "offset" => format!(" (first at {})", describe_position(self.unit, first)),
+            unit => format!(" (first in {})", describe_position(unit, first)),
         });
         format!("{} × {}{first}", grouped(row.count), row.words)
     }
 }
 
 /// A position in a trace, in words.
-pub fn position(unit: &str, number: u64) -> String {
+pub fn describe_position(unit: &str, number: u64) -> String {
     if unit == "offset" { format!("offset {number:#x}") } else { format!("{unit} {number}") }
 }
 

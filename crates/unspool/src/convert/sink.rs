@@ -97,11 +97,11 @@ impl FileSink {
 
 impl StepSink for FileSink {
     #[inline]
-    fn take(&mut self, step: &Step) -> Result<(), SinkError> {
+    fn push(&mut self, step: &Step) -> Result<(), SinkError> {
         match self {
-            Self::Astf(sink) => sink.take(step),
-            Self::Stf(sink) => sink.take(step),
-            Self::Tarmac(sink) => sink.take(step),
+            Self::Astf(sink) => sink.push(step),
+            Self::Stf(sink) => sink.push(step),
+            Self::Tarmac(sink) => sink.push(step),
         }
     }
 

@@ -164,7 +164,7 @@ impl Core {
 
     #[inline(never)]
     fn discover(&mut self, step: &Step, instruction: &Instruction) -> Result<Known, SinkError> {
-        let refuse = |reason: String| SinkError::Refused { place: Some(step.place), reason };
+        let refuse = |reason: String| SinkError::Refused { position: Some(step.position), reason };
         let address = instruction.address;
         let isa = instruction.isa;
         if isa.is_riscv() {

@@ -40,7 +40,7 @@ impl Output {
         fs::create_dir_all(directory).map_err(|error| at(directory, &error))?;
         if fs::read_dir(directory).map_err(|error| at(directory, &error))?.next().is_some() {
             let reason = format!("{}: the directory is not empty", directory.display());
-            return Err(SinkError::Refused { place: None, reason });
+            return Err(SinkError::Refused { position: None, reason });
         }
         let formatter = formatted.then(|| Formatter::with_ids_every(IDS_EVERY));
         let directory = directory.to_path_buf();

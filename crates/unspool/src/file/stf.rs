@@ -8,7 +8,9 @@ use std::path::Path;
 use unspool_container::{Damage, Fault};
 use unspool_stf::header::{Header, HeaderError};
 use unspool_stf::lift::{Follower, Instruction};
-use unspool_stf::read::{ChunkSizes, Gather, Place, ReadError, ReadErrorKind, ReadOptions, Reader, Storage, Warning};
+use unspool_stf::read::{
+    ChunkSizes, Gather, Position, ReadError, ReadErrorKind, ReadOptions, Reader, Storage, Warning,
+};
 use unspool_stf::record::Record;
 use unspool_stf::steps::Steps;
 
@@ -128,13 +130,13 @@ impl StfFile {
     pub fn each(
         &mut self,
         progress: &mut OnProgress<'_>,
-        mut take: impl FnMut(Place, &Record<'_>) -> bool,
+        mut take: impl FnMut(Position, &Record<'_>) -> bool,
     ) -> Result<End, FileError> {
         let Self { reader, meter, .. } = self;
         let mut stride = STRIDE;
-        let ended = reader.each(|place, record| {
+        let ended = reader.each(|position, record| {
             report(&mut stride, meter, progress);
-            flow(take(place, record))
+            flow(take(position, record))
         });
         self.ended(ended)
     }

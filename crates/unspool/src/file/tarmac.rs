@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use unspool_container::Container;
-use unspool_model::selection::{PieceSink, Select};
+use unspool_model::selection::{Select, SliceSink};
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::parse::ParseOptions;
-use unspool_tarmac::read::{Place, ReadError, ReadErrorKind, ReadOptions, Reader};
+use unspool_tarmac::read::{Position, ReadError, ReadErrorKind, ReadOptions, Reader};
 use unspool_tarmac::record::{Line, Record, Stamp, Time};
 use unspool_tarmac::slice::{SliceError, SliceOptions, Sliced, slice};
 use unspool_tarmac::steps::Steps;
@@ -49,11 +49,11 @@ impl Unreadable {
     }
 
     #[inline]
-    fn add(&mut self, place: Place, line: &Line<'_>) {
+    fn add(&mut self, position: Position, line: &Line<'_>) {
         if let Record::Unknown(problem) = &line.record {
             self.count += 1;
             if self.count <= LISTED {
-                self.first.push(format!("line {}, {problem}", place.line));
+                self.first.push(format!("line {}, {problem}", position.line));
             }
         }
     }
@@ -114,18 +114,18 @@ impl TarmacFile {
     pub fn each(
         &mut self,
         progress: &mut OnProgress<'_>,
-        mut take: impl FnMut(Place, &Line<'_>) -> bool,
+        mut take: impl FnMut(Position, &Line<'_>) -> bool,
     ) -> Result<End, FileError> {
         let Self { reader, meter, unreadable, .. } = self;
         let mut stride = STRIDE;
-        let ended = reader.each(|place, line| {
+        let ended = reader.each(|position, line| {
             stride -= 1;
             if stride == 0 {
                 stride = STRIDE;
                 meter.report(progress);
             }
-            unreadable.add(place, line);
-            if take(place, line) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            unreadable.add(position, line);
+            if take(position, line) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
         self.ended(ended)
     }
@@ -135,10 +135,10 @@ impl TarmacFile {
         &mut self,
         select: &mut impl Select,
         options: SliceOptions<'_>,
-        sink: &mut impl PieceSink<u8>,
+        sink: &mut impl SliceSink<u8>,
     ) -> Result<Sliced, SliceError> {
         let Self { reader, unreadable, .. } = self;
-        slice(reader, select, options, sink, |place, line| unreadable.add(place, line))
+        slice(reader, select, options, sink, |position, line| unreadable.add(position, line))
     }
 
     /// The first time among the lines that were read ahead.

@@ -62,10 +62,10 @@ impl CaptureInfo<'_> {
     pub fn code_of(&self, image: &Image) -> Option<&Code> {
         let spaces = image.space.as_deref().and_then(Spaces::from_name).unwrap_or(Spaces::ANY);
         let is_meant = |code: &&Code| {
-            let place = code.regions.first();
+            let position = code.regions.first();
             code.name == image.file
-                && place.is_some_and(|piece| piece.spaces == spaces)
-                && image.address.is_none_or(|address| place.is_some_and(|piece| piece.address == address))
+                && position.is_some_and(|piece| piece.spaces == spaces)
+                && image.address.is_none_or(|address| position.is_some_and(|piece| piece.address == address))
                 && code.raw == image.address.is_some()
         };
         self.loaded.codes.iter().find(is_meant)

@@ -50,7 +50,7 @@ impl StfInfo {
         if !quick && end == End::Stopped {
             let mut contents;
             (contents, end) = file.gather(&info.header, progress, Contents::default(), Contents::add_trailing)?;
-            contents.bytes = file.reader().place().offset;
+            contents.bytes = file.reader().position().offset;
             // Of a file with an index, not all is read in order; what there is was read.
             info.size = info.size.or(Some(file.meter().bytes_read()));
             info.contents = Some(contents);

@@ -36,9 +36,9 @@ impl TarmacInfo {
     /// Reads a log; `quick`: only its first lines.
     pub fn read(file: &mut TarmacFile, quick: bool, progress: &mut OnProgress<'_>) -> Result<Self, FileError> {
         let mut summary = Summary::default();
-        let end = file.each(progress, |place, line| {
-            summary.add(place, line);
-            !quick || place.line < QUICK
+        let end = file.each(progress, |position, line| {
+            summary.add(position, line);
+            !quick || position.line < QUICK
         })?;
         let meter = file.meter();
         Ok(Self {

@@ -184,7 +184,7 @@ impl InstructionSink for Teller<'_> {
         self.gap = None;
         self.step.clear();
         let time = if self.counts_cycles { around.cycles } else { around.timestamp };
-        (self.step.place, self.step.time) = (instruction.offset, time);
+        (self.step.position, self.step.time) = (instruction.offset, time);
         self.step.event = Event::Instruction(Instruction {
             address: instruction.address,
             opcode: Some(instruction.opcode),
@@ -218,54 +218,54 @@ impl Watch for Teller<'_> {
 }
 
 impl Teller<'_> {
-    fn found(&mut self, place: u64, item: &Item) {
+    fn found(&mut self, position: u64, item: &Item) {
         match *item {
-            Item::Context(found) => self.context(place, &found),
+            Item::Context(found) => self.context(position, &found),
             Item::Timestamp { value, cycles } if !self.counts_cycles => {
                 self.time = Some(value);
-                self.losses.add_many(Loss::CycleCounts, cycles.is_some().into(), place);
+                self.losses.add_many(Loss::CycleCounts, cycles.is_some().into(), position);
             }
-            Item::CycleCount(Some(_)) if !self.counts_cycles => self.losses.add(Loss::CycleCounts, place),
+            Item::CycleCount(Some(_)) if !self.counts_cycles => self.losses.add(Loss::CycleCounts, position),
             Item::CycleCount(Some(cycles)) if self.counts_cycles => {
                 self.time = Some(self.time.unwrap_or(0).saturating_add(cycles.into()));
             }
             Item::Event { mask } => (0..4).filter(|event| mask >> event & 1 == 1).for_each(|event| {
-                self.note(place, format_args!("event {event}"));
+                self.note(position, format_args!("event {event}"));
             }),
-            Item::Marker => self.note(place, format_args!("timestamp marker: the next timestamp is of here")),
-            Item::Instrumentation { el, value } => self.note(place, format_args!("EL{el} wrote {value:#x}")),
-            Item::Transaction(transaction) => self.transaction(place, transaction),
+            Item::Marker => self.note(position, format_args!("timestamp marker: the next timestamp is of here")),
+            Item::Instrumentation { el, value } => self.note(position, format_args!("EL{el} wrote {value:#x}")),
+            Item::Transaction(transaction) => self.transaction(position, transaction),
             Item::Exception { number, return_address } => {
                 let kind = if self.is_microcontroller { ExceptionKind::Unknown } else { kind(number) };
                 let exception = Exception { kind, return_address, ..Exception::default() };
                 self.interrupted = return_address;
-                self.tell(place, Event::Exception(exception));
+                self.tell(position, Event::Exception(exception));
             }
             Item::ExceptionReturn => {
                 let target = self.returned.take();
-                self.tell(place, Event::ExceptionReturn { target });
+                self.tell(position, Event::ExceptionReturn { target });
             }
-            Item::TraceOn => self.gap(place, Gap::Start),
-            Item::Overflow => self.gap(place, Gap::Overflow),
-            Item::Discard => self.gap(place, Gap::Discard),
-            Item::NoCode { address, .. } => self.gap(place, Gap::NoCode(address)),
+            Item::TraceOn => self.gap(position, Gap::Start),
+            Item::Overflow => self.gap(position, Gap::Overflow),
+            Item::Discard => self.gap(position, Gap::Discard),
+            Item::NoCode { address, .. } => self.gap(position, Gap::NoCode(address)),
             Item::Lost { cause, .. } => self.gap(
-                place,
+                position,
                 match cause {
                     Cause::NoCode { address, .. } => Gap::NoCode(address),
                     Cause::NoAddress => Gap::Start,
                     Cause::Disagreement => Gap::Contradiction,
                 },
             ),
-            Item::Finding(_) => self.gap(place, Gap::Contradiction),
+            Item::Finding(_) => self.gap(position, Gap::Contradiction),
             // Nobody knows which these were: tracing starts again behind them.
-            Item::Q { .. } => self.gap(place, Gap::Start),
+            Item::Q { .. } => self.gap(position, Gap::Start),
             _ => {}
         }
     }
 
     /// Contexts are repeated at every synchronisation; a step is only told if something is new.
-    fn context(&mut self, place: u64, found: &coresight::Context) {
+    fn context(&mut self, position: u64, found: &coresight::Context) {
         let context = Context {
             level: Some(found.el),
             security: Some(match found.security {
@@ -282,49 +282,49 @@ impl Teller<'_> {
             modes: None,
         };
         if self.context.replace(context) != Some(context) {
-            self.tell(place, Event::Context(context));
+            self.tell(position, Event::Context(context));
         }
     }
 
-    fn transaction(&mut self, place: u64, transaction: Transaction) {
+    fn transaction(&mut self, position: u64, transaction: Transaction) {
         if transaction == Transaction::Failure {
-            self.gap(place, Gap::TransactionFailed);
+            self.gap(position, Gap::TransactionFailed);
         }
-        self.note(place, format_args!("{}", transaction_text(transaction)));
+        self.note(position, format_args!("{}", transaction_text(transaction)));
     }
 
-    fn gap(&mut self, place: u64, gap: Gap) {
+    fn gap(&mut self, position: u64, gap: Gap) {
         if self.gap != Some(gap) {
-            self.tell(place, Event::Gap(gap));
+            self.tell(position, Event::Gap(gap));
             self.gap = Some(gap);
             self.context = None;
         }
     }
 
     /// Something that steps have no word for.
-    fn note(&mut self, place: u64, text: std::fmt::Arguments<'_>) {
+    fn note(&mut self, position: u64, text: std::fmt::Arguments<'_>) {
         let mut note = std::mem::take(&mut self.note);
         note.clear();
         // Writing into a string cannot fail.
         let _ = note.write_fmt(text);
-        self.wait(place, |step| step.set_note(&note));
+        self.wait(position, |step| step.set_note(&note));
         self.note = note;
     }
 
     /// A step that is no instruction.
-    fn tell(&mut self, place: u64, event: Event) {
+    fn tell(&mut self, position: u64, event: Event) {
         self.gap = None;
-        self.wait(place, |step| step.event = event);
+        self.wait(position, |step| step.event = event);
     }
 
     /// An exception waits, and so does what comes behind it.
-    fn wait(&mut self, place: u64, fill: impl FnOnce(&mut Step)) {
+    fn wait(&mut self, position: u64, fill: impl FnOnce(&mut Step)) {
         if self.hold.is_full() {
             self.release(None);
         }
         let is_behind = !self.hold.is_empty();
         let step = self.hold.push();
-        (step.place, step.time) = (place, self.time);
+        (step.position, step.time) = (position, self.time);
         fill(step);
         if !is_behind && !matches!(step.event, Event::Exception(_)) {
             self.release(None);

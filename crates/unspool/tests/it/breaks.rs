@@ -71,6 +71,6 @@ fn a_lost_frame_is_a_break() {
     let [packets, elements] = items(|_| {}, |bytes| bytes[32] = 0xfd);
     assert!(packets.contains(&"trace does not continue here".to_string()), "{packets:?}");
     assert_eq!(elements.last().unwrap(), "atoms N", "{elements:?}");
-    let place = elements.iter().position(|text| text == "trace does not continue here");
-    assert!(place.is_some(), "{elements:?}");
+    let position = elements.iter().position(|text| text == "trace does not continue here");
+    assert!(position.is_some(), "{elements:?}");
 }

@@ -35,8 +35,8 @@ fn told(path: &Path) -> Told {
         told.profile.add(call);
     };
     let mut calls = TarmacCalls::new(reader.dialect());
-    let more = reader.each(|place, line| {
-        calls.line(place, line, &mut take);
+    let more = reader.each(|position, line| {
+        calls.line(position, line, &mut take);
         ControlFlow::Continue(())
     });
     assert!(!more.unwrap());
@@ -51,9 +51,9 @@ impl Told {
         let take = |depth: usize, call: &Call| {
             let indent = " ".repeat(depth * 4);
             if let (Some(site), Some(back)) = (call.site, call.back) {
-                text += &format!("{}- {} - {}\n", &indent[2..], place(&site), place(&back));
+                text += &format!("{}- {} - {}\n", &indent[2..], position(&site), position(&back));
             }
-            let (entry, exit) = (place(&call.entry), place(&call.exit));
+            let (entry, exit) = (position(&call.entry), position(&call.exit));
             text += &format!("{indent}o {entry} - {exit} : {}\n", name(call.function));
             Ok(())
         };
@@ -90,7 +90,7 @@ impl Told {
     }
 }
 
-fn place(site: &Site) -> String {
+fn position(site: &Site) -> String {
     format!("t:{} l:{} pc:{:#x}", site.time, site.line, site.pc)
 }
 

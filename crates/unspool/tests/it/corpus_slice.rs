@@ -45,10 +45,10 @@ fn middle(mut addresses: Vec<u64>) -> Range<u64> {
 fn instructions(log: &[u8]) -> Vec<u64> {
     let mut reader = tarmac::read::Reader::new(log, tarmac::read::ReadOptions::default()).unwrap();
     let mut all = Vec::new();
-    let read = reader.each(|place, line| {
+    let read = reader.each(|position, line| {
         match &line.record {
             Record::Instruction(instruction) => all.extend(instruction.address),
-            Record::Unknown(problem) => panic!("line {}: {problem}", place.line),
+            Record::Unknown(problem) => panic!("line {}: {problem}", position.line),
             _ => {}
         }
         ControlFlow::Continue(())
@@ -113,8 +113,8 @@ fn errors(bytes: &[u8]) -> Vec<String> {
             found.push(format!("{finding:?}"));
         }
     };
-    let read = stf::read::Reader::plain(bytes).each(|place, record| {
-        checker.push(place, record, &mut take);
+    let read = stf::read::Reader::plain(bytes).each(|position, record| {
+        checker.push(position, record, &mut take);
         ControlFlow::Continue(())
     });
     assert!(!read.unwrap());

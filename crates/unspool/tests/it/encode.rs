@@ -93,7 +93,7 @@ impl Told {
 fn encode(steps: &[Step], directory: &Path, settings: &Settings, formatted: bool) -> Encoded {
     let options = EncodeOptions { settings: settings.clone(), formatted, buffer: None, time_unit: TimeUnit::Unknown };
     let mut encoder = Encoder::new(directory, options).unwrap();
-    steps.iter().for_each(|step| encoder.take(step).unwrap());
+    steps.iter().for_each(|step| encoder.push(step).unwrap());
     encoder.finish().unwrap()
 }
 
@@ -115,7 +115,7 @@ fn settings(protocol: Protocol, options: u64, program: &Program) -> Settings {
     let has = |bit: u32| options >> bit & 1 == 1;
     let mut settings = Settings::new(protocol);
     let bits = [(0, 12), (1, 11), (2, 4), (3, 3), (4, 6), (4, 7)];
-    let configr = bits.iter().filter(|(bit, _)| has(*bit)).fold(1, |configr, (_, place)| configr | 1 << place);
+    let configr = bits.iter().filter(|(bit, _)| has(*bit)).fold(1, |configr, (_, position)| configr | 1 << position);
     settings.set("TRCCONFIGR", configr);
     if has(5) {
         settings.set("TRCSYNCPR", 8);
@@ -263,8 +263,8 @@ fn filters_show_what_they_let_through() {
         ];
         for (name, registers, shows) in rows {
             let mut settings = settings(Protocol::Ete, seed & 0x3f, &program);
-            let places = [("TRCACVR0", low), ("TRCACVR1", high), ("TRCBBCTLR", 0)];
-            registers.iter().chain(&places).for_each(|(name, value)| assert!(settings.set(name, *value)));
+            let positions = [("TRCACVR0", low), ("TRCACVR1", high), ("TRCBBCTLR", 0)];
+            registers.iter().chain(&positions).for_each(|(name, value)| assert!(settings.set(name, *value)));
             settings.set("TRCACVR2", start);
             settings.set("TRCACVR3", stop);
             for (name, value) in [("TRCCIDCVR0", 2), ("TRCCIDCVR1", 3), ("TRCVMIDCVR0", 7)] {
@@ -308,15 +308,15 @@ fn breaks_and_what_is_refused() {
         time_unit: TimeUnit::Unknown,
     };
     let mut encoder = Encoder::new(folder.path(), options.clone()).unwrap();
-    encoder.take(&steps[1]).unwrap();
-    let error = encoder.take(&changed).unwrap_err().to_string();
+    encoder.push(&steps[1]).unwrap();
+    let error = encoder.push(&changed).unwrap_err().to_string();
     assert!(error.contains("is not what it was before"), "{error}");
     for (address, isa) in [(BASE + 2, Isa::A64), (BASE + 2, Isa::A32), (BASE + 1, Isa::T32), (1 << 32, Isa::T32)] {
         let mut odd = changed.clone();
         if let Event::Instruction(instruction) = &mut odd.event {
             (instruction.address, instruction.isa) = (address, isa);
         }
-        let error = encoder.take(&odd).unwrap_err().to_string();
+        let error = encoder.push(&odd).unwrap_err().to_string();
         assert!(error.contains("instruction can be at"), "{error}");
     }
     assert!(Encoder::new(folder.path(), options).unwrap_err().to_string().contains("not empty"));
@@ -332,7 +332,7 @@ fn what_is_refused_goes_away() {
         let settings = Settings::new(Protocol::Ete);
         let options = EncodeOptions { settings, formatted: false, buffer: None, time_unit: TimeUnit::Unknown };
         let mut encoder = Encoder::new(directory, options).unwrap();
-        steps.iter().for_each(|step| encoder.take(step).unwrap());
+        steps.iter().for_each(|step| encoder.push(step).unwrap());
         drop(encoder);
         assert_eq!(std::fs::read_dir(there).unwrap().count(), 0);
     }
@@ -353,7 +353,7 @@ fn buffers_that_are_too_small() {
         let buffer = Some(BufferSettings { size: 4096, fill, ..BufferSettings::default() });
         let options = EncodeOptions { settings, formatted, buffer, time_unit: TimeUnit::Unknown };
         let mut encoder = Encoder::new(folder.path(), options).unwrap();
-        steps.iter().for_each(|step| encoder.take(step).unwrap());
+        steps.iter().for_each(|step| encoder.push(step).unwrap());
         let encoded = encoder.finish().unwrap();
         assert!(encoded.lost_bytes > 4096, "{encoded:?}");
         let (found, all) = (Told::read(folder.path(), "0x10"), Told::of(&steps));

@@ -18,7 +18,7 @@ use unspool_tarmac as tarmac;
 
 /// A step as a line.
 fn text(step: &Step) -> String {
-    let mut text = format!("@{}", step.place);
+    let mut text = format!("@{}", step.position);
     if step.core > 0 {
         let _ = write!(text, " core {}", step.core);
     }

@@ -37,8 +37,8 @@ const TRACE_INFO: [u8; 2] = [0x01, 0x00];
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let atoms = prop::collection::vec(prop_oneof![Just(0xf7), Just(0xf6), 0xd8..=0xdb_u8, 0xf8..=0xff_u8], 1..12);
     // A word of the program, with the context of EL0 or EL1.
-    let place = (0..16_u8, prop_oneof![Just(0x30), Just(0x31)]);
-    let address = place.prop_map(|(word, context)| vec![0x82, word, 0x40, 0, 0, context]);
+    let position = (0..16_u8, prop_oneof![Just(0x30), Just(0x31)]);
+    let address = position.prop_map(|(word, context)| vec![0x82, word, 0x40, 0, 0, context]);
     let timestamp = any::<u8>().prop_map(|time| vec![0x02, time & 0x7f]);
     let exception = (0..16_u8).prop_map(|word| vec![0x06, 0x1d, 0x9a, word, 0x40, 0, 0]);
     let start = Just([&SYNC[..], &TRACE_INFO].concat());

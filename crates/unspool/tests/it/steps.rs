@@ -47,7 +47,7 @@ fn tells_no_more_than(step: &Step, coverage: unspool::model::Coverage, path: &Pa
     ];
     let told = told.into_iter().filter(|(is_told, _)| *is_told).map(|(_, facet)| facet).chain(what);
     for facet in told {
-        assert!(coverage.has(facet), "{}: {facet:?} at {}", path.display(), step.place);
+        assert!(coverage.has(facet), "{}: {facet:?} at {}", path.display(), step.position);
     }
 }
 

@@ -39,8 +39,8 @@ fn trees(log: &str, dialect: Option<Dialect>) -> Vec<(String, String)> {
     let mut reader = Reader::new(log.as_bytes(), ReadOptions::default()).unwrap();
     let mut calls = TarmacCalls::new(dialect.unwrap_or(reader.dialect()));
     let mut ended: Vec<(usize, Call)> = Vec::new();
-    let more = reader.each(|place, line| {
-        calls.line(place, line, &mut |core, call| ended.push((core, *call)));
+    let more = reader.each(|position, line| {
+        calls.line(position, line, &mut |core, call| ended.push((core, *call)));
         ControlFlow::Continue(())
     });
     assert!(!more.unwrap());

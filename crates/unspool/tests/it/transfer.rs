@@ -21,13 +21,13 @@ impl StepSource for Source {
 
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
         let mut step = Step::default();
-        for (place, core) in [(1, 1), (4, 1), (5, 2), (6, 1)] {
-            (step.place, step.core) = (place, core);
-            step.event = Event::Instruction(Instruction { address: 4 * place, length: 4, ..Instruction::default() });
+        for (position, core) in [(1, 1), (4, 1), (5, 2), (6, 1)] {
+            (step.position, step.core) = (position, core);
+            step.event = Event::Instruction(Instruction { address: 4 * position, length: 4, ..Instruction::default() });
             if take(&step).is_break() {
                 return Ok(());
             }
-            self.losses.add(Loss::Unreadable, place + 1);
+            self.losses.add(Loss::Unreadable, position + 1);
         }
         let error = SourceError { text: "line 7: broken".to_string(), is_damage: true };
         if self.is_damaged { Err(error) } else { Ok(()) }
@@ -40,15 +40,15 @@ impl StepSource for Source {
 
 #[derive(Default)]
 struct Sink {
-    places: Vec<u64>,
+    positions: Vec<u64>,
     is_finished: bool,
     losses: Losses,
 }
 
 impl StepSink for Sink {
-    fn take(&mut self, step: &Step) -> Result<(), SinkError> {
+    fn push(&mut self, step: &Step) -> Result<(), SinkError> {
         assert!(!matches!(step.event, Event::Gap(Gap::Damaged)));
-        self.places.push(step.place);
+        self.positions.push(step.position);
         Ok(())
     }
 
@@ -77,7 +77,7 @@ fn what_is_in_no_step_is_carried_on() {
         let unreadable = done.untold.of(Loss::Unreadable);
         assert_eq!((unreadable.count, unreadable.first), (4, 2), "damaged: {is_damaged}");
         assert_eq!(done.damage.as_deref(), is_damaged.then_some("line 7: broken"));
-        assert_eq!((sink.places, sink.is_finished), (vec![1, 4, 6], !is_damaged));
+        assert_eq!((sink.positions, sink.is_finished), (vec![1, 4, 6], !is_damaged));
     }
 }
 
@@ -85,5 +85,5 @@ fn what_is_in_no_step_is_carried_on() {
 fn a_core_that_is_not_there() {
     let (done, sink) = go(false, Some(9));
     assert_eq!(done.unwrap_err().to_string(), "there is no core 9; the trace has cores 0 to 2");
-    assert!(sink.places.is_empty() && !sink.is_finished);
+    assert!(sink.positions.is_empty() && !sink.is_finished);
 }

@@ -31,13 +31,13 @@ impl Report {
             Finding::Skipped { reason: why, skipped: passed, at } => self.passed(*why, *passed, at, out),
             Finding::Diverged { around, apart } => self.diverged(around, *apart, out),
             Finding::Differs { facet, name: what, values, around } => {
-                let places = self.places([around.here[0].first(), around.here[1].first()]);
+                let positions = self.positions([around.here[0].first(), around.here[1].first()]);
                 let blank = if what.is_empty() { "" } else { " " };
-                writeln!(out, "different {}{blank}{what}: {places}", facet.name())?;
+                writeln!(out, "different {}{blank}{what}: {positions}", facet.name())?;
                 self.before(around, out)?;
                 if let [[a, ..], [b, ..]] = [&around.here[0][..], &around.here[1][..]] {
-                    let places = self.both([a, b]);
-                    self.line("*", a, &places, out)?;
+                    let positions = self.both([a, b]);
+                    self.line("*", a, &positions, out)?;
                 }
                 for (letter, value) in LETTERS.iter().zip(values) {
                     writeln!(out, "  {letter} {value}")?;
@@ -48,20 +48,24 @@ impl Report {
     }
 
     fn passed(&self, why: SkipReason, passed: [u64; 2], at: &[Option<Site>; 2], out: &mut dyn Write) -> io::Result<()> {
-        let places = self.places([at[0].as_ref(), at[1].as_ref()]);
+        let positions = self.positions([at[0].as_ref(), at[1].as_ref()]);
         for (side, count) in passed.into_iter().enumerate().filter(|(_, count)| *count > 0) {
             let (here, there, count) = (LETTERS[side], LETTERS[1 - side], many(count, "instruction"));
             match why {
-                SkipReason::Start => writeln!(out, "passed over: {count} of {here} before {there} starts: {places}")?,
-                SkipReason::End => writeln!(out, "passed over: {count} of {here} after {there} has ended: {places}")?,
-                SkipReason::Gap(_) => writeln!(out, "passed over: {count} of {here} in a gap of {there}: {places}")?,
+                SkipReason::Start => {
+                    writeln!(out, "passed over: {count} of {here} before {there} starts: {positions}")?
+                }
+                SkipReason::End => {
+                    writeln!(out, "passed over: {count} of {here} after {there} has ended: {positions}")?
+                }
+                SkipReason::Gap(_) => writeln!(out, "passed over: {count} of {here} in a gap of {there}: {positions}")?,
                 SkipReason::Island => {
-                    writeln!(out, "passed over: {count} of {here} between two gaps, too few to compare: {places}")?;
+                    writeln!(out, "passed over: {count} of {here} between two gaps, too few to compare: {positions}")?;
                 }
                 SkipReason::Attempted => {
                     writeln!(
                         out,
-                        "passed over: {count} of {here}: tried, and {there} has the exception only: {places}"
+                        "passed over: {count} of {here}: tried, and {there} has the exception only: {positions}"
                     )?;
                 }
             }
@@ -70,13 +74,13 @@ impl Report {
     }
 
     fn diverged(&mut self, around: &Around, apart: Option<[u64; 2]>, out: &mut dyn Write) -> io::Result<()> {
-        let places = self.places([around.here[0].first(), around.here[1].first()]);
-        writeln!(out, "different instructions: {places}")?;
+        let positions = self.positions([around.here[0].first(), around.here[1].first()]);
+        writeln!(out, "different instructions: {positions}")?;
         self.before(around, out)?;
         for (side, letter) in LETTERS.iter().enumerate() {
             for site in &around.here[side] {
-                let place = self.sides[side].place(site.place);
-                self.line(letter, site, &place, out)?;
+                let position = self.sides[side].position(site.position);
+                self.line(letter, site, &position, out)?;
             }
             if around.here[side].is_empty() {
                 writeln!(out, "  {letter} (ends here)")?;
@@ -93,31 +97,31 @@ impl Report {
 
     fn before(&mut self, around: &Around, out: &mut dyn Write) -> io::Result<()> {
         for [a, b] in &around.before {
-            let places = self.both([a, b]);
-            self.line("=", a, &places, out)?;
+            let positions = self.both([a, b]);
+            self.line("=", a, &positions, out)?;
         }
         Ok(())
     }
 
-    fn line(&mut self, mark: &str, site: &Site, places: &str, out: &mut dyn Write) -> io::Result<()> {
+    fn line(&mut self, mark: &str, site: &Site, positions: &str, out: &mut dyn Write) -> io::Result<()> {
         let Instruction { address, opcode, length, .. } = site.instruction;
         let digits = if length == 2 { 4 } else { 8 };
         let opcode = opcode.map_or_else(|| "-".repeat(digits), |opcode| format!("{opcode:0digits$x}"));
         let text = self.code.text(&site.instruction);
-        writeln!(out, "  {mark} {address:#018x} {opcode:8}  {text:40} {places}")
+        writeln!(out, "  {mark} {address:#018x} {opcode:8}  {text:40} {positions}")
     }
 
     fn both(&self, [a, b]: [&Site; 2]) -> String {
-        format!("A {}, B {}", self.sides[0].place(a.place), self.sides[1].place(b.place))
+        format!("A {}, B {}", self.sides[0].position(a.position), self.sides[1].position(b.position))
     }
 
     /// Where it is in both, with names.
-    fn places(&self, sites: [Option<&Site>; 2]) -> String {
-        let place = |side: usize| match sites[side] {
-            Some(site) => format!("{} {}", self.sides[side].name, self.sides[side].place(site.place)),
+    fn positions(&self, sites: [Option<&Site>; 2]) -> String {
+        let position = |side: usize| match sites[side] {
+            Some(site) => format!("{} {}", self.sides[side].name, self.sides[side].position(site.position)),
             None => format!("{} at its end", self.sides[side].name),
         };
-        format!("{}, {}", place(0), place(1))
+        format!("{}, {}", position(0), position(1))
     }
 
     pub(super) fn summary_text(&self, summary: &Summary, out: &mut dyn Write) -> io::Result<()> {
@@ -174,14 +178,15 @@ impl Report {
 
     /// What of a trace was not compared, since no step says it.
     fn untold(&self, letter: &str, side: &Named, untold: &Losses, out: &mut dyn Write) -> io::Result<()> {
-        let place = |lost: Lost| side.place(lost.first);
+        let position = |lost: Lost| side.position(lost.first);
         let lost = untold.of(Loss::Unreadable);
         if lost.count > 0 {
             let lines = many(lost.count, side.unit());
-            writeln!(out, "{letter} has {lines} that cannot be read, the first is {}", place(lost))?;
+            writeln!(out, "{letter} has {lines} that cannot be read, the first is {}", position(lost))?;
         }
         let others = untold.iter().filter(|(loss, _)| *loss != Loss::Unreadable);
-        let others = others.map(|(loss, lost)| format!("{} × {} (first: {})", lost.count, loss.words(), place(lost)));
+        let others =
+            others.map(|(loss, lost)| format!("{} × {} (first: {})", lost.count, loss.words(), position(lost)));
         let others: Vec<String> = others.collect();
         if others.is_empty() {
             return Ok(());

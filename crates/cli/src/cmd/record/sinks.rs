@@ -58,7 +58,7 @@ impl Sinks {
         let at = if self.format == Format::Tarmac { 0 } else { step.core as usize };
         if let Some(Some(one)) = self.sinks.get_mut(at) {
             one.instructions += u64::from(step.event.instruction().is_some());
-            return one.sink.take(step).map_err(|error| sink_error(&one.path, error));
+            return one.sink.push(step).map_err(|error| sink_error(&one.path, error));
         }
         self.open(at)?;
         self.take(step)
@@ -139,10 +139,10 @@ impl BlockSink for Sinks {
 pub(super) fn sink_error(path: &Path, error: SinkError) -> anyhow::Error {
     match error {
         SinkError::Io(error) => anyhow!(error).context(format!("cannot write {}", path.display())),
-        SinkError::Refused { place: Some(place), reason } => {
-            anyhow!("{}: instruction {place}: {reason}", path.display())
+        SinkError::Refused { position: Some(position), reason } => {
+            anyhow!("{}: instruction {position}: {reason}", path.display())
         }
-        SinkError::Refused { place: None, reason } => anyhow!("{}: {reason}", path.display()),
+        SinkError::Refused { position: None, reason } => anyhow!("{}: {reason}", path.display()),
     }
 }
 
@@ -195,11 +195,11 @@ impl Sink {
     }
 
     #[inline]
-    pub(super) fn take(&mut self, step: &Step) -> Result<(), SinkError> {
+    pub(super) fn push(&mut self, step: &Step) -> Result<(), SinkError> {
         match self {
-            Self::Astf(sink) => sink.take(step),
-            Self::Stf(sink) => sink.take(step),
-            Self::Tarmac(sink) => sink.take(step),
+            Self::Astf(sink) => sink.push(step),
+            Self::Stf(sink) => sink.push(step),
+            Self::Tarmac(sink) => sink.push(step),
         }
     }
 

@@ -143,7 +143,7 @@ impl Traces {
             return Ok(ControlFlow::Continue(()));
         }
         let Some(file) = &mut cpu.file else { return self.start(at, step) };
-        match file.sink.take(step) {
+        match file.sink.push(step) {
             Ok(()) => {
                 file.instructions += u64::from(step.event.instruction().is_some());
                 Ok(ControlFlow::Continue(()))
@@ -176,11 +176,11 @@ impl Traces {
         };
         if cpu.count > 0 {
             let mut context = Step::default();
-            (context.core, context.place, context.event) = (step.core, step.place, Event::Context(cpu.context));
-            sink.take(&context).map_err(|error| sink_error(&path, error))?;
+            (context.core, context.position, context.event) = (step.core, step.position, Event::Context(cpu.context));
+            sink.push(&context).map_err(|error| sink_error(&path, error))?;
         }
         cpu.count += 1;
-        cpu.file = Some(OpenFile { path, sink, instructions: 0, first: step.place });
+        cpu.file = Some(OpenFile { path, sink, instructions: 0, first: step.position });
         self.take(step)
     }
 
@@ -189,14 +189,14 @@ impl Traces {
     fn refused(&mut self, at: usize, step: &Step, error: SinkError) -> anyhow::Result<ControlFlow<()>> {
         let Some(cpu) = self.cpus.get_mut(at) else { return Ok(ControlFlow::Continue(())) };
         let Some(file) = cpu.file.take() else { return Ok(ControlFlow::Continue(())) };
-        let place = match &error {
-            SinkError::Refused { place, .. } => place.unwrap_or(step.place),
+        let position = match &error {
+            SinkError::Refused { position, .. } => position.unwrap_or(step.position),
             SinkError::Io(_) => return Err(sink_error(&file.path, error)),
         };
         let reason = sink_error(&file.path, error);
         let is_new = file.instructions == 0;
-        if place > file.first {
-            cpu.written.push(file.end(place, &reason)?);
+        if position > file.first {
+            cpu.written.push(file.end(position, &reason)?);
         } else if !self.is_split {
             return Err(reason);
         } else {
@@ -256,14 +256,14 @@ impl OpenFile {
         self.close(instructions, None)
     }
 
-    /// Completes the file up to the instruction at `place`.
-    fn end(mut self, place: u64, reason: &anyhow::Error) -> anyhow::Result<Written> {
+    /// Completes the file up to the instruction at `position`.
+    fn end(mut self, position: u64, reason: &anyhow::Error) -> anyhow::Result<Written> {
         match self.sink.finish() {
             // The reason is known already.
             Ok(()) | Err(SinkError::Refused { .. }) => {}
             Err(error) => return Err(sink_error(&self.path, error)),
         }
-        let instructions = place - self.first;
+        let instructions = position - self.first;
         self.close(instructions, Some(reason.to_string()))
     }
 

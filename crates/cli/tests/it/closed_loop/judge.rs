@@ -7,7 +7,7 @@ use unspool::model::{Event, Step, StepSource};
 use unspool::{OpenSteps, open_steps};
 use unspool_testing::{reference_listing, tool};
 
-use super::loops::{Places, Shows, setups, turn};
+use super::loops::{Positions, Shows, setups, turn};
 use super::recorded;
 use crate::programs::Target;
 
@@ -22,10 +22,10 @@ fn the_reference_finds_the_same_ranges() {
         let dir = tempfile::tempdir().unwrap();
         let Some(trace) = recorded(dir.path(), name, target, out) else { return };
         let traces = [trace.clone()];
-        let (places, ours) = (Places::of(&traces).unwrap(), ours(&trace));
-        for setup in setups(&places).iter().filter(|setup| setup.shows == Shows::All) {
+        let (positions, ours) = (Positions::of(&traces).unwrap(), ours(&trace));
+        for setup in setups(&positions).iter().filter(|setup| setup.shows == Shows::All) {
             let capture = tempfile::tempdir().unwrap();
-            turn(&traces, setup, &places, capture.path()).unwrap();
+            turn(&traces, setup, &positions, capture.path()).unwrap();
             let theirs = theirs(capture.path());
             // What an overflow leaves was just compared with the trace.
             let is_cut = setup.settings.overflow_seed.is_some();

@@ -52,7 +52,7 @@ struct Found {
 
 /// Addresses of a run that filters can be made of.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Places {
+pub(crate) struct Positions {
     /// A part of the code.
     pub(crate) low: u64,
     /// Its last instruction.
@@ -85,40 +85,45 @@ pub(crate) struct Outcome {
     pub(crate) seconds: (f64, f64),
 }
 
-impl Places {
+impl Positions {
     /// Looks through a trace.
     pub(crate) fn of(traces: &[PathBuf]) -> Result<Self, String> {
         let mut counts: HashMap<u64, u64> = HashMap::new();
-        let mut places = Self::default();
+        let mut positions = Self::default();
         each(traces, &mut |step| {
             if let Event::Instruction(instruction) = &step.event {
                 *counts.entry(instruction.address).or_default() += 1;
-                places.instructions += 1;
-                places.cores = places.cores.max(step.core + 1);
+                positions.instructions += 1;
+                positions.cores = positions.cores.max(step.core + 1);
             }
             true
         })?;
         let mut all: Vec<(u64, u64)> = counts.into_iter().collect();
         all.sort_unstable();
         let at = |part: usize| all.get(all.len() * part / 10).map_or(0, |(address, _)| *address);
-        (places.low, places.high) = (at(3), at(5));
+        (positions.low, positions.high) = (at(3), at(5));
         let often: Vec<u64> = all.iter().filter(|(_, count)| (3..100).contains(count)).map(|(at, _)| *at).collect();
-        let one = |part: usize| often.get(often.len() * part / 10).copied().unwrap_or(places.low);
-        (places.start, places.stop) = (one(2), one(7));
-        Ok(places)
+        let one = |part: usize| often.get(often.len() * part / 10).copied().unwrap_or(positions.low);
+        (positions.start, positions.stop) = (one(2), one(7));
+        Ok(positions)
     }
 }
 
 /// Encodes, decodes, compares. What differs is told.
-pub(crate) fn turn(traces: &[PathBuf], setup: &Setup, places: &Places, capture: &Path) -> Result<Outcome, String> {
+pub(crate) fn turn(
+    traces: &[PathBuf],
+    setup: &Setup,
+    positions: &Positions,
+    capture: &Path,
+) -> Result<Outcome, String> {
     let started = Instant::now();
     let encoded = encode(traces, setup, capture)?;
     let encoding = started.elapsed().as_secs_f64();
     let started = Instant::now();
     let mut outcome = Outcome { bytes: encoded.trace_bytes, breaks: encoded.breaks, ..Outcome::default() };
-    for core in 0..places.cores {
+    for core in 0..positions.cores {
         // Where each trace has one core, the others need not be read.
-        let has_own = traces.len() == places.cores as usize;
+        let has_own = traces.len() == positions.cores as usize;
         let run = if has_own { (&traces[core as usize..][..1], 0) } else { (traces, core) };
         let compared = match setup.shows {
             Shows::End | Shows::Start => compare_part(run, setup, core, capture, &mut outcome),
@@ -126,7 +131,7 @@ pub(crate) fn turn(traces: &[PathBuf], setup: &Setup, places: &Places, capture: 
         };
         compared.map_err(|what| format!("{}, core {core}: {what}", setup.name))?;
     }
-    if matches!(setup.shows, Shows::End | Shows::Start) && is_little(outcome.same, places.instructions) {
+    if matches!(setup.shows, Shows::End | Shows::Start) && is_little(outcome.same, positions.instructions) {
         return Err(format!("{}: {} instructions of all cores are few", setup.name, outcome.same));
     }
     let (found, made) = ((outcome.overflows, outcome.lost), encoded.overflowed);
@@ -157,7 +162,7 @@ fn encode_stamped(mut steps: OpenedSteps, options: EncodeOptions, capture: &Path
     let mut encoder = Encoder::new(capture, options).map_err(|error| error.to_string())?;
     let mut stamps = Stamps::default();
     let mut failed = None;
-    let fed = steps.each(&mut |step| match encoder.take(stamps.stamp(step)) {
+    let fed = steps.each(&mut |step| match encoder.push(stamps.stamp(step)) {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => {
             failed = Some(error.to_string());
@@ -315,8 +320,8 @@ fn compare_part(run: Run<'_>, setup: &Setup, core: u32, capture: &Path, outcome:
     let skipped = if setup.shows == Shows::End { all - found.len() } else { 0 };
     let (mut at, mut differs) = (0_usize, None);
     each_shown(run, Shows::All, &mut |one| {
-        let place = at.checked_sub(skipped);
-        let is_other = place.and_then(|place| found.get(place)).is_some_and(|found| *found != one.told);
+        let position = at.checked_sub(skipped);
+        let is_other = position.and_then(|position| found.get(position)).is_some_and(|found| *found != one.told);
         if is_other && differs.is_none() {
             differs = Some(at);
         }

@@ -4,7 +4,7 @@ use unspool::coresight::Protocol;
 use unspool::coresight::etm4::unit::Settings;
 use unspool::coresight::trace_buffer::{BufferSettings, FillMode};
 
-use super::Places;
+use super::Positions;
 
 /// How the trace unit is set up, and what of a run it then shows.
 pub(crate) struct Setup {
@@ -52,12 +52,12 @@ impl Setup {
 }
 
 /// All set-ups, for a trace with these places.
-pub(crate) fn setups(places: &Places) -> Vec<Setup> {
+pub(crate) fn setups(positions: &Positions) -> Vec<Setup> {
     const CONFIG: &str = "TRCCONFIGR";
     let ete = |registers: &[(&str, u64)]| with(Protocol::Ete, registers);
     let etm4 = |registers: &[(&str, u64)]| with(Protocol::Etm4, registers);
-    let range = [("TRCACVR0", places.low), ("TRCACVR1", places.high)];
-    let points = [("TRCACVR2", places.start), ("TRCACVR3", places.stop)];
+    let range = [("TRCACVR0", positions.low), ("TRCACVR1", positions.high)];
+    let points = [("TRCACVR2", positions.start), ("TRCACVR3", positions.stop)];
     let guesses = |mut settings: Settings, return_stack: bool| {
         settings.set("TRCIDR8", 5);
         settings.set("TRCIDR0", if return_stack { 0x0800_0ea1 } else { 0x2800_0ea1 });
@@ -72,7 +72,7 @@ pub(crate) fn setups(places: &Places) -> Vec<Setup> {
     let mut by_source = ete(&[]);
     by_source.source_addresses = true;
     let small = |fill| Some(BufferSettings { size: 8192, fill, ..BufferSettings::default() });
-    let (low, high, start, stop) = (places.low, places.high, places.start, places.stop);
+    let (low, high, start, stop) = (positions.low, positions.high, positions.start, positions.stop);
     let filtered = |register: (&str, u64), shows| (ete(&[&[register][..], &range, &points].concat()), shows);
     let rows = [
         ("ETE", (ete(&[]), Shows::All), false, None),

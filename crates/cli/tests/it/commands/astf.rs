@@ -295,8 +295,8 @@ fn check_finds_what_is_broken() {
     }
     let path = folder.file("broken", &raw(), &records);
     let run = on("check", &path, &[]).expect(1, &[]);
-    let place = format!("{}: record 5 at offset 0x80: astf-pc-continuity: ", path.display());
-    assert!(run.out.starts_with(&place), "{}", run.out);
+    let position = format!("{}: record 5 at offset 0x80: astf-pc-continuity: ", path.display());
+    assert!(run.out.starts_with(&position), "{}", run.out);
     let found = |run: &Run| run.out.lines().filter(|line| line.contains(": astf-pc-continuity: ")).count();
     assert!(found(&run) >= 3, "{}", run.out);
     assert!(run.out.contains("10 records, "), "{}", run.out);
@@ -396,17 +396,17 @@ fn a_file_that_was_cut() {
     let folder = Folder::new();
     let whole = fs::read(folder.file("whole", &raw(), &long(100))).unwrap();
     let cut = folder.bytes("cut", &whole[..32 * 50 + 7]);
-    let place = "cut: record 51 at offset 0x640: ";
-    let run = on("dump", &cut, &[]).expect(1, &[place, "7 of its 32 bytes"]);
+    let position = "cut: record 51 at offset 0x640: ";
+    let run = on("dump", &cut, &[]).expect(1, &[position, "7 of its 32 bytes"]);
     assert_eq!(run.out.lines().count(), 50);
-    assert_eq!(on("dump", &cut, &["--json"]).expect(1, &[place]).json().len(), 50);
+    assert_eq!(on("dump", &cut, &["--json"]).expect(1, &[position]).json().len(), 50);
     on("dump", &cut, &["--limit", "50"]).clean();
-    let run = on("check", &cut, &[]).expect(1, &[place]);
+    let run = on("check", &cut, &[]).expect(1, &[position]);
     assert!(run.out.contains("50 records"), "{}", run.out);
     let page = on("info", &cut, &[]).expect(1, &[]).out;
-    assert!(page.contains(place) && page.contains("50 records"), "{page}");
+    assert!(page.contains(position) && page.contains("50 records"), "{page}");
     let out = folder.path("out.astf");
-    on("convert", &cut, &[text(&out)]).expect(1, &[place]);
+    on("convert", &cut, &[text(&out)]).expect(1, &[position]);
     assert_eq!(folder.names(), ["cut", "whole"], "no half file is left");
 
     for (storage, name) in &STORAGES[1..] {

@@ -31,8 +31,8 @@ pub(crate) fn program(base: u64, code: &[u8], symbols: &[(&str, u64, u64)]) -> V
     let sections_at = names_at + names.len();
     // Type, flags, address, offset, size, link, entry size.
     let section = |kind: u32, flags: u64, address: u64, offset: usize, size: usize, link: u32, entry: u64| {
-        let place = [long(flags), long(address), long(offset as u64), long(size as u64)].concat();
-        [word(0), word(kind), place, word(link), word(1), long(4), long(entry)].concat()
+        let position = [long(flags), long(address), long(offset as u64), long(size as u64)].concat();
+        [word(0), word(kind), position, word(link), word(1), long(4), long(entry)].concat()
     };
     let sections = [
         vec![0; 64],
@@ -41,10 +41,10 @@ pub(crate) fn program(base: u64, code: &[u8], symbols: &[(&str, u64, u64)]) -> V
         section(3, 0, 0, names_at, names.len(), 0, 0),
     ];
     let ident = [&b"\x7fELF\x02\x01\x01"[..], &[0; 9]].concat();
-    let places = [long(base), long(64), long(sections_at as u64)].concat();
-    let header = [ident, halves(&[2, 183]), word(1), places, word(0), halves(&[64, 56, 1, 64, 4, 3])].concat();
-    let place = [long(CODE as u64), long(base), long(base), long(length), long(length), long(0x1000)].concat();
-    let segment = [word(1), word(5), place].concat();
+    let positions = [long(base), long(64), long(sections_at as u64)].concat();
+    let header = [ident, halves(&[2, 183]), word(1), positions, word(0), halves(&[64, 56, 1, 64, 4, 3])].concat();
+    let position = [long(CODE as u64), long(base), long(base), long(length), long(length), long(0x1000)].concat();
+    let segment = [word(1), word(5), position].concat();
     let mut file = [header, segment].concat();
     file.resize(CODE, 0);
     [file, code.to_vec(), table, names, sections.concat()].concat()

@@ -71,13 +71,13 @@ fn a_reader_may_leave_in_the_middle_of_a_loop() {
 fn a_file_that_cannot_be_written() {
     let dir = tempfile::tempdir().unwrap();
     let example = example();
-    let mut places = vec![dir.path().join("no/such/folder/out"), dir.path().to_path_buf()];
+    let mut positions = vec![dir.path().join("no/such/folder/out"), dir.path().to_path_buf()];
     // A disk that is always full.
-    places.extend([Path::new("/dev/full")].into_iter().filter(|path| path.exists()).map(Path::to_path_buf));
-    for place in &places {
+    positions.extend([Path::new("/dev/full")].into_iter().filter(|path| path.exists()).map(Path::to_path_buf));
+    for position in &positions {
         for verb in ["info", "frames", "packets", "elements", "decode"] {
-            let run = unspool(&[verb, text(&example), "-o", text(place)]);
-            let run = run.expect(2, &[&format!("cannot write {}", place.display()), "os error"]);
+            let run = unspool(&[verb, text(&example), "-o", text(position)]);
+            let run = run.expect(2, &[&format!("cannot write {}", position.display()), "os error"]);
             assert_eq!(run.out, "");
         }
     }

@@ -475,22 +475,23 @@ fn a_file_that_was_cut() {
     let whole = small();
     let cut = folder.bytes("cut", &whole[..whole.len() - 3]);
     // The branch, of which five bytes are wanted.
-    let place = "cut: record 21 at offset 0xbc: ";
-    let run = on("dump", &cut, &[]).expect(1, &[place, "the trace ends within a record"]);
+    let position = "cut: record 21 at offset 0xbc: ";
+    let run = on("dump", &cut, &[]).expect(1, &[position, "the trace ends within a record"]);
     assert_eq!(run.out, SMALL[..SMALL.find("\n4 ").unwrap() + 1]);
-    assert_eq!(on("dump", &cut, &["--records"]).expect(1, &[place]).out.lines().count(), 21);
+    assert_eq!(on("dump", &cut, &["--records"]).expect(1, &[position]).out.lines().count(), 21);
     on("dump", &cut, &["--limit", "3"]).clean();
     for verb in ["check", "stats"] {
-        on(verb, &cut, &[]).expect(1, &[place]);
+        on(verb, &cut, &[]).expect(1, &[position]);
     }
     let page = on("info", &cut, &[]).expect(1, &[]).out;
-    assert!(page.contains(place) && page.contains("instructions 3"), "{page}");
+    assert!(page.contains(position) && page.contains("instructions 3"), "{page}");
     for options in [&["out.stf"][..], &["out.zstf"], &["out.stf", "--stf-version", "1.6"]] {
         let out = folder.path(options[0]);
-        on("convert", &cut, &[&[text(&out)], &options[1..]].concat()).expect(1, &[place]);
+        on("convert", &cut, &[&[text(&out)], &options[1..]].concat()).expect(1, &[position]);
     }
     assert_eq!(folder.names(), ["cut"], "no half file is left");
-    on("slice", &cut, &[text(&folder.path("out.stf"))]).expect(1, &[place, "the cut ends where the trace is damaged"]);
+    on("slice", &cut, &[text(&folder.path("out.stf"))])
+        .expect(1, &[position, "the cut ends where the trace is damaged"]);
     assert_eq!(on("dump", &folder.path("out.stf"), &[]).clean().out, run.out);
     on("slice", &cut, &[text(&folder.path("part.stf")), "--limit", "2"]).clean();
     assert_eq!(folder.names(), ["cut", "out.stf", "part.stf"], "no half file is left");
@@ -515,8 +516,8 @@ fn a_file_that_was_cut() {
 fn a_file_that_was_damaged() {
     let folder = Folder::new();
     let mut bytes = small();
-    let place = bytes.len() - 14;
-    bytes[place] = 77;
+    let position = bytes.len() - 14;
+    bytes[position] = 77;
     let path = folder.bytes("unknown", &bytes);
     on("dump", &path, &[]).expect(1, &["unknown: record 20 at offset 0xb3: ", "descriptor 77"]);
     // A .zstf file without an index can be read, but something is wrong with it.
@@ -535,8 +536,8 @@ fn a_file_that_was_damaged() {
     on("convert", &path, &[text(&out)]).expect(1, &["not finished"]);
     on("check", &out, &[]).clean();
     let mut flipped = zstf;
-    let place = flipped.len() / 3;
-    flipped[place] ^= 0x10;
+    let position = flipped.len() / 3;
+    flipped[position] ^= 0x10;
     let path = folder.bytes("flipped", &flipped);
     on("check", &path, &[]).expect(1, &[]);
     let mut future = small();

@@ -120,8 +120,8 @@ fn info_as_json() {
         ("/images/0/address", "\"0x400000\""),
         ("/notes", "[]"),
     ];
-    for (place, expected) in rows {
-        assert_eq!(page.pointer(place).map(Value::to_string).as_deref(), Some(expected), "{place}");
+    for (position, expected) in rows {
+        assert_eq!(page.pointer(position).map(Value::to_string).as_deref(), Some(expected), "{position}");
     }
 }
 

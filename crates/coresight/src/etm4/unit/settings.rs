@@ -87,7 +87,7 @@ impl Settings {
         // Those that a reader needs have 32 bits.
         self.registers.set(&name, value as u32);
         match self.all.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, place)) => *place = value,
+            Some((_, position)) => *position = value,
             None => self.all.push((name, value)),
         }
     }

@@ -178,8 +178,8 @@ fn timestamps_are_asked_for_by_resources() {
         &[("never", 0, &[0]), ("always", 1, &[0, 4]), ("an address", 2, &[0, 4]), ("nothing selected", 3, &[0])];
     for (name, control, expected) in rows {
         let found = laps(Protocol::Ete, &[usual, &[("TRCTSCTLR", *control)]].concat(), "timestamp");
-        let places: Vec<usize> = found.iter().map(|(at, _)| *at).collect();
-        assert_eq!(places, *expected, "{name}: {found:?}");
+        let positions: Vec<usize> = found.iter().map(|(at, _)| *at).collect();
+        assert_eq!(positions, *expected, "{name}: {found:?}");
     }
 }
 

@@ -155,5 +155,5 @@ fn in_brackets(bytes: &[u8]) -> String {
 /// The warnings, by the line of input that they are about.
 fn by_line(warnings: &str) -> HashMap<usize, &str> {
     let parts = warnings.lines().filter_map(|line| line.strip_prefix("<stdin>:")?.split_once(": warning: "));
-    parts.filter_map(|(place, text)| Some((place.split(':').next()?.parse().ok()?, text))).collect()
+    parts.filter_map(|(position, text)| Some((position.split(':').next()?.parse().ok()?, text))).collect()
 }

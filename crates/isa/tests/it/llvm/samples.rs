@@ -68,11 +68,12 @@ pub(crate) fn a64_memory(random: &mut Random) -> Vec<u32> {
 
 /// All combinations of the bits at these places under the first byte `top`. The others are random, and so that each
 /// register is now and then the last one, an even one, or the first; and offsets are often zero.
-fn forms(random: &mut Random, top: u32, places: &[u32]) -> Vec<u32> {
-    let chosen: u32 = places.iter().map(|place| 1 << place).sum();
-    let spread = |form: u32| places.iter().enumerate().map(|(bit, place)| (form >> bit & 1) << place).sum::<u32>();
+fn forms(random: &mut Random, top: u32, positions: &[u32]) -> Vec<u32> {
+    let chosen: u32 = positions.iter().map(|position| 1 << position).sum();
+    let spread =
+        |form: u32| positions.iter().enumerate().map(|(bit, position)| (form >> bit & 1) << position).sum::<u32>();
     let mut words = Vec::new();
-    for form in (0..1 << places.len()).map(spread) {
+    for form in (0..1 << positions.len()).map(spread) {
         for rest in [0, 0x001f_0000, 0x0000_001f, 0x001f_7c1f].map(|rest| rest & !chosen) {
             let registers = random.word() & 0x0000_03e0;
             words.push(top << 24 | form | rest | registers & !chosen);

@@ -86,7 +86,7 @@ impl SystemRecorder {
         if let Some(fault) = taken.fault {
             step.write_register(&format!("far_el{}", taken.to), 0, &fault.to_le_bytes());
         }
-        (step.core, step.place) = (cpu.number, cpu.emitted);
+        (step.core, step.position) = (cpu.number, cpu.emitted);
         step.event = Event::Exception(Exception {
             kind: taken.kind,
             class: taken.class(),

@@ -60,12 +60,12 @@ impl Blocks {
 impl Core {
     /// Takes many blocks.
     pub(in crate::encode) fn blocks(&mut self, trace: &BlockTrace<'_>) -> Result<(), SinkError> {
-        let (mut index, mut place) = (0, trace.place);
+        let (mut index, mut position) = (0, trace.position);
         while index < trace.executions.len() {
             let (executions, instructions) = self.execute_prepared(trace, index);
-            (index, place) = (index + executions, place + instructions);
+            (index, position) = (index + executions, position + instructions);
             if index < trace.executions.len() {
-                place += self.execute_steps(trace, index, place)?;
+                position += self.execute_steps(trace, index, position)?;
                 index += 1;
             }
         }
@@ -92,8 +92,8 @@ impl Core {
 
     /// Takes an execution as steps, and prepares its block. Returns the number of steps.
     #[inline(never)]
-    fn execute_steps(&mut self, trace: &BlockTrace<'_>, index: usize, place: u64) -> Result<u64, SinkError> {
-        trace.steps(index, place).try_for_each(|step| self.step(&step))?;
+    fn execute_steps(&mut self, trace: &BlockTrace<'_>, index: usize, position: u64) -> Result<u64, SinkError> {
+        trace.steps(index, position).try_for_each(|step| self.step(&step))?;
         let number = trace.executions[index].number();
         if self.blocks.known.get(number).is_none_or(|known| known.instructions == 0) {
             self.prepare(number, &trace.blocks[number]);

@@ -66,7 +66,7 @@ fn open(path: &Path) -> OpenedSteps {
 fn step_by_step(path: &Path, directory: &Path, options: EncodeOptions) -> Encoded {
     let mut encoder = Encoder::new(directory, options).unwrap();
     let take = &mut |step: &Step| {
-        encoder.take(step).unwrap();
+        encoder.push(step).unwrap();
         ControlFlow::Continue(())
     };
     open(path).each(take).unwrap();

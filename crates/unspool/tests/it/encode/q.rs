@@ -37,7 +37,7 @@ fn what_is_not_told_is_counted() {
                 let all = addresses(&steps);
                 let (mut at, mut exceptions) = (0, 0);
                 let heard = listen(folder.path());
-                for (place, &one) in heard.iter().enumerate() {
+                for (position, &one) in heard.iter().enumerate() {
                     match one {
                         Heard::Instruction(address, _) => {
                             assert_eq!(Some(&address), all.get(at), "{name}: instruction {at}");
@@ -48,7 +48,7 @@ fn what_is_not_told_is_counted() {
                             at += count.unwrap() as usize;
                             // Nothing of it may have been executed before an exception.
                             let is_interrupted =
-                                matches!(heard.get(place + 1), Some(Heard::Exception(_, to)) if *to == next);
+                                matches!(heard.get(position + 1), Some(Heard::Exception(_, to)) if *to == next);
                             let goes_on = next.is_none() || next.as_ref() == all.get(at);
                             assert!(goes_on || is_interrupted, "{name}: {next:x?} behind {at}");
                             (counted, stretches) = (counted + u64::from(count.unwrap()), stretches + 1);

@@ -35,7 +35,7 @@ fn as_astf(text: &str, level: Level) -> Result<(Vec<Step>, u64), SinkError> {
     let mut lowerer = Lowerer::new(vec![header.to_bytes()], &header, coverage, unit, &options)?;
     let mut refused = Ok(());
     let ended = source.each(&mut |step| {
-        refused = lowerer.take(step);
+        refused = lowerer.push(step);
         if refused.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     assert!(ended.is_ok());

@@ -64,8 +64,8 @@ fn findings_have_lines_and_columns() {
     let run = unspool(&words("check", &path, &["--json"]));
     assert_eq!(run.code, 1);
     let findings: Vec<Value> = run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let places: Vec<_> = findings.iter().map(|found| (found["line"].as_u64(), found["column"].as_u64())).collect();
-    assert_eq!(places, [(Some(4), Some(1)), (Some(5), Some(38)), (None, None)]);
+    let positions: Vec<_> = findings.iter().map(|found| (found["line"].as_u64(), found["column"].as_u64())).collect();
+    assert_eq!(positions, [(Some(4), Some(1)), (Some(5), Some(38)), (None, None)]);
     assert!(findings[..2].iter().all(|found| found["rule"] == "tarmac-malformed-line"));
     assert_eq!(findings[2]["lines"], 6);
 }
