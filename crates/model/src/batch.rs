@@ -15,7 +15,7 @@ pub(crate) struct Batch {
     notes: String,
 }
 
-/// A step without what it owns, and the lengths of that.
+/// A step without its lists, and their lengths.
 #[derive(Debug)]
 struct Head {
     core: u32,
@@ -66,7 +66,7 @@ impl Batch {
             bytes: bytes.len(),
             note: note.len(),
         });
-        // Most steps own nothing.
+        // Most steps have no lists.
         if !registers.is_empty() {
             self.registers.extend_from_slice(registers);
         }

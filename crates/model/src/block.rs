@@ -19,10 +19,10 @@ use crate::{Branch, Direction, Event, Instruction, Isa, Step};
 
 /// Consumer of executed code: one step at a time, or many blocks at once.
 pub trait BlockSink {
-    /// Takes a step. Accesses and registers may be missing.
+    /// Receives a step. Accesses and registers may be missing.
     fn step(&mut self, step: &Step) -> ControlFlow<()>;
 
-    /// Takes the instructions of many blocks at once; by default, their steps one by one.
+    /// Receives the instructions of many blocks at once; by default, as steps.
     fn blocks(&mut self, trace: &BlockTrace<'_>) -> ControlFlow<()> {
         trace.each_execution(|index, position| trace.steps(index, position).try_for_each(|step| self.step(&step)))
     }
@@ -32,13 +32,13 @@ pub trait BlockSink {
         false
     }
 
-    /// Takes executions of templates at once, or stops: the steps of the execution where it stopped follow, then the rest.
+    /// Receives executions of templates at once, or stops: the steps of the execution where it stopped follow, then the rest.
     fn templates(&mut self, _trace: &TemplateTrace<'_>) -> ControlFlow<(), Option<StoppedAt>> {
         ControlFlow::Continue(Some(StoppedAt { executions: 0, addresses: 0, is_final: true }))
     }
 }
 
-/// A closure takes steps only.
+/// A closure receives steps only.
 impl<F: FnMut(&Step) -> ControlFlow<()>> BlockSink for F {
     #[inline]
     fn step(&mut self, step: &Step) -> ControlFlow<()> {
@@ -108,18 +108,18 @@ pub struct BlockTrace<'t> {
     pub core: u32,
     /// All known blocks, by number. A number keeps its block for good.
     pub blocks: &'t [Block],
-    /// What was executed: each continues where the next one starts.
+    /// The executions: each continues where the next one starts.
     pub executions: &'t [BlockExecution],
-    /// Where execution continues after the last.
+    /// The address at which execution continues after the last.
     pub next: u64,
-    /// The place of the first instruction; that of each further one is one more.
+    /// The position of the first instruction. Positions are consecutive.
     pub position: u64,
     /// The time of all of them.
     pub time: Option<u64>,
 }
 
 impl BlockTrace<'_> {
-    /// Where execution continues after the execution at this index.
+    /// The address at which execution continues after the execution at this index.
     #[inline]
     pub fn continues_at(&self, index: usize) -> u64 {
         self.executions.get(index + 1).map_or(self.next, |next| self.blocks[next.number()].start)
@@ -130,7 +130,7 @@ impl BlockTrace<'_> {
         self.executions.iter().map(|execution| self.blocks[execution.number()].opcodes.len()).sum()
     }
 
-    /// Hands out the index of each execution, with the place of its first instruction.
+    /// Passes on the index of each execution, with the position of its first instruction.
     pub fn each_execution(&self, mut take: impl FnMut(usize, u64) -> ControlFlow<()>) -> ControlFlow<()> {
         let mut position = self.position;
         (0..self.executions.len()).try_for_each(|index| {
@@ -161,8 +161,7 @@ impl BlockTrace<'_> {
     }
 }
 
-/// A block that does the same whenever it is executed from its first instruction to its last: only the addresses of its
-/// accesses differ, and where it continues.
+/// A block whose complete executions differ only in the addresses of accesses and in the target of the branch at its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     /// Instructions at consecutive addresses.
@@ -176,11 +175,11 @@ pub struct Template {
 /// An access of an instruction in a [`Template`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TemplateAccess {
-    /// Which of the instructions makes it.
+    /// Index of the instruction.
     pub index: u16,
     /// Bytes. If an emulator reports them in several accesses, those are adjacent and in one page of 4 KiB.
     pub size: u16,
-    /// Read or written.
+    /// Its direction.
     pub direction: Direction,
 }
 
@@ -193,7 +192,7 @@ pub struct TemplateTrace<'t> {
     pub core: u32,
     /// All known templates, by number. A number keeps its template for good.
     pub templates: &'t [Template],
-    /// What was executed.
+    /// The executions.
     pub executions: &'t [BlockExecution],
     /// Of each execution in order, the addresses of its accesses, then the target of an indirect branch at its end.
     pub addresses: &'t [u64],
@@ -217,6 +216,6 @@ pub struct StoppedAt {
     pub executions: usize,
     /// Addresses of those executions.
     pub addresses: usize,
-    /// The template of the next execution will never be taken: it has to come as steps each time.
+    /// Whether the sink never takes the template of the next execution: it has to be passed as steps each time.
     pub is_final: bool,
 }

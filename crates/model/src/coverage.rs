@@ -1,95 +1,78 @@
-//! What a source can ever tell, known before its first step.
+//! Coverage: the kinds of information that a source has, known before its first step.
 
 use std::fmt;
 
-/// Something that a source may tell of a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Facet {
-    /// Which instructions were executed, one by one.
-    Instructions,
-    /// Their opcodes.
-    Opcodes,
-    /// Whether conditions held.
-    Conditions,
-    /// Whether branches were taken.
-    Branches,
-    /// The addresses and sizes of accesses to memory.
-    Accesses,
-    /// What was read and written there.
-    Data,
-    /// What registers were given.
-    Registers,
-    /// Exceptions and their returns.
-    Exceptions,
-    /// The Exception level or privilege mode.
-    Levels,
-    /// The Security state.
-    Security,
-    /// Processes, threads and virtual machines.
-    Processes,
-    /// The time.
-    Times,
-}
-
-impl Facet {
-    /// All of them.
-    pub const ALL: [Self; 12] = [
-        Self::Instructions,
-        Self::Opcodes,
-        Self::Conditions,
-        Self::Branches,
-        Self::Accesses,
-        Self::Data,
-        Self::Registers,
-        Self::Exceptions,
-        Self::Levels,
-        Self::Security,
-        Self::Processes,
-        Self::Times,
-    ];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Instructions => "instructions",
-            Self::Opcodes => "opcodes",
-            Self::Conditions => "conditions",
-            Self::Branches => "branches",
-            Self::Accesses => "accesses",
-            Self::Data => "data",
-            Self::Registers => "registers",
-            Self::Exceptions => "exceptions",
-            Self::Levels => "levels",
-            Self::Security => "security",
-            Self::Processes => "processes",
-            Self::Times => "times",
+/// Declares the facets and their names.
+macro_rules! facets {
+    ($($(#[$doc:meta])* $id:ident $name:literal;)*) => {
+        /// A kind of information that steps may have.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Facet {
+            $($(#[$doc])* $id,)*
         }
-    }
+
+        impl Facet {
+            /// All of them.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$id),*];
+
+            /// The name, which never changes.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$id => $name,)* }
+            }
+        }
+    };
 }
 
-/// The facets that a source tells.
+facets! {
+    /// Which instructions were executed, one by one.
+    Instructions "instructions";
+    /// Their opcodes.
+    Opcodes "opcodes";
+    /// Whether conditions held.
+    Conditions "conditions";
+    /// Whether branches were taken.
+    Branches "branches";
+    /// Addresses and sizes of memory accesses.
+    Accesses "accesses";
+    /// Data of memory accesses.
+    Data "data";
+    /// Register writes.
+    Registers "registers";
+    /// Exceptions and exception returns.
+    Exceptions "exceptions";
+    /// The Exception level or privilege mode.
+    Levels "levels";
+    /// The Security state.
+    Security "security";
+    /// Processes, threads and virtual machines.
+    Processes "processes";
+    /// The time.
+    Times "times";
+}
+
+/// The facets that a source covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Coverage(u16);
 
 impl Coverage {
-    /// These facets.
+    /// Coverage of these facets.
     pub fn of(facets: &[Facet]) -> Self {
         facets.iter().fold(Self::default(), |coverage, facet| coverage.with(*facet))
     }
 
-    /// With one more.
+    /// With one facet more.
     pub fn with(self, facet: Facet) -> Self {
         Self(self.0 | 1 << facet as u8)
     }
 
-    /// Is it told?
+    /// Whether a facet is covered.
     #[inline]
     pub fn has(self, facet: Facet) -> bool {
         self.0 & 1 << facet as u8 != 0
     }
 
-    /// What both tell.
+    /// The facets that both cover.
     pub fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }

@@ -1,18 +1,18 @@
-//! Steps that wait for what follows them.
+//! Steps that are held back until the next address is known.
 //!
-//! steps of one core ─▶ **held back** ─▶ the same, with where each led
+//! steps of one core ─▶ **held back** ─▶ the same steps with their targets
 //!
-//! Where a branch, an exception or an exception return led is where the core goes on, and most sources say no more of it
-//! than that. So these wait until it does, a few at most, and what came behind them waits too: the order stays.
+//! In most sources, the target of a branch, an exception or an exception return is only known from the address of the next
+//! instruction. Such steps are held back until then, with the steps that follow them, so that the order is kept.
 
 use std::ops::ControlFlow;
 
 use crate::{Event, Instruction, Step};
 
-/// Steps that may wait.
-const MOST: usize = 16;
+/// Maximum number of steps held back.
+const MAX_STEPS: usize = 16;
 
-/// Steps of one core that wait. Their memory is used again.
+/// Steps of one core that are held back. Their memory is reused.
 #[derive(Debug, Default)]
 pub struct Hold {
     steps: Vec<Step>,
@@ -20,18 +20,18 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// Nothing waits.
+    /// Whether no step is held back.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// No more may wait.
+    /// Whether no further step may be held back.
     pub fn is_full(&self) -> bool {
-        self.length >= MOST
+        self.length >= MAX_STEPS
     }
 
-    /// Room for one more step.
+    /// Adds an empty step.
     pub fn push(&mut self) -> &mut Step {
         if self.length == self.steps.len() {
             self.steps.push(Step::default());
@@ -42,21 +42,21 @@ impl Hold {
         step
     }
 
-    /// Hands out all that waits: the core goes on at `next`, if that is known. `resolve` completes an instruction that is
-    /// directly followed by it.
+    /// Passes on all held steps; the core continues at `next`, if that is known. `resolve` completes an instruction, given
+    /// the address of its successor.
     pub fn release(
         &mut self,
         mut next: Option<u64>,
         mut resolve: impl FnMut(&mut Instruction, Option<u64>),
         take: &mut dyn FnMut(&Step) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let waiting = &mut self.steps[..self.length];
+        let held = &mut self.steps[..self.length];
         self.length = 0;
-        for step in waiting.iter_mut().rev() {
+        for step in held.iter_mut().rev() {
             match &mut step.event {
                 Event::Exception(exception) => {
                     exception.target = exception.target.or(next);
-                    // Where execution would have gone on without it, nobody says.
+                    // The address at which execution would have continued without the exception is unknown.
                     next = None;
                 }
                 Event::ExceptionReturn { target } => *target = target.or(next),
@@ -68,6 +68,6 @@ impl Hold {
                 Event::Context(_) | Event::State | Event::Note => {}
             }
         }
-        waiting.iter().try_for_each(take)
+        held.iter().try_for_each(take)
     }
 }

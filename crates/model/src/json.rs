@@ -6,6 +6,8 @@
 use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
 
+use crate::digits::push_hex;
+
 /// JSON object under construction.
 #[derive(Debug)]
 pub struct Object<'b> {
@@ -82,12 +84,12 @@ impl<'b> Object<'b> {
     pub fn bytes(&mut self, key: &str, bytes: &[u8]) -> &mut Self {
         self.key(key);
         self.text.push_str("\"0x");
-        push_bytes(self.text, bytes);
+        push_hex(self.text, bytes);
         self.text.push('"');
         self
     }
 
-    /// Adds a list of values, each of which `put` writes.
+    /// Adds a list of values; `put` writes each.
     pub fn list<T>(
         &mut self,
         key: &str,
@@ -132,19 +134,6 @@ impl<'b> Object<'b> {
     }
 }
 
-/// Adds bytes, two hexadecimal digits each.
-pub fn push_bytes(text: &mut String, bytes: &[u8]) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    for chunk in bytes.chunks(8) {
-        let mut hex = [0; 16];
-        let (pairs, _) = hex.as_chunks_mut();
-        for (pair, byte) in pairs.iter_mut().zip(chunk) {
-            *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 0xf)]];
-        }
-        text.push_str(str::from_utf8(&hex[..chunk.len() * 2]).unwrap_or_default());
-    }
-}
-
 /// Adds a string with its quotes.
 pub fn quoted(text: &mut String, value: impl Display) {
     text.push('"');
@@ -178,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_json() {
+    fn objects_are_valid_json() {
         let mut text = String::new();
         let mut out = Vec::new();
         let mut object = Object::new(&mut text);

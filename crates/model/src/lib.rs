@@ -1,9 +1,10 @@
-//! The words that steps are told in: what a processor did, whoever wrote it down.
+//! Steps: executed instructions with their effects, in a form that all trace formats share.
 //!
 //! ETE captures, ASTF, STF, Tarmac ─▶ **steps** ─▶ diff, check, statistics, other formats
 //!
-//! A step is a view of native records, and says where they are. What a source cannot tell is absent, never zero; what it
-//! can ever tell is known beforehand ([`Coverage`]). Knows no format, no file and no packet.
+//! A step has the position of the native records that it comes from. Information that a source does not have is absent,
+//! never zero, and a source declares in advance which kinds of information it has ([`Coverage`]). Knows no format, no
+//! file and no packet.
 //!
 //! ```
 //! use unspool_model::{Event, Instruction, Isa, Step};

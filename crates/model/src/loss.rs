@@ -1,176 +1,76 @@
-//! What a format could not say, and what of a trace no step says, counted.
+//! Losses: information of a trace that a conversion does not carry over, or that no step has.
 
 use std::fmt;
 
 use crate::Facet;
 
-/// Something that was told and is not in what was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum Loss {
-    /// Instructions that the format cannot tell.
-    Instructions,
-    /// Instructions whose opcode nobody knows.
-    UnknownOpcodes,
-    /// That a condition held, or did not.
-    Conditions,
-    /// Accesses to memory.
-    Accesses,
-    /// That the tag of an access is checked.
-    Tags,
-    /// What was read or written.
-    Data,
-    /// What registers were given by instructions.
-    Registers,
-    /// Contents of registers and memory that no instruction caused.
-    State,
-    /// Exceptions.
-    Exceptions,
-    /// The class of an exception, the number of a call, that it is virtual.
-    ExceptionDetails,
-    /// Where an interrupted program goes on.
-    ReturnAddresses,
-    /// Returns from exceptions.
-    ExceptionReturns,
-    /// Processes and threads.
-    Processes,
-    /// Virtual machines.
-    VirtualMachines,
-    /// Times.
-    Times,
-    /// Digits of times.
-    TimeDigits,
-    /// Notes.
-    Notes,
-    /// Modes of AArch32, of which steps have no more than the level.
-    Modes,
-    /// Physical addresses.
-    PhysicalAddresses,
-    /// What else lines say of accesses, instructions and registers: attributes, flags, labels, numbers.
-    Attributes,
-    /// Cycle counts.
-    CycleCounts,
-    /// What cannot be read.
-    Unreadable,
-}
-
-impl Loss {
-    /// All of them.
-    pub const ALL: [Self; 22] = [
-        Self::Instructions,
-        Self::UnknownOpcodes,
-        Self::Conditions,
-        Self::Accesses,
-        Self::Tags,
-        Self::Data,
-        Self::Registers,
-        Self::State,
-        Self::Exceptions,
-        Self::ExceptionDetails,
-        Self::ReturnAddresses,
-        Self::ExceptionReturns,
-        Self::Processes,
-        Self::VirtualMachines,
-        Self::Times,
-        Self::TimeDigits,
-        Self::Notes,
-        Self::Modes,
-        Self::PhysicalAddresses,
-        Self::Attributes,
-        Self::CycleCounts,
-        Self::Unreadable,
-    ];
-
-    /// Its name, which stays.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Instructions => "instructions",
-            Self::UnknownOpcodes => "unknown-opcodes",
-            Self::Conditions => "conditions",
-            Self::Accesses => "accesses",
-            Self::Tags => "tags",
-            Self::Data => "data",
-            Self::Registers => "registers",
-            Self::State => "state",
-            Self::Exceptions => "exceptions",
-            Self::ExceptionDetails => "exception-details",
-            Self::ReturnAddresses => "return-addresses",
-            Self::ExceptionReturns => "exception-returns",
-            Self::Processes => "processes",
-            Self::VirtualMachines => "virtual-machines",
-            Self::Times => "times",
-            Self::TimeDigits => "time-digits",
-            Self::Notes => "notes",
-            Self::Modes => "modes",
-            Self::PhysicalAddresses => "physical-addresses",
-            Self::Attributes => "attributes",
-            Self::CycleCounts => "cycle-counts",
-            Self::Unreadable => "unreadable",
+/// Declares the kinds of losses: the name in reports, its description, and the facet that a source must have for it.
+macro_rules! losses {
+    ($($id:ident $name:literal $words:literal $facet:expr;)*) => {
+        /// Kind of information that is lost.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Loss {
+            $(#[doc = concat!("Lost: ", $words, ".")] $id,)*
         }
-    }
 
-    /// What it is, in the words of a report.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Instructions => "instructions that cannot be told",
-            Self::UnknownOpcodes => "instructions without an opcode",
-            Self::Conditions => "outcomes of conditions",
-            Self::Accesses => "accesses to memory",
-            Self::Tags => "tagged accesses",
-            Self::Data => "data of accesses",
-            Self::Registers => "registers written",
-            Self::State => "contents of registers and memory that no instruction caused",
-            Self::Exceptions => "exceptions",
-            Self::ExceptionDetails => "details of exceptions",
-            Self::ReturnAddresses => "return addresses of exceptions",
-            Self::ExceptionReturns => "exception returns",
-            Self::Processes => "processes and threads",
-            Self::VirtualMachines => "virtual machines",
-            Self::Times => "times",
-            Self::TimeDigits => "digits of times",
-            Self::Notes => "notes",
-            Self::Modes => "modes of AArch32",
-            Self::PhysicalAddresses => "physical addresses",
-            Self::Attributes => "attributes, labels and numbers",
-            Self::CycleCounts => "cycle counts",
-            Self::Unreadable => "lines that cannot be read",
-        }
-    }
+        impl Loss {
+            /// All kinds.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$id),*];
 
-    /// What a source has to tell for this to be lost; `None`: any source may have it.
-    pub fn facet(self) -> Option<Facet> {
-        Some(match self {
-            Self::Notes
-            | Self::UnknownOpcodes
-            | Self::Instructions
-            | Self::Modes
-            | Self::PhysicalAddresses
-            | Self::Attributes
-            | Self::CycleCounts
-            | Self::Unreadable => return None,
-            Self::Conditions => Facet::Conditions,
-            Self::Accesses | Self::Tags => Facet::Accesses,
-            Self::Data => Facet::Data,
-            Self::Registers | Self::State => Facet::Registers,
-            Self::Exceptions | Self::ExceptionDetails | Self::ReturnAddresses | Self::ExceptionReturns => {
-                Facet::Exceptions
+            /// The name, which never changes.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$id => $name,)* }
             }
-            Self::Processes | Self::VirtualMachines => Facet::Processes,
-            Self::Times | Self::TimeDigits => Facet::Times,
-        })
-    }
+
+            /// The description in a report.
+            pub fn words(self) -> &'static str {
+                match self { $(Self::$id => $words,)* }
+            }
+
+            /// The facet that a source must cover for this to be lost; `None`: any source may have it.
+            pub fn facet(self) -> Option<Facet> {
+                match self { $(Self::$id => $facet,)* }
+            }
+        }
+    };
 }
 
-/// How often something was lost.
+losses! {
+    Instructions "instructions" "instructions that the format cannot express" None;
+    UnknownOpcodes "unknown-opcodes" "instructions without an opcode" None;
+    Conditions "conditions" "outcomes of conditions" Some(Facet::Conditions);
+    Accesses "accesses" "accesses to memory" Some(Facet::Accesses);
+    Tags "tags" "tagged accesses" Some(Facet::Accesses);
+    Data "data" "data of accesses" Some(Facet::Data);
+    Registers "registers" "registers written" Some(Facet::Registers);
+    State "state" "contents of registers and memory that no instruction caused" Some(Facet::Registers);
+    Exceptions "exceptions" "exceptions" Some(Facet::Exceptions);
+    ExceptionDetails "exception-details" "details of exceptions" Some(Facet::Exceptions);
+    ReturnAddresses "return-addresses" "return addresses of exceptions" Some(Facet::Exceptions);
+    ExceptionReturns "exception-returns" "exception returns" Some(Facet::Exceptions);
+    Processes "processes" "processes and threads" Some(Facet::Processes);
+    VirtualMachines "virtual-machines" "virtual machines" Some(Facet::Processes);
+    Times "times" "times" Some(Facet::Times);
+    TimeDigits "time-digits" "digits of times" Some(Facet::Times);
+    Notes "notes" "notes" None;
+    Modes "modes" "modes of AArch32" None;
+    PhysicalAddresses "physical-addresses" "physical addresses" None;
+    Attributes "attributes" "attributes, labels and numbers" None;
+    CycleCounts "cycle-counts" "cycle counts" None;
+    Unreadable "unreadable" "lines that cannot be read" None;
+}
+
+/// Number of losses of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lost {
-    /// How often.
+    /// Their number.
     pub count: u64,
-    /// Where first, as the source counts.
+    /// Position of the first, as the source counts.
     pub first: u64,
 }
 
-/// All that was lost.
+/// Losses by kind.
 ///
 /// ```
 /// use unspool_model::{Loss, Losses};
@@ -192,13 +92,13 @@ impl Default for Losses {
 }
 
 impl Losses {
-    /// One more, of the step at this place.
+    /// Adds one, of the step at this position.
     #[inline]
     pub fn add(&mut self, loss: Loss, position: u64) {
         self.add_many(loss, 1, position);
     }
 
-    /// So many more, of the step at this place.
+    /// Adds several, of the step at this position.
     #[inline]
     pub fn add_many(&mut self, loss: Loss, count: u64, position: u64) {
         let lost = &mut self.0[loss as usize];
@@ -208,22 +108,22 @@ impl Losses {
         lost.count += count;
     }
 
-    /// What others lost too.
+    /// Adds the losses of another.
     pub fn add_all(&mut self, others: &Self) {
         others.iter().for_each(|(loss, lost)| self.add_many(loss, lost.count, lost.first));
     }
 
-    /// How often this was lost.
+    /// The losses of one kind.
     pub fn of(&self, loss: Loss) -> Lost {
         self.0[loss as usize]
     }
 
-    /// Nothing was.
+    /// Whether nothing was lost.
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }
 
-    /// What was lost, in order.
+    /// The kinds of which something was lost, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Loss, Lost)> {
         Loss::ALL.into_iter().map(|loss| (loss, self.of(loss))).filter(|(_, lost)| lost.count > 0)
     }
@@ -236,21 +136,5 @@ impl fmt::Display for Losses {
             write!(f, "{comma}{} {}", lost.count, loss.words())?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn losses_are_in_their_places_and_have_names_of_their_own() {
-        let mut names: Vec<&str> = Loss::ALL.iter().map(|loss| loss.name()).collect();
-        for (index, loss) in Loss::ALL.into_iter().enumerate() {
-            assert_eq!(loss as usize, index);
-        }
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), Loss::ALL.len());
     }
 }

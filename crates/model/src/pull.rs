@@ -1,4 +1,4 @@
-//! Steps on demand, from a source that runs on a thread of its own.
+//! Steps on demand, from a source that runs on its own thread.
 //!
 //! source ─▶ batches ─▶ **next**, next, next
 //!
@@ -12,16 +12,16 @@ use std::thread::{self, JoinHandle};
 use crate::batch::{Batch, Cursor};
 use crate::{Coverage, Losses, SourceError, Step, StepSource, TimeUnit};
 
-/// Steps of a batch: to wake a thread takes as long as many steps do.
+/// Steps per batch: waking a thread costs as much as many steps.
 const BATCH: usize = 4096;
 
-/// Batches that may wait to be taken.
+/// Batches that may wait for the reader.
 const WAITING: usize = 2;
 
-/// Why a source has ended, and what of the trace was in no step.
+/// Result of a source, and its losses.
 type Ended = (Result<(), SourceError>, Losses);
 
-/// Steps of a source, one after another.
+/// Reader of the steps of a source.
 #[derive(Debug)]
 pub struct Pull {
     coverage: Coverage,
@@ -39,11 +39,11 @@ impl Pull {
     /// Starts a thread for a source.
     pub fn new(mut source: impl StepSource + Send + 'static) -> std::io::Result<Self> {
         let (coverage, time_unit) = (source.coverage(), source.time_unit());
-        let (give, batches) = sync_channel(WAITING);
+        let (send, batches) = sync_channel(WAITING);
         let (used, reuse) = channel();
         let work = move || {
-            let mut filler = Filler { give, reuse, batch: Batch::default() };
-            let ended = source.each(&mut |step| filler.take(step));
+            let mut filler = Filler { send, reuse, batch: Batch::default() };
+            let ended = source.each(&mut |step| filler.push(step));
             // The receiver may be gone: then the rest is dropped.
             let _ = filler.flush();
             (ended, source.losses())
@@ -53,17 +53,17 @@ impl Pull {
         Ok(Self { coverage, time_unit, batches, used, batch, cursor, step, worker, losses: Losses::default() })
     }
 
-    /// What steps can ever contain.
+    /// The kinds of information that the steps may have.
     pub fn coverage(&self) -> Coverage {
         self.coverage
     }
 
-    /// What times are counted in.
+    /// The unit of times.
     pub fn time_unit(&self) -> TimeUnit {
         self.time_unit
     }
 
-    /// What of the trace was in no step, once there are no more.
+    /// Information of the trace that was in no step. Complete once there are no more steps.
     pub fn losses(&self) -> &Losses {
         &self.losses
     }
@@ -100,14 +100,14 @@ impl Pull {
 
 /// Fills batches.
 struct Filler {
-    give: SyncSender<Batch>,
+    send: SyncSender<Batch>,
     reuse: Receiver<Batch>,
     batch: Batch,
 }
 
 impl Filler {
     #[inline]
-    fn take(&mut self, step: &Step) -> ControlFlow<()> {
+    fn push(&mut self, step: &Step) -> ControlFlow<()> {
         self.batch.push(step);
         if self.batch.len() < BATCH { ControlFlow::Continue(()) } else { self.flush() }
     }
@@ -117,6 +117,6 @@ impl Filler {
             return ControlFlow::Continue(());
         }
         let full = std::mem::replace(&mut self.batch, self.reuse.try_recv().unwrap_or_default());
-        if self.give.send(full).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if self.send.send(full).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }

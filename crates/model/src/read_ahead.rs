@@ -1,4 +1,4 @@
-//! Blocks and steps of a source that is read on a thread of its own.
+//! Blocks and steps of a source that is read on its own thread.
 //!
 //! source ─▶ chunks: steps, executions, new blocks ─▶ **next chunk** ─▶ sink
 //!
@@ -12,16 +12,16 @@ use std::thread::{self, JoinHandle};
 use crate::batch::{Batch, Cursor};
 use crate::{Block, BlockExecution, BlockSink, BlockTrace, Losses, SourceError, Step, StepSource};
 
-/// Instructions of a chunk, about: to wake a thread takes as long as many of them do.
+/// Approximate number of instructions per chunk: waking a thread costs as much as many of them.
 const CHUNK: usize = 16 << 10;
 
-/// Chunks that may wait to be taken.
+/// Chunks that may wait for the reader.
 const WAITING: usize = 3;
 
-/// Why a source has ended, and what of the trace was in no step.
+/// Result of a source, and its losses.
 type Ended = (Result<(), SourceError>, Losses);
 
-/// A source that is read ahead, chunk by chunk.
+/// A source that is read ahead in chunks.
 #[derive(Debug)]
 pub struct ReadAhead {
     chunks: Receiver<Chunk>,
@@ -38,7 +38,7 @@ struct Chunk {
     parts: Vec<Part>,
     steps: Batch,
     executions: Vec<BlockExecution>,
-    /// New ones.
+    /// New blocks.
     blocks: Vec<Block>,
     /// Instructions and other steps.
     length: usize,
@@ -64,10 +64,10 @@ struct Head {
 impl ReadAhead {
     /// Starts a thread for a source.
     pub fn new(mut source: impl StepSource + Send + 'static) -> std::io::Result<Self> {
-        let (give, chunks) = sync_channel(WAITING);
+        let (send, chunks) = sync_channel(WAITING);
         let (used, reuse) = channel();
         let work = move || {
-            let mut filler = Filler { give, reuse, chunk: Chunk::default(), blocks: 0 };
+            let mut filler = Filler { send, reuse, chunk: Chunk::default(), blocks: 0 };
             let ended = source.follow(&mut filler);
             // The receiver may be gone: then the rest is dropped.
             let _ = filler.flush();
@@ -77,16 +77,16 @@ impl ReadAhead {
         Ok(Self { chunks, used, blocks: Vec::new(), step: Step::default(), worker, losses: Losses::default() })
     }
 
-    /// What of the trace was in no step, once there are no more.
+    /// Information of the trace that was in no step. Complete once there are no more chunks.
     pub fn losses(&self) -> &Losses {
         &self.losses
     }
 
-    /// Hands the next chunk to the sink, until it breaks. False: there are no more, or the sink wants no more.
+    /// Passes the next chunk to the sink. False: there are no more chunks, or the sink broke.
     pub fn next_chunk(&mut self, sink: &mut dyn BlockSink) -> Result<bool, SourceError> {
         let Ok(mut chunk) = self.chunks.recv() else { return self.end() };
         self.blocks.append(&mut chunk.blocks);
-        let is_over = chunk.hand_out(&self.blocks, &mut self.step, sink).is_break();
+        let is_over = chunk.pass_to(&self.blocks, &mut self.step, sink).is_break();
         chunk.clear();
         // A source that has ended takes no chunks back.
         let _ = self.used.send(chunk);
@@ -104,7 +104,7 @@ impl ReadAhead {
 }
 
 impl Chunk {
-    /// Empties it; the memory is used again.
+    /// Empties the chunk and keeps its memory.
     fn clear(&mut self) {
         self.parts.clear();
         self.steps.clear();
@@ -113,7 +113,7 @@ impl Chunk {
         self.length = 0;
     }
 
-    fn hand_out(&self, blocks: &[Block], step: &mut Step, sink: &mut dyn BlockSink) -> ControlFlow<()> {
+    fn pass_to(&self, blocks: &[Block], step: &mut Step, sink: &mut dyn BlockSink) -> ControlFlow<()> {
         let (mut cursor, mut rest) = (Cursor::default(), &self.executions[..]);
         for part in &self.parts {
             match part {
@@ -136,7 +136,7 @@ impl Chunk {
 
 /// Fills chunks.
 struct Filler {
-    give: SyncSender<Chunk>,
+    send: SyncSender<Chunk>,
     reuse: Receiver<Chunk>,
     chunk: Chunk,
     /// The number of blocks that were sent.
@@ -154,7 +154,7 @@ impl Filler {
             return ControlFlow::Continue(());
         }
         let full = std::mem::replace(&mut self.chunk, self.reuse.try_recv().unwrap_or_default());
-        if self.give.send(full).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if self.send.send(full).is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
 
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
     use crate::{Coverage, Event, Instruction, Isa};
 
-    /// Steps and blocks in turns, and an error at the end.
+    /// Steps and blocks alternately, and an error at the end.
     struct Laps(usize);
 
     impl StepSource for Laps {
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Keeps the text of all that it takes.
+    /// Keeps the text of everything it receives.
     #[derive(Default)]
     struct Written(Vec<String>, usize);
 
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_hold_what_the_source_hands_out() {
+    fn chunks_have_all_blocks_and_steps() {
         for laps in [0, 1, 20_000] {
             let mut expected = Written::default();
             let expected_end = Laps(laps).follow(&mut expected).map_err(|error| error.to_string());

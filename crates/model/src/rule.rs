@@ -1,13 +1,13 @@
-//! Rules that a format is held to, and how bad it is to break one.
+//! Rules that a trace is checked against, and their severity.
 
 use std::fmt;
 
-/// How bad it is.
+/// Severity of a violation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// The format forbids it.
     Error,
-    /// The format advises against it, or it cannot be what was meant.
+    /// The format advises against it, or it is probably unintended.
     Warning,
 }
 
@@ -20,24 +20,24 @@ impl fmt::Display for Severity {
     }
 }
 
-/// Something that traces are held to.
+/// A rule that traces are checked against.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Its name, which stays.
+    /// Its name, which never changes.
     pub name: &'static str,
-    /// How bad it is to break it.
+    /// Severity of a violation.
     pub severity: Severity,
-    /// Where the specification says so, or which record it is about.
+    /// The section of the specification, or the record that it is about.
     pub section: &'static str,
     /// The rule in one sentence.
     pub summary: &'static str,
 }
 
-/// Spells a table of rules: the rules as values, and a name for each to point at it.
+/// Declares a table of rules: `RULES` with the rules, and `RuleId` to refer to one.
 #[macro_export]
 macro_rules! rules {
     ($($id:ident $name:literal $severity:ident $section:literal $summary:literal;)*) => {
-        /// Points at a rule of the table.
+        /// Refers to a rule of the table.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum RuleId {
             $($id,)*

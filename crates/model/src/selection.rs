@@ -1,64 +1,64 @@
-//! Which instructions a cut has, and in how many pieces.
+//! Selection of the instructions of a slice.
 //!
-//! instructions of a trace ─▶ **selection** ─▶ those that are wanted ─▶ the slicer of each format ─▶ pieces
+//! instructions of a trace ─▶ **selection** ─▶ selected instructions ─▶ the slicer of each format ─▶ ranges
 //!
-//! Instructions that follow one another in the trace and are all wanted are a piece. Pieces stand one behind the other in
-//! one trace, with a seam between them that the format has words for, or each is a trace of its own. Knows no format.
+//! Consecutive selected instructions form a range. The ranges of a slice are written to one trace, with a gap between them
+//! as the format marks it, or each to a trace of its own. Knows no format.
 
 use std::io;
 use std::ops::Range;
 
 use unspool_isa::Isa;
 
-/// An instruction that may be wanted.
+/// An instruction that may be selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Candidate {
-    /// Which core, counted from 0 in the order in which the trace tells of them.
+    /// Core number, counted from 0 in order of first appearance in the trace.
     pub core: u32,
-    /// How many instructions of the trace came before it.
+    /// Number of instructions before it in the trace.
     pub index: u64,
-    /// Where it is; `None`: nowhere, or nobody knows.
+    /// Its address; `None`: none, or unknown.
     pub pc: Option<u64>,
-    /// When, in the unit of the trace.
+    /// Time in the unit of the trace.
     pub time: Option<u64>,
-    /// Its opcode, if it is known and of Arm.
+    /// Its opcode, if it is known and an Arm opcode.
     pub code: Option<(Isa, u32)>,
-    /// How many bytes it has.
+    /// Length in bytes.
     pub length: u8,
-    /// It was executed; its condition held.
+    /// Whether it was executed: its condition held.
     pub is_executed: bool,
-    /// An exception was taken since the instruction before.
+    /// Whether an exception was taken since the previous instruction.
     pub is_interrupted: bool,
 }
 
-/// What becomes of an instruction.
+/// Decision about an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Choice {
-    /// It is wanted.
+    /// It is selected.
     Take,
-    /// It is not.
+    /// It is not selected.
     Leave,
-    /// It is not, and neither is anything behind it.
+    /// Neither it nor any later instruction is selected.
     Stop,
 }
 
-/// Chooses instructions. It is asked about all of them in order, until it says [`Choice::Stop`].
+/// Selects instructions. Called for each of them in order, until it returns [`Choice::Stop`].
 pub trait Select {
-    /// Is it wanted?
+    /// Decides about an instruction.
     fn choose(&mut self, candidate: &Candidate) -> Choice;
 
-    /// After one that was taken: can another be wanted?
+    /// After an instruction was selected: whether another may be.
     fn wants_more(&self) -> bool {
         true
     }
 
-    /// Is what stands before the first instruction wanted with it?
+    /// Whether the records before the first instruction belong to the slice.
     fn wants_start(&self) -> bool {
         false
     }
 }
 
-/// Instructions by number, time and address: those that all of these have in common.
+/// Selection by number, time, address and core; an instruction has to match all of them.
 ///
 /// ```
 /// use unspool_model::selection::{Candidate, Choice, Select, Selection};
@@ -71,39 +71,39 @@ pub trait Select {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
-    /// Leave out so many more of those that would be taken otherwise.
+    /// Number of matching instructions to skip first.
     pub skip: u64,
-    /// Take so many more at most.
+    /// Maximum number of instructions to select.
     pub limit: u64,
-    /// In this time only. What has no time is in none.
+    /// Time range. An instruction without a time does not match.
     pub time: Option<Range<u64>>,
-    /// Times never go back: behind the end of the time nothing is wanted.
+    /// Whether times never decrease, so that nothing matches after the end of the time range.
     pub times_rise: bool,
-    /// In one of these ranges only, if there are any.
+    /// Address ranges; empty: any address.
     pub addresses: Vec<Range<u64>>,
-    /// Of this core only.
+    /// Core number; `None`: any core.
     pub core: Option<u32>,
 }
 
 impl Default for Selection {
-    /// Everything.
+    /// Selects everything.
     fn default() -> Self {
         Self { skip: 0, limit: u64::MAX, time: None, times_rise: false, addresses: Vec::new(), core: None }
     }
 }
 
 impl Selection {
-    /// Instructions by number.
+    /// Selects instructions by number.
     pub fn of(range: &Range<u64>) -> Self {
         Self { skip: range.start, limit: range.end.saturating_sub(range.start), ..Self::default() }
     }
 
-    /// Instructions by address.
+    /// Selects instructions by address.
     pub fn within(addresses: Range<u64>) -> Self {
         Self { addresses: vec![addresses], ..Self::default() }
     }
 
-    /// Is it in the time, at one of the addresses and of the core that are wanted?
+    /// Whether time, address and core match.
     #[inline]
     pub fn matches(&self, candidate: &Candidate) -> bool {
         let is_in = |ranges: &[Range<u64>], pc| ranges.iter().any(|range| range.contains(&pc));
@@ -112,13 +112,13 @@ impl Selection {
             && self.core.is_none_or(|core| core == candidate.core)
     }
 
-    /// Can nothing behind it be wanted?
+    /// Whether no later instruction can match.
     pub fn is_over(&self, candidate: &Candidate) -> bool {
         let is_late = |time: &Range<u64>| candidate.time.is_some_and(|now| now >= time.end);
         self.limit == 0 || self.times_rise && self.time.as_ref().is_some_and(is_late)
     }
 
-    /// The next one that matches.
+    /// Counts a matching instruction and decides about it.
     #[inline]
     pub fn count(&mut self) -> Choice {
         if self.limit == 0 {
@@ -151,16 +151,16 @@ impl Select for Selection {
     }
 }
 
-/// Where pieces go.
+/// Consumer of slices.
 pub trait SliceSink<T> {
-    /// A trace of its own begins here, and the one before ends. Comes before anything is taken.
+    /// Ends the previous trace, if any, and begins a new one. Called before anything is written.
     fn begin(&mut self) -> io::Result<()>;
 
-    /// Takes more of the trace that has begun.
+    /// Writes more of the current trace.
     fn write_part(&mut self, part: &[T]) -> io::Result<()>;
 }
 
-/// All pieces in one; there is one trace.
+/// All ranges in one trace.
 impl<T: Clone> SliceSink<T> for Vec<T> {
     fn begin(&mut self) -> io::Result<()> {
         Ok(())
@@ -172,7 +172,7 @@ impl<T: Clone> SliceSink<T> for Vec<T> {
     }
 }
 
-/// Each piece by itself.
+/// One trace per range.
 impl<T: Clone> SliceSink<T> for Vec<Vec<T>> {
     fn begin(&mut self) -> io::Result<()> {
         self.push(Vec::new());
@@ -181,7 +181,7 @@ impl<T: Clone> SliceSink<T> for Vec<Vec<T>> {
 
     fn write_part(&mut self, part: &[T]) -> io::Result<()> {
         match self.last_mut() {
-            Some(piece) => piece.extend_from_slice(part),
+            Some(trace) => trace.extend_from_slice(part),
             None => self.push(part.to_vec()),
         }
         Ok(())
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instructions_are_chosen() {
+    fn instructions_are_selected() {
         let all = Selection::default;
         let rows: [(&str, Selection, &[u64]); 9] = [
             ("everything", all(), &[0, 1, 2, 3, 4, 5]),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_nowhere() {
+    fn unknown_time_and_address_match_no_range() {
         let candidate = Candidate::default();
         assert!(Selection::default().matches(&candidate));
         assert!(!Selection { time: Some(0..1), ..Selection::default() }.matches(&candidate));

@@ -1,33 +1,33 @@
-//! Where steps go to.
+//! Consumers of steps.
 
 use std::io;
 
 use crate::{Losses, Step};
 
-/// Takes steps in order, and writes them as a format does.
+/// Consumer that writes steps in a format.
 pub trait StepSink {
-    /// Takes one more. After an error nothing more may come.
+    /// Writes the next step. After an error, no further step may be pushed.
     fn push(&mut self, step: &Step) -> Result<(), SinkError>;
 
-    /// Ends what was written.
+    /// Ends the trace.
     fn finish(&mut self) -> Result<(), SinkError>;
 
-    /// What of the steps so far is not in what was written.
+    /// Information of the steps so far that was not written.
     fn losses(&self) -> &Losses;
 }
 
-/// Why steps cannot be written.
+/// Reason why steps cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum SinkError {
     /// Writing failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The format could only say something untrue.
+    /// The format cannot express the steps, and leaving something out would make the trace wrong.
     #[error("{reason}")]
     Refused {
-        /// Of which step, as the source counts; `None`: whatever the steps are.
+        /// Position of the step in the source; `None`: it does not depend on a step.
         position: Option<u64>,
-        /// Why, and what to do.
+        /// The reason, and what to do.
         reason: String,
     },
 }

@@ -1,41 +1,41 @@
-//! Where steps come from.
+//! Producers of steps.
 
 use std::ops::ControlFlow;
 
 use crate::{BlockSink, Coverage, Losses, Step, TimeUnit};
 
-/// Hands out steps in order.
+/// Produces steps in order.
 pub trait StepSource {
-    /// What steps can ever tell.
+    /// The kinds of information that the steps may have.
     fn coverage(&self) -> Coverage;
 
-    /// What times are counted in.
+    /// The unit of times.
     fn time_unit(&self) -> TimeUnit {
         TimeUnit::Unknown
     }
 
-    /// Hands out steps until there are no more or `take` breaks. Is called once.
+    /// Passes all steps to `take` until it breaks. To be called once.
     fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError>;
 
-    /// Hands out where execution went: the same steps, but whole blocks at once where the source can. Replaces
+    /// Passes the execution to a sink: the same steps, but whole blocks at once where the source can. An alternative to
     /// [`each`](Self::each).
     fn follow(&mut self, sink: &mut dyn BlockSink) -> Result<(), SourceError> {
         self.each(&mut |step| sink.step(step))
     }
 
-    /// What of the trace was in none of the steps that were handed out. First places are as the source counts.
+    /// Information of the trace that was in no step, with positions as the source counts.
     fn losses(&self) -> Losses {
         Losses::default()
     }
 }
 
-/// Why no more steps come.
+/// Reason why a source ended early.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct SourceError {
-    /// What was found, and where.
+    /// The problem and its position.
     pub text: String,
-    /// The trace is damaged; everything before was handed out. Else we could not read it.
+    /// Whether the trace is damaged, and all steps before the damage were produced. If not, it could not be read.
     pub is_damage: bool,
 }
 

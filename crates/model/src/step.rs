@@ -1,53 +1,53 @@
-//! A step: one thing that happened on one core, with what it changed.
+//! A step: one event on one core, with the registers and memory that it changed.
 
 use std::ops::Range;
 
 use unspool_isa::Isa;
 
-/// One thing that happened on one core. Owned, and meant to be used again and again.
+/// One event on one core. Owned, so that its memory can be reused from step to step.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub struct Step {
-    /// Which core, counted from 0 in the order in which the source tells of them.
+    /// Core number, counted from 0 in order of first appearance in the source.
     pub core: u32,
-    /// Where the source says so: a byte offset, a record or a line, as the source counts.
+    /// Position in the source: a byte offset, a record or a line, as the source counts.
     pub position: u64,
-    /// When, in the unit of the source.
+    /// Time in the unit of the source.
     pub time: Option<u64>,
-    /// What happened.
+    /// The event.
     pub event: Event,
     pub(crate) registers: Vec<Write>,
     pub(crate) accesses: Vec<Touch>,
-    /// Bytes of both, each with what of it is known.
+    /// Bytes of both, each with a mask of its known bits.
     pub(crate) bytes: Vec<(u8, u8)>,
     /// The text of a note.
     pub(crate) note: String,
 }
 
-/// What happened.
+/// Kinds of steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Event {
-    /// Registers or memory have these contents, and no instruction is the cause.
+    /// Contents of registers or memory that no instruction caused.
     #[default]
     State,
-    /// An instruction was executed, or was tried.
+    /// An instruction was executed or attempted.
     Instruction(Instruction),
     /// An exception was taken.
     Exception(Exception),
-    /// An exception returned, and goes on there if that is known.
+    /// An exception returned.
     ExceptionReturn {
-        /// Where execution goes on.
+        /// Address at which execution continues, if known.
         target: Option<u64>,
     },
-    /// Execution goes on in this state.
+    /// Execution continues in this context.
     Context(Context),
-    /// What happened here is not known.
+    /// Part of the execution is missing.
     Gap(Gap),
-    /// Somebody says something: [`Step::note`].
+    /// Text in the trace: [`Step::note`].
     Note,
 }
 
 impl Event {
-    /// The instruction, if it is one.
+    /// The instruction, if the event is one.
     #[inline]
     pub fn instruction(&self) -> Option<&Instruction> {
         match self {
@@ -60,52 +60,52 @@ impl Event {
 /// An instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Instruction {
-    /// Where it is.
+    /// Its address.
     pub address: u64,
-    /// Its opcode; of T32, the first halfword is the high one. `None`: nobody knows, or it could not be fetched.
+    /// Its opcode; of T32, the first halfword is the high one. `None`: unknown, or it could not be fetched.
     pub opcode: Option<u32>,
-    /// How many bytes it has.
+    /// Length in bytes.
     pub length: u8,
     /// Its instruction set.
     pub isa: Isa,
-    /// Its condition held. `None`: the source does not say.
+    /// Whether its condition held, if known.
     pub is_executed: Option<bool>,
-    /// What became of it, if it is a branch and the source says.
+    /// The outcome, if it is a branch and the outcome is known.
     pub branch: Option<Branch>,
-    /// The index into ZA, of an instruction that computes one, if the source says.
+    /// The index into ZA that the instruction computes, if known.
     pub za_index: Option<u8>,
 }
 
-/// What became of a branch.
+/// Outcome of a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Branch {
-    /// It was taken.
+    /// Whether it was taken.
     pub taken: bool,
-    /// Where it led, if it was taken and that is known.
+    /// Target address, if it was taken and the target is known.
     pub target: Option<u64>,
 }
 
 /// An exception.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Exception {
-    /// What kind of exception.
+    /// Its kind.
     pub kind: ExceptionKind,
-    /// The exception class (EC of ESR_ELx), if the source says.
+    /// The exception class (EC of ESR_ELx), if known.
     pub class: Option<u8>,
-    /// Which call, of an exception that a call caused, if the source says.
+    /// The immediate of the call instruction that caused it, if known.
     pub call: Option<u16>,
-    /// An interrupt or a system error is virtual, if the source says.
+    /// Whether an interrupt or a system error is virtual, if known.
     pub is_virtual: Option<bool>,
-    /// Where the interrupted program goes on.
+    /// Address at which the interrupted program resumes.
     pub return_address: Option<u64>,
-    /// Where the handler is.
+    /// Address of the handler.
     pub target: Option<u64>,
 }
 
-/// Kinds of exceptions that formats tell apart.
+/// Kinds of exceptions that formats distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ExceptionKind {
-    /// Nobody says.
+    /// Unknown.
     #[default]
     Unknown,
     /// Reset.
@@ -122,29 +122,29 @@ pub enum ExceptionKind {
     Debug,
 }
 
-/// A state of execution; what is `None` is not said.
+/// State that execution is in. `None`: unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Context {
-    /// The Exception level; of RISC-V, the privilege mode.
+    /// The Exception level, or the privilege mode of RISC-V.
     pub level: Option<u8>,
     /// The Security state.
     pub security: Option<Security>,
-    /// AArch64 state.
+    /// Whether the core is in AArch64 state.
     pub is_aarch64: Option<bool>,
-    /// The stack pointer is that of the Exception level.
+    /// Whether the stack pointer is that of the Exception level.
     pub is_handler: Option<bool>,
-    /// The context identifier, or the process.
+    /// The context identifier or process.
     pub process: Option<u64>,
     /// The thread.
     pub thread: Option<u64>,
     /// The virtual machine.
     pub vmid: Option<u32>,
-    /// What else of PSTATE and of vectors matters to instructions.
+    /// Further fields of PSTATE and of the vector length that change what instructions do.
     pub modes: Option<Modes>,
 }
 
 impl Context {
-    /// What is said here holds; what is not, as it was `before`.
+    /// This context, with unknown fields taken from `before`.
     pub fn over(&self, before: &Self) -> Self {
         Self {
             level: self.level.or(before.level),
@@ -166,11 +166,11 @@ pub struct Modes {
     pub streaming: bool,
     /// Data-independent timing.
     pub dit: bool,
-    /// Speculative stores may be bypassed.
+    /// Speculative store bypass is permitted.
     pub ssbs: bool,
-    /// The LEN field of the vector length: vectors have 128 bits more than so many times 128.
+    /// The LEN field of the vector length: vectors have (LEN + 1) × 128 bits.
     pub vector_length: u8,
-    /// What a Tag Check Fault does, two bits.
+    /// The effect of a Tag Check Fault, two bits.
     pub tag_check_fault: u8,
 }
 
@@ -187,14 +187,14 @@ pub enum Security {
     Realm,
 }
 
-/// Why it is not known what happened.
+/// Reason why part of the execution is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Gap {
-    /// Tracing starts here, or starts again.
+    /// Tracing starts or restarts.
     Start,
-    /// The trace unit had no room.
+    /// The trace unit overflowed.
     Overflow,
-    /// The trace unit threw away what was not committed.
+    /// The trace unit discarded what was not committed.
     Discard,
     /// There is no code at this address.
     NoCode(u64),
@@ -202,11 +202,11 @@ pub enum Gap {
     Damaged,
     /// The trace and the code contradict each other.
     Contradiction,
-    /// A transaction failed: what it did since its start did not happen.
+    /// A transaction failed, and its effects are undone.
     TransactionFailed,
 }
 
-/// Reads or writes.
+/// Direction of a memory access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Reads.
@@ -215,38 +215,37 @@ pub enum Direction {
     Write,
     /// Reads and writes.
     Both,
-    /// Neither: it only looks, as a prefetch does.
+    /// Neither, as for a prefetch.
     Neither,
 }
 
-/// A register has new contents, or a part of it.
+/// New contents of a register or of a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegisterWrite<'s> {
-    /// Its name in small letters.
+    /// The name of the register in lower case.
     pub name: &'s str,
-    /// The lowest bit that is written.
+    /// The lowest bit written.
     pub low: u16,
-    /// The bytes, the lowest first, each with the bits of it that are known.
+    /// The bytes, lowest first, each with a mask of its known bits.
     pub bytes: &'s [(u8, u8)],
 }
 
-/// An access to memory.
+/// A memory access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access<'s> {
-    /// Reads or writes.
+    /// Its direction.
     pub direction: Direction,
-    /// Where.
+    /// Its address.
     pub address: u64,
-    /// How many bytes.
+    /// Its size in bytes.
     pub size: u64,
-    /// Its tag is checked, or it is one to tags.
+    /// Whether its tag is checked, or it accesses tags.
     pub is_tagged: bool,
-    /// What was read or written, the byte of the lowest address first, each with the bits of it that are known; empty:
-    /// the source does not say.
+    /// The data, lowest address first, each byte with a mask of its known bits. Empty: unknown.
     pub bytes: &'s [(u8, u8)],
 }
 
-/// A register that is written; its bytes are among those of the step.
+/// A register write; its bytes are a range of those of the step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Write {
     name: Name,
@@ -254,7 +253,7 @@ pub(crate) struct Write {
     bytes: Range<u32>,
 }
 
-/// An access; its bytes are among those of the step.
+/// An access; its bytes are a range of those of the step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Touch {
     direction: Direction,
@@ -264,10 +263,10 @@ pub(crate) struct Touch {
     bytes: Range<u32>,
 }
 
-/// Longer names are cut.
+/// Maximum length of a name; longer ones are truncated.
 const NAME: usize = 23;
 
-/// A name without memory of its own.
+/// A short string without an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Name {
     length: u8,
@@ -308,7 +307,7 @@ impl Clone for Step {
 }
 
 impl Step {
-    /// Nothing happened yet; the memory is used again.
+    /// Resets the step to the default and keeps its memory.
     #[inline]
     pub fn clear(&mut self) {
         (self.core, self.position, self.time, self.event) = (0, 0, None, Event::State);
@@ -318,7 +317,7 @@ impl Step {
         self.note.clear();
     }
 
-    /// It is a note, with this text.
+    /// Makes this a note with the given text.
     pub fn set_note(&mut self, text: &str) {
         self.event = Event::Note;
         self.note.clear();
@@ -330,23 +329,23 @@ impl Step {
         &self.note
     }
 
-    /// A register gets these bytes, the lowest first, from bit `low` on.
+    /// Adds a register write: these bytes, lowest first, from bit `low` on.
     pub fn write_register(&mut self, name: &str, low: u16, bytes: &[u8]) {
         self.write_register_known(name, low, bytes.iter().map(|byte| (*byte, 0xff)));
     }
 
-    /// The same; each byte comes with the bits of it that are known.
+    /// Adds a register write; each byte comes with a mask of its known bits.
     pub fn write_register_known(&mut self, name: &str, low: u16, bytes: impl IntoIterator<Item = (u8, u8)>) {
         let bytes = self.keep(bytes);
         self.registers.push(Write { name: Name::new(name), low, bytes });
     }
 
-    /// Memory is accessed; nobody knows the contents.
+    /// Adds an access with unknown data.
     pub fn access(&mut self, direction: Direction, address: u64, size: u64) {
         self.access_known(direction, address, size, []);
     }
 
-    /// The same with contents; each byte comes with the bits of it that are known.
+    /// Adds an access with data; each byte comes with a mask of its known bits.
     pub fn access_known(
         &mut self,
         direction: Direction,
@@ -358,7 +357,7 @@ impl Step {
         self.accesses.push(Touch { direction, address, size, is_tagged: false, bytes });
     }
 
-    /// The last access checks its tag, or is one to tags.
+    /// Marks the last access as one that checks its tag or accesses tags.
     pub fn tag_last_access(&mut self) {
         if let Some(touch) = self.accesses.last_mut() {
             touch.is_tagged = true;
@@ -375,7 +374,7 @@ impl Step {
         self.bytes.get(bytes.start as usize..bytes.end as usize).unwrap_or_default()
     }
 
-    /// Takes over the accesses of another step, with what was read and written or without.
+    /// Copies the accesses of another step, with or without their data.
     pub fn take_accesses(&mut self, other: &Self, with_data: bool) {
         for touch in &other.accesses {
             let data = if with_data { other.kept(&touch.bytes) } else { &[] };
@@ -386,7 +385,7 @@ impl Step {
         }
     }
 
-    /// Takes over the registers that another step writes.
+    /// Copies the register writes of another step.
     pub fn take_registers(&mut self, other: &Self) {
         for write in &other.registers {
             let bytes = self.keep(other.kept(&write.bytes).iter().copied());
@@ -394,7 +393,7 @@ impl Step {
         }
     }
 
-    /// The registers that were written, in the order of the source.
+    /// The register writes, in the order of the source.
     pub fn registers(&self) -> impl ExactSizeIterator<Item = RegisterWrite<'_>> {
         self.registers.iter().map(|write| RegisterWrite {
             name: write.name.as_str(),
@@ -403,7 +402,7 @@ impl Step {
         })
     }
 
-    /// The accesses to memory, in the order of the source.
+    /// The memory accesses, in the order of the source.
     pub fn accesses(&self) -> impl ExactSizeIterator<Item = Access<'_>> {
         self.accesses.iter().map(|touch| Access {
             direction: touch.direction,

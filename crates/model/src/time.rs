@@ -1,14 +1,14 @@
-//! What times are counted in.
+//! Units of time.
 
-/// What times are counted in.
+/// Unit of times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum TimeUnit {
-    /// Ticks, and nobody says how long they are.
+    /// Ticks of unknown length.
     #[default]
     Unknown,
-    /// Cycles of a clock, and nobody says how fast it is.
+    /// Cycles of a clock of unknown frequency.
     Cycles,
-    /// A power of ten of a second: -6 are microseconds.
+    /// A power of ten of a second: -6 for microseconds.
     Seconds(i8),
 }
 
@@ -16,14 +16,14 @@ impl TimeUnit {
     /// Microseconds.
     pub const MICROSECONDS: Self = Self::Seconds(-6);
 
-    /// A time of this unit in another one, rounded down; `None`: there is no relation, or it is too large.
+    /// Converts a time of this unit to another one, rounded down; `None`: the units are unrelated, or it overflows.
     pub fn convert(self, time: u64, to: Self) -> Option<u64> {
         match (self, to) {
             (Self::Seconds(from), Self::Seconds(to)) => {
                 let powers = i32::from(from) - i32::from(to);
                 let factor = 10_u64.checked_pow(powers.unsigned_abs());
                 if time == 0 {
-                    // It is the same in every unit.
+                    // Zero is the same in every unit.
                     Some(0)
                 } else if powers < 0 {
                     Some(factor.map_or(0, |factor| time / factor))
@@ -41,7 +41,7 @@ mod tests {
     use super::TimeUnit::{Cycles, Seconds, Unknown};
 
     #[test]
-    fn times_are_converted() {
+    fn times_convert_between_units() {
         let rows = [
             (Seconds(-9), 1_999, Seconds(-6), Some(1)),
             (Seconds(-6), 3, Seconds(-9), Some(3000)),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use unspool::file::{AstfFile, End, StfFile, TarmacFile, TraceFile};
-use unspool::model::json::push_bytes;
+use unspool::model::digits::push_hex as push_bytes;
 use unspool::number::many;
 use unspool::stf::Storage;
 use unspool::stf::header::Header;
