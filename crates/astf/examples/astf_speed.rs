@@ -79,7 +79,7 @@ fn speeds(mib: usize) -> Outcome {
             say(&format!("{name}, read by {threads}, batches only"), rate(time(|| read(&path, threads, |_| 0))?));
             say(&format!("{name}, read by {threads}, every field"), rate(time(|| read(&path, threads, touch))?));
         }
-        let body = behind_header(&path)?;
+        let body = after_header(&path)?;
         let tools: &[(&str, &[&str])] = match storage {
             Storage::Lzma => &[("xz -dc -T1", &["xz", "-dc", "-T1"]), ("xz -dc -T2", &["xz", "-dc", "-T2"])],
             _ => &[("libz (python3)", &["python3", "-c", LIBZ])],
@@ -167,7 +167,7 @@ fn save(name: &str, storage: Storage, trace: &[Bytes], options: WriteOptions) ->
 }
 
 /// The compressed records alone, for tools that know nothing of the header.
-fn behind_header(path: &Path) -> Outcome<PathBuf> {
+fn after_header(path: &Path) -> Outcome<PathBuf> {
     let body = scratch("body");
     std::fs::write(&body, std::fs::read(path)?.get(32..).unwrap_or(&[]))?;
     Ok(body)

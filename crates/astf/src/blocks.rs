@@ -16,11 +16,11 @@ use unspool_model::{Block, BlockExecution, Isa};
 use super::layout::Bytes;
 use super::record::{Instruction, InstructionView, xattr_mode};
 
-/// The most instructions of a block.
+/// Maximum instructions of a block.
 const LONGEST: usize = 64;
 
-/// The most instructions of all blocks; no more blocks are learned then.
-const MOST: usize = 1 << 20;
+/// Maximum instructions of all blocks; no more blocks are learned then.
+const MAX_WORDS: usize = 1 << 20;
 
 /// The bit of the first word for a branch that was taken.
 const TAKEN: u64 = 1 << 22;
@@ -142,7 +142,7 @@ impl Blocks {
             let known = &self.known[*number as usize];
             self.words[known.first as usize..][..known.length as usize] == words[..]
         });
-        if !is_known && self.words.len() + words.len() <= MOST {
+        if !is_known && self.words.len() + words.len() <= MAX_WORDS {
             let ends_in_branch = InstructionView::new(&record_of(*last)).is_branch();
             let (first, length) = (self.words.len() as u32, words.len() as u32);
             if let Some(before) = self.at.insert(*start, self.known.len() as u32) {

@@ -29,7 +29,7 @@ impl Json {
     pub fn pass(&mut self, record: &Bytes) {
         match record[0] {
             StringStart::TYPE | StringContinuation::TYPE => {
-                self.take(&Record::from_bytes(record));
+                self.string_bytes(&Record::from_bytes(record));
             }
             _ => self.owed = None,
         }
@@ -38,7 +38,7 @@ impl Json {
     /// Adds the line of a record; with `hex`, also its bytes.
     pub fn line(&mut self, number: u64, bytes: &Bytes, hex: bool, out: &mut String) {
         let record = Record::from_bytes(bytes);
-        let used = self.take(&record);
+        let used = self.string_bytes(&record);
         let Self { lines, line, scratch, .. } = self;
         let mut object = Object::new(line);
         object.plain("record", number).plain("offset", offset_of(number)).string("type", type_name(&record));
@@ -63,8 +63,8 @@ impl Json {
         out.push_str(line);
     }
 
-    /// How many bytes of a string the record has.
-    fn take(&mut self, record: &Record) -> usize {
+    /// Number of string bytes in the record.
+    fn string_bytes(&mut self, record: &Record) -> usize {
         let (all, room) = match record {
             Record::StringStart(start) => (Some(usize::from(start.size)), start.string.len()),
             Record::StringContinuation(more) => (self.owed, more.string.len()),
@@ -90,7 +90,7 @@ fn type_name(record: &Record) -> &'static str {
     }
 }
 
-/// Addresses and opcodes in hexadecimal, other numbers as they are; what is reserved only if it is set.
+/// Addresses and opcodes in hexadecimal, other numbers in decimal; reserved fields only if they are set.
 fn put_number(object: &mut Object<'_>, record: &Record, name: &'static str, number: u64) {
     match (name, record) {
         ("pc" | "ea" | "target_pc" | "mem0_addr", _) => {
@@ -131,7 +131,7 @@ fn put_attribute(object: &mut Object<'_>, instruction: &Instruction) {
     }
 }
 
-/// A string as text, or as `bytes` if it is not UTF-8; what follows its end only if it is set.
+/// A string as text, or as `bytes` if it is not UTF-8; bytes after its end only if they are set.
 fn put_bytes(object: &mut Object<'_>, name: &'static str, bytes: &[u8], used: usize) {
     let (string, rest) = bytes.split_at(used.min(bytes.len()));
     match (name, str::from_utf8(string)) {

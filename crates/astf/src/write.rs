@@ -4,7 +4,7 @@
 //!
 //! Compression is spread over threads in blocks, so that a reader can do the same; the same bytes are written for any number of
 //! threads. Only a few blocks are in memory at a time. No record is checked here.
-//! Specification: Arm Architectural Structured Trace Format, issue 0.11, "Header and file format".
+//! Specification: Arm Architectural Structured Trace Format, issue 0.11.
 
 use std::io::{self, Write};
 

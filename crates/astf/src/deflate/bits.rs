@@ -118,9 +118,9 @@ const fn has_room(length: usize, bytes: usize) -> bool {
 
 impl BitWriter<'_> {
     /// Number of bits that can be written at once.
-    pub(super) const MOST: u32 = 56;
+    pub(super) const MAX_BITS: u32 = 56;
 
-    /// Writes bits, at most [`MOST`](Self::MOST). There has to be [room](Self::has_room).
+    /// Writes bits, at most [`MAX_BITS`](Self::MAX_BITS). There has to be [room](Self::has_room).
     #[inline(always)]
     pub(super) fn put(&mut self, bits: u64, count: u32) {
         let Position { length, waiting, count: before } = self.position;

@@ -16,11 +16,11 @@ use unspool_container::{Input, OrderedWorkers};
 use zlib_rs::adler32::{adler32, adler32_combine};
 
 use super::{LONGEST_BLOCK, MARK, START};
-use crate::read::Batch;
+use crate::read::batch::Batch;
 use crate::record::RECORD_BYTES;
 
-/// More threads than this are of no use, and would want more memory than they should.
-const MOST_THREADS: usize = 16;
+/// Maximum number of threads; more are of no use, and would need too much memory.
+const MAX_THREADS: usize = 16;
 
 /// Maximum bytes of a compressed block, however badly it compresses.
 const LONGEST_COMPRESSED: usize = 2 * LONGEST_BLOCK;
@@ -81,7 +81,7 @@ impl BlockInflater {
             let mut decompressor = Decompressor::new();
             move |block: &mut Block| block.decompress(&mut decompressor, &sentinel)
         };
-        let workers = OrderedWorkers::new(threads.min(MOST_THREADS), "astf block", new_work);
+        let workers = OrderedWorkers::new(threads.min(MAX_THREADS), "astf block", new_work);
         input.consume(HEADER + START.len());
         let resume = Resume { check: 1, window: Vec::new() };
         Self { workers, mark: Finder::new(&MARK), spare: Vec::new(), is_over: false, resume }
@@ -90,7 +90,7 @@ impl BlockInflater {
     /// Fills the batch with the records of a block. False: the rest is for an ordinary decoder.
     pub(crate) fn fill<R: Read>(&mut self, input: &mut Input<R>, batch: &mut Batch) -> io::Result<bool> {
         loop {
-            self.give(input);
+            self.submit(input);
             let Some(mut block) = self.workers.take()? else { return Ok(false) };
             if !block.is_sound {
                 self.unread(input, block)?;
@@ -110,9 +110,9 @@ impl BlockInflater {
         self.resume
     }
 
-    /// Gives out as many blocks as there is room for. While blocks are in flight, it does not wait for an input that has
+    /// Submits as many blocks as there is room for. While blocks are in flight, it does not wait for an input that has
     /// nothing ready.
-    fn give<R: Read>(&mut self, input: &mut Input<R>) {
+    fn submit<R: Read>(&mut self, input: &mut Input<R>) {
         while !self.is_over && self.workers.has_room() {
             let mut block = self.spare.pop().unwrap_or_else(Block::new);
             block.compressed.clear();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_written_is_sound_blocks() {
+    fn everything_written_is_sound_blocks() {
         let records: Vec<Bytes> = (0..200_000).map(record).collect();
         for (writers, in_patterns, is_passes) in
             [(1, false, false), (2, false, false), (1, true, false), (2, true, false), (1, true, true), (2, true, true)]
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_references_reach_is_known() {
+    fn the_window_is_kept_for_references() {
         let mut resume = Resume { check: 1, window: Vec::new() };
         let mut all: Vec<u8> = Vec::new();
         for (seed, length) in [0, 100, 7, 20_000, 20_000, 0, 32_767, 1, 32_768, 100_000, 3].into_iter().enumerate() {

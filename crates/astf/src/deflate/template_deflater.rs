@@ -2,7 +2,7 @@
 //!
 //! patterns, records ─▶ references and literals ─▶ zlib stream
 //!
-//! The caller knows what deflater, so nothing has to be searched for:
+//! The caller knows what repeats, so nothing has to be searched for:
 //!
 //! ```text
 //! pattern         r r A r r r A r       r: bytes of records, A: an address
@@ -341,7 +341,7 @@ mod tests {
     use super::super::MARK;
     use super::*;
 
-    /// What another implementation decompresses.
+    /// Decompresses with another implementation.
     fn inflated(packed: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         let read = io::Read::read_to_end(&mut flate2::read::ZlibDecoder::new(packed), &mut bytes);
@@ -372,7 +372,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(items in prop::collection::vec(prop_oneof![
+        fn written_records_are_read_back(items in prop::collection::vec(prop_oneof![
             1 => any::<u64>().prop_map(Item::Record),
             // The last two are longer than the window, and than the buffer.
             9 => (0..5_usize, any::<u64>(), 0..64_u32).prop_map(|(which, a, s)| Item::Pattern(which, a >> s)),
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_an_error() {
+    fn missing_patterns_and_addresses_are_errors() {
         let mut patterns = Patterns::default();
         patterns.set(0, &[record(1)], &[0]);
         let mut write = |passes: &[BlockExecution], addresses: &[u64]| {

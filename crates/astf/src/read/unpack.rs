@@ -10,8 +10,9 @@ use std::io::Read;
 
 use unspool_container::{Container, Damage, Decompressor, Fault, Input};
 
+use super::batch::{Batch, End};
 use super::content::Content;
-use super::{Batch, End, LocatedKind, ReadErrorKind};
+use super::error::{LocatedKind, ReadErrorKind};
 use crate::deflate::block_inflater::BlockInflater;
 use crate::record::{RECORD_BYTES, Storage};
 

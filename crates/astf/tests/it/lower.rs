@@ -9,7 +9,7 @@ use unspool_astf::builder::{
     Builder, Call, CallKind, Effect, Exception as Raised, Process, Redirection, State, Step as BuildStep,
 };
 use unspool_astf::check::{Checker, Severity};
-use unspool_astf::lower::{LOSSES, LowerOptions, Lowerer, Untold, coverage, header};
+use unspool_astf::lower::{LOSSES, LowerOptions, Lowerer, UnrecordedAccess, coverage, header};
 use unspool_astf::record::{Header, Level, Record, Storage};
 use unspool_astf::{Access, Bytes, Extent, example, read, steps};
 use unspool_model::{
@@ -466,11 +466,11 @@ fn what_is_untold_is_left_out_by_kind() {
         assert_eq!(errors(&lowerer.into_sink()), [""; 0]);
         Ok::<_, SinkError>((left_out, lost))
     };
-    let rows: &[(&str, u32, Option<Untold>)] = &[
-        ("a prefetch", PRFM, Some(Untold::Prefetches)),
-        ("an operation on caches", DC, Some(Untold::CacheMaintenance)),
-        ("a block", ZVA, Some(Untold::Zeroing)),
-        ("a vector, perhaps kept from memory by its predicate", LD1B, Some(Untold::Vectors)),
+    let rows: &[(&str, u32, Option<UnrecordedAccess>)] = &[
+        ("a prefetch", PRFM, Some(UnrecordedAccess::Prefetches)),
+        ("an operation on caches", DC, Some(UnrecordedAccess::CacheMaintenance)),
+        ("a block", ZVA, Some(UnrecordedAccess::Zeroing)),
+        ("a vector, perhaps kept from memory by its predicate", LD1B, Some(UnrecordedAccess::Vectors)),
         ("an exclusive store that failed", STXR, None),
         ("no access at all", ADD, None),
     ];

@@ -263,7 +263,7 @@ impl<'c> Lowering<'c> {
                 addresses: &addresses[ends[done]..],
                 instructions,
             };
-            let stopped = self.lowerer.take_templates(&trace)?;
+            let stopped = self.lowerer.push_templates(&trace)?;
             let taken = stopped.map_or(executions.len() - done, |stopped| stopped.executions);
             for (at, _) in &turns[done..done + taken] {
                 self.position += self.codes[*at].instructions(*at).len() as u64;

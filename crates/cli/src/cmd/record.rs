@@ -190,7 +190,7 @@ fn refuse_registers(args: &Args, format: Format) -> anyhow::Result<()> {
 fn tell_left_out(path: &Path, left_out: &[LeftOut]) {
     let name = path.display();
     for LeftOut { kind, count, first } in left_out {
-        let (count, kind) = (grouped(*count), kind.words());
+        let (count, kind) = (grouped(*count), kind.name());
         diagnostic(format_args!(
             "{name}: dropped: the emulator does not report the address of {count} {kind}, the first at {first:#x}"
         ));

@@ -65,12 +65,12 @@ impl Sinks {
     }
 
     /// Takes templates of a thread that has emitted steps before.
-    fn take_templates(&mut self, trace: &TemplateTrace<'_>) -> anyhow::Result<Option<StoppedAt>> {
+    fn push_templates(&mut self, trace: &TemplateTrace<'_>) -> anyhow::Result<Option<StoppedAt>> {
         let one = self.sinks.get_mut(trace.core as usize);
         let Some(Some(One { path, instructions, sink: Sink::Astf(sink) })) = one else {
             return Ok(Some(StoppedAt { executions: 0, addresses: 0, is_final: false }));
         };
-        let stopped = sink.take_templates(trace).map_err(|error| sink_error(path, error))?;
+        let stopped = sink.push_templates(trace).map_err(|error| sink_error(path, error))?;
         *instructions += match &stopped {
             None => trace.instructions,
             Some(stopped) => trace.instructions_of(stopped.executions),
@@ -131,7 +131,7 @@ impl BlockSink for Sinks {
     }
 
     fn templates(&mut self, trace: &TemplateTrace<'_>) -> ControlFlow<(), Option<StoppedAt>> {
-        let taken = self.take_templates(trace);
+        let taken = self.push_templates(trace);
         self.or_end(taken)
     }
 }

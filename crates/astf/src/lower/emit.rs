@@ -1,37 +1,25 @@
-//! Steps in order, each with all that is known of it, as what the builder takes.
+//! Emits steps in order, each with all that is known of it, as calls of the builder.
 
 use unspool_isa::{ControlFlow, call_number};
-use unspool_model::{Branch, Context, Event, Gap, Instruction, Isa, Loss, SinkError, Step};
+use unspool_model::{Context, Event, Gap, Instruction, Isa, Loss, SinkError, Step};
 
 use super::super::builder::{self, BuildError, Effect, RecordSink};
-use super::access::sanitized;
-use super::operand::Operands;
+use super::access::{self, sanitized};
+use super::open::Open;
 use super::raised::Syndrome;
+use super::refusal::{refusal, refuse, refuse_trace};
 use super::registers::Next;
 use super::state::{Due, is_whole};
-use super::untold::Untold;
-use super::word::Word;
-use super::{Lowerer, access, resolve};
+use super::unrecorded_access::UnrecordedAccess;
+use super::{Lowerer, operand::Operands};
 
-/// The most bytes that a string has.
-const MOST_TEXT: usize = 65_535;
-
-/// An instruction that may still raise an exception.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Open {
-    pub(super) position: u64,
-    pub(super) time: Option<u64>,
-    pub(super) address: u64,
-    pub(super) opcode: u32,
-    pub(super) word: Word,
-    pub(super) branch: Option<Branch>,
-    za_index: Option<u8>,
-}
+/// Maximum bytes of a string.
+const MAX_TEXT: usize = 65_535;
 
 impl<S: RecordSink> Lowerer<S> {
-    /// Takes a step of which all is known that ever will be.
+    /// Writes a step of which all is known that ever will be.
     #[inline]
-    pub(super) fn tell(&mut self, step: &Step) -> Result<(), SinkError> {
+    pub(super) fn emit(&mut self, step: &Step) -> Result<(), SinkError> {
         match &step.event {
             Event::Instruction(instruction) => self.instruction(step, instruction),
             Event::Exception(exception) => self.exception(step, exception),
@@ -53,77 +41,77 @@ impl<S: RecordSink> Lowerer<S> {
             return Ok(());
         }
         let reason = "ASTF has instructions of AArch64 only, and there is none that can be written";
-        Err(SinkError::Refused { position: None, reason: reason.into() })
+        refuse_trace(reason)
     }
 
     #[inline]
     fn instruction(&mut self, step: &Step, instruction: &Instruction) -> Result<(), SinkError> {
         self.close()?;
-        if self.syndrome.is_told() {
+        if self.syndrome.is_known() {
             self.syndrome = Syndrome::default();
         }
         match instruction.isa {
             Isa::A64 => {}
             Isa::A32 | Isa::T32 => return self.foreign(step),
             Isa::Rv32 | Isa::Rv64 => {
-                return refuse(step.position, "ASTF has instructions of AArch64, and this is one of RISC-V");
+                return refuse(step.position, "ASTF has AArch64 instructions only, and this one is RISC-V");
             }
         }
         self.known.execute(true);
         let Some(opcode) = instruction.opcode else {
             self.count_effects(step);
-            self.registers.go_on(Next::Nowhere);
+            self.registers.set_next(Next::Nowhere);
             self.losses.add(Loss::UnknownOpcodes, step.position);
-            self.blank = Some(step.position);
+            self.unknown_opcode = Some(step.position);
             return Ok(());
         };
         if instruction.is_executed == Some(false) && instruction.branch.is_none() {
             self.losses.add(Loss::Conditions, step.position);
         }
-        self.take_accesses(step, opcode);
-        let word = *self.words.of(opcode);
+        self.set_accesses(step, opcode);
+        let info = *self.infos.of(opcode);
         self.open = Some(Open {
             position: step.position,
             time: step.time,
             address: instruction.address,
             opcode,
-            word,
+            info,
             branch: instruction.branch,
             za_index: instruction.za_index,
         });
-        if self.registers.follow() || word.has_address {
+        if self.registers.is_tracking() || info.has_address {
             self.before_effects();
         }
-        // What it writes was not so before.
+        // Its own writes come after.
         self.count_effects(step);
         Ok(())
     }
 
-    /// What registers say of the instruction, which comes before what it writes.
+    /// Uses the registers as they are before the instruction writes any.
     fn before_effects(&mut self) {
         let Some(open) = &self.open else { return };
         self.registers.arrive(open.address);
-        self.registers.go_on(next(open));
-        if open.word.has_address && self.accesses.is_empty() {
+        self.registers.set_next(open.next());
+        if open.info.has_address && self.accesses.is_empty() {
             let open = *open;
             self.derive(&open);
         }
         if self.registers.are_operands() {
             self.registers.forget();
-        } else if self.open.is_some_and(|open| open.word.sets) {
+        } else if self.open.is_some_and(|open| open.info.sets) {
             self.registers.change_stack();
         }
     }
 
-    /// Where an instruction goes that no source shows, should nothing keep it from completing.
+    /// Derives the accesses that no source reports, should nothing keep the instruction from completing.
     #[cold]
     fn derive(&mut self, open: &Open) {
         let (level, stack) = (self.known.level(), self.known.stack());
         let operands = Operands { opcode: open.opcode, pc: open.address, registers: &self.registers, level, stack };
         self.derived.clear();
-        self.missing = operands.accesses(open.word.access.operation, &mut self.derived).err();
+        self.missing = operands.accesses(open.info.access.operation, &mut self.derived).err();
         if self.missing.is_some() {
-            // There may be half of them.
+            // Some may have been derived.
             self.derived.clear();
         }
         for access in &mut self.derived {
@@ -132,22 +120,22 @@ impl<S: RecordSink> Lowerer<S> {
     }
 
     #[inline]
-    fn take_accesses(&mut self, step: &Step, opcode: u32) {
+    fn set_accesses(&mut self, step: &Step, opcode: u32) {
         self.accesses.clear();
         if step.accesses().len() == 0 {
             return;
         }
-        let word = self.words.of(opcode);
+        let info = self.infos.of(opcode);
         for access in step.accesses() {
             let address = sanitized(access.address, self.known.level());
             if address != access.address {
                 self.losses.add(Loss::Tags, step.position);
             }
-            self.accesses.push(access::piece(&access, address, opcode, word));
+            self.accesses.push(access::from_step(&access, address, opcode, info));
         }
     }
 
-    /// Registers and data are lost.
+    /// Counts the loss of registers and data.
     #[inline]
     pub(super) fn count_effects(&mut self, step: &Step) {
         let registers = step.registers().len();
@@ -161,17 +149,17 @@ impl<S: RecordSink> Lowerer<S> {
         }
     }
 
-    /// Registers tell of exceptions, and are what addresses are made of.
+    /// Registers describe exceptions, and addresses are computed from them.
     fn learn(&mut self, step: &Step) {
         let mut syndrome = Syndrome::default();
         for write in step.registers() {
-            syndrome.take(&write);
+            syndrome.learn(&write);
             self.registers.learn(&write);
         }
         self.syndrome = syndrome.over(self.syndrome);
     }
 
-    /// An instruction of AArch32: nothing is told of such.
+    /// An AArch32 instruction, which the format cannot represent.
     fn foreign(&mut self, step: &Step) -> Result<(), SinkError> {
         self.losses.add(Loss::Instructions, step.position);
         self.registers.forget();
@@ -182,7 +170,7 @@ impl<S: RecordSink> Lowerer<S> {
         if self.is_basic || self.is_unsupported { Ok(()) } else { self.enter_unsupported(step.position) }
     }
 
-    /// A context with a mode that the format does not support.
+    /// Writes a context in a mode that the format does not support.
     pub(super) fn enter_unsupported(&mut self, position: u64) -> Result<(), SinkError> {
         self.registers.forget();
         let state = self.known.unsupported();
@@ -192,17 +180,16 @@ impl<S: RecordSink> Lowerer<S> {
         Ok(())
     }
 
-    /// Nothing more belongs to the last instruction.
+    /// Completes the last instruction.
     #[inline]
     pub(super) fn close(&mut self) -> Result<(), SinkError> {
         if let Some(open) = self.open.take() {
             return self.write(&open).map_err(|error| self.unwritten(&open, error));
         }
-        match self.blank.take() {
+        match self.unknown_opcode.take() {
             Some(position) if !self.is_basic => refuse(
                 position,
-                "nobody knows the opcode: a BasicPlus trace has them all, \
-                 write a Basic one or leave it out",
+                "the opcode is unknown, and a BasicPlus trace needs all of them: write a Basic trace or leave it out",
             ),
             Some(_) => {
                 self.known.due = Due::Yes;
@@ -212,59 +199,58 @@ impl<S: RecordSink> Lowerer<S> {
         }
     }
 
-    /// Writes an instruction.
     #[inline]
     fn write(&mut self, open: &Open) -> Result<(), BuildError> {
-        if self.is_basic && open.word.flow == ControlFlow::SupervisorCall {
+        if self.is_basic && open.info.flow == ControlFlow::SupervisorCall {
             return self.write_call(open);
         }
         self.advance_to(open.time, open.position)?;
         self.arrive(open)?;
-        if open.word.has_address && self.accesses.is_empty() {
+        if open.info.has_address && self.accesses.is_empty() {
             self.accesses.append(&mut self.derived);
         }
         if self.leaves_out
             && self.accesses.is_empty()
-            && let Some(kind) = Untold::of(&open.word.access)
+            && let Some(kind) = UnrecordedAccess::of(&open.info.access)
             // Many of these have no address.
-            && (kind != Untold::TranslationMaintenance || self.missing.is_some())
+            && (kind != UnrecordedAccess::TranslationMaintenance || self.missing.is_some())
         {
             self.left_out.add(kind, open.address);
             return self.leave_out(open);
         }
-        access::shape(&mut self.accesses, &open.word);
+        access::merge(&mut self.accesses, &open.info);
         let Some(effect) = self.effect(open) else { return self.leave_out(open) };
         let effect = if effect == Effect::None { Effect::Accesses(&self.accesses) } else { effect };
         let step =
             builder::Step { effect, sme_index: open.za_index, ..builder::Step::plain(open.address, open.opcode) };
         self.builder.instruction(&step)?;
-        self.go_on();
-        if open.word.sets {
+        self.after_instruction();
+        if open.info.sets {
             self.known.set(open.opcode);
         }
-        if open.word.flow.is_branch() {
-            self.behind_branch(open);
+        if open.info.flow.is_branch() {
+            self.after_branch(open);
         }
         Ok(())
     }
 
-    /// Why it is not, and what would have to be known.
+    /// The refusal of an instruction, with what is missing.
     #[cold]
     fn unwritten(&self, open: &Open, error: BuildError) -> SinkError {
-        match self.missing.filter(|_| open.word.has_address && self.accesses.is_empty()) {
+        match self.missing.filter(|_| open.info.has_address && self.accesses.is_empty()) {
             Some(missing) if matches!(error, BuildError::Rule { .. }) => SinkError::Refused {
                 position: Some(open.position),
-                reason: format!("{error}: it depends on {}, which the source does not tell", missing.0),
+                reason: format!("{error}: it depends on {}, which the source does not report", missing.0),
             },
             _ => refusal(error, Some(open.position)),
         }
     }
 
-    /// Writes an instruction, and the exception that it raised.
+    /// Writes an instruction and the exception that it raised.
     pub(super) fn write_raised(&mut self, open: &Open, raised: builder::Exception) -> Result<(), BuildError> {
         self.advance_to(open.time, open.position)?;
         self.arrive(open)?;
-        let effect = match open.word.flow {
+        let effect = match open.info.flow {
             ControlFlow::Direct | ControlFlow::Indirect => Effect::NotTaken,
             _ => Effect::Accesses(&self.accesses),
         };
@@ -275,11 +261,11 @@ impl<S: RecordSink> Lowerer<S> {
             sme_index: open.za_index,
             exception: Some(raised),
         })?;
-        self.go_on();
+        self.after_instruction();
         Ok(())
     }
 
-    /// A call of the kernel that nobody tells the exception of: it raised one, whatever became of it.
+    /// A supervisor call without a reported exception: it raised one nevertheless.
     fn write_call(&mut self, open: &Open) -> Result<(), BuildError> {
         let call = builder::Call { kind: builder::CallKind::Svc, index: call_number(open.opcode) };
         self.write_raised(open, builder::Exception { class: 0, call: Some(call), target: 0 })?;
@@ -287,32 +273,31 @@ impl<S: RecordSink> Lowerer<S> {
         Ok(())
     }
 
-    /// An instruction was written.
     #[inline]
-    pub(super) fn go_on(&mut self) {
+    pub(super) fn after_instruction(&mut self) {
         self.has_instruction = true;
         self.known.is_redirected = false;
         self.is_explained = false;
     }
 
-    /// What it did besides accesses; `None`: nobody knows.
+    /// Its effect besides accesses; `None`: unknown.
     #[inline]
     fn effect(&self, open: &Open) -> Option<Effect<'static>> {
         let taken = open.branch.map(|branch| branch.taken);
-        let target = open.branch.and_then(|branch| branch.target).or(open.word.target(open.address));
-        match open.word.flow {
+        let target = open.branch.and_then(|branch| branch.target).or(open.info.target(open.address));
+        match open.info.flow {
             flow if !flow.is_branch() => Some(Effect::None),
             ControlFlow::ExceptionReturn if self.is_basic => Some(Effect::None),
             ControlFlow::ExceptionReturn => Some(Effect::ExceptionReturn(target?)),
             _ if taken == Some(false) => Some(Effect::NotTaken),
-            _ if open.word.conditional && taken.is_none() => None,
+            _ if open.info.conditional && taken.is_none() => None,
             _ => Some(Effect::Taken(target?)),
         }
     }
 
-    fn behind_branch(&mut self, open: &Open) {
+    fn after_branch(&mut self, open: &Open) {
         let lost = self.accesses.len() as u64;
-        if open.word.flow == ControlFlow::ExceptionReturn {
+        if open.info.flow == ControlFlow::ExceptionReturn {
             self.known.redirect(false);
             self.is_explained = self.is_basic;
         } else if lost > 0 {
@@ -320,13 +305,13 @@ impl<S: RecordSink> Lowerer<S> {
         }
     }
 
-    /// Nobody knows what became of it.
+    /// Leaves out an instruction whose outcome is unknown.
     fn leave_out(&mut self, open: &Open) -> Result<(), BuildError> {
         if !self.is_basic && !self.is_ending {
-            let what = if open.word.conditional {
-                "has a condition, and nobody says whether it held"
+            let what = if open.info.conditional {
+                "has a condition, and whether it held is unknown"
             } else {
-                "leads to where nobody knows"
+                "has an unknown target"
             };
             return Err(BuildError::Effect { opcode: open.opcode, pc: open.address, what });
         }
@@ -336,14 +321,14 @@ impl<S: RecordSink> Lowerer<S> {
         Ok(())
     }
 
-    /// Writes what has to stand before an instruction.
+    /// Writes what has to precede an instruction.
     #[inline]
     fn arrive(&mut self, open: &Open) -> Result<(), BuildError> {
         if self.known.due != Due::No {
             self.put_context()?;
         }
-        if open.word.access.vector && !self.known.has_modes() {
-            let what = "is one of vectors, and nobody says how long they are: assume a length (--assume vl=BITS)";
+        if open.info.access.vector && !self.known.has_modes() {
+            let what = "is a vector instruction, and the vector length is unknown: assume one (--assume vl=BITS)";
             return Err(BuildError::Effect { opcode: open.opcode, pc: open.address, what });
         }
         if self.is_basic && self.builder.next().is_some_and(|next| next != open.address) {
@@ -363,7 +348,7 @@ impl<S: RecordSink> Lowerer<S> {
     /// Writes the context that is due.
     pub(super) fn put_context(&mut self) -> Result<(), BuildError> {
         if self.known.is_aarch32() {
-            // It is told when an instruction of that kind comes, or not at all.
+            // An AArch32 context is written when an instruction of that kind follows, or not at all.
             return Ok(());
         }
         let state = self.known.state().map_err(BuildError::State)?;
@@ -391,7 +376,7 @@ impl<S: RecordSink> Lowerer<S> {
         if context.vmid.is_some() {
             self.losses.add(Loss::VirtualMachines, step.position);
         }
-        self.known.tell(context, self.is_basic);
+        self.known.learn(context, self.is_basic);
         if context.thread.is_some() && self.known.is_thread_alone() {
             self.losses.add(Loss::Processes, step.position);
         }
@@ -409,11 +394,11 @@ impl<S: RecordSink> Lowerer<S> {
         }
         if !self.is_basic {
             let reason =
-                format!("{}: a BasicPlus trace has no gaps, write a Basic one or cut the trace here", words(gap));
-            return Err(SinkError::Refused { position: Some(step.position), reason });
+                format!("{}: a BasicPlus trace has no gaps; write a Basic trace or cut it here", gap_text(gap));
+            return refuse(step.position, &reason);
         }
         self.advance(step)?;
-        let text = format!("gap: {}", words(gap));
+        let text = format!("gap: {}", gap_text(gap));
         self.builder.string(text.as_bytes()).map_err(|error| refusal(error, Some(step.position)))?;
         self.known.due = Due::Yes;
         Ok(())
@@ -431,7 +416,7 @@ impl<S: RecordSink> Lowerer<S> {
         }
         let mut text = step.note();
         loop {
-            let (part, rest) = text.split_at(text.floor_char_boundary(MOST_TEXT));
+            let (part, rest) = text.split_at(text.floor_char_boundary(MAX_TEXT));
             self.builder.string(part.as_bytes()).map_err(|error| refusal(error, Some(step.position)))?;
             text = rest;
             if text.is_empty() {
@@ -440,7 +425,7 @@ impl<S: RecordSink> Lowerer<S> {
         }
     }
 
-    /// Contents that no instruction caused; without any, time passed.
+    /// Contents that no instruction caused; an empty one records that time passed.
     fn state(&mut self, step: &Step) -> Result<(), SinkError> {
         let contents = step.registers().len() + step.accesses().len();
         if contents > 0 {
@@ -455,37 +440,8 @@ impl<S: RecordSink> Lowerer<S> {
     }
 }
 
-impl Open {
-    /// Execution goes on there.
-    pub(super) fn resolve(&mut self, next: Option<u64>) {
-        let mut instruction = Instruction {
-            address: self.address,
-            opcode: Some(self.opcode),
-            branch: self.branch,
-            ..Instruction::default()
-        };
-        resolve(&mut instruction, next);
-        self.branch = instruction.branch;
-    }
-}
-
-/// Where execution goes on behind an instruction, if it raises no exception.
-fn next(open: &Open) -> Next {
-    let behind = Next::At(open.address.wrapping_add(4));
-    let taken = open.branch.map(|branch| branch.taken);
-    let target = open.branch.and_then(|branch| branch.target).or(open.word.target(open.address));
-    match open.word.flow {
-        // What answers a call may be hidden.
-        flow if flow.is_exception() => Next::Nowhere,
-        flow if !flow.is_branch() => behind,
-        _ if taken == Some(false) => behind,
-        _ if open.word.conditional && taken.is_none() => Next::Nowhere,
-        _ => target.map_or(Next::Nowhere, Next::At),
-    }
-}
-
-/// What a gap is.
-fn words(gap: Gap) -> String {
+/// Text of a gap. It is written into traces.
+fn gap_text(gap: Gap) -> String {
     match gap {
         Gap::Start => "tracing starts again".into(),
         Gap::Overflow => "the trace unit had no room".into(),
@@ -494,27 +450,5 @@ fn words(gap: Gap) -> String {
         Gap::Damaged => "the trace is damaged".into(),
         Gap::Contradiction => "trace and code contradict each other".into(),
         Gap::TransactionFailed => "a transaction failed, and what it did since its start did not happen".into(),
-    }
-}
-
-pub(super) fn refuse<T>(position: u64, reason: &str) -> Result<T, SinkError> {
-    Err(SinkError::Refused { position: Some(position), reason: reason.into() })
-}
-
-/// Why the builder does not write it, and what to do.
-#[cold]
-pub(super) fn refusal(error: BuildError, position: Option<u64>) -> SinkError {
-    let advice = match &error {
-        BuildError::Io(_) => "",
-        BuildError::TimestampMissing => ": the source tells no time of what comes first",
-        BuildError::Discontinuity { .. } => ": what is between is missing, write a Basic trace or cut it here",
-        BuildError::OtherLevel { .. } => ": write a BasicPlus one",
-        BuildError::ContextMissing => ": the source does not tell the state",
-        BuildError::Rule { rule, .. } if rule.name == "astf-memory-ea-valid" => ": the source does not tell the access",
-        _ => "",
-    };
-    match error {
-        BuildError::Io(error) => SinkError::Io(error),
-        error => SinkError::Refused { position, reason: format!("{error}{advice}") },
     }
 }

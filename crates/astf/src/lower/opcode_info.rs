@@ -1,29 +1,26 @@
-//! Opcodes: what lowering has to know of them, in a cache.
+//! Facts about opcodes that lowering needs, in a cache.
 
-use unspool_isa::{Access, ControlFlow, Isa, OpcodeCache, access, decode};
+use unspool_isa::{Access, ControlFlow, Isa, OpcodeCache, Operation, access, decode};
 use unspool_model::Modes;
 
 use super::super::builder::CallKind;
-use super::operand::has_address;
 
-/// What is known of an opcode.
+/// Facts about an opcode.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Word {
-    /// What it does with memory.
+pub(super) struct OpcodeInfo {
     pub(super) access: Access,
-    /// What it does to control flow.
     pub(super) flow: ControlFlow,
     /// A direct branch that need not be taken.
     pub(super) conditional: bool,
-    /// From a direct branch to its target.
+    /// Offset from a direct branch to its target.
     offset: u64,
-    /// It may set what a context has.
+    /// It may set something that a context records.
     pub(super) sets: bool,
-    /// It has an address that follows from registers, if no access is told.
+    /// Its address follows from registers, if no access is reported.
     pub(super) has_address: bool,
 }
 
-impl Word {
+impl OpcodeInfo {
     pub(super) fn new(opcode: u32) -> Self {
         let decoded = decode(Isa::A64, 0, opcode);
         let access = access(Isa::A64, opcode);
@@ -37,12 +34,12 @@ impl Word {
         }
     }
 
-    /// Where it goes from here, if the opcode says so.
+    /// Target from this address, if the opcode encodes it.
     pub(super) fn target(&self, address: u64) -> Option<u64> {
         (self.flow == ControlFlow::Direct).then(|| address.wrapping_add(self.offset))
     }
 
-    /// Which call it makes, if it makes one.
+    /// The call that it makes.
     pub(super) fn call(&self) -> Option<CallKind> {
         Some(match self.flow {
             ControlFlow::SupervisorCall => CallKind::Svc,
@@ -52,7 +49,7 @@ impl Word {
         })
     }
 
-    /// The class of the exception that it raises, if it can do nothing else.
+    /// Class of the exception that it raises, if it can do nothing else.
     pub(super) fn class(&self) -> Option<u8> {
         Some(match self.flow {
             ControlFlow::SupervisorCall => 0x15,
@@ -65,7 +62,7 @@ impl Word {
     }
 }
 
-/// Sets what an MSR of an immediate, SMSTART or SMSTOP sets: the stack pointer, and modes.
+/// Applies an MSR of an immediate, SMSTART or SMSTOP to the stack pointer selection and the modes.
 pub(super) fn set(opcode: u32, handler: &mut Option<bool>, modes: &mut Modes) {
     let immediate = opcode >> 8 & 0b1111;
     let value = immediate & 1 != 0;
@@ -77,24 +74,37 @@ pub(super) fn set(opcode: u32, handler: &mut Option<bool>, modes: &mut Modes) {
         _ => {}
     }
 }
+/// Whether the address of such an operation follows from registers.
+pub(super) fn has_address(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Prefetch
+            | Operation::CacheMaintenance
+            | Operation::AddressTranslation
+            | Operation::TlbInvalidate
+            | Operation::TlbInvalidateRange
+            | Operation::Set { .. }
+            | Operation::Copy { .. }
+    )
+}
 
-/// A prefetch of a range, which has a register for the size.
+/// Whether it is a range prefetch, which has a register for the size.
 pub(super) fn is_range_prefetch(opcode: u32) -> bool {
     opcode & 0xffe0_0c18 == 0xf8a0_0818
 }
 
-/// The opcodes seen lately.
+/// Cache of recent opcodes.
 #[derive(Debug)]
-pub(super) struct Words(OpcodeCache<u32, Word>);
+pub(super) struct OpcodeInfos(OpcodeCache<u32, OpcodeInfo>);
 
-impl Words {
-    /// Enough for the loops of most programs.
+impl OpcodeInfos {
+    /// Large enough for the loops of most programs.
     pub(super) fn new() -> Self {
         Self(OpcodeCache::new(10))
     }
 
     #[inline]
-    pub(super) fn of(&mut self, opcode: u32) -> &Word {
-        self.0.get_or_insert_with(opcode, || Word::new(opcode))
+    pub(super) fn of(&mut self, opcode: u32) -> &OpcodeInfo {
+        self.0.get_or_insert_with(opcode, || OpcodeInfo::new(opcode))
     }
 }
