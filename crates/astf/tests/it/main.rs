@@ -8,6 +8,7 @@ mod flow;
 mod lower;
 mod millions;
 mod slice;
+mod support;
 mod template;
 #[cfg(feature = "text")]
 mod text;

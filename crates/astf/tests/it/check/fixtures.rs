@@ -1,4 +1,4 @@
-//! Small words to write traces with.
+//! Records and traces for the rows of the tests.
 
 pub(crate) use unspool_astf::record::*;
 
@@ -57,12 +57,12 @@ pub(crate) const MRS_EL0: u32 = 0xd53b_d040;
 pub(crate) const MRS_EL1: u32 = 0xd538_1000;
 pub(crate) const SMSTART_SM: u32 = 0xd503_437f;
 pub(crate) const MSR_DIT_1: u32 = 0xd503_415f;
-/// In the group of branches, and unallocated.
+/// Unallocated, in the group of branches.
 pub(crate) const UNKNOWN_BRANCH: u32 = 0x5600_0000;
-/// In the group of loads and stores, and unallocated.
+/// Unallocated, in the group of loads and stores.
 pub(crate) const UNKNOWN_ACCESS: u32 = 0x7800_0800 | 1 << 26;
 
-/// Anything that is a record.
+/// Type of a record.
 pub(crate) trait IsRecord {
     fn record(self) -> Record;
 }
@@ -84,30 +84,36 @@ impl IsRecord for Record {
     }
 }
 
-/// Records of all types in a row.
+/// A vector of records of any types.
 macro_rules! records {
-    ($($record:expr),* $(,)?) => { vec![$($crate::check::words::IsRecord::record($record)),*] };
+    ($($record:expr),* $(,)?) => { vec![$($crate::check::fixtures::IsRecord::record($record)),*] };
 }
 pub(crate) use records;
 
-fn join(mut start: Vec<Record>, body: Vec<Record>) -> Vec<Record> {
-    start.extend(body);
-    start
+macro_rules! plus {
+    ($($record:tt)*) => { $crate::check::fixtures::plus_trace(records![$($record)*]) };
 }
+macro_rules! basic {
+    ($($record:tt)*) => { $crate::check::fixtures::basic_trace(records![$($record)*]) };
+}
+macro_rules! timed {
+    ($($record:tt)*) => { $crate::check::fixtures::timed_trace(records![$($record)*]) };
+}
+pub(crate) use {basic, plus, timed};
 
 /// A BasicPlus trace in EL1; the body starts with record 3.
-pub(crate) fn plus(body: Vec<Record>) -> Vec<Record> {
-    join(records![Header::new(Level::BasicPlus, false, Storage::Raw), el1()], body)
+pub(crate) fn plus_trace(body: Vec<Record>) -> Vec<Record> {
+    [records![Header::new(Level::BasicPlus, false, Storage::Raw), el1()], body].concat()
 }
 
 /// A Basic trace in EL0; the body starts with record 3.
-pub(crate) fn basic(body: Vec<Record>) -> Vec<Record> {
-    join(records![Header::new(Level::Basic, false, Storage::Raw), el0()], body)
+pub(crate) fn basic_trace(body: Vec<Record>) -> Vec<Record> {
+    [records![Header::new(Level::Basic, false, Storage::Raw), el0()], body].concat()
 }
 
 /// A BasicPlus trace in EL1 with the time 100 in record 2; the body starts with record 4.
-pub(crate) fn timed(body: Vec<Record>) -> Vec<Record> {
-    join(records![Header::new(Level::BasicPlus, true, Storage::Raw), time(100), el1()], body)
+pub(crate) fn timed_trace(body: Vec<Record>) -> Vec<Record> {
+    [records![Header::new(Level::BasicPlus, true, Storage::Raw), time(100), el1()], body].concat()
 }
 
 pub(crate) fn el0() -> Context {
