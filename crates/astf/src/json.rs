@@ -93,41 +93,27 @@ fn type_name(record: &Record) -> &'static str {
 /// Addresses and opcodes in hexadecimal, other numbers in decimal; reserved fields only if they are set.
 fn put_number(object: &mut Object<'_>, record: &Record, name: &'static str, number: u64) {
     match (name, record) {
-        ("pc" | "ea" | "target_pc" | "mem0_addr", _) => {
-            object.hex(name, number);
-        }
-        ("iword", _) => {
-            object.string(name, format_args!("{number:#010x}"));
-        }
-        ("mem1_addr", Record::ExtraEa(extra)) if extra.mem1_addr_range => {
-            object.plain(name, number);
-        }
-        ("mem1_addr", _) => {
-            object.hex(name, number);
-        }
+        ("pc" | "ea" | "target_pc" | "mem0_addr", _) => object.hex(name, number),
+        ("iword", _) => object.string(name, format_args!("{number:#010x}")),
+        ("mem1_addr", Record::ExtraEa(extra)) if extra.mem1_addr_range => object.plain(name, number),
+        ("mem1_addr", _) => object.hex(name, number),
         ("xattr", Record::Instruction(instruction)) => put_attribute(object, instruction),
         // The second value is reserved too.
-        (name, _) if number == 0 && (name.contains("reserved") || name == "value1") => {}
-        _ => {
-            object.plain(name, number);
-        }
-    }
+        (name, _) if number == 0 && (name.contains("reserved") || name == "value1") => object,
+        _ => object.plain(name, number),
+    };
 }
 
 /// The extended attribute has a name for each of its modes.
-fn put_attribute(object: &mut Object<'_>, instruction: &Instruction) {
+fn put_attribute<'o, 'b>(object: &'o mut Object<'b>, instruction: &Instruction) -> &'o mut Object<'b> {
     let xattr = instruction.xattr;
     match instruction.xattr_mode {
-        xattr_mode::RANGE => {
-            object.plain("ea_range", xattr);
-        }
+        xattr_mode::RANGE => object.plain("ea_range", xattr),
         xattr_mode::SME => {
-            object.plain("sme_index", xattr & 0xff);
-            object.optional("sme_reserved56", Some(xattr >> 8).filter(|rest| *rest != 0));
+            let reserved = Some(xattr >> 8).filter(|rest| *rest != 0);
+            object.plain("sme_index", xattr & 0xff).optional("sme_reserved56", reserved)
         }
-        _ => {
-            object.optional("xattr", Some(xattr).filter(|xattr| *xattr != 0));
-        }
+        _ => object.optional("xattr", Some(xattr).filter(|xattr| *xattr != 0)),
     }
 }
 

@@ -172,8 +172,7 @@ impl<'t, F: BlockSink + ?Sized> StepEmitter<'t, F> {
     /// Emits the last time if nothing happened at it: there are two where a PE was suspended.
     fn emit_time(&mut self) {
         if !self.is_time_emitted {
-            self.begin(self.time_record, Event::State);
-            self.push_step();
+            self.push(self.time_record, Event::State);
         }
     }
 
@@ -199,8 +198,7 @@ impl<'t, F: BlockSink + ?Sized> StepEmitter<'t, F> {
             // A Basic trace records only that there was an exception.
             None if executed.instruction.trap => {
                 let exception = Exception { kind: ExceptionKind::Synchronous, ..Exception::default() };
-                self.begin(executed.record, Event::Exception(exception));
-                self.push_step();
+                self.push(executed.record, Event::Exception(exception));
             }
             None => {}
         }
@@ -219,8 +217,7 @@ impl<'t, F: BlockSink + ?Sized> StepEmitter<'t, F> {
                 target,
             }),
         };
-        self.begin(number, event);
-        self.push_step();
+        self.push(number, event);
     }
 
     fn context(&mut self, number: u64, context: &record::Context) {
@@ -240,12 +237,16 @@ impl<'t, F: BlockSink + ?Sized> StepEmitter<'t, F> {
                 tag_check_fault: context.mte_tcf,
             }),
         };
-        self.begin(number, Event::Context(context_reported));
-        self.push_step();
+        self.push(number, Event::Context(context_reported));
         if context.unsupported {
-            self.begin(number, Event::Gap(Gap::Start));
-            self.push_step();
+            self.push(number, Event::Gap(Gap::Start));
         }
+    }
+
+    /// Emits a step that is nothing but an event.
+    fn push(&mut self, position: u64, event: Event) {
+        self.begin(position, event);
+        self.push_step();
     }
 
     #[inline]

@@ -364,6 +364,13 @@ mod tests {
         Passes { passes, addresses, records: 0 }
     }
 
+    fn packed(patterns: &mut Patterns, passes: &[BlockExecution], addresses: &[u64]) -> Vec<u8> {
+        let (mut deflater, mut packed) = (TemplateDeflater::new(), Vec::new());
+        let written = deflater.patterns(&mut packed, patterns, as_passes(passes, addresses));
+        assert!(written.and_then(|()| deflater.finish(&mut packed)).is_ok());
+        packed
+    }
+
     #[derive(Debug, Clone)]
     enum Item {
         Record(u64),
@@ -445,10 +452,8 @@ mod tests {
         let mut patterns = Patterns::default();
         let records: Vec<Bytes> = (0..8).map(record).collect();
         patterns.set(0, &records, &[2]);
-        let (mut deflater, mut packed) = (TemplateDeflater::new(), Vec::new());
         let addresses: Vec<u64> = (0..1000).map(|at| 0x7f00_0000 + 8 * at).collect();
-        let written = deflater.patterns(&mut packed, &mut patterns, as_passes(&[pass(0); 1000], &addresses));
-        assert!(written.and_then(|()| deflater.finish(&mut packed)).is_ok());
+        let packed = packed(&mut patterns, &[pass(0); 1000], &addresses);
         // Two references and a byte or two, for 256 bytes.
         assert!(packed.len() < 12_000, "{}", packed.len());
     }
@@ -458,9 +463,7 @@ mod tests {
         let mut patterns = Patterns::default();
         let records: Vec<Bytes> = (0..8).map(record).collect();
         patterns.set(0, &records, &[]);
-        let (mut deflater, mut packed) = (TemplateDeflater::new(), Vec::new());
-        let written = deflater.patterns(&mut packed, &mut patterns, as_passes(&[pass(0); 20_000], &[]));
-        assert!(written.and_then(|()| deflater.finish(&mut packed)).is_ok());
+        let packed = packed(&mut patterns, &[pass(0); 20_000], &[]);
         let bytes = inflated(&packed).len();
         let blocks = memchr::memmem::find_iter(&packed, &MARK).count();
         assert_eq!(bytes, 20_000 * 256);
@@ -474,9 +477,7 @@ mod tests {
             let mut patterns = Patterns::default();
             patterns.set(0, &[record(1); 100], &slots);
             let addresses: Vec<u64> = (0..100).map(|at| 0x7f00_0000_0000 + step * at).collect();
-            let (mut deflater, mut packed) = (TemplateDeflater::new(), Vec::new());
-            let written = deflater.patterns(&mut packed, &mut patterns, as_passes(&[pass(0)], &addresses));
-            assert!(written.and_then(|()| deflater.finish(&mut packed)).is_ok());
+            let packed = packed(&mut patterns, &[pass(0)], &addresses);
             assert_eq!(inflated(&packed), patterns.fill(0, &addresses).as_flattened());
             packed.len()
         };

@@ -5,13 +5,15 @@
 
 use unspool_astf::builder::Builder;
 use unspool_astf::example;
-use unspool_astf::lift::{Item, Lifter};
+use unspool_astf::lift::Item;
 use unspool_astf::read::{ReadOptions, Reader};
 use unspool_astf::record::{
     Context, ExtraEa, Header, Instruction, Record, StringContinuation, StringStart, Timestamp, Trap,
 };
 use unspool_astf::write::WriteOptions;
 use unspool_astf::{Access, Extent};
+
+use crate::support::lift;
 
 fn instruction(pc: u64, iword: u32) -> Instruction {
     Instruction { pc, iword, ..Default::default() }
@@ -124,7 +126,7 @@ fn the_builder_makes_the_records_of_the_tables() {
 #[test]
 fn lifted_instructions_have_their_accesses_and_traps() {
     let mut lines = Vec::new();
-    let mut add = |number: u64, item: Item<'_>| match item {
+    lift(&example::records(), |number: u64, item: Item<'_>| match item {
         Item::Instruction(executed) => {
             let el = executed.context.map(|context| context.el);
             let trap = executed.trap.map(|trap| trap.ec);
@@ -141,10 +143,7 @@ fn lifted_instructions_have_their_accesses_and_traps() {
         Item::Timestamp(timestamp) => lines.push(format!("{number} time {}", timestamp.value)),
         Item::Context(context) => lines.push(format!("{number} context el{}", context.el)),
         other => panic!("{other:?}"),
-    };
-    let mut lifter = Lifter::new();
-    example::records().iter().for_each(|record| lifter.push(record, &mut add));
-    lifter.finish(&mut add);
+    });
     let expected = [
         "2 An example that has records of several kinds",
         "4 time 100",
@@ -202,16 +201,13 @@ fn a_timestamp_may_precede_the_trap_of_an_instruction() {
         Record::Timestamp(Timestamp { unit: 1, value: 9, ..Default::default() }),
     ];
     let mut lines = Vec::new();
-    let mut add = |number: u64, item: Item<'_>| {
+    lift(&records.map(|record| record.to_bytes()), |number: u64, item: Item<'_>| {
         lines.push(match item {
             Item::Instruction(executed) => format!("{number} trap {:x?}", executed.trap.map(|trap| trap.target_pc)),
             Item::Timestamp(timestamp) => format!("{number} time {}", timestamp.value),
             other => format!("{number} {other:?}"),
         });
-    };
-    let mut lifter = Lifter::new();
-    records.iter().for_each(|record| lifter.push(&record.to_bytes(), &mut add));
-    lifter.finish(&mut add);
+    });
     let expected = ["1 trap Some(200)", "2 time 7", "4 trap Some(1000)", "5 time 8", "7 time 9"];
     assert_eq!(lines, expected);
 }

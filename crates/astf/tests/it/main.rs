@@ -1,6 +1,6 @@
 //! All integration tests of ASTF, in one binary so that they link once.
 
-mod build;
+mod builder;
 mod check;
 mod container;
 mod example;

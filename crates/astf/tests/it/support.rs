@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 
 use unspool_astf::Bytes;
 use unspool_astf::check::{Checker, Finding, Severity};
+use unspool_astf::lift::{Item, Lifter};
 use unspool_astf::lower::{LowerOptions, Lowerer, header};
 use unspool_model::{Losses, StepSink, StepSource};
 
@@ -37,4 +38,11 @@ pub(crate) fn lower_source(source: &mut impl StepSource, options: &LowerOptions)
     lowerer.finish().unwrap();
     let losses = lowerer.losses().clone();
     (lowerer.into_sink(), losses)
+}
+
+/// Lifts all records of a trace.
+pub(crate) fn lift(records: &[Bytes], mut emit: impl FnMut(u64, Item<'_>)) {
+    let mut lifter = Lifter::new();
+    records.iter().for_each(|record| lifter.push(record, &mut emit));
+    lifter.finish(&mut emit);
 }

@@ -6,6 +6,7 @@ use unspool_astf::record::{
 };
 use unspool_astf::text::Lines;
 use unspool_astf::{Bytes, example};
+use unspool_testing::Random;
 
 /// The lines of these records, as records of one file.
 fn lines(records: &[Bytes]) -> Vec<String> {
@@ -229,15 +230,12 @@ fn passed_records_are_followed() {
 
 #[test]
 fn any_bytes_have_one_line() {
-    let mut state = 1_u64;
+    let mut numbers = Random::new(1);
     let mut lines = Lines::new();
     let types = [0x41, 1, 5, 7, 8, 0x43, 0x44, 0x45, 0x99];
     for kind in types.iter().cycle().take(20_000) {
         let mut record = [0; 32];
-        for byte in &mut record {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            *byte = (state >> 56) as u8;
-        }
+        record.fill_with(|| numbers.bits() as u8);
         record[0] = *kind;
         let mut text = String::new();
         lines.write(&record, &mut text);

@@ -5,14 +5,14 @@
 use std::io::Cursor;
 
 use unspool_astf::Bytes;
-use unspool_astf::lift::{Item, Lifter};
+use unspool_astf::lift::Item;
 use unspool_astf::lower::LowerOptions;
 use unspool_model::{Loss, Losses};
 use unspool_tarmac as tarmac;
 use unspool_testing::corpus;
 
 use super::script::{hex, text_of};
-use crate::support::{assert_no_errors, lower_source};
+use crate::support::{assert_no_errors, lift, lower_source};
 
 fn lower_log(log: Vec<u8>) -> (Vec<Bytes>, Losses) {
     let reader = tarmac::read::Reader::new(Cursor::new(log), tarmac::read::ReadOptions::default()).unwrap();
@@ -74,7 +74,7 @@ fn picture_lines(log: &str) -> Vec<Line> {
 /// The instructions of a trace in the same form, and the target of each branch.
 fn trace_lines(records: &[Bytes]) -> Vec<(Line, Option<Option<u64>>)> {
     let mut lines: Vec<(Line, Option<Option<u64>>)> = Vec::new();
-    let mut item = |item: Item<'_>| {
+    lift(records, |_, item| {
         let Item::Instruction(executed) = item else { return };
         let instruction = executed.instruction;
         let mut bytes = Vec::new();
@@ -84,10 +84,7 @@ fn trace_lines(records: &[Bytes]) -> Vec<(Line, Option<Option<u64>>)> {
         }
         let branch = instruction.is_branch.then_some(instruction.ea_valid.then_some(instruction.ea));
         lines.push((Line { address: instruction.pc, opcode: instruction.iword, bytes }, branch));
-    };
-    let mut lifter = Lifter::new();
-    records.iter().for_each(|record| lifter.push(record, &mut |_, found| item(found)));
-    lifter.finish(&mut |_, found| item(found));
+    });
     lines
 }
 

@@ -38,55 +38,32 @@ fn step(text: &str) -> Step {
         }
         words = rest;
     }
-    let effects = match words {
+    let (event, effects): (Event, &[&str]) = match words {
         ["note", text] => {
             step.set_note(text);
-            return step;
+            (Event::Note, &[])
         }
-        ["ctx", fields @ ..] => {
-            step.event = Event::Context(context(fields));
-            &[]
-        }
+        ["ctx", fields @ ..] => (Event::Context(context(fields)), &[]),
         ["el0" | "el1"] => {
             let level = hex(&words[0][2..]) as u8;
             let (security, is_handler) = (Some(Security::NonSecure), Some(level > 0));
-            step.event = Event::Context(Context { level: Some(level), security, is_handler, ..Context::default() });
-            &[]
+            (Event::Context(Context { level: Some(level), security, is_handler, ..Context::default() }), &[])
         }
-        ["gap", cause] => {
-            step.event = Event::Gap(gap(cause));
-            &[]
-        }
-        ["return", target] => {
-            step.event = Event::ExceptionReturn { target: number(target) };
-            &[]
-        }
-        ["state", effects @ ..] => {
-            step.event = Event::State;
-            effects
-        }
-        [isa @ ("a32" | "t32" | "rv64")] => {
-            let isa =
-                [("a32", Isa::A32), ("t32", Isa::T32)].iter().find(|row| row.0 == *isa).map_or(Isa::Rv64, |row| row.1);
-            step.event = instruction(0x9000, Some(1), isa);
-            &[]
-        }
+        ["gap", cause] => (Event::Gap(gap(cause)), &[]),
+        ["return", target] => (Event::ExceptionReturn { target: number(target) }, &[]),
+        ["state", effects @ ..] => (Event::State, effects),
+        ["a32"] => (instruction(0x9000, Some(1), Isa::A32), &[]),
+        ["t32"] => (instruction(0x9000, Some(1), Isa::T32), &[]),
+        ["rv64"] => (instruction(0x9000, Some(1), Isa::Rv64), &[]),
         [kind @ ("sync" | "irq" | "reset" | "debug" | "unknown"), class, target, effects @ ..] => {
-            let class = number(class).map(|class| class as u8);
-            let target = number(target);
-            step.event = Event::Exception(Exception { kind: kind_of(kind), class, target, ..Exception::default() });
-            effects
+            let (kind, class, target) = (kind_of(kind), number(class).map(|class| class as u8), number(target));
+            (Event::Exception(Exception { kind, class, target, ..Exception::default() }), effects)
         }
-        [address, "?"] => {
-            step.event = Event::Instruction(Instruction { address: hex(address), ..Instruction::default() });
-            &[]
-        }
-        [address, mnemonic, effects @ ..] => {
-            step.event = instruction(hex(address), Some(opcode(mnemonic)), Isa::A64);
-            effects
-        }
+        [address, "?"] => (instruction(hex(address), None, Isa::A64), &[]),
+        [address, mnemonic, effects @ ..] => (instruction(hex(address), Some(opcode(mnemonic)), Isa::A64), effects),
         other => panic!("{other:?}"),
     };
+    step.event = event;
     effects.iter().for_each(|effect| add_effect(&mut step, effect));
     step
 }
