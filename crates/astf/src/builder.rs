@@ -461,7 +461,7 @@ impl<S: RecordSink> Builder<S> {
 
     /// Writes the records. If they break a rule, everything is as it was `before`.
     fn write(&mut self, before: Progress) -> Result<(), BuildError> {
-        let checked = self.checker.progress();
+        let checked = self.checker.progress.clone();
         let mut broken = None;
         let mut keep = |finding: Finding| {
             if finding.rule.severity == Severity::Error {
@@ -472,7 +472,7 @@ impl<S: RecordSink> Builder<S> {
         if let Some(Finding { rule, detail, .. }) = broken {
             self.records.clear();
             self.progress = before;
-            self.checker.go_back(checked);
+            self.checker.progress = checked;
             return Err(BuildError::Rule { rule, detail });
         }
         let written = self.sink.write_records(&self.records);

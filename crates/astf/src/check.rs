@@ -73,7 +73,7 @@ pub struct Checker {
     /// `None` without a Header; rules that depend on it are not checked then.
     level: Option<Level>,
     opcodes: Opcodes,
-    progress: Progress,
+    pub(super) progress: Progress,
 }
 
 impl Checker {
@@ -138,16 +138,6 @@ impl Checker {
         opcode.is_usual(view) || opcode.is_taken(view)
     }
 
-    /// The position after the Header or any later record.
-    pub(super) fn progress(&self) -> Progress {
-        self.progress.clone()
-    }
-
-    /// Goes back to an earlier position.
-    pub(super) fn go_back(&mut self, progress: Progress) {
-        self.progress = progress;
-    }
-
     fn step(&mut self, view: View<'_>, out: &mut Report<'_>) {
         if let View::Instruction(record) = view
             && self.is_usual(record)
@@ -200,7 +190,7 @@ impl Checker {
         }
         let header = record.get();
         self.level = Some(header.level());
-        self.progress.time.announce(header.timestamps);
+        self.progress.time.is_announced = Some(header.timestamps);
         header::check(&header, out);
     }
 
@@ -289,7 +279,7 @@ impl Progress {
     /// Nothing is due, and nothing is open.
     #[inline]
     fn is_between(&self) -> bool {
-        let is_settled = self.state.is_settled() && self.time.is_started() && self.due == Due::Nothing;
+        let is_settled = !self.state.is_watched && self.time.is_started && self.due == Due::Nothing;
         is_settled && !self.chain.is_open() && !self.strings.is_open()
     }
 

@@ -41,7 +41,15 @@ impl<R: Read> Steps<R> {
         sink: &mut F,
         mut batch: impl FnMut(&mut Blocks, &[Bytes], &mut Lifter, &mut StepEmitter<'_, F>),
     ) -> Result<(), SourceError> {
-        let mut emitter = StepEmitter::new(sink, &mut self.not_in_steps);
+        let mut emitter = StepEmitter {
+            sink,
+            step: Step::default(),
+            time: None,
+            is_time_emitted: true,
+            time_record: 0,
+            is_over: false,
+            not_in_steps: &mut self.not_in_steps,
+        };
         let (mut lifter, mut blocks) = (Lifter::new(), Blocks::default());
         lifter.push(&self.reader.header().to_bytes(), &mut |_, _| {});
         let ended = loop {
@@ -147,12 +155,7 @@ struct StepEmitter<'t, F: ?Sized> {
     not_in_steps: &'t mut Losses,
 }
 
-impl<'t, F: BlockSink + ?Sized> StepEmitter<'t, F> {
-    fn new(sink: &'t mut F, not_in_steps: &'t mut Losses) -> Self {
-        let step = Step::default();
-        Self { sink, step, time: None, is_time_emitted: true, time_record: 0, is_over: false, not_in_steps }
-    }
-
+impl<F: BlockSink + ?Sized> StepEmitter<'_, F> {
     fn item(&mut self, number: u64, item: &Item<'_>) {
         match item {
             Item::Instruction(executed) => self.executed(executed),

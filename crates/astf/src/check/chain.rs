@@ -14,7 +14,7 @@ pub(super) struct Chain {
     expects: Expects,
     /// The record that announces the next one.
     announced_by: u64,
-    sum: Sum,
+    pub(super) sum: Sum,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -30,19 +30,6 @@ enum Expects {
 impl Chain {
     pub(super) fn is_open(&self) -> bool {
         self.expects == Expects::More
-    }
-
-    pub(super) fn is_wrong(&self) -> bool {
-        self.sum.is_wrong
-    }
-
-    pub(super) fn last_access(&self) -> Option<&Access> {
-        self.sum.last.as_ref()
-    }
-
-    /// Whether one of the accesses neither read nor wrote.
-    pub(super) fn has_untouched(&self) -> bool {
-        self.sum.has_untouched
     }
 
     /// Starts an ordinary instruction, whose accesses are right and of no further interest.

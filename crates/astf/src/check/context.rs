@@ -25,7 +25,7 @@ pub(super) struct State {
     /// What the last instruction set.
     sets: Option<Sets>,
     /// The next instruction has to be checked against the state.
-    is_watched: bool,
+    pub(super) is_watched: bool,
 }
 
 impl Default for State {
@@ -57,11 +57,6 @@ impl State {
     /// State that the last instruction is executed in, if Contexts and Traps agree about it.
     pub(super) fn known(&self) -> Option<&Context> {
         self.context.as_ref().filter(|_| self.lowest == self.highest)
-    }
-
-    /// The next instruction need not be checked against the state.
-    pub(super) fn is_settled(&self) -> bool {
-        !self.is_watched
     }
 
     /// The instruction set a field that a Context records.

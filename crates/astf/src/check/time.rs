@@ -8,9 +8,9 @@ use super::rules::RuleId;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Time {
     /// Whether the Header announces Timestamps; `None` without a Header, or after it was found wrong.
-    is_announced: Option<bool>,
+    pub(super) is_announced: Option<bool>,
     /// A Context or Instruction came, so the first Timestamp was checked.
-    is_started: bool,
+    pub(super) is_started: bool,
     /// There was a Timestamp.
     is_present: bool,
     last: Option<u64>,
@@ -19,15 +19,6 @@ pub(super) struct Time {
 }
 
 impl Time {
-    /// Records whether the Header announces Timestamps.
-    pub(super) fn announce(&mut self, timestamps: bool) {
-        self.is_announced = Some(timestamps);
-    }
-
-    pub(super) fn is_started(&self) -> bool {
-        self.is_started
-    }
-
     /// A Context or an Instruction follows.
     #[inline]
     pub(super) fn execution(&mut self, out: &mut Report<'_>) {

@@ -248,7 +248,7 @@ fn check_vector(trap: &Trap, out: &mut Report<'_>) {
 /// Checks the accesses of the instruction against the exception that it took.
 pub(super) fn check_abort(view: TrapView<'_>, before: &Before<'_>, chain: &Chain, out: &mut Report<'_>) {
     let Some(flow) = before.flow() else { return };
-    if view.trap_type() != trap_type::SYNCHRONOUS || chain.is_wrong() {
+    if view.trap_type() != trap_type::SYNCHRONOUS || chain.sum.is_wrong {
         return;
     }
     let is_abort = matches!(view.ec(), class::DATA_ABORT_LOWER | class::DATA_ABORT);
@@ -268,8 +268,8 @@ pub(super) fn check_abort(view: TrapView<'_>, before: &Before<'_>, chain: &Chain
 }
 
 fn check_range_abort(is_abort: bool, last: &Last, chain: &Chain, out: &mut Report<'_>) {
-    let is_final = |access: &Access| matches!(access.extent, Extent::Bytes(_)) && !access.read && !access.write;
-    if is_abort && !chain.last_access().is_some_and(is_final) {
+    let is_final = |access: Access| matches!(access.extent, Extent::Bytes(_)) && !access.read && !access.write;
+    if is_abort && !chain.sum.last.is_some_and(is_final) {
         let word = last.word;
         out.add_at(last.record, RuleId::MopsAbortAddress, format_args!("{word:#010x} has no faulting address"));
     }
@@ -282,9 +282,9 @@ fn check_access_abort(operation: Operation, before: &Before<'_>, chain: &Chain, 
     if !has_address && (is_access || operation == Operation::CacheMaintenance) {
         out.add_at(record, RuleId::DataAbortWithoutAddress, format_args!("{word:#010x} took a Data Abort"));
     }
-    let is_untouched = |access: &Access| !access.read && !access.write;
-    let is_last_untouched = chain.last_access().is_some_and(is_untouched);
-    let has_fault = if before.opcode.access.vector { is_last_untouched } else { chain.has_untouched() };
+    let is_untouched = |access: Access| !access.read && !access.write;
+    let is_last_untouched = chain.sum.last.is_some_and(is_untouched);
+    let has_fault = if before.opcode.access.vector { is_last_untouched } else { chain.sum.has_untouched };
     if has_address && is_access && !has_fault {
         let detail = format_args!("{word:#010x} took a Data Abort, but has no faulting access");
         out.add_at(record, RuleId::AbortFinalAccess, detail);

@@ -45,7 +45,7 @@ pub(crate) struct BlockInflater {
     spare: Vec<Block>,
     /// No independent block follows.
     is_over: bool,
-    resume: Resume,
+    pub(crate) resume: Resume,
 }
 
 /// What an ordinary decoder needs to take over.
@@ -103,11 +103,6 @@ impl BlockInflater {
                 return Ok(true);
             }
         }
-    }
-
-    /// What an ordinary decoder needs to take over here.
-    pub(crate) fn resume(self) -> Resume {
-        self.resume
     }
 
     /// Submits as many blocks as there is room for. While blocks are in flight, it does not wait for an input that has
@@ -295,7 +290,7 @@ mod tests {
                 let left = expected.len() - found.len();
                 assert!(found == expected[..found.len()] && left <= LONGEST_BLOCK / RECORD_BYTES, "{name}: {left}");
                 assert!(count >= 3, "{name}: {count}");
-                let resume = blocks.resume();
+                let resume = blocks.resume;
                 let bytes = found.as_flattened();
                 assert_eq!(resume.check, adler32(1, bytes), "{name}");
                 assert!(resume.window == bytes[bytes.len() - WINDOW..], "{name}");

@@ -16,7 +16,7 @@ pub(super) enum Due {
 }
 
 /// Known state of the PE.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Known {
     /// What the source reported last.
     reported: Context,
@@ -40,18 +40,7 @@ pub(super) struct Known {
 
 impl Known {
     pub(super) fn new(assumed: Context) -> Self {
-        Self {
-            reported: Context::default(),
-            assumed,
-            handler: None,
-            modes: assumed.modes.unwrap_or_default(),
-            reports_handler: false,
-            reports_modes: false,
-            due: Due::Yes,
-            is_redirected: false,
-            is_whole: false,
-            is_vague: false,
-        }
+        Self { assumed, modes: assumed.modes.unwrap_or_default(), due: Due::Yes, ..Self::default() }
     }
 
     /// The source reports a context.

@@ -54,8 +54,7 @@ impl<R: Read> Unpacker<R> {
                     return;
                 }
                 Ok(false) => {
-                    let resume = blocks.resume();
-                    self.bytes.resume_zlib(&resume.window, resume.check);
+                    self.bytes.resume_zlib(&blocks.resume.window, blocks.resume.check);
                 }
                 Err(error) => {
                     batch.whole = 0;
