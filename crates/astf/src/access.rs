@@ -9,11 +9,11 @@ pub struct Access {
     pub address: u64,
     /// Its size.
     pub extent: Extent,
-    /// It read.
+    /// The access read.
     pub read: bool,
-    /// It wrote.
+    /// The access wrote.
     pub write: bool,
-    /// It was to tag memory too.
+    /// The access was to tag memory too.
     pub tagged: bool,
 }
 

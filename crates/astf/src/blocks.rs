@@ -44,11 +44,11 @@ pub(super) struct Blocks {
     learner: Learner,
 }
 
-/// How a block is recognized.
+/// Key by which a block is recognized.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     start: u64,
-    /// Where its words are.
+    /// Index of its first word.
     first: u32,
     length: u32,
     /// Bits of its last word that may differ.

@@ -40,14 +40,14 @@ const MAX_BYTES: u16 = 256;
 struct Progress {
     time: Option<u64>,
     state: Option<State>,
-    /// Where execution continues, if it is known.
+    /// Address where execution continues, if it is known.
     next: Option<u64>,
     /// Execution continues elsewhere or at another Exception level: a context has to follow.
     needs_context: bool,
     level_change: LevelChange,
 }
 
-/// How the Exception level may differ from that of the last context.
+/// Direction in which the Exception level may differ from that of the last context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum LevelChange {
     /// Not at all, or in any way.
@@ -241,7 +241,7 @@ impl<S: RecordSink> Builder<S> {
         }
     }
 
-    /// Where execution continues, if it is known.
+    /// Address where execution continues, if it is known.
     pub fn next(&self) -> Option<u64> {
         self.progress.next
     }

@@ -292,7 +292,7 @@ impl Progress {
         self.last = Last::new(record, self.records);
     }
 
-    /// Where the instruction leads.
+    /// Checks an instruction; returns its successor.
     fn execute(
         &mut self,
         record: InstructionView<'_>,

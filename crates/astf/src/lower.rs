@@ -47,7 +47,7 @@ use super::record::{Header, Level, Storage};
 pub struct LowerOptions {
     /// Level of detail; `None`: as much as the source reports.
     pub level: Option<Level>,
-    /// How records are stored.
+    /// Storage of the records.
     pub storage: Storage,
     /// Context that the user assumes where the source reports none.
     pub assumed: Context,

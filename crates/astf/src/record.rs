@@ -57,13 +57,13 @@ record! {
         reserved1: bool = 16..=16,
         /// The access was to tag memory too.
         ea_tagged: bool = 17..=17,
-        /// It raised an exception.
+        /// The instruction raised an exception.
         trap: bool = 18..=18,
-        /// It is a branch.
+        /// The instruction is a branch.
         is_branch: bool = 19..=19,
-        /// It read from memory.
+        /// The access read.
         is_read: bool = 20..=20,
-        /// It wrote to memory.
+        /// The access wrote.
         is_write: bool = 21..=21,
         /// `ea` is the address of an access, or the target of a branch that was taken.
         ea_valid: bool = 22..=22,
@@ -100,7 +100,7 @@ record! {
         /// Number of the system call, hypervisor call or firmware call.
         syscall_index: u16 = 32..=47,
         reserved16: u16 = 48..=63,
-        /// Where execution continues.
+        /// Address where execution continues.
         target_pc: u64 = 64..=127,
         reserved128_low: u64 = 128..=191,
         reserved128_high: u64 = 192..=255,
@@ -316,7 +316,7 @@ pub enum Level {
     BasicPlus,
 }
 
-/// How the records after the header are stored.
+/// Storage of the records after the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Storage {
     /// As they are.
@@ -348,7 +348,7 @@ impl Header {
         Self { compressed: storage != Storage::Raw, use_zlib: storage == Storage::Zlib, ..self }
     }
 
-    /// How the other records are stored.
+    /// Storage of the other records.
     pub fn storage(&self) -> Storage {
         match (self.compressed, self.use_zlib) {
             (false, _) => Storage::Raw,

@@ -42,7 +42,7 @@ pub struct Sliced {
     pub pieces: u64,
 }
 
-/// Why nothing, or not everything, was written.
+/// Reason why nothing, or not everything, was written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SliceError {
@@ -75,7 +75,7 @@ pub fn slice<R: Read>(
     sink: &mut impl SliceSink<Bytes>,
 ) -> Result<Sliced, SliceError> {
     let header = *reader.header();
-    let mut cut = Cut {
+    let mut slicer = Slicer {
         is_continuous: header.level() == Level::BasicPlus && !options.split,
         has_times: header.timestamps,
         select,
@@ -95,12 +95,12 @@ pub fn slice<R: Read>(
         written_time: None,
         sliced: Sliced::default(),
     };
-    cut.run(reader)?;
-    if cut.sliced.instructions == 0 { Err(SliceError::Empty(cut.index)) } else { Ok(cut.sliced) }
+    slicer.run(reader)?;
+    if slicer.sliced.instructions == 0 { Err(SliceError::Empty(slicer.index)) } else { Ok(slicer.sliced) }
 }
 
 /// A slice in the making.
-struct Cut<'c, C, S> {
+struct Slicer<'c, C, S> {
     select: &'c mut C,
     sink: &'c mut S,
     options: SliceOptions,
@@ -112,7 +112,7 @@ struct Cut<'c, C, S> {
     /// Everything before the first instruction, and the strings of it.
     start: Vec<Bytes>,
     strings: Vec<Bytes>,
-    /// What is valid here.
+    /// State that is valid here.
     context: Option<Bytes>,
     timestamp: Option<Bytes>,
     time: Option<u64>,
@@ -141,7 +141,7 @@ struct Open {
     timestamps: usize,
 }
 
-impl<C: Select, S: SliceSink<Bytes>> Cut<'_, C, S> {
+impl<C: Select, S: SliceSink<Bytes>> Slicer<'_, C, S> {
     fn run<R: Read>(&mut self, reader: &mut Reader<R>) -> Result<(), SliceError> {
         while self.wants_records() {
             let records = reader.next_records()?;

@@ -25,7 +25,7 @@ use unspool_model::note;
 /// Source of the steps of a file.
 pub struct Steps<R> {
     reader: Reader<R>,
-    /// What no step represents.
+    /// Losses from records to steps.
     not_in_steps: Losses,
 }
 
@@ -151,7 +151,7 @@ struct StepEmitter<'t, F: ?Sized> {
     /// The record of the last timestamp.
     time_record: u64,
     is_over: bool,
-    /// What no step represents.
+    /// Losses from records to steps.
     not_in_steps: &'t mut Losses,
 }
 

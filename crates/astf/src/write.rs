@@ -17,7 +17,7 @@ use super::deflate::template_deflater::TemplateDeflater;
 use super::layout::Bytes;
 use super::record::{Header, RECORD_BYTES, Record, Storage};
 
-/// How to write.
+/// Options of a [`Writer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WriteOptions {
     /// Number of threads that compress.

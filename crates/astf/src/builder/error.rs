@@ -1,10 +1,10 @@
-//! Why something is not written: it would make a wrong trace.
+//! Refusals of the builder: what would make a wrong trace is not written.
 
 use std::io;
 
 use super::super::check::Rule;
 
-/// Why something was not written.
+/// Reason why something was not written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -75,7 +75,7 @@ pub enum BuildError {
     /// The instruction does not follow the one before.
     #[error("execution continues at {expected:#x}, not at {found:#x}")]
     Discontinuity {
-        /// Where it continues.
+        /// Address where it continues.
         expected: u64,
         /// Address of the instruction.
         found: u64,
@@ -87,7 +87,7 @@ pub enum BuildError {
         opcode: u32,
         /// Its address.
         pc: u64,
-        /// What contradicts it.
+        /// The contradiction.
         what: &'static str,
     },
     /// A rule of the format would be broken.
@@ -95,7 +95,7 @@ pub enum BuildError {
     Rule {
         /// The rule.
         rule: &'static Rule,
-        /// What was found.
+        /// Details of the finding.
         detail: String,
     },
     /// The state is incomplete.

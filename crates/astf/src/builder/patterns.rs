@@ -7,7 +7,7 @@ use super::super::write::{Passes, Patterns};
 use super::{Builder, RecordSink};
 
 impl<S: RecordSink> Builder<S> {
-    /// Where [patterns](Self::patterns) of instructions that break no rule may be written, if execution continues there.
+    /// Address where [patterns](Self::patterns) may be written, if execution continues there.
     pub(in super::super) fn pattern_start(&self) -> Option<u64> {
         let is_supported = self.progress.state.is_some_and(|state| !state.unsupported);
         let is_here = !self.progress.needs_context && self.regime.is_none();

@@ -80,7 +80,7 @@ pub struct Exception {
     pub class: u8,
     /// The call, if the instruction makes one.
     pub call: Option<Call>,
-    /// Where execution continues. A Basic trace does not record it.
+    /// Address where execution continues. A Basic trace does not record it.
     pub target: u64,
 }
 

@@ -16,13 +16,13 @@ pub(super) struct State {
     highest: u8,
     /// A Trap came after the last instruction and the last Context.
     is_redirected: bool,
-    /// It was an exception.
+    /// The Trap was an exception.
     is_exception: bool,
     /// A Context came after the last instruction.
     is_fresh: bool,
     /// Number of Timestamps in an unsupported mode.
     timestamps: u8,
-    /// What the last instruction set.
+    /// Field that the last instruction set.
     sets: Option<Sets>,
     /// The next instruction has to be checked against the state.
     pub(super) is_watched: bool,

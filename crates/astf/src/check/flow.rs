@@ -7,7 +7,7 @@ use super::opcode::{Opcode, is_sanitized};
 use super::report::Report;
 use super::rules::RuleId;
 
-/// Where execution continues.
+/// Checks the flow from instruction to instruction.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Flow {
     next: Next,
@@ -17,7 +17,7 @@ pub(super) struct Flow {
     is_misaligned: bool,
 }
 
-/// Where the previous record leads.
+/// Address that the previous record leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Next {
     /// Unknown.
@@ -125,19 +125,19 @@ pub(super) fn is_branch_flag_right(record: InstructionView<'_>, opcode: &Opcode,
     is_right
 }
 
-/// Where an instruction leads that is not a branch.
+/// Successor of an instruction that is not a branch.
 pub(super) fn after(record: InstructionView<'_>, opcode: &Opcode, level: Option<Level>) -> Next {
     let is_redirected = opcode.flow == ControlFlow::ExceptionReturn && level == Some(Level::BasicPlus);
     if is_redirected { Next::Anywhere } else { Next::after(record.pc()) }
 }
 
-/// Where an instruction leads that trapped: a Trap or, if execution continues elsewhere, a Context has to follow.
+/// Successor of an instruction that trapped: a Trap or, if execution continues elsewhere, a Context has to follow.
 pub(super) fn after_trap(record: InstructionView<'_>, opcode: &Opcode, level: Option<Level>) -> Next {
     let is_call = opcode.flow == ControlFlow::SupervisorCall;
     if level == Some(Level::Basic) && !is_call { Next::AtOrAfter(record.pc()) } else { Next::Anywhere }
 }
 
-/// Where a branch leads.
+/// Successor of a branch.
 pub(super) fn branch(record: InstructionView<'_>, opcode: &Opcode, out: &mut Report<'_>) -> Next {
     check_no_access(record, out);
     match (record.trap(), record.ea_valid()) {

@@ -13,11 +13,11 @@ pub(super) struct Opcode {
     pub(super) flow: ControlFlow,
     /// A branch that need not be taken.
     pub(super) conditional: bool,
-    /// It may affect control flow in another way: nothing is claimed of it.
+    /// May affect control flow in another way: nothing is claimed of it.
     pub(super) is_open: bool,
     /// Offset from a direct branch to its target.
     offset: i32,
-    /// It certainly accesses no memory.
+    /// Certainly accesses no memory.
     pub(super) is_memoryless: bool,
     /// The field of PSTATE that it sets.
     pub(super) sets: Option<Sets>,
@@ -115,18 +115,18 @@ impl Opcode {
         self.is_branch() && leads && record.get() == taken && is_sanitized(record.ea())
     }
 
-    /// Its memory accesses are known.
+    /// Whether its memory accesses are known.
     pub(super) fn is_known(&self) -> bool {
         self.is_memoryless || self.access.operation != Operation::None || self.flow.is_exception()
     }
 
-    /// It is a branch; exception returns are not.
+    /// Whether it is a branch; exception returns are not.
     #[inline]
     pub(super) fn is_branch(&self) -> bool {
         matches!(self.flow, ControlFlow::Direct | ControlFlow::Indirect)
     }
 
-    /// It always raises an exception.
+    /// Whether it always raises an exception.
     #[inline]
     pub(super) fn must_trap(&self) -> bool {
         self.flow.is_exception() && !self.is_open

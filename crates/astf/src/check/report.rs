@@ -16,7 +16,7 @@ pub struct Finding {
     pub record: u64,
     /// Offset of the record in the uncompressed trace.
     pub offset: u64,
-    /// What was found, in one sentence.
+    /// Details, in one sentence.
     pub detail: String,
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Strings {
     is_interrupted: bool,
     /// A zero was seen.
     is_ended: bool,
-    /// It is not printable, which was reported.
+    /// The string is not printable, which was reported.
     is_unprintable: bool,
     /// A continuation without a string was reported.
     is_stray: bool,

@@ -1,4 +1,4 @@
-//! What access rules judge: the instruction, one of its accesses, and all of them together.
+//! Subjects of the access rules: the instruction, one of its accesses, and all of them together.
 
 use super::super::access::{Access, Extent};
 use super::super::record::{Context, InstructionView};
@@ -63,7 +63,7 @@ pub(super) struct Sum {
     pub(super) last: Option<Access>,
     /// A finding about them was reported, or they are not checked.
     pub(super) is_wrong: bool,
-    /// It was reported that some should be merged.
+    /// That some should be merged was reported.
     pub(super) is_fragmented: bool,
 }
 

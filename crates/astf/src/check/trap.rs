@@ -29,7 +29,7 @@ impl Last {
     }
 }
 
-/// What has to come before the next Instruction.
+/// Record that has to come before the next Instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Due {
     #[default]
@@ -43,7 +43,7 @@ pub(super) enum Due {
 }
 
 impl Due {
-    /// What has to follow the instruction.
+    /// Record that has to follow the instruction.
     #[inline]
     pub(super) fn after(level: Option<Level>, is_trapped: bool, opcode: &Opcode) -> Self {
         let is_call = opcode.flow == ControlFlow::SupervisorCall;
@@ -73,7 +73,7 @@ impl Due {
     }
 }
 
-/// What precedes a Trap.
+/// Records before a Trap.
 pub(super) struct Before<'a> {
     pub(super) due: Due,
     pub(super) last: &'a Last,

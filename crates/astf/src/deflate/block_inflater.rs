@@ -2,7 +2,7 @@
 //!
 //! input ─▶ split after each mark ─▶ threads ─▶ batches, in the same order ─▶ **fill**
 //!
-//! Where there is no sound block, an ordinary decoder takes over: for the end of the stream, or for damage, whose offset it
+//! An ordinary decoder takes over where no sound block follows: for the end of the stream, or for damage, whose offset it
 //! finds. The decoder of blocks accepts a few codes that others refuse; if damage causes them, the check value at the end of
 //! the stream reveals it.
 
@@ -48,7 +48,7 @@ pub(crate) struct BlockInflater {
     pub(crate) resume: Resume,
 }
 
-/// What an ordinary decoder needs to take over.
+/// State that an ordinary decoder needs to take over.
 #[derive(Debug)]
 pub(crate) struct Resume {
     /// Adler-32 of everything so far.

@@ -46,7 +46,7 @@ pub(super) struct Pattern {
     /// Position where it was written last, as [`TemplateDeflater`](super::template_deflater::TemplateDeflater) counts, or
     /// [`NOWHERE`].
     pub(super) at: u64,
-    /// What it adds to both halves of an Adler-32, with the addresses that were written last.
+    /// Its contribution to both halves of an Adler-32, with the addresses that were written last.
     pub(super) sum: u32,
     pub(super) weighted: u64,
     /// Bytes of its records.

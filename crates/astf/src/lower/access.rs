@@ -50,12 +50,12 @@ pub(super) fn merge(parts: &mut Vec<Access>, info: &OpcodeInfo) {
         }
         Operation::Set { .. } | Operation::Copy { .. } => {
             join(parts, joined_range);
-            parts.sort_by_key(|from_step| from_step.write);
+            parts.sort_by_key(|part| part.write);
         }
         operation if operation.is_memory_access() => {
             join(parts, joined);
             if is_descending(parts) {
-                parts.sort_by_key(|from_step| from_step.address);
+                parts.sort_by_key(|part| part.address);
             }
         }
         _ => {}
@@ -66,12 +66,12 @@ pub(super) fn merge(parts: &mut Vec<Access>, info: &OpcodeInfo) {
 fn join(parts: &mut Vec<Access>, joined: fn(&Access, &Access) -> Option<Access>) {
     let mut kept = 0;
     for at in 0..parts.len() {
-        let from_step = parts[at];
-        let whole = parts[..kept].iter().enumerate().find_map(|(index, one)| Some((index, joined(one, &from_step)?)));
+        let part = parts[at];
+        let whole = parts[..kept].iter().enumerate().find_map(|(index, one)| Some((index, joined(one, &part)?)));
         if let Some((index, whole)) = whole {
             parts[index] = whole;
         } else {
-            parts[kept] = from_step;
+            parts[kept] = part;
             kept += 1;
         }
     }
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_become_accesses() {
+    fn parts_become_accesses() {
         const LDP: u32 = 0xa941_53f3;
         const STP: u32 = 0xa900_a3e0;
         const LDADD: u32 = 0xf820_0041;
@@ -183,7 +183,7 @@ mod tests {
             ("across a page", LDP, "r8@ff8 r8@1000", "r8@ff8 r8@1000"),
             ("not side by side", LDP, "r8@100 r8@200", "r8@100 r8@200"),
             ("modified", LDADD, "r8@100 w8@100", "b8@100"),
-            ("modified in pieces", LDADD, "r4@100 r4@104 w4@100 w4@104", "b8@100"),
+            ("modified in parts", LDADD, "r4@100 r4@104 w4@100 w4@104", "b8@100"),
             ("compared, and not swapped", CAS, "r8@100", "r8@100"),
             ("a block", ZVA, "w16@100 w16@110 w16@120 w16@130", "w64@100"),
             ("a copy", CPYM, "W8@200 R8@100 R8@108 W8@208", "R16@100 W16@200"),

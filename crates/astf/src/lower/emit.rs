@@ -1,4 +1,4 @@
-//! Emits steps in order, each with all that is known of it, as calls of the builder.
+//! Complete steps, in order, become calls of the builder.
 
 use unspool_isa::{ControlFlow, call_number};
 use unspool_model::{Context, Event, Gap, Instruction, Isa, Loss, SinkError, Step};
@@ -17,7 +17,7 @@ use super::{Lowerer, operand::Operands};
 const MAX_TEXT: usize = 65_535;
 
 impl<S: RecordSink> Lowerer<S> {
-    /// Writes a step of which all is known that ever will be.
+    /// Writes a step to which nothing will be added.
     #[inline]
     pub(super) fn emit(&mut self, step: &Step) -> Result<(), SinkError> {
         match &step.event {
@@ -40,8 +40,7 @@ impl<S: RecordSink> Lowerer<S> {
         if self.has_instruction {
             return Ok(());
         }
-        let reason = "ASTF has instructions of AArch64 only, and there is none that can be written";
-        refuse_trace(reason)
+        refuse_trace("ASTF has AArch64 instructions only, and none can be written")
     }
 
     #[inline]

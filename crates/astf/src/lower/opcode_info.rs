@@ -14,7 +14,7 @@ pub(super) struct OpcodeInfo {
     pub(super) conditional: bool,
     /// Offset from a direct branch to its target.
     offset: u64,
-    /// It may set something that a context records.
+    /// Whether it may set something that a context records.
     pub(super) sets: bool,
     /// Its address follows from registers, if no access is reported.
     pub(super) has_address: bool,

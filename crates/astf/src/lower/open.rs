@@ -30,7 +30,7 @@ impl Open {
         self.branch = instruction.branch;
     }
 
-    /// Where execution continues, if the instruction raises no exception.
+    /// Address where execution continues, if the instruction raises no exception.
     pub(super) fn next(&self) -> Next {
         let after = Next::At(self.address.wrapping_add(4));
         let taken = self.branch.map(|branch| branch.taken);

@@ -210,7 +210,7 @@ mod tests {
     type Row<'a> = (&'static str, u32, &'a [(&'static str, u64)], u8, &'static str);
 
     #[test]
-    fn prefetches() {
+    fn prefetch_addresses() {
         let minus_16 = 16_u64.wrapping_neg();
         let rows: &[Row<'_>] = &[
             ("[x1]", 0xf980_0020, &[("x1", 0x1000)], 0, "1000"),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn maintenance_and_translation() {
+    fn maintenance_addresses() {
         let upper = 0x0007_4ff8_0001_2345;
         let rows: &[Row<'_>] = &[
             ("dc cvac, x0", 0xd50b_7a20, &[("x0", 0x1238)], 0, "1238"),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_of_pages() {
+    fn tlb_range_addresses() {
         const SMALL: u64 = 1 << 46;
         const MIDDLE: u64 = 2 << 46;
         const LARGE: u64 = 3 << 46;
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn fills_and_copies_of_nothing() {
+    fn empty_fills_and_copies() {
         let minus_16 = 16_u64.wrapping_neg();
         let (to, from) = (("x0", 0x2000), ("x1", 0x3000));
         let rows: &[Row<'_>] = &[

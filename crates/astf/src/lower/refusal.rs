@@ -1,4 +1,4 @@
-//! Refusals: why a step or a whole trace cannot be written, and what the user can do about it.
+//! Refusals of a step or a whole trace, with advice for the user.
 
 use unspool_model::SinkError;
 

@@ -21,11 +21,11 @@ const NAMES: [&str; 37] = [
 /// The number of XZR and of the stack pointer in an opcode.
 const ZERO_OR_SP: u32 = 31;
 
-/// What is needed, and unknown.
+/// Name of a value that is needed, but unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Missing(pub(super) &'static str);
 
-/// Where the next instruction is expected.
+/// Address where the next instruction is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// Nothing was executed yet.

@@ -18,7 +18,7 @@ pub(super) enum Due {
 /// Known state of the PE.
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    /// What the source reported last.
+    /// Last report of the source.
     reported: Context,
     assumed: Context,
     /// Which stack pointer is used, reported or derived.
@@ -34,7 +34,7 @@ pub(super) struct Known {
     pub(super) is_redirected: bool,
     /// The pending context is complete.
     is_whole: bool,
-    /// It does not state whether it is AArch64.
+    /// The pending context does not state whether it is AArch64.
     is_vague: bool,
 }
 

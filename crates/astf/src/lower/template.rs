@@ -35,7 +35,7 @@ enum Form {
     #[default]
     Unknown,
     Known,
-    /// It is always pushed as steps.
+    /// Always pushed as steps.
     Never,
 }
 

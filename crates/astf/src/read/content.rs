@@ -1,4 +1,4 @@
-//! What the bytes after a header look like, independent of the header.
+//! Detection of the content after a header, independent of the header.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use unspool_container::Container;
 
 use crate::record::{Context, ExtraEa, Instruction, StringContinuation, StringStart, Timestamp, Trap};
 
-/// What the bytes after a header look like.
+/// Content after a header, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Content {
     /// A record of a known type.

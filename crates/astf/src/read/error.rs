@@ -7,7 +7,7 @@ use unspool_container::{Damage, Failure, Fault};
 use super::content::Content;
 use crate::record::Storage;
 
-/// Why reading ended, and where.
+/// The error that ended reading, with its position.
 #[derive(Debug, thiserror::Error)]
 #[error("byte {offset:#x}, record {record}: {kind}")]
 pub struct ReadError {
@@ -15,12 +15,12 @@ pub struct ReadError {
     pub offset: u64,
     /// The number of the record that could not be had; the header is number 1.
     pub record: u64,
-    /// What was found.
+    /// The problem.
     #[source]
     pub kind: ReadErrorKind,
 }
 
-/// Why reading ended.
+/// Kind of a [`ReadError`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadErrorKind {
@@ -39,7 +39,7 @@ pub enum ReadErrorKind {
     /// The records end within one.
     #[error("the last record is cut short: it has {bytes} of its 32 bytes")]
     CutShort {
-        /// How many bytes of it there are.
+        /// Number of its bytes.
         bytes: usize,
     },
     /// The compressed data is at fault.
@@ -50,7 +50,7 @@ pub enum ReadErrorKind {
     WrongStorage {
         /// Storage by the header.
         header: Storage,
-        /// What the bytes after it look like.
+        /// Content by its first bytes.
         found: Content,
     },
     /// The input could not be read.

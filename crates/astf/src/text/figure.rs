@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn styles() {
+    fn disassembly_is_restyled() {
         let rows = [
             ("nop", "NOP"),
             ("cmp w3, w0", "CMP      w3,w0"),

@@ -142,7 +142,7 @@ mod tests {
 
         /// Text that was made at one address is right at any other, for any opcode.
         #[test]
-        fn the_opcode_is_enough(opcode: u32, branch: bool, first: u64, second: u64) {
+        fn cached_text_is_right_at_any_address(opcode: u32, branch: bool, first: u64, second: u64) {
             let opcode = if branch { opcode & 0x83ff_ffff | 0x1400_0000 } else { opcode };
             let mut opcodes = Opcodes::new();
             let mut disassembler = Disassembler::new();

@@ -266,7 +266,7 @@ fn ranges_do_not_share_a_record() {
 }
 
 #[test]
-fn a_string_is_cut_and_padded() {
+fn a_string_is_split_and_padded() {
     let mut trace = begun(Level::Basic, false);
     trace.string(&[b'x'; 28 + 31 + 1]).unwrap();
     let records: Vec<Record> = trace.finish()[1..].iter().map(Record::from_bytes).collect();

@@ -589,7 +589,7 @@ fn records_that_look_like_a_container_are_records() {
 }
 
 #[test]
-fn data_after_the_compressed_records() {
+fn data_after_compressed_records_is_read_or_reported() {
     let trace = trace(60);
     let (first, second) = trace.split_at(25);
     let [first, second] = [first, second].map(<[Bytes]>::as_flattened);

@@ -337,7 +337,7 @@ proptest! {
 }
 
 #[test]
-fn a_loop_is_taken_at_once() {
+fn a_loop_is_pushed_as_templates() {
     let codes = [Code::new(vec![2, 0, 5], End::Conditional(0)), Code::new(vec![0], End::Direct(0))];
     let turn = |taken, address| Turn { taken, to: 0, address, odd: 0 };
     let turns: Vec<Turn> = (0..100).map(|at| turn(at % 10 != 0, 0x7000 + 16 * at)).collect();
