@@ -71,7 +71,7 @@ enum LevelChange {
 /// trace.context(&State::default())?;
 /// trace.instruction(&Step::plain(0x8000, 0xd503_201f))?; // nop
 /// trace.instruction(&Step { effect: Effect::Taken(0x8000), ..Step::plain(0x8004, 0x17ff_ffff) })?; // b 0x8000
-/// A wrong step is refused.
+/// // A wrong step is refused.
 /// assert!(trace.instruction(&Step::plain(0x9000, 0xd503_201f)).is_err());
 /// assert_eq!(trace.finish().len(), 4);
 /// # Ok(())
