@@ -5,9 +5,9 @@
 //!      └──── new ─▶ learn ─▶ blocks
 //! ```
 //!
-//! A block is known by the first word of each of its records, which holds the opcode and all flags, and by their addresses.
-//! Accesses make no difference. Instructions whose steps contain more than that, or something else each time, are in no
-//! block. After an execution comes another instruction, so that no other record belongs to it.
+//! A block is known by the first word of each of its records, which holds the opcode and all flags, and by their
+//! addresses. Accesses make no difference. Instructions whose steps contain more than that, or something else each
+//! time, are in no block. After an execution comes another instruction, so that no other record belongs to it.
 
 use std::collections::HashMap;
 
@@ -159,7 +159,8 @@ impl Blocks {
 }
 
 impl Known {
-    /// Whether the branch was taken and where to, if the records start with this block and an instruction where it leads.
+    /// Whether the branch was taken and where to, if the records start with this block and an instruction where it
+    /// leads.
     #[inline]
     fn execution(&self, words: &[u64], records: &[Bytes]) -> Option<(bool, u64)> {
         let length = self.length as usize;

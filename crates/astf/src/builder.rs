@@ -2,9 +2,9 @@
 //!
 //! what a PE does ─▶ **records**, header first, in the order and form of the format
 //!
-//! Splits, pairs and chains accesses, cuts strings, and removes tags from addresses. Refuses what would make a wrong trace,
-//! by the same rules that [`check`](super::check) applies to a file. A refusal leaves no record, so that the caller can
-//! correct it and continue. Specification: Arm Architectural Structured Trace Format, issue 0.11.
+//! Splits, pairs and chains accesses, cuts strings, and removes tags from addresses. Refuses what would make a wrong
+//! trace, by the same rules that [`check`](super::check) applies to a file. A refusal leaves no record, so that the
+//! caller can correct it and continue. Specification: Arm Architectural Structured Trace Format, issue 0.11.
 
 mod error;
 mod patterns;
@@ -93,8 +93,8 @@ pub struct Builder<S> {
 }
 
 impl<W: Write> Builder<Writer<W>> {
-    /// Begins a file: its header, and the records after it as the header specifies. Of the header, only level, timestamps and
-    /// storage are used. End it with [`close`](Self::close).
+    /// Begins a file: its header, and the records after it as the header specifies. Of the header, only level,
+    /// timestamps and storage are used. End it with [`close`](Self::close).
     pub fn create(output: W, header: &Header, options: WriteOptions) -> io::Result<Self> {
         let (level, timestamps) = (header.level(), header.timestamps);
         let header = Header::new(level, timestamps, header.storage());

@@ -2,9 +2,10 @@
 //!
 //! records ─▶ **check** ─▶ findings
 //!
-//! Every sentence of the specification that a trace can be checked against is a [`Rule`]. The checker remembers the last
-//! instruction, the last Context and what is still due, so its memory does not grow. Where the specification leaves room,
-//! and for opcodes that are unknown here, nothing is reported. After a mistake it continues with what is there.
+//! Every sentence of the specification that a trace can be checked against is a [`Rule`]. The checker remembers the
+//! last instruction, the last Context and what is still due, so its memory does not grow. Where the specification
+//! leaves room, and for opcodes that are unknown here, nothing is reported. After a mistake it continues with what is
+//! there.
 //! Specification: Arm Architectural Structured Trace Format, issue 0.11.
 
 mod chain;
@@ -55,8 +56,8 @@ pub(super) struct Progress {
 
 /// Checks a trace record by record.
 ///
-/// A finding is reported as soon as it is certain, so it may be about an earlier record: that something due is missing shows
-/// only with the next instruction.
+/// A finding is reported as soon as it is certain, so it may be about an earlier record: that something due is missing
+/// shows only with the next instruction.
 ///
 /// ```
 /// use unspool_astf::check::Checker;

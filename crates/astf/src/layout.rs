@@ -1,7 +1,7 @@
 //! From a table of fields to types: the struct, the view on 32 bytes, and the conversions between them.
 
-//! A record is a little-endian number of 256 bits. A field is a range of bits within one of the four 64-bit words, or bytes
-//! that are not a number.
+//! A record is a little-endian number of 256 bits. A field is a range of bits within one of the four 64-bit words, or
+//! bytes that are not a number.
 
 /// Bytes of every record.
 pub const RECORD_BYTES: usize = 32;
@@ -170,7 +170,8 @@ macro_rules! record {
     };
 }
 
-/// Declares [`Record`](super::record::Record) and [`View`](super::record::View), with a variant for each kind of record.
+/// Declares [`Record`](super::record::Record) and [`View`](super::record::View), with a variant for each kind of
+/// record.
 macro_rules! any_record {
     ($($(#[$doc:meta])* $name:ident, $view:ident;)*) => {
         /// A record of any type.

@@ -3,10 +3,10 @@
 //! steps ─▶ held until the next instruction is known ─▶ **instructions, traps, contexts** ─▶ [`builder`](super::builder) ─▶ records
 //!
 //! Nothing is invented. What the source does not report is derived from the opcode, from reported registers, from the
-//! address of the next instruction, or from what the user assumes; where none of them helps, the step is refused. What the
-//! format has no field for is counted ([`LOSSES`]). A time is lost with each change that cannot be written. Instructions
-//! are lost if they are of another instruction set, or if their outcome is unknown at the end of the trace or, in a Basic
-//! trace, at a gap or because an exception kept them from completing.
+//! address of the next instruction, or from what the user assumes; where none of them helps, the step is refused. What
+//! the format has no field for is counted ([`LOSSES`]). A time is lost with each change that cannot be written.
+//! Instructions are lost if they are of another instruction set, or if their outcome is unknown at the end of the trace
+//! or, in a Basic trace, at a gap or because an exception kept them from completing.
 
 mod access;
 mod emit;
@@ -51,11 +51,11 @@ pub struct LowerOptions {
     pub storage: Storage,
     /// Context that the user assumes where the source reports none.
     pub assumed: Context,
-    /// In a Basic trace, leave out and count ([`Lowerer::left_out`]) instructions of the kinds of [`UnrecordedAccess`] whose
-    /// access the source does not report. Otherwise they are refused, as all others are.
+    /// In a Basic trace, leave out and count ([`Lowerer::left_out`]) instructions of the kinds of [`UnrecordedAccess`]
+    /// whose access the source does not report. Otherwise they are refused, as all others are.
     pub leave_out: bool,
-    /// The source reports the registers that form an otherwise unknown address, before the instruction ([`Event::State`]).
-    /// They are valid for that instruction only.
+    /// The source reports the registers that form an otherwise unknown address, before the instruction
+    /// ([`Event::State`]). They are valid for that instruction only.
     pub operands: bool,
 }
 

@@ -5,8 +5,8 @@
 //!                      └── with several threads this runs ahead of the caller, and in blocks
 //! ```
 //!
-//! Records are not interpreted here. A damaged file yields every record before the damage, then the error, with the offset in
-//! the file and the number of the record that is missing. The input may be a pipe; memory stays constant.
+//! Records are not interpreted here. A damaged file yields every record before the damage, then the error, with the
+//! offset in the file and the number of the record that is missing. The input may be a pipe; memory stays constant.
 //! Specification: Arm Architectural Structured Trace Format, issue 0.11.
 
 pub(crate) mod batch;
@@ -30,8 +30,9 @@ use super::record::{Header, HeaderView, RECORD_BYTES, Storage};
 /// Options of a [`Reader`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReadOptions {
-    /// Number of threads that decompress. With one, everything happens in the thread of the caller; with more, the blocks of
-    /// an .xz file, or the independent blocks of a zlib stream as they are written here, are decompressed in parallel.
+    /// Number of threads that decompress. With one, everything happens in the thread of the caller; with more, the
+    /// blocks of an .xz file, or the independent blocks of a zlib stream as they are written here, are decompressed in
+    /// parallel.
     pub threads: usize,
     /// With more threads than one, decompression runs ahead of the caller, even if by one thread.
     pub ahead: bool,

@@ -2,8 +2,8 @@
 //!
 //! bytes ◀─▶ **records**
 //!
-//! The tables below are the layout. Every bit of a record belongs to a field, so reading and writing lose nothing. Fields are
-//! not checked here; see [`check`](super::check).
+//! The tables below are the layout. Every bit of a record belongs to a field, so reading and writing lose nothing.
+//! Fields are not checked here; see [`check`](super::check).
 //! Specification: Arm Architectural Structured Trace Format, issue 0.11.
 
 pub use super::layout::RECORD_BYTES;

@@ -13,8 +13,8 @@ pub struct Regime {
 }
 
 impl Regime {
-    /// The address without the tag or authentication code in its upper bits. Whether translation ignores the top byte (TBI)
-    /// makes no difference.
+    /// The address without the tag or authentication code in its upper bits. Whether translation ignores the top byte
+    /// (TBI) makes no difference.
     ///
     /// ```
     /// use unspool_astf::sanitize::Regime;

@@ -3,10 +3,10 @@
 //! records, selection ─▶ **slice** ─▶ records
 //!
 //! A piece starts with the time and the Context that are valid at its first instruction. Everything between two of its
-//! instructions is kept byte for byte. What belongs to an instruction (Extra EAs, its Trap) stays with it; what happened
-//! between the last instruction of a piece and the next one is left out. Strings before the first instruction of the trace
-//! start every slice. A Basic trace allows for untraced execution, so several pieces can follow one another; a BasicPlus
-//! trace does not, so each piece is a trace of its own.
+//! instructions is kept byte for byte. What belongs to an instruction (Extra EAs, its Trap) stays with it; what
+//! happened between the last instruction of a piece and the next one is left out. Strings before the first instruction
+//! of the trace start every slice. A Basic trace allows for untraced execution, so several pieces can follow one
+//! another; a BasicPlus trace does not, so each piece is a trace of its own.
 
 use std::io::{self, Read};
 
@@ -66,8 +66,8 @@ pub enum SliceError {
     },
 }
 
-/// Writes the selected instructions of a trace of which only the header was read. The header is not written: that of the
-/// trace fits every piece.
+/// Writes the selected instructions of a trace of which only the header was read. The header is not written: that of
+/// the trace fits every piece.
 pub fn slice<R: Read>(
     reader: &mut Reader<R>,
     select: &mut impl Select,

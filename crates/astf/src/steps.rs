@@ -2,9 +2,9 @@
 //!
 //! records ─▶ [`lift`](super::lift) ─▶ **steps**
 //!
-//! One PE, so one core. Positions are record numbers, times are microseconds. Strings become notes. A mode that the format
-//! does not support becomes a context that does not state whether it is AArch64, followed by a gap. A timestamp at which
-//! nothing happened becomes a state without contents. Stray records are dropped.
+//! One PE, so one core. Positions are record numbers, times are microseconds. Strings become notes. A mode that the
+//! format does not support becomes a context that does not state whether it is AArch64, followed by a gap. A timestamp
+//! at which nothing happened becomes a state without contents. Stray records are dropped.
 
 use std::io::Read;
 use std::ops::ControlFlow;

@@ -2,9 +2,9 @@
 //!
 //! record ─▶ **line**: number, type, and contents
 //!
-//! Ordinary records read as in that figure. Unusual contents are added: the direction of an access, if the opcode implies
-//! another; at the end of the line reserved bits that are set, values in unused fields, a string that is cut short. Checks
-//! nothing; see [`check`](super::check).
+//! Ordinary records read as in that figure. Unusual contents are added: the direction of an access, if the opcode
+//! implies another; at the end of the line reserved bits that are set, values in unused fields, a string that is cut
+//! short. Checks nothing; see [`check`](super::check).
 //! Specification: Arm Architectural Structured Trace Format, issue 0.11.
 
 mod class;
@@ -161,8 +161,8 @@ impl Lines {
     }
 }
 
-/// ` v[start]`, with `t` if tags were accessed too; a range with its limit. The direction is shown only if the opcode implies
-/// another: an access of an instruction that trapped may have done nothing.
+/// ` v[start]`, with `t` if tags were accessed too; a range with its limit. The direction is shown only if the opcode
+/// implies another: an access of an instruction that trapped may have done nothing.
 fn access(access: &Access, direction: Direction, trap: bool, out: &mut String) {
     out.push_str(" v[");
     push_address(out, access.address);

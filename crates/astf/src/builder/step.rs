@@ -69,7 +69,8 @@ pub enum Effect<'a> {
     NotTaken,
     /// A return from an exception, to this address.
     ExceptionReturn(u64),
-    /// Memory accesses, completed or attempted, of any size; an operation on an address, such as a prefetch, has one byte.
+    /// Memory accesses, completed or attempted, of any size; an operation on an address, such as a prefetch, has one
+    /// byte.
     Accesses(&'a [Access]),
 }
 

@@ -81,7 +81,8 @@ impl Flow {
         }
     }
 
-    /// A target may be anything as long as nothing is executed there: an exception or another instruction set may follow.
+    /// A target may be anything as long as nothing is executed there: an exception or another instruction set may
+    /// follow.
     fn check_alignment(&mut self, pc: u64, out: &mut Report<'_>) {
         if !is_aligned(pc) && !self.is_misaligned {
             out.add(RuleId::PcAlignment, format_args!("at {pc:#x}"));

@@ -2,8 +2,8 @@
 //!
 //! bytes ─▶ blocks ─▶ threads ─▶ compressed blocks, in the same order ─▶ output
 //!
-//! A block refers to nothing before it and ends on a byte boundary, so that compressed blocks can be concatenated, as with
-//! `pigz -i`. Specification: RFC 1950, RFC 1951.
+//! A block refers to nothing before it and ends on a byte boundary, so that compressed blocks can be concatenated, as
+//! with `pigz -i`. Specification: RFC 1950, RFC 1951.
 
 use std::io::{self, Write};
 

@@ -2,9 +2,9 @@
 //!
 //! input ─▶ split after each mark ─▶ threads ─▶ batches, in the same order ─▶ **fill**
 //!
-//! An ordinary decoder takes over where no sound block follows: for the end of the stream, or for damage, whose offset it
-//! finds. The decoder of blocks accepts a few codes that others refuse; if damage causes them, the check value at the end of
-//! the stream reveals it.
+//! An ordinary decoder takes over where no sound block follows: for the end of the stream, or for damage, whose offset
+//! it finds. The decoder of blocks accepts a few codes that others refuse; if damage causes them, the check value at
+//! the end of the stream reveals it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
@@ -141,8 +141,8 @@ enum Split {
     WouldWait,
 }
 
-/// Consumes everything up to the first mark from `length.start` on, including it, if it ends before `length.end`. Unless it may
-/// wait, only what is held is searched.
+/// Consumes everything up to the first mark from `length.start` on, including it, if it ends before `length.end`.
+/// Unless it may wait, only what is held is searched.
 fn split<R: Read>(
     input: &mut Input<R>,
     mark: &Finder<'_>,
@@ -204,8 +204,9 @@ impl Block {
     }
 }
 
-/// Random bytes in a last DEFLATE block that is appended to an independent block. If they come out at the end, all before them
-/// was whole DEFLATE blocks, none of which was the last: unless a last block that is not compressed includes them.
+/// Random bytes in a last DEFLATE block that is appended to an independent block. If they come out at the end, all
+/// before them was whole DEFLATE blocks, none of which was the last: unless a last block that is not compressed
+/// includes them.
 #[derive(Clone, Copy)]
 struct EndSentinel([u8; SENTINEL]);
 

@@ -1,7 +1,7 @@
 //! Patterns: records that are written many times, with nothing new but addresses.
 //!
-//! Each knows where it was written last, and what it adds to an Adler-32, so that writing it again needs neither a search nor
-//! a pass over its bytes.
+//! Each knows where it was written last, and what it adds to an Adler-32, so that writing it again needs neither a
+//! search nor a pass over its bytes.
 
 use std::io;
 use std::ops::Range;
@@ -43,8 +43,8 @@ pub struct Passes<'p> {
 /// One pattern; one without bytes is absent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pattern {
-    /// Position where it was written last, as [`TemplateDeflater`](super::template_deflater::TemplateDeflater) counts, or
-    /// [`NOWHERE`].
+    /// Position where it was written last, as [`TemplateDeflater`](super::template_deflater::TemplateDeflater) counts,
+    /// or [`NOWHERE`].
     pub(super) at: u64,
     /// Its contribution to both halves of an Adler-32, with the addresses that were written last.
     pub(super) sum: u32,
@@ -214,7 +214,8 @@ impl Slot {
         self.change(address, more + more_1 + more_2, more_1 + 2 * more_2, pattern);
     }
 
-    /// Changes the address, whose bytes add up to `more` more, and to `positions` more if each is weighted by its position.
+    /// Changes the address, whose bytes add up to `more` more, and to `positions` more if each is weighted by its
+    /// position.
     #[inline(always)]
     fn change(&mut self, address: u64, more: i64, positions: i64, pattern: &mut Pattern) {
         let after = i64::from(pattern.length - self.at);

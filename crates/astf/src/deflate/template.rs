@@ -2,7 +2,8 @@
 //!
 //! bytes of a pattern ─▶ **precoded template**; template, addresses ─▶ bits
 //!
-//! The template is written where the pattern is not in the window; see [`TemplateDeflater`](super::template_deflater::TemplateDeflater).
+//! The template is written where the pattern is not in the window; see
+//! [`TemplateDeflater`](super::template_deflater::TemplateDeflater).
 
 use super::super::record::RECORD_BYTES;
 use super::bits::{BitWriter, Code, LITERAL, LONGEST, SHORTEST, distance_code, literal_code, records_code, reference};

@@ -11,8 +11,8 @@
 //! other records   the bytes that differ from the previous record
 //! ```
 //!
-//! The Adler-32 is not computed from the bytes: each pattern knows what it adds to it. The stream is in independent blocks, so
-//! that several threads can read it.
+//! The Adler-32 is not computed from the bytes: each pattern knows what it adds to it. The stream is in independent
+//! blocks, so that several threads can read it.
 //! Specification: RFC 1950, RFC 1951.
 
 use std::io::{self, Write};
@@ -31,8 +31,8 @@ use super::{BLOCK, LONGEST_BLOCK};
 /// Maximum distance of a reference.
 const WINDOW: u64 = 1 << 15;
 
-/// An independent block ends after the pattern with which it is long enough, and no pattern is longer than there may be room
-/// for.
+/// An independent block ends after the pattern with which it is long enough, and no pattern is longer than there may be
+/// room for.
 const _: () = assert!(!BitBuffer::may_have_room(LONGEST_BLOCK - BLOCK));
 
 /// More bytes than are written between independent blocks.
@@ -54,8 +54,8 @@ pub(crate) struct TemplateDeflater {
     templated: (u64, u64),
 }
 
-/// The Adler-32 and the position. They change with each pattern, and are a value of their own, so that a loop can keep all of it
-/// in registers.
+/// The Adler-32 and the position. They change with each pattern, and are a value of their own, so that a loop can keep
+/// all of it in registers.
 #[derive(Clone, Copy)]
 struct RunningAdler {
     /// Both halves of the Adler-32. They are reduced when they have to be.
@@ -269,16 +269,16 @@ impl RunningAdler {
         let length = u64::from(pattern.length);
         self.sums = (first + u64::from(pattern.sum), second + length * first + pattern.weighted);
         self.position += length;
-        // With each byte the second half grows by the first one, so that it has 60 bits long before that has 40. A pattern
-        // has fewer than 2^15 bytes.
+        // With each byte the second half grows by the first one, so that it has 60 bits long before that has 40. A
+        // pattern has fewer than 2^15 bytes.
         if self.sums.1 >> 60 != 0 {
             self.reduce();
         }
     }
 }
 
-/// A reference that may continue with the next pattern, if that followed this one the last time, too. It stays open whenever
-/// bytes are flushed, so that the output does not depend on how often they are.
+/// A reference that may continue with the next pattern, if that followed this one the last time, too. It stays open
+/// whenever bytes are flushed, so that the output does not depend on how often they are.
 #[derive(Clone, Copy, Default)]
 struct OpenReference {
     /// In bytes.

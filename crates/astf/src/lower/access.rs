@@ -1,7 +1,7 @@
 //! Accesses as the format has them, from those that sources report.
 
-//! A log may show a pair in two lines, a block in many, the higher address first, and a modification as a read and a write.
-//! The format has one access for adjacent parts within a page, and one that reads and writes.
+//! A log may show a pair in two lines, a block in many, the higher address first, and a modification as a read and a
+//! write. The format has one access for adjacent parts within a page, and one that reads and writes.
 
 use unspool_isa::Operation;
 use unspool_model::{self as model, Direction};

@@ -149,10 +149,8 @@ impl<S: RecordSink> Lowerer<S> {
         self.needs_levels(step.position)?;
         let call = call(exception, class, Some((open.opcode, &open.info)));
         let recorded = self.accesses.len();
-        if let Some(address) = syndrome.far.filter(|_| recorded == 0 && is_data_abort(class)) {
-            let address = sanitized(address, self.known.level());
-            let extent = Extent::Bytes(open.info.access.bytes.unwrap_or(1));
-            self.accesses.push(Access { address, extent, read: false, write: false, tagged: false });
+        if recorded == 0 && is_data_abort(class) {
+            self.add_faulting_access(&open, syndrome);
         }
         self.open = None;
         match self.write_raised(&open, builder::Exception { class, call, target }) {
@@ -170,6 +168,14 @@ impl<S: RecordSink> Lowerer<S> {
         }
         self.known.redirect(true);
         Ok(())
+    }
+
+    /// Adds the access at the address that FAR_ELx reports.
+    fn add_faulting_access(&mut self, open: &Open, syndrome: &Syndrome) {
+        let Some(address) = syndrome.far else { return };
+        let address = sanitized(address, self.known.level());
+        let extent = Extent::Bytes(open.info.access.bytes.unwrap_or(1));
+        self.accesses.push(Access { address, extent, read: false, write: false, tagged: false });
     }
 
     fn without_instruction(&mut self, step: &Step, exception: &Exception, class: u8) -> Result<(), SinkError> {

@@ -1,8 +1,8 @@
 //! Addresses that no source reports, since nothing is accessed there: an opcode and registers ─▶ **accesses**.
 
 //! In ASTF, prefetches, cache and TLB maintenance, address translations, and empty fills and copies have addresses. Not
-//! handled: invalidations by something other than a virtual address, which need none; those with a pair of registers; and
-//! DC ZVA and its variants, whose writes the source reports.
+//! handled: invalidations by something other than a virtual address, which need none; those with a pair of registers;
+//! and DC ZVA and its variants, whose writes the source reports.
 //! Specification: Arm DDI 0487, "A64 System instructions for TLB maintenance" and "Memory Copy and Memory Set
 //! instructions".
 
@@ -124,8 +124,8 @@ impl Operands<'_> {
 
     /// Offset from the registers of a fill or a copy to its address.
     ///
-    /// After the prologue, a negative length counts up, and the registers point after the remaining bytes. Otherwise they point
-    /// to the remaining bytes or, for a copy downwards, after them. The epilogue leaves nothing.
+    /// After the prologue, a negative length counts up, and the registers point after the remaining bytes. Otherwise
+    /// they point to the remaining bytes or, for a copy downwards, after them. The epilogue leaves nothing.
     fn offset_of_rest(&self, stage: Stage) -> Result<u64, Missing> {
         const IS_CPY: u32 = 1 << 26;
         let is_copy_down = || self.field(22, 2) != 0b11 && self.opcode & IS_CPY != 0;

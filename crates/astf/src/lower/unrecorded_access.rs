@@ -1,7 +1,7 @@
 //! Instructions that are left out of a trace, since the source does not report their access.
 //!
-//! An emulator does nothing for a prefetch or for the maintenance of caches that it does not have, and it does not always
-//! report the accesses of its helper functions (zeroed blocks, predicated vectors).
+//! An emulator does nothing for a prefetch or for the maintenance of caches that it does not have, and it does not
+//! always report the accesses of its helper functions (zeroed blocks, predicated vectors).
 
 use unspool_isa::{Access, Operation};
 

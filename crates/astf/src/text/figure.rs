@@ -39,8 +39,8 @@ fn next(text: &str) -> Option<&str> {
     Some(&text[..length])
 }
 
-/// Whether the number between these two is a small count, which reads better in decimal: a shift, a multiple of the vector
-/// length, an index into ZA.
+/// Whether the number between these two is a small count, which reads better in decimal: a shift, a multiple of the
+/// vector length, an index into ZA.
 fn counts(before: &str, after: &str) -> bool {
     // The mnemonic is followed by a blank too, but in its column.
     let is_shift = before.ends_with(' ') && before.trim_end().len() > COLUMN;

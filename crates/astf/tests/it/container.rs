@@ -372,7 +372,8 @@ fn block_ends(file: &[u8]) -> Vec<usize> {
     memchr::memmem::find_iter(file, &mark).map(|at| at + mark.len()).collect()
 }
 
-/// At these offsets. At others, codes are accepted that a plain decoder refuses, and the check value at the end differs.
+/// At these offsets. At others, codes are accepted that a plain decoder refuses, and the check value at the end
+/// differs.
 #[test]
 fn damaged_blocks_give_what_a_plain_decoder_gives() {
     let trace = trace(42_000);
@@ -399,8 +400,8 @@ fn damaged_blocks_give_what_a_plain_decoder_gives() {
     }
 }
 
-/// A last block that is not compressed, has a mark in it and ends at some distance after it. What the reader appends to a
-/// block must not be taken for a part of it.
+/// A last block that is not compressed, has a mark in it and ends at some distance after it. What the reader appends to
+/// a block must not be taken for a part of it.
 #[test]
 fn a_block_that_spans_a_mark_is_not_independent() {
     let start = in_blocks(&[], b"", false)[..12].to_vec();

@@ -47,7 +47,7 @@ fn cut(records: &[Bytes], selection: Selection) -> Vec<Bytes> {
 }
 
 /// Records as text.
-fn text_of(records: &[Bytes]) -> Vec<String> {
+fn text_of(records: &[Bytes]) -> String {
     let word = |record: &Bytes| match Record::from_bytes(record) {
         Record::Header(_) => "header".to_string(),
         Record::Instruction(instruction) => format!("{:x}", instruction.pc),
@@ -58,7 +58,7 @@ fn text_of(records: &[Bytes]) -> Vec<String> {
         Record::Timestamp(timestamp) => format!("time {}", timestamp.value),
         Record::Unknown(_) => "unknown".to_string(),
     };
-    records.iter().map(word).collect()
+    records.iter().map(word).collect::<Vec<_>>().join(", ")
 }
 
 fn user(pid: u64) -> State {
@@ -125,73 +125,61 @@ fn the_traces_to_slice_are_correct() {
 #[test]
 fn pieces_of_a_basic_trace_follow_one_another() {
     let all = Selection::default;
-    let rows: &[(&str, Selection, &[&str])] = &[
-        ("the first", Selection { limit: 1, ..all() }, &["string", "string", "time 100", "el0 pid 1", "1000"]),
+    let rows: &[(&str, Selection, &str)] = &[
+        ("the first", Selection { limit: 1, ..all() }, "string, string, time 100, el0 pid 1, 1000"),
         (
             "by number",
             Selection::of(&(1..4)),
-            &["string", "string", "time 100", "el0 pid 1", "1004", "time 110", "1008", "el0 pid 2", "2000"],
+            "string, string, time 100, el0 pid 1, 1004, time 110, 1008, el0 pid 2, 2000",
         ),
         (
             "from a change of process on",
             Selection::of(&(3..5)),
-            &["string", "string", "time 110", "el0 pid 2", "2000", "string", "2004"],
+            "string, string, time 110, el0 pid 2, 2000, string, 2004",
         ),
         (
             "to the end, with the string there",
             Selection { skip: 7, ..all() },
-            &["string", "string", "time 120", "el0 pid 1", "1008", "string"],
+            "string, string, time 120, el0 pid 1, 1008, string",
         ),
         (
             "by time",
             Selection { time: Some(105..120), times_rise: true, ..all() },
-            &["string", "string", "time 110", "el0 pid 1", "1008", "el0 pid 2", "2000", "string", "2004"],
+            "string, string, time 110, el0 pid 1, 1008, el0 pid 2, 2000, string, 2004",
         ),
         (
             "by address, in two pieces",
             Selection::within(0x1004..0x1008),
-            &["string", "string", "time 100", "el0 pid 1", "1004", "time 120", "el0 pid 1", "1004"],
+            "string, string, time 100, el0 pid 1, 1004, time 120, el0 pid 1, 1004",
         ),
         (
             "by two addresses",
             Selection { addresses: vec![0x1000..0x1004, 0x2000..0x2004], ..all() },
-            &[
-                "string",
-                "string",
-                "time 100",
-                "el0 pid 1",
-                "1000",
-                "time 110",
-                "el0 pid 2",
-                "2000",
-                "time 120",
-                "el0 pid 1",
-                "1000",
-            ],
+            "string, string, time 100, el0 pid 1, 1000, time 110, el0 pid 2, 2000, time 120, el0 pid 1, 1000",
         ),
     ];
     let whole = basic();
     for (name, selection, expected) in rows {
         let cut = cut(&whole, selection.clone());
-        assert_eq!(&text_of(&cut)[1..], *expected, "{name}");
+        assert_eq!(text_of(&cut[1..]), *expected, "{name}");
         assert_no_errors(&cut, name);
     }
 }
 
 #[test]
 fn instructions_keep_what_belongs_to_them() {
-    let rows: &[(&str, u64, &[&str])] = &[
-        ("extra accesses", 1, &["time 5", "el0 pid 1", "1004", "extra"]),
-        ("an exception", 2, &["time 5", "el0 pid 1", "1008", "trap 8000"]),
-        ("the handler", 3, &["time 6", "el1 pid 0", "8000"]),
-        ("a return", 4, &["time 6", "el1 pid 0", "8004", "trap 100c"]),
-        ("what was interrupted", 5, &["time 6", "el0 pid 1", "100c"]),
-        ("after an interrupt", 6, &["time 9", "el1 pid 0", "8080"]),
+    let rows: &[(&str, u64, &str)] = &[
+        ("extra accesses", 1, "time 5, el0 pid 1, 1004, extra"),
+        ("an exception", 2, "time 5, el0 pid 1, 1008, trap 8000"),
+        ("the handler", 3, "time 6, el1 pid 0, 8000"),
+        ("a return", 4, "time 6, el1 pid 0, 8004, trap 100c"),
+        ("what was interrupted", 5, "time 6, el0 pid 1, 100c"),
+        ("after an interrupt", 6, "time 9, el1 pid 0, 8080"),
     ];
     let whole = plus();
     for (name, index, expected) in rows {
         let cut = cut(&whole, Selection::of(&(*index..*index + 1)));
-        assert_eq!(&text_of(&cut)[1..], *expected, "{name}");
+        assert_eq!(text_of(&cut[1..]), *expected, "{name}");
         assert_no_errors(&cut, name);
     }
 }
@@ -211,10 +199,7 @@ fn a_basic_plus_trace_has_no_gaps() {
     assert!(matches!(error, SliceError::Pieces { record: 19 }), "{error}");
     let (pieces, sliced) = cut_all(&whole, kernel, SPLIT).unwrap();
     assert_eq!(sliced, Sliced { instructions: 4, pieces: 2 });
-    let expected: [&[&str]; 2] = [
-        &["header", "time 6", "el1 pid 0", "8000", "8004", "trap 100c"],
-        &["header", "time 9", "el1 pid 0", "8080", "8084"],
-    ];
+    let expected = ["header, time 6, el1 pid 0, 8000, 8004, trap 100c", "header, time 9, el1 pid 0, 8080, 8084"];
     for (piece, expected) in pieces.iter().zip(expected) {
         assert_eq!(text_of(piece), expected);
         assert_no_errors(piece, "piece");

@@ -77,29 +77,6 @@ fn other_records_read_as_expected() {
             "fileheader: ASTF trace, version 0.11 compression mode : RAW - Basic level trace \
              reserved reginfo reserved64=0x10",
         ),
-        (nop.to_bytes(), "instr     : el?? [0x0000000000001000] NOP"),
-        (Instruction { trap: true, ..nop }.to_bytes(), "instr     : el?? [0x0000000000001000] NOP tr"),
-        (Instruction { iword: 0x0000_0001, ..nop }.to_bytes(), "instr     : el?? [0x0000000000001000] UDF      #0x1"),
-        (
-            Instruction { iword: 0xffff_ffff, ..nop }.to_bytes(),
-            "instr     : el?? [0x0000000000001000] .inst    0xffffffff",
-        ),
-        (
-            Instruction { reserved6: 1, xattr: 2, ..nop }.to_bytes(),
-            "instr     : el?? [0x0000000000001000] NOP reserved reserved6=0x1 xattr=0x2",
-        ),
-        (
-            Instruction { is_write: true, ea: 0x30, ..nop }.to_bytes(),
-            "instr     : el?? [0x0000000000001000] NOP reserved is_write ea=0x30",
-        ),
-        (
-            Instruction { xattr_mode: 3, ..nop }.to_bytes(),
-            "instr     : el?? [0x0000000000001000] NOP reserved xattr_mode=0x3",
-        ),
-        (
-            Instruction { xattr_mode: xattr_mode::SME, xattr: 0x1ff, ..nop }.to_bytes(),
-            "instr     : el?? [0x0000000000001000] NOP i{255} reserved xattr=0x1ff",
-        ),
         (extra.to_bytes(), "extra_ea  : v[0x0000000000002000]"),
         (
             ExtraEa { mem1_valid: true, mem1_addr: 0x3000, mem1_tagged: true, ..extra }.to_bytes(),
@@ -143,6 +120,19 @@ fn other_records_read_as_expected() {
     ];
     for (record, expected) in rows {
         assert_eq!(line(record), *expected);
+    }
+    let instructions: &[(Instruction, &str)] = &[
+        (nop, "NOP"),
+        (Instruction { trap: true, ..nop }, "NOP tr"),
+        (Instruction { iword: 0x0000_0001, ..nop }, "UDF      #0x1"),
+        (Instruction { iword: 0xffff_ffff, ..nop }, ".inst    0xffffffff"),
+        (Instruction { reserved6: 1, xattr: 2, ..nop }, "NOP reserved reserved6=0x1 xattr=0x2"),
+        (Instruction { is_write: true, ea: 0x30, ..nop }, "NOP reserved is_write ea=0x30"),
+        (Instruction { xattr_mode: 3, ..nop }, "NOP reserved xattr_mode=0x3"),
+        (Instruction { xattr_mode: xattr_mode::SME, xattr: 0x1ff, ..nop }, "NOP i{255} reserved xattr=0x1ff"),
+    ];
+    for (record, expected) in instructions {
+        assert_eq!(line(&record.to_bytes()), format!("instr     : el?? [0x0000000000001000] {expected}"));
     }
 }
 
