@@ -1,8 +1,8 @@
 //! A small trace that shows most of the format, made by [`builder`](super::builder).
 //!
-//! Eleven instructions at two Exception levels: a branch that is not taken and one that is, a merged and a split
-//! access, ranges with tags, an exception, streaming mode. Its specification's example, where that contradicts itself
-//! with one of its values.
+//! Eleven instructions at two Exception levels: a branch that is not taken and one that is, a merged and a split access,
+//! ranges with tags, an exception, streaming mode. The trace is the example of the specification; where that contradicts
+//! itself, one of its values is used.
 
 use super::access::{Access, Extent};
 use super::builder::{BuildError, Builder, Effect, Exception, Process, RecordSink, State, Step};
