@@ -114,7 +114,7 @@ fn kept(bytes: &[u8]) -> String {
     text
 }
 
-/// Why there is no header.
+/// Reason why there is no header.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HeaderError {
@@ -123,7 +123,7 @@ pub enum HeaderError {
     Read(#[from] ReadError),
     /// A record of another kind comes first.
     #[error(
-        "record {} at offset {:#x}: a record {} before the end of the header; 'unspool dump --records' goes on",
+        "record {} at offset {:#x}: a record {} before the end of the header; 'unspool dump --records' lists it",
         position.record, position.offset, names::record(*descriptor).unwrap_or("unknown")
     )]
     Stray {

@@ -1,6 +1,6 @@
-//! STF, the Simple Trace Format: what a RISC-V hart executed, with registers, accesses and their data.
+//! STF, the Simple Trace Format: the instructions of a RISC-V hart, with registers, accesses and their data.
 //!
-//! A file is a row of records: a header, and groups that each end with the opcode of an instruction.
+//! A file is a sequence of records: a header, and groups that each end with the opcode of an instruction.
 
 pub mod builder;
 mod bytes;

@@ -1,13 +1,13 @@
-//! Steps of Arm and of RISC-V as an STF file.
+//! Steps of Arm and RISC-V as an STF file.
 //!
-//! steps ─▶ **groups**: records for what the format has words for, comments for the rest ─▶ records
+//! steps ─▶ **groups**: records where the format has them, comments for the rest ─▶ records
 //!
-//! Records tell opcodes, addresses that execution does not lead to, targets, general registers, accesses whose data is
-//! known, exceptions and Exception levels. All else is said in comments (`words`), which the header announces: other
-//! tools pass over them, and our own lift gives the same steps again. The reference reader wants content behind every
-//! access, so that one whose data nobody knows is a comment: nothing is made up. A group ends with its opcode, and so
-//! does the file: what comes behind the last instruction stands before its opcode, behind the word `then`.
-//! Specification: STF 1.3, "Specification of Records"; it has a number for Arm, and none for its exceptions.
+//! Records contain opcodes, targets, forced addresses, general registers, accesses with known data, exceptions and Exception
+//! levels. The rest is in comments, the annotations (`annotation`), which the header announces: other tools skip them, and
+//! our reader restores the same steps. The reference reader requires data after every access, so an access with unknown
+//! data is an annotation: no data is invented. A group ends with its opcode, and so does the file: steps after the last
+//! instruction precede its opcode, after the annotation `then`.
+//! Specification: STF 1.3, "Specification of Records"; it has a number for Arm, but none for its exceptions.
 
 mod say;
 pub(super) mod standing;
@@ -23,31 +23,31 @@ use self::words::{ANNOUNCES, Part};
 use super::builder::{Features, MAKER, RecordSink, StfVersion, our_trace_info};
 use super::record::{self, Record, descriptor};
 
-/// How to write.
+/// Options for lowering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct LowerOptions {
-    /// The version of the format.
+    /// Version of the format.
     pub version: StfVersion,
 }
 
-/// What may be lost: nothing. What no record can say is in comments.
+/// Possible losses: none. Annotations contain everything that records do not.
 pub const LOSSES: &[Loss] = &[];
 
-/// What files can say, records and comments together.
+/// Coverage of a file, records and annotations together.
 pub fn coverage() -> Coverage {
     Coverage::of(&Facet::ALL)
 }
 
-/// So many bytes are handed on at once.
+/// Number of bytes that are written at once.
 const MUCH: usize = 64 << 10;
 
-/// No group may have more bytes: readers have to hold one.
+/// Maximum size of a group: readers have to hold one.
 const MOST: usize = 32 << 20;
 
-/// So many times are told by what was added before one is told in full, for who starts to read in the middle.
+/// Maximum number of consecutive relative times. Absolute ones allow to start reading in the middle.
 const RELATIVE_TIMES: u8 = 200;
 
-/// The call of the system of RISC-V, and the exception that it raises in a program of a user.
+/// The RISC-V system call, and the exception that it raises in user mode.
 const ECALL: u32 = 0x73;
 const USER_CALL: u64 = 8;
 
@@ -63,7 +63,7 @@ const USER_CALL: u64 = 8;
 /// nop.time = Some(7);
 /// let opcode = Some(0xd503_201f);
 /// nop.event = Event::Instruction(Instruction { address: 0x8000, opcode, length: 4, ..Instruction::default() });
-/// lowerer.take(&nop)?;
+/// lowerer.push(&nop)?;
 /// lowerer.finish()?;
 /// assert!(lowerer.into_sink().ends_with(&[240, 0x1f, 0x20, 0x03, 0xd5]));
 /// # Ok(())
@@ -75,18 +75,18 @@ pub struct Lowerer<S> {
     version: StfVersion,
     coverage: Coverage,
     unit: TimeUnit,
-    /// Records that were not handed on; the group of the held instruction is the last, and starts there.
+    /// Records that were not written yet. The group of the held instruction is the last, and starts at `group`.
     out: Vec<u8>,
     group: usize,
     held: Option<Held>,
-    /// What records have, and where the header claims it, while that can be changed.
+    /// Features that records use, and their offset in the header while it can be changed.
     features: Features,
     features_at: Option<usize>,
-    /// What was told since, and belongs to the next instruction.
+    /// Annotations since then, which precede the next instruction.
     pending: Vec<u8>,
-    /// The core that is written.
+    /// The core of the file.
     core: Option<u32>,
-    /// Where records lead.
+    /// Next address according to the records.
     next: Option<u64>,
     isa: Isa,
     encoding: u16,
@@ -95,21 +95,21 @@ pub struct Lowerer<S> {
     losses: Losses,
 }
 
-/// An instruction whose group is not complete.
+/// An instruction whose group is incomplete.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     opcode: u32,
     length: u8,
-    /// Something behind it was told.
+    /// An event after it was written.
     is_behind: bool,
 }
 
 impl<S: RecordSink> Lowerer<S> {
-    /// Takes steps of a source that covers this, with times in that unit. Nothing is written before the first
+    /// A lowerer of the steps of a source with this coverage and unit of time. Nothing is written before the first
     /// instruction.
     pub fn new(sink: S, coverage: Coverage, unit: TimeUnit, options: &LowerOptions) -> Result<Self, SinkError> {
         if !coverage.has(Facet::Instructions) {
-            let reason = "STF tells everything with instructions, and the source tells none; choose another format";
+            let reason = "STF needs instructions, and the source has none; choose another format";
             return Err(SinkError::Refused { position: None, reason: reason.into() });
         }
         Ok(Self {
@@ -133,12 +133,12 @@ impl<S: RecordSink> Lowerer<S> {
         })
     }
 
-    /// What took the records.
+    /// The sink of the records.
     pub fn into_sink(self) -> S {
         self.sink
     }
 
-    /// Execution of the instruction goes on, and what was told before it is complete.
+    /// Completes the group of the previous instruction and starts that of this one.
     #[inline]
     fn instruction(&mut self, step: &Step, instruction: &Instruction, opcode: u32) -> Result<(), SinkError> {
         match self.held {
@@ -164,7 +164,7 @@ impl<S: RecordSink> Lowerer<S> {
         Ok(())
     }
 
-    /// The header, and where execution starts.
+    /// Writes the header.
     fn start(&mut self, first: &Instruction) {
         let mut features = if self.is_wide() { Features::EVENT64 } else { Features::NONE };
         if first.isa == Isa::Rv64 {
@@ -195,7 +195,7 @@ impl<S: RecordSink> Lowerer<S> {
         self.mode.start();
     }
 
-    /// The group of an instruction is complete.
+    /// Completes the group of an instruction.
     #[inline]
     fn close(&mut self, held: Held, changed: Option<u8>) -> Result<(), SinkError> {
         if self.mode.first.is_some() || changed.is_some() {
@@ -213,7 +213,7 @@ impl<S: RecordSink> Lowerer<S> {
         Ok(())
     }
 
-    /// Hands on what is complete. Of the features, the header claims those that records up to there have.
+    /// Writes the complete groups. The header declares the features that records up to there use.
     fn hand_on(&mut self) -> Result<(), SinkError> {
         if let Some(at) = self.features_at.take()
             && let Some(claimed) = self.out.get_mut(at..).and_then(|rest| rest.first_chunk_mut())
@@ -247,7 +247,7 @@ impl<S: RecordSink> Lowerer<S> {
         self.isa = isa;
     }
 
-    /// Where the instruction leads, and what else the opcode does not tell.
+    /// Writes the target of the instruction, and other outcomes that the opcode does not imply.
     #[inline]
     fn course(&mut self, instruction: &Instruction, opcode: u32, part: &mut Part) {
         let &Instruction { address, isa, branch, .. } = instruction;
@@ -256,7 +256,7 @@ impl<S: RecordSink> Lowerer<S> {
         if let Some(Branch { taken: true, target: Some(target) }) = branch {
             (next, target_record) = (target, Some(target));
         } else if let Some(facts) = words::branch_facts(isa, address, opcode) {
-            // Of one that always branches it is said that nobody knows where to.
+            // For an unconditional branch, the absence of a target is annotated.
             if branch != words::usual_branch(isa, address, opcode) || !facts.conditional {
                 say::branch(&mut self.out, part, branch);
             }
@@ -298,7 +298,7 @@ impl<S: RecordSink> Lowerer<S> {
         }
     }
 
-    /// An exception or a return, directly behind the held instruction.
+    /// Writes an exception or a return directly after the held instruction.
     fn behind(&mut self, step: &Step, held: Held) {
         let mut part = if held.is_behind { Part::Same } else { Part::Then };
         self.held = Some(Held { is_behind: true, ..held });
@@ -326,7 +326,7 @@ impl<S: RecordSink> Lowerer<S> {
         }
     }
 
-    /// Anything else: it is told before the next instruction.
+    /// Holds any other step until the next instruction.
     fn between(&mut self, step: &Step) {
         let mut part = Part::Same;
         self.clock.tell(step.time, &mut self.pending, &mut part);
@@ -347,7 +347,7 @@ impl<S: RecordSink> Lowerer<S> {
         let other = step.core;
         refused(
             step,
-            format!("an STF file has one core, and behind core {core} comes core {other}; choose with --core"),
+            format!("an STF file has one core, but core {core} is followed by core {other}; choose one with --core"),
         )
     }
 }
@@ -374,7 +374,7 @@ impl<S: RecordSink> StepSink for Lowerer<S> {
         if self.pending.len().max(self.out.len() - self.group) > MOST {
             return refused(
                 step,
-                "more is told without an instruction than readers can hold; convert a part of the trace",
+                "too many annotations without an instruction for readers; convert a part of the trace",
             );
         }
         Ok(())
@@ -404,7 +404,7 @@ fn refused(step: &Step, reason: impl Into<String>) -> Result<(), SinkError> {
     Err(SinkError::Refused { position: Some(step.position), reason: reason.into() })
 }
 
-/// What time was told.
+/// Time of the last step.
 #[derive(Debug, Default)]
 struct Clock {
     time: Option<u64>,
@@ -412,7 +412,7 @@ struct Clock {
 }
 
 impl Clock {
-    /// Tells the time of a step, if it is another than before.
+    /// Writes the time of a step if it changed.
     #[inline]
     fn tell(&mut self, time: Option<u64>, bytes: &mut Vec<u8>, part: &mut Part) {
         if time == self.time {
@@ -426,12 +426,12 @@ impl Clock {
     }
 }
 
-/// The Exception level, which records tell as a mode.
+/// Exception level, which records contain as a mode.
 #[derive(Debug, Default)]
 struct Mode {
-    /// That of the next instruction, if it is known.
+    /// Level of the next instruction, if known.
     now: Option<u8>,
-    /// That of the first instruction, until it is told with it.
+    /// Level of the first instruction, until it is written.
     first: Option<u8>,
     told: Option<u8>,
 }
@@ -455,7 +455,7 @@ fn unit_text(unit: TimeUnit) -> String {
     }
 }
 
-/// The text leaves the encoding modes of Arm open: the numbers are those of the widths, as with RISC-V.
+/// Encoding mode. The specification leaves those of Arm open: the numbers are those of the width, as for RISC-V.
 fn encoding_mode(isa: Isa) -> u16 {
     if matches!(isa, Isa::A64 | Isa::Rv64) { 2 } else { 1 }
 }
@@ -464,7 +464,7 @@ fn is_riscv(isa: Isa) -> bool {
     matches!(isa, Isa::Rv32 | Isa::Rv64)
 }
 
-/// Codes for what the architecture does not number, among those that are left to whoever builds a processor.
+/// Codes of exceptions that the format does not number, among those reserved for implementations.
 fn event_number(kind: ExceptionKind) -> (bool, u64) {
     match kind {
         ExceptionKind::Irq => (true, 16),
@@ -477,7 +477,7 @@ fn event_number(kind: ExceptionKind) -> (bool, u64) {
     }
 }
 
-/// The opcode, if a record can tell it.
+/// The opcode, if a record can contain it.
 #[inline]
 fn whole_opcode(instruction: &Instruction) -> Option<u32> {
     let opcode = instruction.opcode?;
@@ -485,8 +485,8 @@ fn whole_opcode(instruction: &Instruction) -> Option<u32> {
     fits.then_some(opcode)
 }
 
-/// The kind, the number and the value, if it is all of a register that a record can tell: a general one, or one of RISC-V
-/// for floating-point numbers. The architectures number those as the format does.
+/// Type, number and value of a register, if a record can contain the whole write: a general register, or a floating-point
+/// register of RISC-V. The architectures number those like the format.
 #[inline]
 fn told_by_record(isa: Isa, write: &RegisterWrite<'_>) -> Option<(u8, u16, [u8; 8])> {
     let bytes: &[(u8, u8); 8] = write.bytes.try_into().ok()?;
@@ -507,11 +507,11 @@ fn told_by_record(isa: Isa, write: &RegisterWrite<'_>) -> Option<(u8, u16, [u8; 
     (is_known && write.low == 0).then(|| (kind, number, bytes.map(|byte| byte.0)))
 }
 
-/// Kinds of registers.
+/// Types of registers.
 const INTEGER: u8 = 1;
 const FLOAT: u8 = 2;
 
-/// The size and the direction of an access, if records can tell it with all of its data.
+/// Size and direction of an access, if records can contain it with all of its data.
 #[inline]
 fn told_by_records(access: &Access<'_>) -> Option<(u16, u8)> {
     let kind = match access.direction {
@@ -524,12 +524,11 @@ fn told_by_records(access: &Access<'_>) -> Option<(u16, u8)> {
     (is_known && size > 0).then_some((size, kind))
 }
 
-/// Appends a record that is not frequent.
 fn put(out: &mut Vec<u8>, record: &Record<'_>) {
     record.encode(out);
 }
 
-/// A register that is written: a record of one that is a destination.
+/// Writes a destination register.
 #[inline]
 fn put_register(out: &mut Vec<u8>, kind: u8, number: u16, value: [u8; 8]) {
     let [low, high] = number.to_le_bytes();

@@ -1,9 +1,9 @@
-//! Names of what records have numbers for: events, features, tools, registers and such.
+//! Names of numbers in records: events, features, tools, registers and others.
 //!
 //! number ─▶ **name**
 //!
-//! The numbers are those of files in circulation; the text of the format leaves many of them out, and two tables of it
-//! differ from what is written. A number without a name is no error here: it reads as a number.
+//! The numbers are those of files in circulation. The specification omits many of them, and two of its tables differ
+//! from what is written. A number without a name is not an error: it is shown as a number.
 
 use std::fmt;
 
@@ -77,7 +77,7 @@ pub const fn mode(mode: u64) -> Option<&'static str> {
     })
 }
 
-/// What an access does, of memory or of the bus.
+/// The direction of an access to memory or to the bus.
 pub const fn access(kind: u8) -> Option<&'static str> {
     Some(match kind {
         1 => "read",
@@ -86,7 +86,7 @@ pub const fn access(kind: u8) -> Option<&'static str> {
     })
 }
 
-/// What a register is to its instruction.
+/// The role of a register operand.
 pub const fn operand(operand: u8) -> Option<&'static str> {
     Some(match operand {
         1 => "state",
@@ -104,7 +104,7 @@ pub const fn protocol(protocol: u8) -> Option<&'static str> {
     }
 }
 
-/// Features by their bits. The format has `STF_CONTAIN_` before all of them but `NEED_POST_PROCESS`.
+/// Names of feature bits. The format has the prefix `STF_CONTAIN_` for all but `NEED_POST_PROCESS`.
 pub const FEATURES: [(u64, &str); 21] = [
     (0x1, "PHYSICAL_ADDRESS"),
     (0x2, "DATA_ATTRIBUTE"),
@@ -129,7 +129,7 @@ pub const FEATURES: [(u64, &str); 21] = [
     (0x10_0000, "TRANSACTIONS"),
 ];
 
-/// The features that are set, from the lowest bit on; those without a name as a number.
+/// The features that are set, lowest bit first; those without a name as a number.
 pub fn features(bits: u64) -> impl Iterator<Item = FeatureName> {
     let set = (0..u64::BITS).map(move |position| bits & 1 << position).filter(|&bit| bit != 0);
     set.map(|bit| match FEATURES.iter().find(|(known, _)| *known == bit) {
@@ -138,12 +138,12 @@ pub fn features(bits: u64) -> impl Iterator<Item = FeatureName> {
     })
 }
 
-/// How a feature reads.
+/// Text of a feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeatureName {
-    /// It has a name.
+    /// A named feature.
     Known(&'static str),
-    /// It is a bit.
+    /// A bit without a name.
     Unknown(u64),
 }
 
@@ -156,7 +156,7 @@ impl fmt::Display for FeatureName {
     }
 }
 
-/// The name of a tool that makes traces or changes them.
+/// The name of a tool that writes or changes traces.
 pub const fn generator(generator: u8) -> Option<&'static str> {
     Some(match generator {
         0 | 0xff => "reserved",
@@ -179,7 +179,7 @@ pub const fn generator(generator: u8) -> Option<&'static str> {
     })
 }
 
-/// What masters a bus, as the library that writes traces numbers it.
+/// The kind of a bus master, in the numbering of the library that writes traces.
 pub const fn initiator(initiator: u8) -> Option<&'static str> {
     Some(match initiator {
         1 => "core",
@@ -192,7 +192,7 @@ pub const fn initiator(initiator: u8) -> Option<&'static str> {
     })
 }
 
-/// What masters a bus, as the text of the format numbers it: one less.
+/// The kind of a bus master, in the numbering of the specification: one less.
 pub const fn initiator_of_text(initiator: u8) -> Option<&'static str> {
     Some(match initiator {
         0 => "core",
@@ -206,18 +206,18 @@ pub const fn initiator_of_text(initiator: u8) -> Option<&'static str> {
     })
 }
 
-/// What kind of event it is.
+/// Kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventKind {
-    /// The instruction called those above: nothing is wrong with it.
+    /// A call to a higher mode.
     Syscall,
-    /// The instruction could not be executed.
+    /// An exception: the instruction could not be executed.
     Fault,
-    /// Something else wanted attention.
+    /// An interrupt.
     Interrupt,
-    /// The privilege mode changes behind the instruction.
+    /// The privilege mode changes after the instruction.
     ModeChange,
-    /// Neither of these.
+    /// Any other event.
     Special,
 }
 
@@ -245,7 +245,7 @@ impl EventKind {
     }
 }
 
-/// The name of an event, as the format has it: `LOAD_PAGE_FAULT`, `INT_SUPERVISOR_TIMER`.
+/// The name of an event in the format: `LOAD_PAGE_FAULT`, `INT_SUPERVISOR_TIMER`.
 pub fn event(event: &Event<'_>) -> EventName {
     use EventName::{Known, Numbered};
     let code = event.code();
@@ -257,12 +257,12 @@ pub fn event(event: &Event<'_>) -> EventName {
     }
 }
 
-/// How an event reads.
+/// Text of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventName {
-    /// It has a name.
+    /// A named event.
     Known(&'static str),
-    /// It is one of many.
+    /// An event with a number.
     Numbered(&'static str, u64),
 }
 
@@ -352,16 +352,16 @@ pub fn register_of(kind: u8, number: u16) -> RegisterName {
     }
 }
 
-/// How a register reads.
+/// Text of a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegisterName {
-    /// It has a name.
+    /// A register with a name of its own.
     Plain(&'static str),
-    /// It is one of many.
+    /// A numbered register.
     Numbered(&'static str, u16),
     /// A CSR without a name.
     UnknownCsr(u16),
-    /// A type and a number, which mean nothing here.
+    /// A register of an unknown type.
     UnknownKind(u8, u16),
 }
 
@@ -393,7 +393,7 @@ fn csr(number: u16) -> Option<RegisterName> {
     }
 }
 
-/// The others, by their numbers.
+/// Other CSRs, sorted by number.
 const CSRS: [(u16, &str); 117] = [
     (0x000, "ustatus"),
     (0x001, "fflags"),

@@ -1,10 +1,10 @@
-//! Reading a file: whatever it is stored in, record by record.
+//! Reading a file in any storage, record by record.
 //!
 //! bytes ─▶ storage (plain, .zstf, .gz, .xz, .zst) ─▶ window ─▶ **records**
 //!
-//! The storage is recognized by the first bytes, never by a name. Memory does not grow with the trace: a window of it
-//! is held, and records are views on that. What cannot be read ends the trace with an error that says where; everything
-//! before was handed out. What is odd but can be read is a [`Warning`].
+//! The storage is recognized by the first bytes, never by the file name. Memory does not grow with the trace: records are
+//! views of a window of it. An unreadable record ends the trace with an error and its offset, after everything before it
+//! was emitted. An oddity that does not prevent reading is a [`Warning`].
 
 mod chunked;
 mod error;
@@ -27,76 +27,76 @@ use super::lift::{Followed, Follower, Instruction};
 use super::record::{Record, descriptor};
 use super::zstf::chunks::Chunks;
 
-/// Bytes of the window at first, and how much is read at once.
+/// Initial size of the window, and number of bytes read at once.
 const WINDOW: usize = 1 << 18;
 
-/// No record may have more bytes than this.
+/// Maximum length of a record.
 const LONGEST: usize = 64 << 20;
 
-/// Where a record is.
+/// Position of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
-    /// Its number; the first is 0. Behind [`Reader::seek_instruction`] records may be counted from there.
+    /// Its number; the first is 0. After [`Reader::seek_instruction`], records may be counted from there.
     pub record: u64,
-    /// The offset of its first byte in the trace, uncompressed.
+    /// Offset of its first byte in the uncompressed trace.
     pub offset: u64,
 }
 
 impl Position {
-    /// The place behind a record of so many bytes.
+    /// The position after a record of this length.
     #[inline(always)]
     pub(super) fn behind(self, length: usize) -> Self {
         Self { record: self.record + 1, offset: self.offset + length as u64 }
     }
 }
 
-/// How far a scan of the window came.
+/// Outcome of a scan of the window.
 #[derive(Clone, Copy)]
 pub(super) struct Stop {
-    /// Everything before was handed out.
+    /// Everything before was emitted.
     pub(super) done: Position,
-    /// Everything before could be read.
+    /// Everything before is readable.
     pub(super) at: Position,
-    /// Why it stopped; `None`: nobody wants more.
+    /// Why it stopped; `None`: the caller wants no more.
     pub(super) why: Option<Malformed>,
-    /// How many of the records that were handed out chunks are measured by.
+    /// Number of emitted records that count towards the size of a chunk.
     pub(super) markers: u64,
 }
 
-/// Hands out the records of a trace.
+/// Reads the records of a trace.
 pub struct Reader<R> {
     source: Source<R>,
     storage: Storage,
     warnings: Vec<Warning>,
     layout: Layout,
     window: Vec<u8>,
-    /// The part of the window that was not handed out yet.
+    /// The part of the window that was not emitted yet.
     start: usize,
     end: usize,
     at_end: bool,
-    /// Why nothing more could be read; told behind what was read before.
+    /// Why no more bytes can be read; reported after all records before.
     failed: Option<ReadErrorKind>,
     next: Position,
-    /// The features and the instruction set, if the header was looked at and has them.
+    /// Features and instruction set, if the header was parsed and has them.
     features: Option<u64>,
     isa: Option<u16>,
     /// The header has no end.
     is_header_only: bool,
-    /// The mark of the end was read.
+    /// The end mark was read.
     is_behind_end: bool,
     count: Count,
-    /// What the first chunk says, if it was gone through for that and can be relied on.
+    /// State in the first chunk's header, if that was read for a seek; `None` inside: its size contradicts the file header.
     first: Option<Option<Follower>>,
 }
 
-/// Where the bytes of records come from.
+/// Source of the bytes of records.
 enum Source<R> {
     Bytes(R),
     Chunks(Box<Chunks>),
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads records as they are, that are not compressed. Nothing is expected of them.
+    /// A reader of uncompressed records, without any check of the header.
     pub fn plain(input: R) -> Self {
         Self::with(Source::Bytes(input), Storage::PLAIN, WINDOW)
     }
@@ -122,37 +122,37 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// How the trace is stored.
+    /// The storage of the trace.
     pub fn storage(&self) -> Storage {
         self.storage
     }
 
-    /// What is odd about the file, as far as it was read.
+    /// Warnings about the file, as far as it was read.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// How the records are laid out, as far as the header was read.
+    /// The layout of records, as far as the header was read.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The features that the header names, if it was looked at and names any.
+    /// The features in the header, if it was parsed and has any.
     pub fn features(&self) -> Option<u64> {
         self.features
     }
 
-    /// The instruction set that the header names (1 RISC-V, 2 Arm), if it was looked at and names one.
+    /// The instruction set in the header (1 RISC-V, 2 Arm), if it was parsed and has one.
     pub fn isa(&self) -> Option<u16> {
         self.isa
     }
 
-    /// Where the next record is.
+    /// Position of the next record.
     pub fn position(&self) -> Position {
         self.next
     }
 
-    /// Hands out records until `take` breaks, the trace ends or the rest of it cannot be read. True: there is more.
+    /// Emits records until `take` breaks, the trace ends or the rest cannot be read. True: there is more.
     #[inline]
     pub fn each(&mut self, mut take: impl FnMut(Position, &Record<'_>) -> ControlFlow<()>) -> Result<bool, ReadError> {
         if self.is_behind_end {
@@ -183,8 +183,8 @@ impl<R: Read> Reader<R> {
         self.ends(is_end, result)
     }
 
-    /// Hands out the bytes of whole records, many at a time, until `take` breaks, the trace ends or the rest of it
-    /// cannot be read. True: there is more.
+    /// Emits the bytes of whole records, many at a time, until `take` breaks, the trace ends or the rest cannot be read.
+    /// True: there is more.
     pub fn each_run(&mut self, mut take: impl FnMut(Position, &[u8]) -> ControlFlow<()>) -> Result<bool, ReadError> {
         if self.is_behind_end {
             return self.nothing_follows();
@@ -193,7 +193,7 @@ impl<R: Read> Reader<R> {
         let result = self.scan(|bytes, start, layout| {
             let (mut position, mut markers, mut read) = (start, 0, 0);
             let why = loop {
-                // Parsed, not measured: here the processor guesses what record comes next, and with it the length.
+                // Parsed instead of measured: branch prediction then covers the record and its length together.
                 let (record, length) = match Record::parse(&bytes[read..], layout) {
                     Ok(parsed) => parsed,
                     Err(error) => break Some(error),
@@ -216,7 +216,7 @@ impl<R: Read> Reader<R> {
         self.ends(is_end, result)
     }
 
-    /// Lets `scan` go through the window, again and again with more bytes in it.
+    /// Runs `scan` on the window, repeatedly with more bytes in it.
     #[inline(always)]
     fn scan(&mut self, mut scan: impl FnMut(&[u8], Position, &mut Layout) -> Stop) -> Result<bool, ReadError> {
         loop {
@@ -227,7 +227,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Lets a follower go through the window.
+    /// Runs a follower on the window.
     #[inline(always)]
     pub(super) fn follow(
         &mut self,
@@ -237,12 +237,12 @@ impl<R: Read> Reader<R> {
         follower.go_through(&self.window[self.start..self.end], self.next, &mut self.layout, take)
     }
 
-    /// Is this place the end of the window?
+    /// Is this position the end of the window?
     pub(super) fn is_last(&self, position: Position) -> bool {
         position.offset - self.next.offset == (self.end - self.start) as u64
     }
 
-    /// A scan of the window came so far. `None`: there are more bytes in it now.
+    /// Applies the outcome of a scan. `None`: there are more bytes in the window now.
     pub(super) fn stopped(&mut self, stop: Stop) -> Result<Option<bool>, ReadError> {
         let Stop { done, at, why, markers } = stop;
         self.start += (done.offset - self.next.offset) as usize;
@@ -255,7 +255,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Reads more bytes behind those that are left.
+    /// Reads more bytes after the remaining ones.
     fn fill(&mut self) -> Result<(), ReadError> {
         match self.source {
             Source::Bytes(_) => self.fill_window(),
@@ -290,7 +290,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Nothing more can be handed out: what is `at` this place cannot be read.
+    /// Ends the trace at a position that cannot be read.
     fn end(&mut self, error: Malformed, at: Position) -> Result<bool, ReadError> {
         let left = (self.end - self.start) as u64 - (at.offset - self.next.offset);
         let kind = match (error, self.failed.take()) {
@@ -302,18 +302,18 @@ impl<R: Read> Reader<R> {
         Err(ReadError { offset: at.offset, record: at.record, kind })
     }
 
-    /// Was the mark of the end read?
+    /// Was the end mark read?
     pub(super) fn is_behind_end(&self) -> bool {
         self.is_behind_end
     }
 
-    /// How a scan ended that met the mark of the end, or did not.
+    /// Applies the outcome of a scan that did or did not reach the end mark.
     pub(super) fn ends(&mut self, is_end: bool, result: Result<bool, ReadError>) -> Result<bool, ReadError> {
         self.is_behind_end = is_end;
         if is_end && result.is_ok() { self.nothing_follows() } else { result }
     }
 
-    /// The trace ends at this place in the window; what was not handed out before it stays there.
+    /// Ends the trace at this position of the window. Records before it that were not emitted stay in the window.
     pub(super) fn ends_at(&mut self, end: Position) -> Result<bool, ReadError> {
         let left = (end.offset - self.next.offset) as usize;
         if self.end - self.start == left && !self.at_end {
@@ -325,7 +325,7 @@ impl<R: Read> Reader<R> {
         Ok(false)
     }
 
-    /// The mark of the end was read, and should be the last.
+    /// Checks that nothing follows the end mark.
     pub(super) fn nothing_follows(&mut self) -> Result<bool, ReadError> {
         while self.start == self.end && !self.at_end {
             self.fill()?;

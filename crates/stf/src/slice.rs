@@ -1,15 +1,15 @@
-//! A cut: some instructions or transactions of a trace, as a trace of their own.
+//! Slices: some instructions or transactions of a trace, as a trace of their own.
 //!
 //! trace, selection ─▶ **slice** ─▶ records
 //!
-//! The header is that of the trace, byte by byte, with the address of the first instruction of the cut. What was told
-//! before and still holds there (process, encoding mode, privilege mode) is told again in front of it. Everything
-//! else in the cut stays as it is, but for page table walks: they count instructions from the start of the trace,
-//! and so are counted anew. Walks of pages that were only walked before the cut are not told again. Where a piece follows
-//! another, its address is forced, and what has changed in between is told: the process and the encoding mode with its
-//! first instruction, the privilege mode with the last one of the piece before, since it holds from the next one on.
-//! Transactions have neither addresses nor state: of them nothing is changed, and what they depend on may be left outside.
-//! Specification: STF 1.3, "STF File Anatomy": who modifies a file updates its header.
+//! The header is copied, with the address of the first selected instruction. State that was recorded earlier and is still
+//! in effect (process, encoding mode, privilege mode) is recorded again before it. Everything else is copied unchanged,
+//! except page table walks: they number instructions from the start of the trace, so they are renumbered. Walks before the
+//! slice are not repeated. At the start of a further range, the address is forced, and changed state is recorded: process
+//! and encoding mode with its first instruction, the privilege mode with the last instruction before, since a mode change
+//! takes effect with the next instruction. Transactions have neither addresses nor state, and are copied unchanged; their
+//! dependencies may be outside.
+//! Specification: STF 1.3, "STF File Anatomy": a tool that modifies a file updates its header.
 
 mod transactions;
 
@@ -28,12 +28,12 @@ use super::record::{Event, PageTableWalk, Record, descriptor};
 use super::sign::HeaderRecords;
 use unspool_model::selection::{Candidate, Choice, Select, Selection, SliceSink};
 
-/// How to cut.
+/// Options for slicing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SliceOptions {
-    /// Say in the header who cut, with a comment and a trace info, as the text asks for.
+    /// Name this tool in the header, with a comment and a trace info, as the specification demands.
     pub sign: bool,
-    /// Every piece is a trace of its own.
+    /// Write every range as a trace of its own.
     pub split: bool,
 }
 
@@ -43,50 +43,50 @@ impl Default for SliceOptions {
     }
 }
 
-/// What was cut.
+/// Counts of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sliced {
-    /// How many instructions the cut has.
+    /// Number of instructions in the slice.
     pub instructions: u64,
-    /// In how many pieces.
+    /// Number of contiguous ranges.
     pub pieces: u64,
-    /// How many transactions the cut has: one of the two is zero.
+    /// Number of transactions in the slice. Instructions or transactions are zero.
     pub transactions: u64,
-    /// Page table walks whose instruction got another number.
+    /// Page table walks that were renumbered.
     pub walks_adjusted: u64,
-    /// Page table walks that name an instruction before the cut, and so stay as they are.
+    /// Page table walks that refer to an instruction before the slice, and are unchanged.
     pub walks_kept: u64,
-    /// Dependencies on transactions that were left outside. They stay as they are: the number that they name is that of
-    /// the trace, and so is the delay. Who reads the cut has nothing to wait for.
+    /// Dependencies on transactions outside. They are unchanged: the number and the delay are those of the trace. A reader of
+    /// the slice has nothing to wait for.
     pub dependencies_kept: u64,
 }
 
-/// Why nothing, or not everything, was cut.
+/// Reason why a slice is missing or incomplete.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SliceError {
     /// Writing failed.
-    #[error("the cut could not be written: {0}")]
+    #[error("cannot write the slice: {0}")]
     Write(#[source] io::Error),
-    /// The trace cannot be read to the end of the range. What came before was cut.
+    /// The trace cannot be read to the end of the range. Everything before was written.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The trace ends in its header.
-    #[error("the trace has no end of its header")]
+    #[error("the header of the trace has no end")]
     NoHeader,
     /// There is no instruction in the range.
-    #[error("there is no instruction in the range: the trace has {0}")]
+    #[error("no instruction in the range: the trace has {0}")]
     Empty(u64),
     /// Transactions have no addresses.
-    #[error("it is a trace of transactions, which are nowhere: cut it by their number")]
+    #[error("this is a trace of transactions, which have no addresses; select them by number")]
     Transactions,
     /// There is no transaction in the range.
-    #[error("there is no transaction in the range: the trace has {0}")]
+    #[error("no transaction in the range: the trace has {0}")]
     NoTransaction(u64),
 }
 
-/// Cuts the instructions of a range out of a trace, or the transactions if it is a trace of these. The first has the
-/// number 0 here, whatever number a transaction says that it has.
+/// Writes the instructions of a range, or the transactions if it is a trace of these. The first is number 0, regardless of
+/// the number in a transaction.
 ///
 /// The reader is at the start of the trace. The header is written with the first instruction or transaction, so an empty
 /// range writes nothing.
@@ -103,9 +103,9 @@ pub fn slice<R: Read>(
     slice_instructions(reader, &header, &mut Selection::of(&range), options, &mut One(sink))
 }
 
-/// Cuts the instructions that are wanted out of a trace, in one trace or in one for each piece.
+/// Writes the selected instructions, as one trace or as one per range.
 ///
-/// The reader is at the start of the trace. There is no time, and no core but the first.
+/// The reader is at the start of the trace. There is no time, and only one core.
 pub fn slice_by<R: Read>(
     reader: &mut Reader<R>,
     select: &mut impl Select,
@@ -147,7 +147,7 @@ fn slice_instructions<R: Read>(
         sliced: Sliced::default(),
         failed: None,
     };
-    // Behind the last instruction nothing is read, so that a damaged end does no harm.
+    // Nothing is read after the last instruction, so that a damaged end does not matter.
     let read = if cut.select.wants_more() {
         reader.each_instruction(&mut follower, |instruction| cut.instruction(instruction))
     } else {
@@ -162,7 +162,7 @@ fn slice_instructions<R: Read>(
     }
 }
 
-/// A sink that has begun.
+/// A sink for one trace.
 struct One<'s, S>(&'s mut S);
 
 impl<S: RecordSink> SliceSink<u8> for One<'_, S> {
@@ -175,7 +175,6 @@ impl<S: RecordSink> SliceSink<u8> for One<'_, S> {
     }
 }
 
-/// The header of the trace.
 #[derive(Debug, Default)]
 struct Header {
     records: HeaderRecords,
@@ -185,9 +184,9 @@ struct Header {
     features: u64,
     process: Option<[u32; 3]>,
     layout: Layout,
-    /// It has what only transactions need.
+    /// It has a protocol or clock, which only transactions need.
     has_protocol: bool,
-    /// It announces comments of ours.
+    /// It announces annotations.
     announces: bool,
     is_complete: bool,
 }
@@ -211,17 +210,17 @@ impl Header {
         if self.is_complete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// Is the trace one of transactions? Without a protocol none can be read; with one, and with an encoding mode too,
-    /// the features decide.
+    /// Is it a trace of transactions? Without a protocol they cannot be read; with both a protocol and an encoding mode, the
+    /// features decide.
     fn has_transactions(&self) -> bool {
         self.has_protocol && (self.iem == 0 || Features(self.features).has(Features::TRANSACTIONS))
     }
 
-    /// The header of a cut that starts at `pc`; transactions are nowhere.
+    /// The header of a slice that starts at `pc`; transactions have no address.
     fn of_cut(&self, pc: Option<u64>, options: SliceOptions) -> Vec<u8> {
         let mut records = self.records.clone();
         if let Some(start) = pc.map(Record::ForcePc)
-            // The last one counts, so none of the others may stay.
+            // The last one counts, so all of them are replaced.
             && !records.replace(&start)
         {
             records.put_behind(descriptor::PROCESS_ID_EXT, &start);
@@ -238,7 +237,7 @@ impl Header {
 /// The number of Arm among instruction sets.
 const ARM: u16 = 2;
 
-/// What the cut has told.
+/// State that the slice has recorded.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     iem: u16,
@@ -247,29 +246,29 @@ struct State {
     mode: Option<u64>,
 }
 
-/// Where the piece at hand starts: in the trace, and in the cut.
+/// Start of the current range: its instruction number in the trace and in the slice.
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     from: u64,
     to: u64,
 }
 
-/// A cut in the making.
+/// A slice in progress.
 struct Cut<'a, C, S> {
     header: &'a Header,
     options: SliceOptions,
     select: &'a mut C,
     sink: &'a mut S,
-    /// The process that was told last.
+    /// The process recorded last in the trace.
     process: Option<[u32; 3]>,
-    /// The last instruction was taken.
+    /// The current range, if the previous instruction was selected.
     piece: Option<Piece>,
-    /// The group of the last instruction that was taken: how the mode changes behind it is known with the next one.
+    /// Group of the last selected instruction: a mode change after it is known only with the next one.
     last: Vec<u8>,
     told: State,
-    /// The mode that the group at hand changes to.
+    /// The mode that the current group changes to.
     mode: Option<u64>,
-    /// What comments of ours say, if the header announces them.
+    /// Annotations in effect, if the header announces any.
     standing: Option<Standing>,
     sliced: Sliced,
     failed: Option<io::Error>,
@@ -304,14 +303,13 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
         if self.select.wants_more() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
-    /// Remembers what comments of ours say.
     fn follow(&mut self, instruction: &Instruction<'_>) {
         if let Some(standing) = &mut self.standing {
             standing.follow(instruction);
         }
     }
 
-    /// Remembers what still holds behind an instruction that is left out.
+    /// Follows the state of an instruction that is left out.
     fn pass(&mut self, instruction: &Instruction<'_>) {
         if instruction.records == 1 {
             return;
@@ -343,19 +341,19 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
                 self.seam(instruction);
             }
         }
-        // The mode of the first instruction of a trace is told in its own group.
+        // The mode of the first instruction of a trace is recorded in its own group.
         self.told.mode = self.mode.take().or(instruction.mode).or(self.told.mode);
         Ok(())
     }
 
-    /// A piece begins, in a trace of its own or not.
+    /// Starts a range. `is_trace`: in a trace of its own.
     fn begin(&mut self, instruction: &Instruction<'_>, is_trace: bool) {
         let to = if is_trace { 0 } else { self.sliced.instructions };
         self.piece = Some(Piece { from: instruction.number - 1, to });
         self.sliced.pieces += 1;
     }
 
-    /// Hands out the last instruction.
+    /// Writes the last selected instruction.
     fn write_last(&mut self) -> io::Result<()> {
         if self.last.is_empty() {
             return Ok(());
@@ -365,7 +363,7 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
         Ok(())
     }
 
-    /// Behind the last instruction the mode is this.
+    /// Records that the mode after the last instruction is this one.
     fn tell_mode(&mut self, mode: Option<u64>) {
         let Some(mode) = mode.filter(|mode| Some(*mode) != self.told.mode) else { return };
         let mut event = Vec::new();
@@ -374,7 +372,7 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
         self.last.splice(position..position, event);
     }
 
-    /// Where the records of the last instruction are that come behind events.
+    /// Offset of the records of the last instruction that follow events.
     fn behind_events(&self) -> usize {
         let mut position = 0;
         while let Ok((record, length)) = Record::parse(&self.last[position..], &self.header.layout) {
@@ -386,7 +384,7 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
         position
     }
 
-    /// The first instruction of a trace, with the state before it.
+    /// Copies the first instruction of a trace, with the state before it.
     fn first(&mut self, instruction: &Instruction<'_>) {
         let mut bytes = Vec::new();
         self.told = State { iem: self.header.iem, process: self.header.process, mode: None };
@@ -394,7 +392,7 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
             standing.say(false, instruction, &mut bytes);
         }
         self.put_state(instruction, &mut bytes);
-        // Events come late in a group. A change of mode by the instruction itself comes behind, and so wins.
+        // Events come late in a group. A mode change by the instruction itself comes after them, and so wins.
         let mut mode = instruction.mode;
         for record in instruction.group() {
             if record.descriptor() >= descriptor::EVENT
@@ -407,7 +405,7 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
         self.last = bytes;
     }
 
-    /// The first instruction of a piece that follows another.
+    /// Copies the first instruction of a further range.
     fn seam(&mut self, instruction: &Instruction<'_>) {
         let mut bytes = Vec::new();
         if let Some(standing) = &self.standing {
@@ -426,7 +424,7 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
         self.last = bytes;
     }
 
-    /// The encoding mode and the process, if they are others than those that were told.
+    /// Records the encoding mode and the process, if they have changed.
     fn put_state(&mut self, instruction: &Instruction<'_>, bytes: &mut Vec<u8>) {
         let own_iem = instruction.group().any(|record| matches!(record, Record::InstIem(_)));
         if instruction.iem != self.told.iem && !own_iem {
@@ -438,7 +436,6 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
         (self.told.iem, self.told.process) = (instruction.iem, self.process);
     }
 
-    /// Tells the mode.
     fn put_mode(&self, mode: u64, bytes: &mut Vec<u8>) {
         let is_wide = self.header.layout.has_wide_events();
         let raw = if is_wide { 1 << 62 } else { 1 << 30 };
@@ -470,7 +467,7 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
         self.last = bytes;
     }
 
-    /// Copies a record; a page table walk with the number that its instruction has in the cut.
+    /// Copies a record; renumbers page table walks.
     fn record(&mut self, record: &Record<'_>, bytes: &mut Vec<u8>) {
         let walk = match record {
             Record::PageTableWalk(walk) => walk,

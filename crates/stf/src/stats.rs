@@ -1,11 +1,10 @@
-//! What a trace comes to: counts of records and instructions, and the instruction mix.
+//! Statistics of a trace: counts of records and instructions, and the instruction mix.
 //!
 //! instructions ─▶ **counts**, and opcodes by class and by mnemonic
 //!
-//! Counts mean what `stf_count` and `stf_imix` mean by them, so that they can be compared: the header is not counted, an
-//! instruction that faulted was not executed, and everything is executed outside user mode until an event says that it is
-//! entered. Memory does not grow with the trace: opcodes are counted in a table of fixed size, and what has to leave it
-//! is added to its class and its mnemonic.
+//! Counts are defined as in `stf_count` and `stf_imix`, for comparison: the header is not counted, a faulting instruction
+//! was not executed, and execution is outside user mode until an event enters it. Memory does not grow with the trace:
+//! opcodes are counted in a table of fixed size, and evicted counts are added to their class and mnemonic.
 
 mod contents;
 
@@ -24,16 +23,16 @@ use super::names::EventKind;
 use super::read::Gather;
 use super::record::{Event, Record};
 
-/// What was counted.
+/// Counts of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
-    /// Records behind the header.
+    /// Records after the header.
     pub records: u64,
     /// Opcode records.
     pub opcodes: u64,
     /// Of these, instructions that did not fault.
     pub instructions: u64,
-    /// Instructions that faulted. A call of those above is no fault.
+    /// Instructions that faulted. A system call is not a fault.
     pub faults: u64,
     /// Accesses to memory.
     pub accesses: u64,
@@ -47,28 +46,28 @@ pub struct Counts {
     pub registers: u64,
     /// Micro-operations.
     pub microops: u64,
-    /// Comments behind the header.
+    /// Comments after the header.
     pub comments: u64,
     /// Events of all kinds.
     pub events: u64,
     /// Page table walks.
     pub walks: u64,
-    /// Accesses by other masters of the bus.
+    /// Accesses by other bus masters.
     pub bus_accesses: u64,
-    /// Instructions that did not fault and are in user mode: an event said so.
+    /// Instructions in user mode, as recorded by an event, that did not fault.
     pub user: u64,
     /// Other instructions that did not fault.
     pub non_user: u64,
-    /// Instructions by the mode that they are executed in (user, supervisor, hypervisor, machine), as far as it was told.
+    /// Instructions by known mode: user, supervisor, hypervisor, machine.
     pub modes: [u64; 4],
-    /// Instructions with a record that says where execution goes on.
+    /// Instructions with a target record.
     pub targets: u64,
-    /// Instructions whose address is forced.
+    /// Instructions with a forced address.
     pub forced: u64,
 }
 
 impl Counts {
-    /// The next instruction. False: it faulted.
+    /// Counts an instruction. False: it faulted.
     #[inline]
     pub fn add(&mut self, instruction: &Instruction<'_>) -> bool {
         self.records += u64::from(instruction.records);
@@ -90,7 +89,7 @@ impl Counts {
         true
     }
 
-    /// Counts what belongs to an instruction. True: it faulted.
+    /// Counts the records of a group. True: its instruction faulted.
     fn group(&mut self, instruction: &Instruction<'_>) -> bool {
         let mut faulted = false;
         for record in instruction.group() {
@@ -99,7 +98,7 @@ impl Counts {
         faulted
     }
 
-    /// Records behind the last instruction belong to none, but they are there.
+    /// Counts a record after the last instruction.
     pub fn add_trailing(&mut self, record: &Record<'_>) {
         self.records += 1;
         self.record(record);
@@ -168,13 +167,13 @@ fn is_fault(event: &Event<'_>) -> bool {
     EventKind::of(event) == EventKind::Fault
 }
 
-/// Counts instructions by what they are.
+/// Counts instructions by class and mnemonic.
 #[derive(Debug)]
 pub struct Mix {
     isa: u16,
-    /// What opcodes of RISC-V mean here.
+    /// Extensions that change the meaning of RISC-V opcodes.
     extensions: RiscvExtensions,
-    /// How often an opcode was executed, RV32 or RV64.
+    /// Number of executions of an opcode, RV32 or RV64.
     opcodes: OpcodeCache<(Isa, u32), u64>,
     table: Table,
 }
@@ -184,21 +183,21 @@ pub struct Mix {
 pub struct Table {
     /// Instructions.
     pub total: u64,
-    /// Instructions in no class: they are none, or of a set that has no classes here.
+    /// Instructions in no class: invalid ones, and those of instruction sets without classes.
     pub unclassified: u64,
     classes: BTreeMap<Class, u64>,
     mnemonics: BTreeMap<String, u64>,
 }
 
 impl Table {
-    /// Instructions of each class, the most frequent first. One may be in several, so this comes to more than all.
+    /// Instructions per class, most frequent first. An instruction may be in several classes.
     pub fn by_class(&self) -> Vec<(Class, u64)> {
         let mut rows: Vec<_> = self.classes.iter().map(|(class, count)| (*class, *count)).collect();
         rows.sort_by_key(|(class, count)| (Reverse(*count), class.name()));
         rows
     }
 
-    /// Instructions of each mnemonic, the most frequent first. Without the feature `text` nobody knows mnemonics.
+    /// Instructions per mnemonic, most frequent first. Empty without the feature `text`.
     pub fn by_mnemonic(&self) -> Vec<(&str, u64)> {
         let mut rows: Vec<_> = self.mnemonics.iter().map(|(name, count)| (name.as_str(), *count)).collect();
         rows.sort_by_key(|(name, count)| (Reverse(*count), *name));
@@ -219,12 +218,12 @@ impl Table {
     }
 }
 
-/// Counts and the mix of the instructions that did not fault.
+/// Counts, and the mix of the instructions that did not fault.
 #[derive(Debug, Default)]
 pub struct Stats {
-    /// What was counted.
+    /// Counts.
     pub counts: Counts,
-    /// What instructions are.
+    /// Instruction mix.
     pub mix: Mix,
 }
 
@@ -253,12 +252,12 @@ impl Default for Mix {
 }
 
 impl Mix {
-    /// Instructions are of RISC-V, unless a record says otherwise.
+    /// An empty mix of RISC-V instructions, unless a record selects another set.
     pub fn new() -> Self {
         Self::of(1, RiscvExtensions::default())
     }
 
-    /// Instructions of the same set, counted from zero.
+    /// An empty mix of the same instruction set.
     fn part(&self) -> Self {
         Self::of(self.isa, self.extensions)
     }
@@ -267,7 +266,7 @@ impl Mix {
         Self { isa, extensions, opcodes: OpcodeCache::new(14), table: Table::default() }
     }
 
-    /// Takes note of a record of the header: instructions may be of another set.
+    /// Follows a record of the header that selects the instruction set.
     pub fn follow(&mut self, record: &Record<'_>) {
         match record {
             Record::Isa(isa) => {
@@ -282,7 +281,7 @@ impl Mix {
         }
     }
 
-    /// The next instruction.
+    /// Counts an instruction.
     #[inline]
     pub fn add(&mut self, instruction: &Instruction<'_>) {
         let Instruction { opcode, iem, .. } = *instruction;
@@ -298,7 +297,7 @@ impl Mix {
         }
     }
 
-    /// Adds what was counted elsewhere.
+    /// Adds another mix.
     pub fn append(&mut self, mut part: Self) {
         for (key, count) in part.opcodes.drain() {
             self.count(key, count);
@@ -306,7 +305,7 @@ impl Mix {
         self.table.append(part.table);
     }
 
-    /// All instructions were counted.
+    /// The mix of all instructions.
     pub fn finish(mut self) -> Table {
         self.settle();
         self.table
@@ -317,7 +316,7 @@ impl Mix {
         counted.into_iter().for_each(|(key, count)| self.leave(key, count));
     }
 
-    /// An opcode is what it is, as often as it was counted.
+    /// Moves the count of an opcode into the table.
     fn leave(&mut self, (isa, opcode): (Isa, u32), count: u64) {
         self.table.total += count;
         let classes = match self.isa {
@@ -362,11 +361,11 @@ impl Mix {
 
 #[cfg(feature = "text")]
 thread_local! {
-    // It stays in the thread that made it, and few want it.
+    // One per thread: it cannot be sent to another, and few threads need it.
     static DISASSEMBLER: RefCell<Disassembler> = RefCell::new(Disassembler::new());
 }
 
-/// The classes of an A64 opcode in the words of RISC-V: only branches and accesses have some.
+/// Classes of an A64 opcode in terms of RISC-V: only branches and accesses have classes.
 fn a64_classes(opcode: u32) -> Classes {
     let (decoded, operation) = (decode(Isa::A64, 0, opcode), access(Isa::A64, opcode).operation);
     Classes::which([

@@ -2,10 +2,10 @@
 //!
 //! records ─▶ groups ([`super::lift`]) ─▶ **steps**
 //!
-//! One hart, so one core. Places are numbers of records: that which the group of an instruction starts with. A target
-//! record says that a branch was taken; where there is none, execution goes on behind it. What the numbers of a process
-//! mean has changed without a new version, so they are not told. There is no time, and comments are notes.
-//! Unless the header announces comments of ours ([`super::lower`]): then those tell the rest (`told`).
+//! One hart, so one core. Positions are record numbers: the first record of the group of an instruction. A target record
+//! means that a branch was taken; without one, execution continues after it. The meaning of process numbers has changed
+//! without a new version, so they are not emitted. There is no time, and comments are notes. If the header announces
+//! annotations ([`super::lower`]), those contain the rest (`annotated`).
 
 mod told;
 
@@ -27,19 +27,18 @@ use super::read::{ReadError, ReadErrorKind, Reader};
 use super::record::{MemAccess, Record, Register};
 use unspool_model::note;
 
-/// Hands out the steps of a file.
+/// The steps of a file.
 pub struct Steps<R> {
     reader: Reader<R>,
-    /// The comments of the header, each with the number of its record.
+    /// Comments of the header, each with its record number.
     comments: Vec<(u64, Vec<u8>)>,
-    /// What comments of ours are announced to cover, and the unit of their times.
+    /// Announced coverage of annotations, and their unit of time.
     announced: Option<(Coverage, TimeUnit)>,
-    /// What no step tells.
     untold: Losses,
 }
 
 impl<R: Read> Steps<R> {
-    /// Of a file of which nothing was read yet.
+    /// The steps of a file that nothing was read from yet.
     pub fn new(reader: Reader<R>) -> Self {
         let comments = reader.comments();
         let announced = comments.iter().find_map(|(_, comment)| words::announced(comment));
@@ -53,12 +52,12 @@ const ARM: u16 = 2;
 /// The number of RV32 among encoding modes.
 const RV32: u16 = 1;
 
-/// What a register is to its instruction.
+/// Roles of register operands.
 const STATE: u8 = 1;
 const DESTINATION: u8 = 3;
 
 impl<R: Read> StepSource for Steps<R> {
-    /// Whether the features in the header name registers or events says nothing: known producers write them without.
+    /// The features in the header are no indication of registers or events: known producers write them without.
     fn coverage(&self) -> Coverage {
         let usual = || {
             Coverage::of(&[
@@ -106,11 +105,11 @@ impl<R: Read> StepSource for Steps<R> {
     }
 }
 
-/// What of a file no step tells: bytes of comments that are no text.
+/// Contents of a file that are not in steps: bytes of comments that are not text.
 pub const NOT_IN_STEPS: &[Loss] = &[Loss::Notes];
 
 impl<R: Read> Steps<R> {
-    /// What other tools say in the header.
+    /// Emits the comments of other tools in the header.
     fn header_notes(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> ControlFlow<()> {
         let mut step = Step::default();
         for (record, comment) in &self.comments {
@@ -127,35 +126,33 @@ impl<R: Read> Steps<R> {
     }
 }
 
-/// Why no more steps come.
 fn ended(error: &ReadError) -> SourceError {
     SourceError { text: error.to_string(), is_damage: !matches!(error.kind, ReadErrorKind::Io(_)) }
 }
 
-/// Tells groups as steps.
+/// Emits groups as steps.
 struct Teller<'t> {
     take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
-    /// Instructions are those of Arm; one was none of AArch64; one had two bytes.
+    /// Instructions are Arm's; one was not A64; one had two bytes.
     is_arm: bool,
     is_aarch32: bool,
     has_halfwords: bool,
-    /// There were sizes of accesses in bits.
+    /// An access had a size in bits.
     counts_bits: bool,
-    /// What no step tells.
     untold: Losses,
-    /// The mode that was told.
+    /// The mode emitted last.
     mode: Option<u64>,
-    /// Where records lead, if the instruction before goes nowhere else.
+    /// Next address according to the records.
     next: Option<u64>,
     step: Step,
-    /// The state before the step, then what comes behind it.
+    /// The state before the step, then events after it.
     rest: Step,
     /// Bytes of the last access.
     data: Vec<u8>,
     name: String,
 }
 
-/// What a group says besides effects.
+/// Properties of a group other than effects.
 #[derive(Default)]
 struct Group {
     target: Option<u64>,
@@ -214,7 +211,8 @@ impl<'t> Teller<'t> {
         if found.has_events { self.events(group) } else { ControlFlow::Continue(()) }
     }
 
-    /// Where records lead. A forced address behind an event, or behind a branch without a target, tells where that led.
+    /// Next address according to the records. A forced address after an event, or after a branch without a target, is its
+    /// target.
     fn next(&self, group: &lift::Instruction<'_>, instruction: &Instruction, found: &Group) -> Option<u64> {
         match instruction.branch {
             _ if found.has_events => None,
@@ -224,14 +222,14 @@ impl<'t> Teller<'t> {
         }
     }
 
-    /// Tells something of a group without effects.
+    /// Emits an event of a group without effects.
     fn tell(&mut self, group: &lift::Instruction<'_>, event: Event) -> ControlFlow<()> {
         self.rest.clear();
         (self.rest.position, self.rest.event) = (group.position.record, event);
         (self.take)(&self.rest)
     }
 
-    /// Tells the comments of a group.
+    /// Emits the comments of a group.
     fn notes(&mut self, group: &lift::Instruction<'_>) -> ControlFlow<()> {
         for record in group.group() {
             if let Record::Comment(text) = record {
@@ -244,7 +242,7 @@ impl<'t> Teller<'t> {
         ControlFlow::Continue(())
     }
 
-    /// Takes registers and accesses into the step.
+    /// Adds registers and accesses to the step.
     fn effects(&mut self, group: &lift::Instruction<'_>) -> Group {
         let mut found = Group::default();
         let mut access = None;
@@ -264,8 +262,8 @@ impl<'t> Teller<'t> {
         found
     }
 
-    /// A register that is written belongs to the step; one that only has its contents, to the state before it. Those that
-    /// are read change nothing.
+    /// Adds a register: written ones to the step, those with their contents only to the state before it. Those that are
+    /// read change nothing.
     fn register(&mut self, group: &lift::Instruction<'_>, register: &Register<'_>, found: &mut Group) {
         let step = match register.operand() {
             DESTINATION => &mut self.step,
@@ -284,7 +282,6 @@ impl<'t> Teller<'t> {
         step.write_register(&self.name, 0, register.value);
     }
 
-    /// The access is complete, with the words that followed it. What of it no word tells is not known.
     fn access(&mut self, group: &lift::Instruction<'_>, access: Option<MemAccess>) {
         if let Some(MemAccess { address, size, kind, .. }) = access {
             let size = self.bytes(group, size);
@@ -300,8 +297,8 @@ impl<'t> Teller<'t> {
         self.data.clear();
     }
 
-    /// How many bytes an access has. There are producers that count bits, but bytes of some instructions: the opcode tells.
-    /// Where it does not, sizes are in bits if there were such before.
+    /// Size of an access in bytes. Some producers record bits, but bytes for some instructions: the opcode decides. Where it
+    /// does not, sizes are in bits if an earlier one was.
     fn bytes(&mut self, group: &lift::Instruction<'_>, size: u16) -> u16 {
         if self.is_arm {
             return size;
@@ -317,7 +314,7 @@ impl<'t> Teller<'t> {
     fn executed(&mut self, group: &lift::Instruction<'_>, found: &Group) -> Instruction {
         let &lift::Instruction { pc: address, opcode, length, .. } = group;
         let isa = self.isa(group);
-        // What was redirected may not have been executed.
+        // A redirected instruction may not have been executed.
         let is_open = found.is_redirected && found.target.is_none();
         let branch = branch(isa, address, opcode).filter(|_| !is_open).and_then(|branch| match found.target {
             None if !branch.conditional => None,
@@ -326,7 +323,7 @@ impl<'t> Teller<'t> {
         Instruction { address, opcode: Some(opcode), length, isa, is_executed: None, branch, za_index: None }
     }
 
-    /// The format has one number for all instruction sets of Arm: it is A64 until an opcode says otherwise.
+    /// The format has one number for all instruction sets of Arm: A64 is assumed until an opcode is not A64.
     fn isa(&mut self, group: &lift::Instruction<'_>) -> Isa {
         if !self.is_arm {
             return if group.iem == RV32 { Isa::Rv32 } else { Isa::Rv64 };
@@ -346,7 +343,7 @@ impl<'t> Teller<'t> {
         branch.is_some_and(|branch| branch.flow == isa::ControlFlow::ExceptionReturn)
     }
 
-    /// Exceptions come behind the instruction; changes of the mode are told with the next one.
+    /// Emits exceptions after the instruction. Mode changes are emitted before the next one.
     fn events(&mut self, group: &lift::Instruction<'_>) -> ControlFlow<()> {
         let mut raised: Option<Exception> = None;
         for record in group.group() {
@@ -374,13 +371,13 @@ impl<'t> Teller<'t> {
     }
 }
 
-/// What is known of a branch of A64 or RISC-V. Of AArch32, which shares a number with A64, nothing is claimed.
+/// Decodes a branch of A64 or RISC-V. AArch32 shares a number with A64 and is not decoded.
 fn branch(isa: Isa, address: u64, opcode: u32) -> Option<Decoded> {
     let is_claimed = !matches!(isa, Isa::A32 | Isa::T32);
     is_claimed.then(|| decode(isa, address, opcode)).filter(|decoded| decoded.flow.is_branch())
 }
 
-/// A word that A64 leaves to nobody.
+/// Is the word unallocated in A64?
 fn is_foreign_to_a64(word: u32) -> bool {
     matches!(word >> 25 & 0xf, 0b0001 | 0b0011)
 }

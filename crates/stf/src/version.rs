@@ -1,10 +1,10 @@
 //! Records of one version of STF as records of another.
 //!
-//! records ─▶ **rewriter** ─▶ records of the version, and what it could not say
+//! records ─▶ **rewriter** ─▶ records of the other version, and losses
 //!
-//! What changes is the version, the width of event numbers, and what the older version has no record for. Version 1.3 is
-//! the published text; 1.6 is what tools write. Who changes a file says so in its header. A trace of transactions has
-//! nothing that 1.3 could say.
+//! Changes the version, the width of event numbers, and drops what the older version has no record for. Version 1.3 is
+//! the published specification; 1.6 is what tools write. The header records that the file was changed. Version 1.3 has no
+//! transactions, so a trace of transactions cannot be written in it.
 //! Specification: STF 1.3, "ChangeLog" and "VersionRecord", and what tools of version 1.6 write.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use super::sign::HeaderRecords;
 const FEATURE_RV64: u64 = 0x20;
 const FEATURE_VEC: u64 = 0x4_0000;
 
-/// Changes records, one after another, from the first of a file on.
+/// Rewrites records, starting with the first of a file.
 ///
 /// ```
 /// use unspool_stf::Record;
@@ -33,7 +33,7 @@ const FEATURE_VEC: u64 = 0x4_0000;
 #[derive(Debug)]
 pub struct Rewriter {
     version: StfVersion,
-    /// The header, as long as it goes on.
+    /// The header, until it ends.
     header: Option<HeaderRecords>,
     features: u64,
     is_rv64: bool,
@@ -44,7 +44,7 @@ pub struct Rewriter {
 }
 
 impl Rewriter {
-    /// Before the first record.
+    /// A rewriter at the start of a file.
     pub fn new(version: StfVersion) -> Self {
         Self {
             version,
@@ -57,22 +57,22 @@ impl Rewriter {
         }
     }
 
-    /// The version that is written.
+    /// The version to write.
     pub fn version(&self) -> StfVersion {
         self.version
     }
 
-    /// Nothing of the trace can be said in this version.
+    /// Does this version have no records for this kind of trace?
     pub fn is_impossible(&self) -> bool {
         self.is_impossible
     }
 
-    /// What was lost, and how often, in the order of the alphabet.
+    /// Names and counts of dropped items, in alphabetical order.
     pub fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.losses.iter().map(|(what, count)| (*what, *count))
     }
 
-    /// Appends what the next record is in this version. The header comes with its end.
+    /// Appends the next record in this version. The header is appended when it ends.
     pub fn record(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         if self.header.is_none() {
             return self.body(record, out);
@@ -105,7 +105,7 @@ impl Rewriter {
             Record::TraceInfoFeature(features) => {
                 self.features = *features;
                 self.is_rv64 |= features & FEATURE_RV64 != 0;
-                // What the features are is known when the header ends.
+                // The final features are known when the header ends.
                 self.keep(record);
             }
             Record::InstIem(iem) => {
@@ -125,7 +125,6 @@ impl Rewriter {
         }
     }
 
-    /// The header is known, and can be written.
     fn end_header(&mut self, out: &mut Vec<u8>) {
         let Some(mut header) = self.header.take() else { return };
         let was_wide = self.features & FEATURE_EVENT64 != 0;
@@ -139,7 +138,7 @@ impl Rewriter {
             features &= !FEATURE_VEC;
         }
         let record = Record::TraceInfoFeature(features);
-        // Without features, nothing would say that events are wide.
+        // Without features, nothing would announce wide events.
         if !header.replace(&record) && self.wide {
             header.put_behind(descriptor::TRACE_INFO_FEATURE, &record);
         }
@@ -158,7 +157,7 @@ impl Rewriter {
         }
     }
 
-    /// The same event with a number of the other width.
+    /// Writes an event with a number of the other width.
     fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let code = event.code();
         if !self.wide && code >> 30 != 0 {

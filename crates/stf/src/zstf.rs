@@ -19,7 +19,7 @@ pub(super) const HEADER: u64 = 20;
 /// Bytes of an entry of the index.
 pub(super) const ENTRY: u64 = 24;
 
-/// More threads than this are of no use here, and would want more memory than they should.
+/// Maximum number of threads. More would cost memory without a gain in speed.
 pub(super) const MOST_THREADS: usize = 64;
 
 /// Entry of the index: one chunk.

@@ -1,22 +1,22 @@
-//! The words that a trace is built from: the header, instructions with what belongs to them, and events.
+//! Input of the builder: the header, instructions with their effects, and events.
 
 use std::ops::BitOr;
 
 use super::super::layout::FEATURE_EVENT64;
 use super::super::record::{BusAccess, PageTableWalk, Register, TraceInfo};
 
-/// Which version of the format is written.
+/// Version of the format to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum StfVersion {
-    /// What the published text describes: narrow events, no vector registers, no extensions.
+    /// The published specification: narrow events, no vector registers, no extensions.
     V1_3,
-    /// What the tools of today write.
+    /// The output of current tools.
     #[default]
     V1_6,
 }
 
 impl StfVersion {
-    /// The number behind the dot.
+    /// The minor version.
     pub const fn minor(self) -> u32 {
         match self {
             Self::V1_3 => 3,
@@ -45,37 +45,37 @@ impl Iem {
     }
 }
 
-/// What a trace has, a bit each.
+/// Feature bits of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Features(pub u64);
 
 impl Features {
-    /// Nothing but instructions.
+    /// Only instructions.
     pub const NONE: Self = Self(0);
-    /// Physical addresses. No record has any but page table walks.
+    /// Physical addresses. Only page table walks have some.
     pub const PHYSICAL_ADDRESS: Self = Self(0x1);
     /// Registers that instructions read and write.
     pub const OPERAND_VALUE: Self = Self(0x4);
     /// Exceptions and interrupts.
     pub const EVENT: Self = Self(0x8);
-    /// Instructions of RV64. The writer adds it by itself.
+    /// Instructions of RV64. Set by the builder.
     pub const RV64: Self = Self(0x20);
     /// Page table walks.
     pub const PTE: Self = Self(0x100);
-    /// Which process is executed.
+    /// Process identifiers.
     pub const PROCESS_ID: Self = Self(0x400);
-    /// Registers as they are at some point.
+    /// States of registers.
     pub const REG_STATE: Self = Self(0x2000);
     /// Micro-operations.
     pub const MICROOP: Self = Self(0x4000);
     /// Vector registers.
     pub const VEC: Self = Self(0x4_0000);
-    /// Events with numbers of 64 bits. The writer adds it by itself.
+    /// Events with 64-bit numbers. Set by the builder.
     pub const EVENT64: Self = Self(FEATURE_EVENT64);
     /// Transactions instead of instructions.
     pub const TRANSACTIONS: Self = Self(0x10_0000);
 
-    /// Are all of these there?
+    /// Does it include all of these?
     pub const fn has(self, others: Self) -> bool {
         self.0 & others.0 == others.0
     }
@@ -94,35 +94,35 @@ impl BitOr for Features {
     }
 }
 
-/// What stands in front of the instructions.
+/// The header of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header<'a> {
     /// The version of the format.
     pub version: StfVersion,
-    /// The instruction encoding mode at the start.
+    /// Instruction encoding mode at the start.
     pub iem: Iem,
-    /// Where the first instruction is.
+    /// Address of the first instruction.
     pub pc: u64,
-    /// The mode at the start, if that is known.
+    /// Mode at the start, if known.
     pub mode: Option<Mode>,
-    /// What the trace will have. What is not declared is refused later, since nothing behind the header can mend it.
+    /// Features of the trace. An undeclared one is refused later, since the header cannot be changed.
     pub features: Features,
-    /// Whether instructions come with their accesses to memory: all of them, or none.
+    /// Do instructions have their accesses to memory? All of them do, or none.
     pub accesses: bool,
     /// Bits of a vector register.
     pub vlen: Option<u32>,
     /// The extensions of the instruction set, such as `rv64gcv`.
     pub isa_extended: Option<&'a str>,
-    /// Which process is executed at the start.
+    /// Process at the start.
     pub process: Option<[u32; 3]>,
-    /// Text for people. The writer appends a comment of its own.
+    /// Comments. The builder appends one of its own.
     pub comments: &'a [&'a str],
-    /// Who made the trace before. The writer appends itself.
+    /// Tools that wrote the trace before. The builder appends this one.
     pub makers: &'a [TraceInfo<'a>],
 }
 
 impl Header<'_> {
-    /// RV64 instructions from `pc` on, without anything else.
+    /// A header for RV64 instructions from `pc` on, and nothing else.
     pub const fn new(pc: u64) -> Self {
         Self {
             version: StfVersion::V1_6,
@@ -153,14 +153,14 @@ pub enum Mode {
     Machine = 3,
 }
 
-/// An instruction that was executed, or was tried, and what belongs to it.
+/// An instruction that was executed or attempted, and its effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step<'a> {
-    /// Where it is.
+    /// Its address.
     pub pc: u64,
-    /// Its opcode, two bytes or four: the lowest two bits tell.
+    /// Its opcode; the lowest two bits determine whether it has two bytes or four.
     pub opcode: u32,
-    /// Where it went, if it is a branch that was taken, a jump or the return from a trap.
+    /// Target of a taken branch, a jump or a return from a trap.
     pub target: Option<u64>,
     /// Registers.
     pub registers: &'a [Register<'a>],
@@ -170,16 +170,16 @@ pub struct Step<'a> {
     pub walks: &'a [PageTableWalk<'a>],
     /// Accesses to memory.
     pub accesses: &'a [Access<'a>],
-    /// Accesses of others.
+    /// Accesses by other bus masters, each with its data.
     pub bus: &'a [(BusAccess, &'a [u64])],
-    /// What happened to it, or with it.
+    /// Events, such as exceptions.
     pub events: &'a [Event<'a>],
     /// Micro-operations: 2 or 4 bytes, and the encoding.
     pub microops: &'a [(u8, u32)],
 }
 
 impl Step<'_> {
-    /// An instruction without anything that belongs to it.
+    /// An instruction without effects.
     pub const fn plain(pc: u64, opcode: u32) -> Self {
         Self {
             pc,
@@ -195,7 +195,7 @@ impl Step<'_> {
         }
     }
 
-    /// A branch, a jump or the return from a trap that went to `target`.
+    /// A taken branch, a jump or a return from a trap.
     pub const fn taken(pc: u64, opcode: u32, target: u64) -> Self {
         Self { target: Some(target), ..Self::plain(pc, opcode) }
     }
@@ -204,43 +204,43 @@ impl Step<'_> {
 /// An access to memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access<'a> {
-    /// Where.
+    /// Address.
     pub address: u64,
-    /// How many bytes.
+    /// Size in bytes.
     pub bytes: u16,
-    /// It writes; else it reads.
+    /// Is it a write? Otherwise it is a read.
     pub is_write: bool,
-    /// Attributes, which no text lists.
+    /// Attributes, which are not specified.
     pub attributes: u16,
-    /// What was read or written, eight bytes a word, the last of them right-justified.
+    /// Data in words of eight bytes, the last one right-justified.
     pub contents: &'a [u64],
 }
 
 /// An exception, an interrupt or a change of mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// What.
+    /// Its cause.
     pub cause: Cause,
-    /// Words that tell more; a change of mode has none of its own.
+    /// Data words; a change of mode has none.
     pub data: &'a [u64],
-    /// Where it led.
+    /// Its target.
     pub target: Option<u64>,
 }
 
 impl Event<'_> {
-    /// The instructions behind this one are executed in `mode`.
+    /// A change of mode, effective after the instruction.
     pub const fn mode(mode: Mode) -> Self {
         Self { cause: Cause::Mode(mode), data: &[], target: None }
     }
 }
 
-/// What an event is.
+/// Cause of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
-    /// An exception, by the number that RISC-V gives it.
+    /// An exception, with its RISC-V number.
     Fault(u32),
-    /// An interrupt, by the number that RISC-V gives it.
+    /// An interrupt, with its RISC-V number.
     Interrupt(u32),
-    /// From the next instruction on, another mode.
+    /// A change of mode, effective with the next instruction.
     Mode(Mode),
 }

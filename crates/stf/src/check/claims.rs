@@ -1,7 +1,7 @@
-//! What the header says that the trace has, held against what it has.
+//! Declared features, compared with the records of the trace.
 //!
-//! Only what can be seen is judged. The other way round, most features are not set by tools although their records are
-//! there, so only those are asked for that the text makes a condition of their records.
+//! Only visible features are checked. Conversely, tools do not set most features although their records are present, so
+//! only those are required that the specification makes a condition of their records.
 
 use super::super::record::{Record, Register};
 use super::Out;
@@ -18,7 +18,7 @@ const REG_STATE: u64 = 0x2000;
 const MICROOP: u64 = 0x4000;
 const VEC: u64 = 0x4_0000;
 
-/// The features that records show.
+/// Features that records reveal.
 const SHOWN: [(u64, &str); 9] = [
     (PHYSICAL_ADDRESS, "physical addresses"),
     (OPERAND_VALUE, "registers that are read or written"),
@@ -31,7 +31,7 @@ const SHOWN: [(u64, &str); 9] = [
     (FEATURE_TRANSACTIONS, "transactions"),
 ];
 
-/// What was seen, as bits of features.
+/// Feature bits of the records so far.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     seen: u64,
@@ -43,7 +43,7 @@ impl Claims {
         self.seen |= match record {
             Record::InstReg(register) => register_features(register),
             Record::Event(_) => EVENT,
-            // The entries have the only physical addresses that there are.
+            // Their entries are the only physical addresses in the format.
             Record::PageTableWalk(_) => PTE | PHYSICAL_ADDRESS,
             Record::ProcessIdExt(_) => PROCESS_ID,
             Record::InstMicroop { .. } => MICROOP,
@@ -61,11 +61,11 @@ impl Claims {
         let seen = self.seen | if header.has_process() { PROCESS_ID } else { 0 };
         for (feature, what) in SHOWN {
             if features & feature != 0 && seen & feature == 0 {
-                let detail = format_args!("the features have {what} ({feature:#x}), and the trace has none");
+                let detail = format_args!("the header declares {what} ({feature:#x}), but the trace has none");
                 out.add_at(position, 0, RuleId::FeatureClaim, detail);
             }
             if features & feature == 0 && seen & feature & (PTE | MICROOP | FEATURE_TRANSACTIONS) != 0 {
-                let detail = format_args!("the trace has {what}, and the features have them not ({feature:#x})");
+                let detail = format_args!("the trace has {what}, but the header does not declare them ({feature:#x})");
                 out.add_at(position, 0, RuleId::FeatureUnclaimed, detail);
             }
         }

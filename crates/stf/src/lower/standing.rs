@@ -1,8 +1,8 @@
-//! What comments of ours say that holds until another one says otherwise: the time, the instruction set, the context.
+//! Annotations that stay in effect until the next one of their kind: time, instruction set, context.
 //!
-//! groups, one after another ─▶ **what holds** ─▶ comments that say it anew, where a trace is cut
+//! groups in order ─▶ **state** ─▶ annotations that restore it where a trace is cut
 //!
-//! Knows whether the header announces such comments; in other traces there is nothing to say.
+//! Used only for traces whose header announces annotations.
 
 use unspool_model::{Context, Event, Gap, Isa, Step};
 
@@ -11,7 +11,7 @@ use super::super::record::Record;
 use super::say;
 use super::words::{self, Part, Word};
 
-/// What holds.
+/// The annotations in effect.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Standing {
     time: Option<u64>,
@@ -20,7 +20,7 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// What still holds behind a group.
+    /// Updates the state with the annotations of a group.
     pub(crate) fn follow(&mut self, instruction: &Instruction<'_>) {
         if instruction.records == 1 {
             return;
@@ -39,7 +39,7 @@ impl Standing {
         }
     }
 
-    /// Says it, before anything that a group says. `is_cut`: something was left out before it.
+    /// Writes the state at the start of a group. `is_cut`: instructions before it were left out.
     pub(crate) fn say(&self, is_cut: bool, group: &Instruction<'_>, bytes: &mut Vec<u8>) {
         let part = &mut Part::Same;
         if self.time.is_some() {
@@ -55,7 +55,7 @@ impl Standing {
             say::step(bytes, part, &step);
         }
         let is_now = |record| matches!(record, Record::Comment(text) if is_now(text));
-        // What the group says is about its instruction, unless it says itself from where on.
+        // Annotations of the group are about its instruction, unless one of them has a `now` of its own.
         if (is_cut || self.context.is_some()) && !group.group().any(is_now) {
             say::Saying::new(bytes, &mut Part::Now).end();
         }

@@ -1,20 +1,20 @@
-//! Our words in comments: what steps say and no record of the format can.
+//! Annotations: comments of ours that contain the parts of steps that no record has.
 //!
-//! comment ─▶ **words** ─▶ what they add to steps
+//! comment ─▶ **annotation** ─▶ its effect on steps
 //!
-//! A comment of ours starts with `unspool`. Behind it may stand when it counts: `now`, it is about the instruction of
-//! the group and no more about what was told before it; `then`, this and all that follows in the group comes behind the
-//! instruction. Such comments are believed only if the header announces them. Any bytes may come in: what is not
-//! understood is no word of ours.
+//! An annotation starts with `unspool`. A word after it may set the part of the group: from `now` on, annotations are about
+//! the instruction and no longer about steps before it; from `then` on, they are about steps after the instruction.
+//! Annotations count only if the header announces them. The input may be any bytes: a comment that cannot be parsed is not
+//! an annotation.
 //!
-//! | words | meaning |
+//! | text | meaning |
 //! |-------|---------|
 //! | `time 12`, `time unknown`, `+3` | from here on |
 //! | `isa t32` | from here on |
 //! | `executed yes`, `branch not-taken`, `za 3` | of the instruction |
-//! | `read 0x1000 8`, `write`, `both`, `neither`, with `tagged` and data behind | an access |
+//! | `read 0x1000 8`, `write`, `both`, `neither`, optionally with `tagged` and data | an access |
 //! | `tagged` | of the last access |
-//! | `reg v0 64 00112233` | a register from this bit on; the lowest byte first, `..` is unknown, `01/0f` in part |
+//! | `reg v0 64 00112233` | a register, starting at this bit; the lowest byte first, `..` is unknown, `01/0f` in part |
 //! | `state`, `instruction`, `exception`, `return`, `context`, `gap`, `note` | a step of its own |
 
 use std::str::SplitAsciiWhitespace;
@@ -25,27 +25,27 @@ use unspool_model::{
     TimeUnit,
 };
 
-/// How comments of ours start.
+/// Prefix of annotations.
 pub(crate) const OURS: &str = "unspool";
 
-/// How the comment starts that announces the others.
+/// Prefix of the comment that announces annotations.
 pub(super) const ANNOUNCES: &str = "unspool steps 1: covers ";
 
-/// When a comment counts.
+/// Part of a group that an annotation belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// As the one before.
+    /// The same as the previous annotation.
     Same,
-    /// With the instruction.
+    /// The instruction.
     Now,
-    /// Behind the instruction.
+    /// Steps after the instruction.
     Then,
 }
 
-/// What a comment says.
+/// Content of an annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Word<'t> {
-    /// Only when.
+    /// Only a change of the part.
     Nothing,
     Time(Option<u64>),
     Later(u64),
@@ -71,7 +71,7 @@ pub(crate) enum Word<'t> {
     Note(&'t str),
 }
 
-/// An access that no record can tell.
+/// An access that records cannot contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Accessed<'t> {
     pub(crate) direction: Direction,
@@ -81,7 +81,7 @@ pub(crate) struct Accessed<'t> {
     pub(crate) data: Data<'t>,
 }
 
-/// Bytes as text.
+/// Bytes as hexadecimal text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Data<'t>(&'t [u8]);
 
@@ -94,7 +94,7 @@ impl<'t> Data<'t> {
         Some(Self(text.as_bytes()))
     }
 
-    /// Each byte with the bits of it that are known.
+    /// Each byte with a mask of its known bits.
     pub(crate) fn bytes(self) -> impl Iterator<Item = (u8, u8)> + use<'t> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
@@ -105,7 +105,7 @@ impl<'t> Data<'t> {
     }
 }
 
-/// The byte that the text starts with, and the rest.
+/// The first byte of the text, and the rest.
 fn byte(text: &[u8]) -> Option<((u8, u8), &[u8])> {
     match text {
         [b'.', b'.', rest @ ..] => Some(((0, 0), rest)),
@@ -127,7 +127,7 @@ fn digit(digit: u8) -> Option<u8> {
     }
 }
 
-/// What the comment of a header announces.
+/// Coverage and unit of time, if the comment announces annotations.
 pub(crate) fn announced(comment: &[u8]) -> Option<(Coverage, TimeUnit)> {
     let rest = str::from_utf8(comment).ok()?.strip_prefix(ANNOUNCES)?;
     let (facets, unit) = rest.split_once("; time ")?;
@@ -143,15 +143,15 @@ pub(crate) fn announced(comment: &[u8]) -> Option<(Coverage, TimeUnit)> {
     Some((coverage, unit))
 }
 
-/// Is it what this tool leaves in any header, and so no news?
+/// Is the comment the signature that this tool leaves in every header?
 pub(crate) fn is_signature(comment: &[u8]) -> bool {
     let version = comment.strip_prefix(OURS.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
     version.is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit))
 }
 
-/// What a comment says, if it is one of ours.
+/// The annotation in a comment.
 pub(crate) fn parse(comment: &[u8]) -> Option<(Part, Word<'_>)> {
-    // In many traces every instruction has a time of its own.
+    // Fast path: in many traces every instruction has a time.
     if let [b'u', b'n', b's', b'p', b'o', b'o', b'l', b' ', b'+', digit @ b'0'..=b'9'] = comment {
         return Some((Part::Same, Word::Later(u64::from(digit - b'0'))));
     }
@@ -197,7 +197,7 @@ fn word(text: &str) -> Option<Word<'_>> {
         "gap" => Word::Gap(gap(words)?),
         _ => return None,
     };
-    // Who says more than is understood here is not understood.
+    // Unknown additions make the whole annotation unknown.
     words.next().is_none().then_some(word)
 }
 
@@ -215,7 +215,7 @@ fn yes_or_no(text: &str) -> Option<bool> {
     }
 }
 
-/// What may be missing, but not wrong.
+/// A value that may be absent, but not invalid.
 fn optional<T>(text: Option<&str>, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
     match text {
         None => Some(None),
@@ -276,7 +276,7 @@ fn instruction(words: &mut Words<'_>) -> Option<Instruction> {
     Some(instruction)
 }
 
-/// Kinds of exceptions and their names.
+/// Names of exception kinds.
 pub(super) const KINDS: [(ExceptionKind, &str); 7] = [
     (ExceptionKind::Unknown, "unknown"),
     (ExceptionKind::Reset, "reset"),
@@ -305,7 +305,7 @@ fn exception(words: &mut Words<'_>) -> Option<Exception> {
     Some(exception)
 }
 
-/// Security states and their names.
+/// Names of Security states.
 pub(super) const SECURITIES: [(Security, &str); 4] = [
     (Security::Secure, "secure"),
     (Security::NonSecure, "nonsecure"),
@@ -325,7 +325,7 @@ fn context(words: &mut Words<'_>) -> Option<Context> {
     Some(Context { modes, ..context })
 }
 
-/// The modes with this one among them, if it is one.
+/// The modes with this one changed, if it is the name of one.
 fn mode(modes: Modes, name: &str, value: &str) -> Option<Modes> {
     Some(match name {
         "streaming" => Modes { streaming: yes_or_no(value)?, ..modes },
@@ -364,14 +364,14 @@ fn gap(words: &mut Words<'_>) -> Option<Gap> {
     })
 }
 
-/// What became of an instruction without a target and without a word about it: a branch that need not be taken was not.
+/// Outcome of an instruction that has neither a target record nor a branch annotation: a conditional branch is not taken.
 #[inline]
 pub(crate) fn usual_branch(isa: Isa, address: u64, opcode: u32) -> Option<Branch> {
     let facts = branch_facts(isa, address, opcode)?;
     facts.conditional.then_some(Branch { taken: false, target: None })
 }
 
-/// What is known of an instruction, if it is a branch.
+/// Decodes an instruction, if it is a branch.
 #[inline]
 pub(super) fn branch_facts(isa: Isa, address: u64, opcode: u32) -> Option<Decoded> {
     if isa == Isa::A64 && !is_a64_branch_or_system(opcode) {
@@ -380,8 +380,8 @@ pub(super) fn branch_facts(isa: Isa, address: u64, opcode: u32) -> Option<Decode
     Some(decode(isa, address, opcode)).filter(|decoded| decoded.flow.is_branch())
 }
 
-/// Whether the condition of an instruction held, without a word about it. A source that tells conditions says so of
-/// nearly every instruction.
+/// Outcome of the condition of an instruction without an annotation. With coverage of conditions, nearly every instruction
+/// has one.
 #[inline]
 pub(crate) fn usual_condition(coverage: Coverage, branch: Option<Branch>) -> Option<bool> {
     coverage.has(Facet::Conditions).then_some(branch.is_none_or(|branch| branch.taken))

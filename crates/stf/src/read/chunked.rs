@@ -1,4 +1,4 @@
-//! Chunks as the window, and going to an instruction.
+//! Chunks of a .zstf file as the window of a reader, and seeking to an instruction.
 
 use std::io::Read;
 use std::ops::ControlFlow;
@@ -8,51 +8,51 @@ use super::error::MOST_WARNINGS;
 use super::{LONGEST, Position, ReadError, ReadErrorKind, Reader, Source, Warning, descriptor};
 use crate::Record;
 
-/// With more than this left, more than one chunk is added at a time.
+/// With more bytes left than this, several chunks are added at once.
 const MUCH: usize = 64 << 10;
 
-/// Where a trace starts.
+/// The start of a trace.
 const START: Position = Position { record: 0, offset: 0 };
 
-/// How many markers the chunk at hand has.
+/// Number of markers (instructions or transactions) in the current chunk.
 #[derive(Debug, Default)]
 pub(super) struct Count {
-    /// The number of the chunk, if any was read.
+    /// Number of the chunk, if any was read.
     pub(super) chunk: Option<u64>,
     /// So far.
     pub(super) found: u64,
-    /// All of them were counted.
+    /// The whole chunk is counted.
     pub(super) is_known: bool,
 }
 
-/// Is it a record that chunks are measured by?
+/// Does the record count towards the size of a chunk?
 #[inline(always)]
 pub(super) fn is_marker(descriptor: u8) -> bool {
     matches!(descriptor, descriptor::INST_OPCODE32 | descriptor::INST_OPCODE16 | descriptor::TRANSACTION)
 }
 
-/// How a .zstf file is cut into chunks.
+/// Sizes of the chunks of a .zstf file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ChunkSizes {
-    /// How many instructions, or transactions, are in every chunk but the last, as the file says.
+    /// Number of instructions, or transactions, in every chunk but the last, according to the file.
     pub instructions: u64,
-    /// How many chunks there are; without an index, that is known at the end.
+    /// Number of chunks; without an index it is known at the end.
     pub count: Option<u64>,
 }
 
 impl<R: Read> Reader<R> {
-    /// How the trace is cut into chunks, if it is in a .zstf file.
+    /// The chunk sizes of a .zstf file.
     pub fn chunks(&self) -> Option<ChunkSizes> {
         let Source::Chunks(chunks) = &self.source else { return None };
         Some(ChunkSizes { instructions: chunks.markers(), count: chunks.count() })
     }
 
-    /// The number of the chunk at hand.
+    /// Number of the current chunk.
     pub(crate) fn chunk(&self) -> Option<u64> {
         self.count.chunk
     }
 
-    /// Execution goes on there with a chunk that is not the first. What does the index say?
+    /// Compares the address at the start of a later chunk with the index.
     pub(crate) fn judge_pc(&mut self, chunk: u64, found: u64) {
         let Source::Chunks(chunks) = &self.source else { return };
         let entry = chunks.index().and_then(|index| index.get(chunk as usize));
@@ -61,7 +61,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The next part of a chunk becomes the window, or is put behind what is left of it.
+    /// Makes the next part of a chunk the window, or appends it to the remaining bytes.
     pub(super) fn fill_chunk(&mut self) -> Result<(), ReadError> {
         let left = self.end - self.start;
         if left >= LONGEST {
@@ -72,7 +72,7 @@ impl<R: Read> Reader<R> {
         (self.start, self.end) = (0, left);
         self.add_part();
         while self.end - left < wanted && !self.at_end {
-            // With several chunks in the window, nobody knows what is whose.
+            // With several chunks in the window, markers cannot be assigned to a chunk.
             self.count.is_known = false;
             self.add_part();
             self.count.is_known = false;
@@ -82,12 +82,12 @@ impl<R: Read> Reader<R> {
 
     fn add_part(&mut self) {
         let Source::Chunks(chunks) = &mut self.source else { return };
-        // A window with something left in it cannot be used to decompress to.
+        // A window with remaining bytes cannot be the output buffer of the decompressor.
         let spare = if self.end == 0 { std::mem::take(&mut self.window) } else { Vec::new() };
         let part = chunks.next(spare);
         let expected = chunks.markers();
         let warnings: Vec<Warning> = chunks.take_warnings().collect();
-        // A chunk that is damaged from its first byte on is one all the same, if the index has it.
+        // A chunk that is damaged from its first byte still counts if the index has it.
         let is_damaged = match part.end {
             Some(Some(ReadErrorKind::NoChunk { .. })) => chunks.should_be(part.chunk),
             Some(Some(ReadErrorKind::Chunk { .. })) => true,
@@ -110,7 +110,7 @@ impl<R: Read> Reader<R> {
         warnings.into_iter().for_each(|warning| self.warn(warning));
     }
 
-    /// The chunk at hand is over, and this is the next: does it have as many markers as it should?
+    /// Checks the marker count of the current chunk, which has ended, and starts the next one.
     pub(super) fn judge(&mut self, next: Option<u64>, expected: u64) {
         let Count { chunk, found, is_known } = self.count;
         let is_wrong = found > expected || (found < expected && next.is_some());
@@ -128,12 +128,11 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Goes to where `before` instructions are before the next one, and has the follower know where that is. With the
-    /// index of a .zstf file only the chunk is read that the instruction is in; else reading goes forward. False: there
-    /// are not so many.
+    /// Seeks to the instruction after the first `before` ones, and sets the follower accordingly. With the index of a .zstf
+    /// file only the chunk of that instruction is read; otherwise reading continues forward. False: there are fewer.
     ///
-    /// A follower that went by the index does not know the mode, if that was told in an earlier chunk; and records are
-    /// counted from the start of the chunk.
+    /// After a seek through the index, the mode is unknown if it was recorded in an earlier chunk, and records are counted
+    /// from the start of the chunk.
     pub fn seek_instruction(&mut self, before: u64, follower: &mut Follower) -> Result<bool, ReadError> {
         self.seek_chunk(before, follower)?;
         if before < follower.instructions {
@@ -151,7 +150,7 @@ impl<R: Read> Reader<R> {
         Ok(true)
     }
 
-    /// Goes to the chunk of an instruction, if it is another than the one at hand and the index can be relied on.
+    /// Seeks to the chunk of an instruction, if it is not the current one and the index is reliable.
     fn seek_chunk(&mut self, before: u64, follower: &mut Follower) -> Result<(), ReadError> {
         let Some((target, markers)) = self.chunk_of(before) else { return Ok(()) };
         let is_ahead = follower.instructions <= before;
@@ -165,7 +164,7 @@ impl<R: Read> Reader<R> {
         };
         self.first = Some(first);
         let Some(start) = first else {
-            // Chunks have other sizes than they say, so counting is all that helps.
+            // The chunk sizes in the file are wrong, so instructions have to be counted from the start.
             self.go_to(0, START);
             *follower = Follower::default();
             return Ok(());
@@ -182,14 +181,14 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// The chunk that has this instruction by the index, and how many instructions a chunk has.
+    /// The chunk of an instruction according to the index, and the number of instructions per chunk.
     fn chunk_of(&self, before: u64) -> Option<(u64, u64)> {
         let Source::Chunks(chunks) = &self.source else { return None };
         let last = (chunks.index()?.len() as u64).checked_sub(1)?;
         Some(((before / chunks.markers()).min(last), chunks.markers()))
     }
 
-    /// Reads the first chunk for what its header says. `None`: it has another number of instructions than it should.
+    /// Reads the header in the first chunk. `None`: the chunk has an unexpected number of instructions.
     fn first_chunk(&mut self) -> Result<Option<Follower>, ReadError> {
         let Source::Chunks(chunks) = &self.source else { return Ok(None) };
         let (expected, has_more) = (chunks.markers(), chunks.index().is_some_and(|index| index.len() > 1));
@@ -207,7 +206,7 @@ impl<R: Read> Reader<R> {
         Ok((found == expected || !has_more).then_some(start))
     }
 
-    /// Reading goes on with this chunk.
+    /// Continues with this chunk.
     pub(super) fn go_to(&mut self, chunk: u64, position: Position) {
         let Source::Chunks(chunks) = &mut self.source else { return };
         chunks.seek(chunk);

@@ -1,4 +1,4 @@
-//! Opening a file: how it is stored, and whether it is a trace that can be read.
+//! Opening a file: its storage, and a check that it is a readable trace.
 
 use std::io::{self, Cursor, Read, Seek};
 
@@ -10,32 +10,31 @@ use super::{
 };
 use crate::Record;
 
-/// The newest version that is known here.
+/// Newest known version.
 const NEWEST_MINOR: u32 = 6;
 
-/// The oldest that can be read: before it, descriptors had other numbers.
+/// Oldest readable version: before it, descriptors had other numbers.
 const OLDEST_MINOR: u32 = 2;
 
-/// How to read.
+/// Options for reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReadOptions {
-    /// Number of threads that decompress. With one, everything happens in the thread of the caller; with more, decompression
+    /// Number of threads that decompress. With one, everything happens in the caller's thread; with more, decompression
     /// runs ahead of it, and chunks of a .zstf file and blocks of an .xz file are decompressed in parallel.
     pub threads: usize,
 }
 
 impl Default for ReadOptions {
-    /// As many threads as there are processors.
+    /// One thread per processor.
     fn default() -> Self {
         Self { threads: std::thread::available_parallelism().map_or(1, usize::from) }
     }
 }
 
-/// An input of any type.
 type Boxed = Box<dyn Read + Send>;
 
 impl Reader<Boxed> {
-    /// Opens a trace that comes through a pipe, or from anywhere.
+    /// Opens a trace from a pipe or any other input.
     pub fn new<R: Read + Send + 'static>(mut input: R, options: ReadOptions) -> Result<Self, ReadError> {
         let first = first(&mut input).map_err(unread)?;
         let storage = recognize(&first)?;
@@ -61,7 +60,7 @@ impl Reader<Boxed> {
     }
 }
 
-/// The first bytes, fewer at the end. An input that fails after them will fail again.
+/// The first bytes; fewer at the end of the input. An input that fails after them will fail again.
 fn first(input: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
     match input.by_ref().take(Storage::PEEK as u64).read_to_end(&mut first) {
@@ -98,7 +97,7 @@ fn open(source: Source<Boxed>, storage: Storage) -> Result<Reader<Boxed>, ReadEr
 }
 
 impl<R: Read> Reader<R> {
-    /// Looks at the header and takes nothing of it: is this a trace of a known version, and does its header end?
+    /// Parses the header without consuming it, and checks its version and its end.
     fn look_at_header(&mut self) -> Result<(), ReadError> {
         let (mut layout, mut number, mut at) = (Layout::default(), 0, 0);
         loop {
@@ -130,8 +129,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The comments of the header, each with the number of its record, if it was looked at and nothing was read yet.
-    /// They are looked for in the window: one more field makes going through instructions slower by a quarter.
+    /// The comments of the header, each with its record number, if the header was parsed and nothing was consumed yet.
+    /// Searched in the window on demand: an additional field slows down the iteration over instructions by a quarter.
     pub fn comments(&self) -> Vec<(u64, Vec<u8>)> {
         let (mut layout, mut comments) = (Layout::default(), Vec::new());
         let mut rest = if self.next.record == 0 { &self.window[self.start..self.end] } else { &[] };
@@ -147,7 +146,7 @@ impl<R: Read> Reader<R> {
         comments
     }
 
-    /// The header cannot be read to its end. Reading it reports that, unless it does not even start.
+    /// Handles a header without an end. Reading it will report that, unless it does not even start.
     fn unfinished(&mut self, error: Malformed, number: u64) -> Result<(), ReadError> {
         let found = &self.window[self.start..self.end];
         self.is_header_only = error == Malformed::Truncated;
@@ -181,7 +180,6 @@ fn check(number: u64, record: &Record<'_>) -> Result<Option<Warning>, ReadErrorK
     }
 }
 
-/// Nothing could be had at all.
 fn at_start(kind: ReadErrorKind) -> ReadError {
     let Position { record, offset } = Position { record: 0, offset: 0 };
     ReadError { offset, record, kind }

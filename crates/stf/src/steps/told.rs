@@ -1,9 +1,9 @@
-//! Steps of a file whose comments tell what records cannot.
+//! Steps of a file with annotations.
 //!
-//! groups ─▶ records and our words ([`words`]) ─▶ **steps**, the same that were written
+//! groups ─▶ records and [annotations](super::super::lower::annotation) ─▶ **steps**, the same that were lowered
 //!
-//! A group tells, in this order: what comes before its instruction, the instruction, and what comes behind it. Comments
-//! of other tools are notes, and so is what is not understood of ours.
+//! A group contains, in this order: steps before its instruction, the instruction, and steps after it. Comments of other
+//! tools are notes, and so are comments of ours that cannot be parsed.
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -17,37 +17,35 @@ use super::super::record::{MemAccess, Record, Register};
 use super::{DESTINATION, STATE};
 use unspool_model::note;
 
-/// Tells groups as steps.
+/// Emits groups as steps.
 pub(super) struct Told<'t> {
     take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
     coverage: Coverage,
     time: Option<u64>,
     isa: Isa,
-    /// The instruction.
     step: Step,
-    /// What comes before it or behind it, while more may be said of it.
+    /// A step before or after the instruction, while more may be added to it.
     open: Step,
     is_open: bool,
     said: Said,
     /// The access that data may follow, and the data.
     access: Option<MemAccess>,
     data: Vec<u8>,
-    /// Names of registers.
+    /// Names of general registers.
     names: Vec<String>,
-    /// What no step tells.
     pub(super) untold: Losses,
 }
 
-/// What a group has said of its instruction.
+/// Properties of the instruction found so far in its group.
 #[derive(Default)]
 struct Said {
     target: Option<u64>,
     branch: Option<Option<Branch>>,
     is_executed: Option<Option<bool>>,
     za_index: Option<u8>,
-    /// The instruction was told.
+    /// The instruction was emitted.
     is_behind: bool,
-    /// The next event was told already.
+    /// The next event record was emitted already.
     is_event_told: bool,
 }
 
@@ -158,7 +156,6 @@ impl<'t> Told<'t> {
         ControlFlow::Continue(())
     }
 
-    /// The access is complete, with the words that followed it.
     fn end_access(&mut self) {
         if let Some(MemAccess { address, size, kind, .. }) = self.access.take() {
             let direction = match kind {
@@ -207,11 +204,11 @@ impl<'t> Told<'t> {
         self.start(group, event)
     }
 
-    /// What is said of a step, or from here on.
+    /// Applies an annotation that adds to a step or that stays in effect.
     fn detail(&mut self, word: Word<'_>) {
         match word {
             Word::Time(time) => self.time = time,
-            // Who starts to read in the middle does not know the time yet.
+            // A reader that starts in the middle does not know the time yet.
             Word::Later(later) => self.time = self.time.map(|time| time.wrapping_add(later)),
             Word::Isa(isa) => self.isa = isa,
             Word::Executed(is_executed) => self.said.is_executed = Some(is_executed),
@@ -251,7 +248,7 @@ impl<'t> Told<'t> {
         ControlFlow::Continue(())
     }
 
-    /// A step of its own starts.
+    /// Starts a step of its own.
     fn start(&mut self, group: &lift::Instruction<'_>, event: Event) -> ControlFlow<()> {
         self.close()?;
         self.open.clear();
@@ -260,13 +257,13 @@ impl<'t> Told<'t> {
         ControlFlow::Continue(())
     }
 
-    /// No more is said of what was told before.
+    /// Emits the open step.
     #[inline]
     fn close(&mut self) -> ControlFlow<()> {
         if std::mem::take(&mut self.is_open) { (self.take)(&self.open) } else { ControlFlow::Continue(()) }
     }
 
-    /// All that was told of the instruction was told.
+    /// Emits the instruction, if it was not emitted yet.
     fn go_behind(&mut self, group: &lift::Instruction<'_>) -> ControlFlow<()> {
         self.close()?;
         if std::mem::replace(&mut self.said.is_behind, true) {
@@ -276,7 +273,7 @@ impl<'t> Told<'t> {
     }
 }
 
-/// The name of a register as it was, if it was changed to fit into a word.
+/// The original name of a register, if it was escaped.
 fn unescaped(name: &str) -> Option<String> {
     if !name.contains('%') {
         return None;
@@ -285,7 +282,7 @@ fn unescaped(name: &str) -> Option<String> {
     while let Some((first, behind)) = rest.split_first() {
         let code = behind.get(..2).and_then(|code| str::from_utf8(code).ok());
         match code.and_then(|code| u8::from_str_radix(code, 16).ok()).filter(|_| *first == b'%') {
-            // Which stands for no name at all.
+            // An escaped empty name.
             Some(0) => rest = &behind[2..],
             Some(byte) => {
                 bytes.push(byte);

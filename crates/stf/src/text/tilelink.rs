@@ -1,4 +1,4 @@
-//! What the protocol TileLink says in a transaction.
+//! Text of the TileLink data of a transaction.
 //!
 //! A and B: code, parameter, size, source, data, address and mask; C: the same without the mask; D: code, parameter,
 //! size, source, data and sink; E: sink.
@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 
 use unspool_model::digits::push_hex;
 
-/// Adds `A code 4 param 0 size 3 source 0x1 data 0102 address 0x80001000 mask 11`.
+/// Appends `A code 4 param 0 size 3 source 0x1 data 0102 address 0x80001000 mask 11`.
 ///
-/// The reader has measured the data, so that nothing is missing from it; if something were, it would read as bytes.
+/// The reader has validated the data, so it is complete; otherwise it would be shown as bytes.
 pub(super) fn write(data: &[u8], out: &mut String) {
     let start = out.len();
     if fields(data, out).is_none() {
