@@ -10,12 +10,12 @@
 
 mod error;
 mod group;
-mod words;
+mod input;
 
 use std::io::{self, Write};
 
 pub use self::error::BuildError;
-pub use self::words::{Access, Cause, Event, Features, Header, Iem, Mode, Step, StfVersion};
+pub use self::input::{Access, Cause, Event, Features, Header, Iem, Mode, Step, StfVersion};
 use super::layout::Layout;
 use super::record::{Record, TraceInfo};
 use super::write::Writer;
@@ -242,25 +242,25 @@ fn check_header(header: &Header<'_>, features: Features) -> Result<(), BuildErro
 }
 
 /// Emits the records of the header, in the order of the reference writer.
-fn each_record(header: &Header<'_>, features: Features, mut take: impl FnMut(Record<'_>)) {
-    take(Record::Identifier(*b"STF"));
-    take(Record::Version { major: 1, minor: header.version.minor() });
-    header.comments.iter().for_each(|comment| take(Record::Comment(comment.as_bytes())));
-    take(Record::Comment(MAKER.as_bytes()));
-    take(Record::Isa(1));
-    take(Record::InstIem(header.iem.number()));
-    header.makers.iter().for_each(|maker| take(Record::TraceInfo(*maker)));
-    take(Record::TraceInfo(our_trace_info()));
-    take(Record::TraceInfoFeature(features.0));
-    header.process.into_iter().for_each(|ids| take(Record::ProcessIdExt(ids)));
-    take(Record::ForcePc(header.pc));
-    header.vlen.into_iter().for_each(|bits| take(Record::VlenConfig(bits)));
-    header.isa_extended.into_iter().for_each(|text| take(Record::IsaExtended(text.as_bytes())));
-    take(Record::EndHeader);
+fn each_record(header: &Header<'_>, features: Features, mut emit: impl FnMut(Record<'_>)) {
+    emit(Record::Identifier(*b"STF"));
+    emit(Record::Version { major: 1, minor: header.version.minor() });
+    header.comments.iter().for_each(|comment| emit(Record::Comment(comment.as_bytes())));
+    emit(Record::Comment(MAKER.as_bytes()));
+    emit(Record::Isa(1));
+    emit(Record::InstIem(header.iem.number()));
+    header.makers.iter().for_each(|maker| emit(Record::TraceInfo(*maker)));
+    emit(Record::TraceInfo(our_trace_info()));
+    emit(Record::TraceInfoFeature(features.0));
+    header.process.into_iter().for_each(|ids| emit(Record::ProcessIdExt(ids)));
+    emit(Record::ForcePc(header.pc));
+    header.vlen.into_iter().for_each(|bits| emit(Record::VlenConfig(bits)));
+    header.isa_extended.into_iter().for_each(|text| emit(Record::IsaExtended(text.as_bytes())));
+    emit(Record::EndHeader);
 }
 
-fn check_length(text: &str, most: usize) -> Result<(), BuildError> {
-    if text.len() > most { Err(BuildError::TooLong(text.len())) } else { Ok(()) }
+fn check_length(text: &str, max: usize) -> Result<(), BuildError> {
+    if text.len() > max { Err(BuildError::TooLong(text.len())) } else { Ok(()) }
 }
 
 fn even(what: &'static str, address: u64) -> Result<(), BuildError> {

@@ -23,9 +23,9 @@ impl<'b> Cursor<'b> {
 
     #[inline(always)]
     pub(super) fn take(&mut self, count: usize) -> Result<&'b [u8], Malformed> {
-        let taken = self.bytes[self.position..].get(..count).ok_or(Malformed::Truncated)?;
+        let bytes = self.bytes[self.position..].get(..count).ok_or(Malformed::Truncated)?;
         self.position += count;
-        Ok(taken)
+        Ok(bytes)
     }
 
     #[inline(always)]

@@ -19,7 +19,7 @@ mod rules;
 
 use std::fmt;
 
-use super::lower::words::{self, Word};
+use super::lower::annotation::{self, Annotation};
 use super::read::Position;
 use super::record::{Record, descriptor};
 use claims::Claims;
@@ -166,7 +166,7 @@ impl Checker {
             Record::ReserveEnd => self.end = Some(out.position),
             Record::Comment(text) => {
                 header::comment(text, out);
-                self.words(text);
+                self.annotation(text);
             }
             other if header::is_only_there(other.descriptor()) => {
                 let name = header::name(other.descriptor());
@@ -177,10 +177,12 @@ impl Checker {
     }
 
     /// Follows an annotation, if annotations are announced.
-    fn words(&mut self, text: &[u8]) {
-        match words::parse(text).filter(|_| self.header.is_told) {
-            Some((_, Word::Isa(isa))) => self.header.instruction_set(isa),
-            Some((_, Word::Access(_) | Word::Branch(_) | Word::Executed(_))) => self.group.is_told = true,
+    fn annotation(&mut self, text: &[u8]) {
+        match annotation::parse(text).filter(|_| self.header.has_annotations) {
+            Some((_, Annotation::Isa(isa))) => self.header.instruction_set(isa),
+            Some((_, Annotation::Access(_) | Annotation::Branch(_) | Annotation::Executed(_))) => {
+                self.group.is_annotated = true
+            }
             _ => {}
         }
     }
@@ -191,7 +193,7 @@ impl Checker {
             self.flow.start(self.header.pc);
         }
         self.header.opcode(opcode, length);
-        let known = self.opcodes.look_up(opcode, length, &self.header);
+        let known = self.opcodes.lookup(opcode, length, &self.header);
         self.claims.instruction(&known);
         if !self.group.is_plain()
             || self.flow.owes()
@@ -201,15 +203,15 @@ impl Checker {
         {
             let is_first = self.instructions == 0;
             self.group.check(opcode, length, &known, is_first, out);
-            let is_elsewhere = self.flow.arrive(&self.group, out);
-            if let Some((position, instruction)) = self.memory.arrive(is_elsewhere, out) {
+            let is_redirected = self.flow.arrive(&self.group, out);
+            if let Some((position, instruction)) = self.memory.arrive(is_redirected, out) {
                 self.flow.unseen(position, instruction, out);
             }
             self.flow.leave(&self.group, &known, is_first, &self.header, out);
             self.memory.check(&self.group, &known, out);
             self.group.clear();
         } else {
-            self.flow.go_on(length);
+            self.flow.advance(length);
         }
         self.instructions += 1;
     }

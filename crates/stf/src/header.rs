@@ -81,7 +81,7 @@ impl Header {
         [Record::Isa(self.isa.unwrap_or(1)), Record::IsaExtended(extensions.as_bytes())]
     }
 
-    fn take(&mut self, record: &Record<'_>) {
+    fn push(&mut self, record: &Record<'_>) {
         self.records += 1;
         match record {
             Record::Version { major, minor } => self.version = Some((*major, *minor)),
@@ -134,7 +134,7 @@ pub enum HeaderError {
     },
     /// The trace ends first.
     #[error("the trace ends within its header")]
-    Cut,
+    Slicer,
 }
 
 impl Header {
@@ -143,7 +143,7 @@ impl Header {
         let mut header = Self::default();
         let mut stray = None;
         let is_stopped = reader.each(|position, record| {
-            header.take(record);
+            header.push(record);
             if header.is_complete {
                 return ControlFlow::Break(());
             }
@@ -156,7 +156,7 @@ impl Header {
         match (stray, is_stopped?) {
             (Some(stray), _) => Err(stray),
             (None, true) => Ok(header),
-            (None, false) => Err(HeaderError::Cut),
+            (None, false) => Err(HeaderError::Slicer),
         }
     }
 }

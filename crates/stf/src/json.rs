@@ -329,7 +329,7 @@ fn put_bus_access(object: &mut Object<'_>, access: &BusAccess) {
     put_name(object, "access", names::access(access.kind), u64::from(access.kind));
     object.hex("address", access.address).plain("size", access.size);
     put_number_and_name(object, "initiator", u16::from(access.initiator), names::initiator(access.initiator));
-    put_nullable(object, "name_by_text", names::initiator_of_text(access.initiator));
+    put_nullable(object, "name_by_text", names::specified_initiator(access.initiator));
     object.plain("index", access.index).hex("attributes", u64::from(access.attributes));
 }
 

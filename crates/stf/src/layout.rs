@@ -35,7 +35,7 @@ impl Layout {
 
     /// Bytes of a vector register in a record, if the header has a valid length.
     pub fn vector_bytes(&self) -> Option<usize> {
-        self.vlen.filter(|&bits| bits > 0 && bits <= MOST_VECTOR_BITS).map(|bits| bits.div_ceil(64) as usize * 8)
+        self.vlen.filter(|&bits| bits > 0 && bits <= MAX_VECTOR_BITS).map(|bits| bits.div_ceil(64) as usize * 8)
     }
 
     /// Bits of a vector register, as recorded in the header.
@@ -105,7 +105,7 @@ impl Layout {
 }
 
 /// Architectural maximum of the length of a vector register.
-const MOST_VECTOR_BITS: u32 = 1 << 16;
+const MAX_VECTOR_BITS: u32 = 1 << 16;
 
 /// Reason why the bytes are not a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -119,7 +119,7 @@ impl Follower {
     /// This is the fastest form known. Lengths of frequent records are constants in the code, so that branch prediction
     /// covers record and length together, and properties that most groups do not have are kept apart.
     #[inline(always)]
-    pub(super) fn go_through(
+    pub(super) fn scan(
         &mut self,
         bytes: &[u8],
         start: Position,
@@ -261,33 +261,33 @@ impl<R: Read> Reader<R> {
         follower: &mut Follower,
         take: impl FnMut(&Instruction<'_>) -> ControlFlow<()>,
     ) -> Result<bool, ReadError> {
-        self.go_on(follower, false, take)
+        self.continue_instructions(follower, false, take)
     }
 
     /// The same for a follower that has followed everything before, and so knows the next address.
     #[inline]
-    pub(super) fn go_on(
+    pub(super) fn continue_instructions(
         &mut self,
         follower: &mut Follower,
         is_sure: bool,
         mut take: impl FnMut(&Instruction<'_>) -> ControlFlow<()>,
     ) -> Result<bool, ReadError> {
-        if self.is_behind_end() {
-            return self.nothing_follows();
+        if self.is_after_end() {
+            return self.check_end();
         }
         let before = follower.instructions;
         loop {
             let Followed { stop, end } = self.follow(follower, &mut take);
             let (chunk, is_whole) = (self.chunk(), self.is_last(stop.done));
-            match (self.stopped(stop)?, end) {
-                (Some(_), Some(end)) => return self.ends_at(end),
+            match (self.apply(stop)?, end) {
+                (Some(_), Some(end)) => return self.end_at(end),
                 (Some(more), None) => return Ok(more),
                 (None, _) => {}
             }
             // The address is unknown if the follower has followed nothing yet, or not to the end of the chunk.
             let is_known = is_whole && (is_sure || follower.instructions > before);
             if let Some(next) = self.chunk().filter(|next| is_known && Some(*next) != chunk) {
-                self.judge_pc(next, follower.next_pc);
+                self.check_pc(next, follower.next_pc);
             }
         }
     }

@@ -9,17 +9,17 @@
 //! instruction precede its opcode, after the annotation `then`.
 //! Specification: STF 1.3, "Specification of Records"; it has a number for Arm, but none for its exceptions.
 
-mod say;
-pub(super) mod standing;
-pub(super) mod words;
+pub(super) mod annotation;
+mod annotation_writer;
+pub(super) mod sticky;
 
 use unspool_model::{
     Access, Branch, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Instruction, Isa, Loss, Losses,
     RegisterWrite, SinkError, Step, StepSink, TimeUnit,
 };
 
-use self::say::Saying;
-use self::words::{ANNOUNCES, Part};
+use self::annotation::{ANNOUNCEMENT, Part};
+use self::annotation_writer::AnnotationWriter;
 use super::builder::{Features, MAKER, RecordSink, StfVersion, our_trace_info};
 use super::record::{self, Record, descriptor};
 
@@ -39,10 +39,10 @@ pub fn coverage() -> Coverage {
 }
 
 /// Number of bytes that are written at once.
-const MUCH: usize = 64 << 10;
+const WRITE_SIZE: usize = 64 << 10;
 
 /// Maximum size of a group: readers have to hold one.
-const MOST: usize = 32 << 20;
+const MAX_GROUP: usize = 32 << 20;
 
 /// Maximum number of consecutive relative times. Absolute ones allow to start reading in the middle.
 const RELATIVE_TIMES: u8 = 200;
@@ -84,6 +84,7 @@ pub struct Lowerer<S> {
     features_at: Option<usize>,
     /// Annotations since then, which precede the next instruction.
     pending: Vec<u8>,
+    annotations: AnnotationWriter,
     /// The core of the file.
     core: Option<u32>,
     /// Next address according to the records.
@@ -101,7 +102,7 @@ struct Held {
     opcode: u32,
     length: u8,
     /// An event after it was written.
-    is_behind: bool,
+    has_event: bool,
 }
 
 impl<S: RecordSink> Lowerer<S> {
@@ -123,6 +124,7 @@ impl<S: RecordSink> Lowerer<S> {
             features: Features::NONE,
             features_at: None,
             pending: Vec::new(),
+            annotations: AnnotationWriter::default(),
             core: None,
             next: None,
             isa: Isa::A64,
@@ -153,14 +155,14 @@ impl<S: RecordSink> Lowerer<S> {
         if instruction.isa != self.isa {
             self.change_isa(instruction.isa, &mut part);
         }
-        self.clock.tell(step.time, &mut self.out, &mut part);
+        self.clock.write(step.time, &mut self.annotations, &mut self.out, &mut part);
         if self.next != Some(instruction.address) {
             put(&mut self.out, &Record::ForcePc(instruction.address));
         }
-        self.course(instruction, opcode, &mut part);
+        self.outcome(instruction, opcode, &mut part);
         step.registers().for_each(|write| self.register(&write, &mut part));
         step.accesses().for_each(|access| self.access(&access, &mut part));
-        self.held = Some(Held { opcode, length: instruction.length, is_behind: false });
+        self.held = Some(Held { opcode, length: instruction.length, has_event: false });
         Ok(())
     }
 
@@ -170,7 +172,7 @@ impl<S: RecordSink> Lowerer<S> {
         if first.isa == Isa::Rv64 {
             features = features | Features::RV64;
         }
-        let announcement = format!("{ANNOUNCES}{}; time {}", self.coverage, unit_text(self.unit));
+        let announcement = format!("{ANNOUNCEMENT}{}; time {}", self.coverage, unit_text(self.unit));
         let records = [
             Record::Identifier(*b"STF"),
             Record::Version { major: 1, minor: self.version.minor() },
@@ -206,15 +208,15 @@ impl<S: RecordSink> Lowerer<S> {
             2 => put_opcode16(&mut self.out, held.opcode),
             _ => put_opcode32(&mut self.out, held.opcode),
         }
-        if self.out.len() >= MUCH {
-            self.hand_on()?;
+        if self.out.len() >= WRITE_SIZE {
+            self.flush()?;
         }
         self.group = self.out.len();
         Ok(())
     }
 
     /// Writes the complete groups. The header declares the features that records up to there use.
-    fn hand_on(&mut self) -> Result<(), SinkError> {
+    fn flush(&mut self) -> Result<(), SinkError> {
         if let Some(at) = self.features_at.take()
             && let Some(claimed) = self.out.get_mut(at..).and_then(|rest| rest.first_chunk_mut())
         {
@@ -231,7 +233,7 @@ impl<S: RecordSink> Lowerer<S> {
         let data = u64::from(level).to_le_bytes();
         put(&mut self.out, &Record::Event(record::Event { raw, is_wide, data: &data }));
         self.features = self.features | Features::EVENT;
-        self.mode.told = Some(level);
+        self.mode.written = Some(level);
     }
 
     fn is_wide(&self) -> bool {
@@ -243,31 +245,31 @@ impl<S: RecordSink> Lowerer<S> {
         if std::mem::replace(&mut self.encoding, encoding) != encoding {
             put(&mut self.out, &Record::InstIem(encoding));
         }
-        say::isa(&mut self.out, part, isa);
+        self.annotations.isa(&mut self.out, part, isa);
         self.isa = isa;
     }
 
     /// Writes the target of the instruction, and other outcomes that the opcode does not imply.
     #[inline]
-    fn course(&mut self, instruction: &Instruction, opcode: u32, part: &mut Part) {
+    fn outcome(&mut self, instruction: &Instruction, opcode: u32, part: &mut Part) {
         let &Instruction { address, isa, branch, .. } = instruction;
         let mut next = address.wrapping_add(u64::from(instruction.length));
         let mut target_record = None;
         if let Some(Branch { taken: true, target: Some(target) }) = branch {
             (next, target_record) = (target, Some(target));
-        } else if let Some(facts) = words::branch_facts(isa, address, opcode) {
+        } else if let Some(decoded) = annotation::decode_branch(isa, address, opcode) {
             // For an unconditional branch, the absence of a target is annotated.
-            if branch != words::usual_branch(isa, address, opcode) || !facts.conditional {
-                say::branch(&mut self.out, part, branch);
+            if branch != annotation::default_branch(isa, address, opcode) || !decoded.conditional {
+                self.annotations.branch(&mut self.out, part, branch);
             }
         } else if branch.is_some() {
-            say::branch(&mut self.out, part, branch);
+            self.annotations.branch(&mut self.out, part, branch);
         }
-        if instruction.is_executed != words::usual_condition(self.coverage, branch) {
-            say::executed(&mut self.out, part, instruction.is_executed);
+        if instruction.is_executed != annotation::default_condition(self.coverage, branch) {
+            self.annotations.executed(&mut self.out, part, instruction.is_executed);
         }
         if let Some(index) = instruction.za_index {
-            say::za(&mut self.out, part, index);
+            self.annotations.za(&mut self.out, part, index);
         }
         if let Some(target) = target_record {
             put_word(&mut self.out, descriptor::INST_PC_TARGET, target.to_le_bytes());
@@ -276,17 +278,19 @@ impl<S: RecordSink> Lowerer<S> {
     }
 
     fn register(&mut self, write: &RegisterWrite<'_>, part: &mut Part) {
-        match told_by_record(self.isa, write) {
+        match register_record(self.isa, write) {
             Some((kind, number, value)) => {
                 put_register(&mut self.out, kind, number, value);
                 self.features = self.features | Features::OPERAND_VALUE;
             }
-            None => say::register(&mut self.out, part, write),
+            None => self.annotations.register(&mut self.out, part, write),
         }
     }
 
     fn access(&mut self, access: &Access<'_>, part: &mut Part) {
-        let Some((size, kind)) = told_by_records(access) else { return say::access(&mut self.out, part, access) };
+        let Some((size, kind)) = access_record(access) else {
+            return self.annotations.access(&mut self.out, part, access);
+        };
         put_access(&mut self.out, access.address, size, kind);
         for bytes in access.bytes.chunks(8) {
             let mut word = [0; 8];
@@ -294,24 +298,24 @@ impl<S: RecordSink> Lowerer<S> {
             put_word(&mut self.out, descriptor::INST_MEM_CONTENT, word);
         }
         if access.is_tagged {
-            say::tagged(&mut self.out, part);
+            self.annotations.tagged(&mut self.out, part);
         }
     }
 
     /// Writes an exception or a return directly after the held instruction.
-    fn behind(&mut self, step: &Step, held: Held) {
-        let mut part = if held.is_behind { Part::Same } else { Part::Then };
-        self.held = Some(Held { is_behind: true, ..held });
-        self.clock.tell(step.time, &mut self.out, &mut part);
+    fn after_held(&mut self, step: &Step, held: Held) {
+        let mut part = if held.has_event { Part::Same } else { Part::Then };
+        self.held = Some(Held { has_event: true, ..held });
+        self.clock.write(step.time, &mut self.annotations, &mut self.out, &mut part);
         match &step.event {
             Event::Exception(exception) => self.exception(exception, &mut part),
-            _ => say::step(&mut self.out, &mut part, step),
+            _ => self.annotations.step(&mut self.out, &mut part, step),
         }
-        say::effects(&mut self.out, step);
+        self.annotations.effects(&mut self.out, step);
     }
 
     fn exception(&mut self, exception: &Exception, part: &mut Part) {
-        say::exception(&mut self.out, part, exception);
+        self.annotations.exception(&mut self.out, part, exception);
         let is_wide = self.is_wide();
         let is_ecall = is_riscv(self.isa) && self.held.is_some_and(|held| held.opcode == ECALL);
         let number = exception.call.filter(|_| is_ecall).map(|number| u64::from(number).to_le_bytes());
@@ -329,9 +333,9 @@ impl<S: RecordSink> Lowerer<S> {
     /// Holds any other step until the next instruction.
     fn between(&mut self, step: &Step) {
         let mut part = Part::Same;
-        self.clock.tell(step.time, &mut self.pending, &mut part);
-        say::step(&mut self.pending, &mut part, step);
-        say::effects(&mut self.pending, step);
+        self.clock.write(step.time, &mut self.annotations, &mut self.pending, &mut part);
+        self.annotations.step(&mut self.pending, &mut part, step);
+        self.annotations.effects(&mut self.pending, step);
         match &step.event {
             Event::Gap(_) => self.next = None,
             Event::Context(context) => self.mode.now = context.level.filter(|level| *level <= 3).or(self.mode.now),
@@ -367,11 +371,11 @@ impl<S: RecordSink> StepSink for Lowerer<S> {
                 None => self.between(step),
             },
             (Event::Exception(_) | Event::ExceptionReturn { .. }, Some(held)) if self.pending.is_empty() => {
-                self.behind(step, held);
+                self.after_held(step, held);
             }
             _ => self.between(step),
         }
-        if self.pending.len().max(self.out.len() - self.group) > MOST {
+        if self.pending.len().max(self.out.len() - self.group) > MAX_GROUP {
             return refused(
                 step,
                 "too many annotations without an instruction for readers; convert a part of the trace",
@@ -386,13 +390,13 @@ impl<S: RecordSink> StepSink for Lowerer<S> {
             return Err(SinkError::Refused { position: None, reason: reason.into() });
         };
         if !self.pending.is_empty() {
-            if !held.is_behind {
-                Saying::new(&mut self.out, &mut Part::Then).end();
+            if !held.has_event {
+                self.annotations.part(&mut self.out, Part::Then);
             }
             self.out.append(&mut self.pending);
         }
         self.close(held, None)?;
-        self.hand_on()
+        self.flush()
     }
 
     fn losses(&self) -> &Losses {
@@ -414,15 +418,15 @@ struct Clock {
 impl Clock {
     /// Writes the time of a step if it changed.
     #[inline]
-    fn tell(&mut self, time: Option<u64>, bytes: &mut Vec<u8>, part: &mut Part) {
+    fn write(&mut self, time: Option<u64>, writer: &mut AnnotationWriter, out: &mut Vec<u8>, part: &mut Part) {
         if time == self.time {
             return;
         }
-        let later = time.zip(self.time).and_then(|(time, before)| time.checked_sub(before));
-        let later = later.filter(|_| self.relative < RELATIVE_TIMES);
-        self.relative = if later.is_some() { self.relative + 1 } else { 0 };
+        let delta = time.zip(self.time).and_then(|(time, before)| time.checked_sub(before));
+        let delta = delta.filter(|_| self.relative < RELATIVE_TIMES);
+        self.relative = if delta.is_some() { self.relative + 1 } else { 0 };
         self.time = time;
-        say::time(bytes, part, time, later);
+        writer.time(out, part, time, delta);
     }
 }
 
@@ -433,17 +437,18 @@ struct Mode {
     now: Option<u8>,
     /// Level of the first instruction, until it is written.
     first: Option<u8>,
-    told: Option<u8>,
+    /// The level written last.
+    written: Option<u8>,
 }
 
 impl Mode {
     fn start(&mut self) {
-        (self.first, self.told) = (self.now, self.now);
+        (self.first, self.written) = (self.now, self.now);
     }
 
     #[inline]
     fn changed(&self) -> Option<u8> {
-        self.now.filter(|now| Some(*now) != self.told)
+        self.now.filter(|now| Some(*now) != self.written)
     }
 }
 
@@ -488,7 +493,7 @@ fn whole_opcode(instruction: &Instruction) -> Option<u32> {
 /// Type, number and value of a register, if a record can contain the whole write: a general register, or a floating-point
 /// register of RISC-V. The architectures number those like the format.
 #[inline]
-fn told_by_record(isa: Isa, write: &RegisterWrite<'_>) -> Option<(u8, u16, [u8; 8])> {
+fn register_record(isa: Isa, write: &RegisterWrite<'_>) -> Option<(u8, u16, [u8; 8])> {
     let bytes: &[(u8, u8); 8] = write.bytes.try_into().ok()?;
     let (letter, number) = match write.name.as_bytes() {
         [letter, ones @ b'0'..=b'9'] => (letter, u16::from(ones - b'0')),
@@ -513,7 +518,7 @@ const FLOAT: u8 = 2;
 
 /// Size and direction of an access, if records can contain it with all of its data.
 #[inline]
-fn told_by_records(access: &Access<'_>) -> Option<(u16, u8)> {
+fn access_record(access: &Access<'_>) -> Option<(u16, u8)> {
     let kind = match access.direction {
         Direction::Read => 1,
         Direction::Write => 2,

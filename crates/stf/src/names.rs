@@ -193,7 +193,7 @@ pub const fn initiator(initiator: u8) -> Option<&'static str> {
 }
 
 /// The kind of a bus master, in the numbering of the specification: one less.
-pub const fn initiator_of_text(initiator: u8) -> Option<&'static str> {
+pub const fn specified_initiator(initiator: u8) -> Option<&'static str> {
     Some(match initiator {
         0 => "core",
         1 => "GPU",

@@ -31,7 +31,7 @@ use super::zstf::chunks::Chunks;
 const WINDOW: usize = 1 << 18;
 
 /// Maximum length of a record.
-const LONGEST: usize = 64 << 20;
+const MAX_RECORD: usize = 64 << 20;
 
 /// Position of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct Position {
 impl Position {
     /// The position after a record of this length.
     #[inline(always)]
-    pub(super) fn behind(self, length: usize) -> Self {
+    pub(super) fn after(self, length: usize) -> Self {
         Self { record: self.record + 1, offset: self.offset + length as u64 }
     }
 }
@@ -83,7 +83,7 @@ pub struct Reader<R> {
     /// The header has no end.
     is_header_only: bool,
     /// The end mark was read.
-    is_behind_end: bool,
+    is_after_end: bool,
     count: Count,
     /// State in the first chunk's header, if that was read for a seek; `None` inside: its size contradicts the file header.
     first: Option<Option<Follower>>,
@@ -116,7 +116,7 @@ impl<R: Read> Reader<R> {
             features: None,
             isa: None,
             is_header_only: false,
-            is_behind_end: false,
+            is_after_end: false,
             count: Count::default(),
             first: None,
         }
@@ -155,8 +155,8 @@ impl<R: Read> Reader<R> {
     /// Emits records until `take` breaks, the trace ends or the rest cannot be read. True: there is more.
     #[inline]
     pub fn each(&mut self, mut take: impl FnMut(Position, &Record<'_>) -> ControlFlow<()>) -> Result<bool, ReadError> {
-        if self.is_behind_end {
-            return self.nothing_follows();
+        if self.is_after_end {
+            return self.check_end();
         }
         let mut is_end = false;
         let result = self.scan(|bytes, mut position, layout| {
@@ -173,21 +173,21 @@ impl<R: Read> Reader<R> {
                 }
                 markers += u64::from(chunked::is_marker(descriptor));
                 let flow = take(position, &record);
-                position = position.behind(length);
+                position = position.after(length);
                 is_end = descriptor == descriptor::RESERVE_END;
                 if flow.is_break() || is_end {
                     return Stop { done: position, at: position, why: None, markers };
                 }
             }
         });
-        self.ends(is_end, result)
+        self.end_scan(is_end, result)
     }
 
     /// Emits the bytes of whole records, many at a time, until `take` breaks, the trace ends or the rest cannot be read.
     /// True: there is more.
     pub fn each_run(&mut self, mut take: impl FnMut(Position, &[u8]) -> ControlFlow<()>) -> Result<bool, ReadError> {
-        if self.is_behind_end {
-            return self.nothing_follows();
+        if self.is_after_end {
+            return self.check_end();
         }
         let mut is_end = false;
         let result = self.scan(|bytes, start, layout| {
@@ -203,7 +203,7 @@ impl<R: Read> Reader<R> {
                     layout.follow(&record);
                 }
                 markers += u64::from(chunked::is_marker(descriptor));
-                (position, read) = (position.behind(length), read + length);
+                (position, read) = (position.after(length), read + length);
                 is_end = descriptor == descriptor::RESERVE_END;
                 if is_end {
                     break None;
@@ -213,7 +213,7 @@ impl<R: Read> Reader<R> {
             let why = why.filter(|_| flow.is_continue());
             Stop { done: position, at: position, why, markers }
         });
-        self.ends(is_end, result)
+        self.end_scan(is_end, result)
     }
 
     /// Runs `scan` on the window, repeatedly with more bytes in it.
@@ -221,7 +221,7 @@ impl<R: Read> Reader<R> {
     fn scan(&mut self, mut scan: impl FnMut(&[u8], Position, &mut Layout) -> Stop) -> Result<bool, ReadError> {
         loop {
             let stop = scan(&self.window[self.start..self.end], self.next, &mut self.layout);
-            if let Some(more) = self.stopped(stop)? {
+            if let Some(more) = self.apply(stop)? {
                 return Ok(more);
             }
         }
@@ -234,7 +234,7 @@ impl<R: Read> Reader<R> {
         follower: &mut Follower,
         take: &mut impl FnMut(&Instruction<'_>) -> ControlFlow<()>,
     ) -> Followed {
-        follower.go_through(&self.window[self.start..self.end], self.next, &mut self.layout, take)
+        follower.scan(&self.window[self.start..self.end], self.next, &mut self.layout, take)
     }
 
     /// Is this position the end of the window?
@@ -243,7 +243,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Applies the outcome of a scan. `None`: there are more bytes in the window now.
-    pub(super) fn stopped(&mut self, stop: Stop) -> Result<Option<bool>, ReadError> {
+    pub(super) fn apply(&mut self, stop: Stop) -> Result<Option<bool>, ReadError> {
         let Stop { done, at, why, markers } = stop;
         self.start += (done.offset - self.next.offset) as usize;
         self.next = done;
@@ -268,7 +268,7 @@ impl<R: Read> Reader<R> {
         self.window.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         if self.end == self.window.len() {
-            if self.end >= LONGEST {
+            if self.end >= MAX_RECORD {
                 return Err(self.error(ReadErrorKind::TooLong));
             }
             self.window.resize(self.end * 2, 0);
@@ -303,36 +303,36 @@ impl<R: Read> Reader<R> {
     }
 
     /// Was the end mark read?
-    pub(super) fn is_behind_end(&self) -> bool {
-        self.is_behind_end
+    pub(super) fn is_after_end(&self) -> bool {
+        self.is_after_end
     }
 
     /// Applies the outcome of a scan that did or did not reach the end mark.
-    pub(super) fn ends(&mut self, is_end: bool, result: Result<bool, ReadError>) -> Result<bool, ReadError> {
-        self.is_behind_end = is_end;
-        if is_end && result.is_ok() { self.nothing_follows() } else { result }
+    pub(super) fn end_scan(&mut self, is_end: bool, result: Result<bool, ReadError>) -> Result<bool, ReadError> {
+        self.is_after_end = is_end;
+        if is_end && result.is_ok() { self.check_end() } else { result }
     }
 
     /// Ends the trace at this position of the window. Records before it that were not emitted stay in the window.
-    pub(super) fn ends_at(&mut self, end: Position) -> Result<bool, ReadError> {
+    pub(super) fn end_at(&mut self, end: Position) -> Result<bool, ReadError> {
         let left = (end.offset - self.next.offset) as usize;
         if self.end - self.start == left && !self.at_end {
             self.fill()?;
         }
         if self.end - self.start > left {
-            return Err(ReadError { offset: end.offset, record: end.record, kind: ReadErrorKind::BehindEnd });
+            return Err(ReadError { offset: end.offset, record: end.record, kind: ReadErrorKind::AfterEnd });
         }
         Ok(false)
     }
 
     /// Checks that nothing follows the end mark.
-    pub(super) fn nothing_follows(&mut self) -> Result<bool, ReadError> {
+    pub(super) fn check_end(&mut self) -> Result<bool, ReadError> {
         while self.start == self.end && !self.at_end {
             self.fill()?;
         }
         match self.failed.take() {
             Some(failed) if self.start == self.end => Err(self.error(failed)),
-            _ if self.start < self.end => Err(self.error(ReadErrorKind::BehindEnd)),
+            _ if self.start < self.end => Err(self.error(ReadErrorKind::AfterEnd)),
             _ => Ok(false),
         }
     }

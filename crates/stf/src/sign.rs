@@ -28,15 +28,15 @@ impl HeaderRecords {
 
     /// Inserts a record after the last one whose descriptor is at most `descriptor`. Headers are sorted; in one that is
     /// not, this is still before its end.
-    pub(super) fn put_behind(&mut self, descriptor: u8, record: &Record<'_>) {
+    pub(super) fn insert_after(&mut self, descriptor: u8, record: &Record<'_>) {
         let position = self.0.iter().rposition(|(other, _)| *other <= descriptor).map_or(0, |position| position + 1);
         self.0.insert(position, encoded(record));
     }
 
     /// Adds the records that name this tool.
     pub(super) fn sign(&mut self) {
-        self.put_behind(descriptor::COMMENT, &Record::Comment(MAKER.as_bytes()));
-        self.put_behind(descriptor::TRACE_INFO, &Record::TraceInfo(our_trace_info()));
+        self.insert_after(descriptor::COMMENT, &Record::Comment(MAKER.as_bytes()));
+        self.insert_after(descriptor::TRACE_INFO, &Record::TraceInfo(our_trace_info()));
     }
 
     pub(super) fn encode(&self, bytes: &mut Vec<u8>) {

@@ -21,8 +21,8 @@ use unspool_isa::Isa;
 use super::builder::{Features, RecordSink};
 use super::layout::Layout;
 use super::lift::{Follower, Instruction};
-use super::lower::standing::Standing;
-use super::lower::words;
+use super::lower::annotation;
+use super::lower::sticky::StickyAnnotations;
 use super::read::{ReadError, Reader};
 use super::record::{Event, PageTableWalk, Record, descriptor};
 use super::sign::HeaderRecords;
@@ -100,7 +100,7 @@ pub fn slice<R: Read>(
     if header.has_transactions() {
         return transactions::slice(reader, &header, range, options, sink);
     }
-    slice_instructions(reader, &header, &mut Selection::of(&range), options, &mut One(sink))
+    slice_instructions(reader, &header, &mut Selection::of(&range), options, &mut OneTrace(sink))
 }
 
 /// Writes the selected instructions, as one trace or as one per range.
@@ -121,7 +121,7 @@ pub fn slice_by<R: Read>(
 
 fn read_header<R: Read>(reader: &mut Reader<R>) -> Result<Header, SliceError> {
     let mut header = Header::default();
-    reader.each(|_, record| header.take(record))?;
+    reader.each(|_, record| header.push(record))?;
     if header.is_complete { Ok(header) } else { Err(SliceError::NoHeader) }
 }
 
@@ -133,7 +133,7 @@ fn slice_instructions<R: Read>(
     sink: &mut impl SliceSink<u8>,
 ) -> Result<Sliced, SliceError> {
     let mut follower = Follower { next_pc: header.pc, iem: header.iem, isa: header.isa, ..Follower::default() };
-    let mut cut = Cut {
+    let mut slicer = Slicer {
         header,
         options,
         select,
@@ -141,31 +141,31 @@ fn slice_instructions<R: Read>(
         process: header.process,
         piece: None,
         last: Vec::new(),
-        told: State::default(),
+        recorded: State::default(),
         mode: None,
-        standing: header.announces.then(Standing::default),
+        annotations: header.announces.then(StickyAnnotations::default),
         sliced: Sliced::default(),
         failed: None,
     };
     // Nothing is read after the last instruction, so that a damaged end does not matter.
-    let read = if cut.select.wants_more() {
-        reader.each_instruction(&mut follower, |instruction| cut.instruction(instruction))
+    let read = if slicer.select.wants_more() {
+        reader.each_instruction(&mut follower, |instruction| slicer.instruction(instruction))
     } else {
         Ok(true)
     };
-    let ended = cut.write_last();
-    match (cut.failed.take().or(ended.err()), read) {
+    let ended = slicer.write_last();
+    match (slicer.failed.take().or(ended.err()), read) {
         (Some(error), _) => Err(SliceError::Write(error)),
         (None, Err(error)) => Err(error.into()),
-        (None, Ok(_)) if cut.sliced.instructions == 0 => Err(SliceError::Empty(follower.instructions)),
-        (None, Ok(_)) => Ok(cut.sliced),
+        (None, Ok(_)) if slicer.sliced.instructions == 0 => Err(SliceError::Empty(follower.instructions)),
+        (None, Ok(_)) => Ok(slicer.sliced),
     }
 }
 
 /// A sink for one trace.
-struct One<'s, S>(&'s mut S);
+struct OneTrace<'s, S>(&'s mut S);
 
-impl<S: RecordSink> SliceSink<u8> for One<'_, S> {
+impl<S: RecordSink> SliceSink<u8> for OneTrace<'_, S> {
     fn begin(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -192,7 +192,7 @@ struct Header {
 }
 
 impl Header {
-    fn take(&mut self, record: &Record<'_>) -> ControlFlow<()> {
+    fn push(&mut self, record: &Record<'_>) -> ControlFlow<()> {
         self.layout.follow(record);
         match record {
             Record::ForcePc(pc) => self.pc = *pc,
@@ -202,7 +202,7 @@ impl Header {
             Record::TraceInfoFeature(features) => self.features = *features,
             Record::ProtocolId(_) | Record::ClockId { .. } => self.has_protocol = true,
             Record::InstOpcode32(_) | Record::InstOpcode16(_) | Record::Transaction(_) => return ControlFlow::Break(()),
-            Record::Comment(text) => self.announces |= words::announced(text).is_some(),
+            Record::Comment(text) => self.announces |= annotation::parse_announcement(text).is_some(),
             Record::EndHeader => self.is_complete = true,
             _ => {}
         }
@@ -217,13 +217,13 @@ impl Header {
     }
 
     /// The header of a slice that starts at `pc`; transactions have no address.
-    fn of_cut(&self, pc: Option<u64>, options: SliceOptions) -> Vec<u8> {
+    fn for_slice(&self, pc: Option<u64>, options: SliceOptions) -> Vec<u8> {
         let mut records = self.records.clone();
         if let Some(start) = pc.map(Record::ForcePc)
             // The last one counts, so all of them are replaced.
             && !records.replace(&start)
         {
-            records.put_behind(descriptor::PROCESS_ID_EXT, &start);
+            records.insert_after(descriptor::PROCESS_ID_EXT, &start);
         }
         if options.sign {
             records.sign();
@@ -254,7 +254,7 @@ struct Piece {
 }
 
 /// A slice in progress.
-struct Cut<'a, C, S> {
+struct Slicer<'a, C, S> {
     header: &'a Header,
     options: SliceOptions,
     select: &'a mut C,
@@ -265,16 +265,16 @@ struct Cut<'a, C, S> {
     piece: Option<Piece>,
     /// Group of the last selected instruction: a mode change after it is known only with the next one.
     last: Vec<u8>,
-    told: State,
+    recorded: State,
     /// The mode that the current group changes to.
     mode: Option<u64>,
     /// Annotations in effect, if the header announces any.
-    standing: Option<Standing>,
+    annotations: Option<StickyAnnotations>,
     sliced: Sliced,
     failed: Option<io::Error>,
 }
 
-impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
+impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
     fn instruction(&mut self, instruction: &Instruction<'_>) -> ControlFlow<()> {
         let candidate = Candidate {
             index: instruction.number - 1,
@@ -304,8 +304,8 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
     }
 
     fn follow(&mut self, instruction: &Instruction<'_>) {
-        if let Some(standing) = &mut self.standing {
-            standing.follow(instruction);
+        if let Some(annotations) = &mut self.annotations {
+            annotations.follow(instruction);
         }
     }
 
@@ -331,18 +331,18 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
                 self.write_last()?;
                 self.begin(instruction, true);
                 self.sink.begin()?;
-                self.sink.write_part(&self.header.of_cut(Some(instruction.pc), self.options))?;
+                self.sink.write_part(&self.header.for_slice(Some(instruction.pc), self.options))?;
                 self.first(instruction);
             }
             None => {
-                self.tell_mode(instruction.mode);
+                self.record_mode(instruction.mode);
                 self.write_last()?;
                 self.begin(instruction, false);
                 self.seam(instruction);
             }
         }
         // The mode of the first instruction of a trace is recorded in its own group.
-        self.told.mode = self.mode.take().or(instruction.mode).or(self.told.mode);
+        self.recorded.mode = self.mode.take().or(instruction.mode).or(self.recorded.mode);
         Ok(())
     }
 
@@ -364,16 +364,16 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
     }
 
     /// Records that the mode after the last instruction is this one.
-    fn tell_mode(&mut self, mode: Option<u64>) {
-        let Some(mode) = mode.filter(|mode| Some(*mode) != self.told.mode) else { return };
+    fn record_mode(&mut self, mode: Option<u64>) {
+        let Some(mode) = mode.filter(|mode| Some(*mode) != self.recorded.mode) else { return };
         let mut event = Vec::new();
         self.put_mode(mode, &mut event);
-        let position = self.behind_events();
+        let position = self.after_events();
         self.last.splice(position..position, event);
     }
 
     /// Offset of the records of the last instruction that follow events.
-    fn behind_events(&self) -> usize {
+    fn after_events(&self) -> usize {
         let mut position = 0;
         while let Ok((record, length)) = Record::parse(&self.last[position..], &self.header.layout) {
             if record.descriptor() > descriptor::EVENT_PC_TARGET {
@@ -387,9 +387,9 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
     /// Copies the first instruction of a trace, with the state before it.
     fn first(&mut self, instruction: &Instruction<'_>) {
         let mut bytes = Vec::new();
-        self.told = State { iem: self.header.iem, process: self.header.process, mode: None };
-        if let Some(standing) = &self.standing {
-            standing.say(false, instruction, &mut bytes);
+        self.recorded = State { iem: self.header.iem, process: self.header.process, mode: None };
+        if let Some(annotations) = &self.annotations {
+            annotations.write(false, instruction, &mut bytes);
         }
         self.put_state(instruction, &mut bytes);
         // Events come late in a group. A mode change by the instruction itself comes after them, and so wins.
@@ -408,8 +408,8 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
     /// Copies the first instruction of a further range.
     fn seam(&mut self, instruction: &Instruction<'_>) {
         let mut bytes = Vec::new();
-        if let Some(standing) = &self.standing {
-            standing.say(true, instruction, &mut bytes);
+        if let Some(annotations) = &self.annotations {
+            annotations.write(true, instruction, &mut bytes);
         }
         self.put_state(instruction, &mut bytes);
         let mut pc = Some(instruction.pc).filter(|_| !instruction.is_forced);
@@ -427,13 +427,13 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
     /// Records the encoding mode and the process, if they have changed.
     fn put_state(&mut self, instruction: &Instruction<'_>, bytes: &mut Vec<u8>) {
         let own_iem = instruction.group().any(|record| matches!(record, Record::InstIem(_)));
-        if instruction.iem != self.told.iem && !own_iem {
+        if instruction.iem != self.recorded.iem && !own_iem {
             Record::InstIem(instruction.iem).encode(bytes);
         }
-        if let Some(ids) = self.process.filter(|ids| Some(*ids) != self.told.process) {
+        if let Some(ids) = self.process.filter(|ids| Some(*ids) != self.recorded.process) {
             Record::ProcessIdExt(ids).encode(bytes);
         }
-        (self.told.iem, self.told.process) = (instruction.iem, self.process);
+        (self.recorded.iem, self.recorded.process) = (instruction.iem, self.process);
     }
 
     fn put_mode(&self, mode: u64, bytes: &mut Vec<u8>) {
@@ -443,7 +443,7 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
     }
 
     fn copy(&mut self, instruction: &Instruction<'_>) {
-        self.told.iem = instruction.iem;
+        self.recorded.iem = instruction.iem;
         if instruction.records == 1 {
             return self.last.extend_from_slice(instruction.bytes);
         }
@@ -457,7 +457,7 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
             }
         }
         if !has_walk {
-            (self.process, self.told.process, self.mode) = (own.0, own.0, own.1);
+            (self.process, self.recorded.process, self.mode) = (own.0, own.0, own.1);
             return self.last.extend_from_slice(instruction.bytes);
         }
         let mut bytes = std::mem::take(&mut self.last);
@@ -472,7 +472,7 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
         let walk = match record {
             Record::PageTableWalk(walk) => walk,
             Record::ProcessIdExt(ids) => {
-                (self.process, self.told.process) = (Some(*ids), Some(*ids));
+                (self.process, self.recorded.process) = (Some(*ids), Some(*ids));
                 return record.encode(bytes);
             }
             Record::Event(event) => {
@@ -484,9 +484,9 @@ impl<C: Select, S: SliceSink<u8>> Cut<'_, C, S> {
         let piece = self.piece.unwrap_or(Piece { from: 0, to: 0 });
         match walk.first_use.checked_sub(piece.from) {
             _ if piece.from == piece.to => record.encode(bytes),
-            Some(behind) => {
+            Some(offset) => {
                 self.sliced.walks_adjusted += 1;
-                Record::PageTableWalk(PageTableWalk { first_use: piece.to + behind, ..*walk }).encode(bytes);
+                Record::PageTableWalk(PageTableWalk { first_use: piece.to + offset, ..*walk }).encode(bytes);
             }
             None => {
                 self.sliced.walks_kept += 1;

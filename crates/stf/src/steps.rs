@@ -7,7 +7,8 @@
 //! without a new version, so they are not emitted. There is no time, and comments are notes. If the header announces
 //! annotations ([`super::lower`]), those contain the rest (`annotated`).
 
-mod told;
+mod annotated;
+mod effects;
 
 use std::fmt::Write as _;
 use std::io::Read;
@@ -15,17 +16,17 @@ use std::ops::ControlFlow;
 
 use unspool_isa::{self as isa, Decoded, access, decode};
 use unspool_model::{
-    Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Isa, Loss, Losses,
-    SourceError, Step, StepSource, TimeUnit,
+    Branch, Context, Coverage, Event, Exception, Facet, Gap, Instruction, Isa, Loss, Losses, SourceError, Step,
+    StepSource, TimeUnit, note,
 };
 
-use self::told::Told;
+use self::annotated::AnnotatedEmitter;
+use self::effects::{DESTINATION, STATE, exception_kind, push_access};
 use super::lift::{self, Follower};
-use super::lower::words;
-use super::names::{self, EventKind};
+use super::lower::annotation;
+use super::names;
 use super::read::{ReadError, ReadErrorKind, Reader};
 use super::record::{MemAccess, Record, Register};
-use unspool_model::note;
 
 /// The steps of a file.
 pub struct Steps<R> {
@@ -34,15 +35,15 @@ pub struct Steps<R> {
     comments: Vec<(u64, Vec<u8>)>,
     /// Announced coverage of annotations, and their unit of time.
     announced: Option<(Coverage, TimeUnit)>,
-    untold: Losses,
+    losses: Losses,
 }
 
 impl<R: Read> Steps<R> {
     /// The steps of a file that nothing was read from yet.
     pub fn new(reader: Reader<R>) -> Self {
         let comments = reader.comments();
-        let announced = comments.iter().find_map(|(_, comment)| words::announced(comment));
-        Self { reader, comments, announced, untold: Losses::default() }
+        let announced = comments.iter().find_map(|(_, comment)| annotation::parse_announcement(comment));
+        Self { reader, comments, announced, losses: Losses::default() }
     }
 }
 
@@ -51,10 +52,6 @@ const ARM: u16 = 2;
 
 /// The number of RV32 among encoding modes.
 const RV32: u16 = 1;
-
-/// Roles of register operands.
-const STATE: u8 = 1;
-const DESTINATION: u8 = 3;
 
 impl<R: Read> StepSource for Steps<R> {
     /// The features in the header are no indication of registers or events: known producers write them without.
@@ -83,25 +80,25 @@ impl<R: Read> StepSource for Steps<R> {
             return Ok(());
         }
         let follower = &mut Follower::default();
-        let told = match self.announced {
+        let ended = match self.announced {
             Some((coverage, _)) => {
-                let mut teller = Told::new(take, coverage);
-                let told = self.reader.each_instruction(follower, |instruction| teller.instruction(instruction));
-                self.untold.add_all(&teller.untold);
-                told
+                let mut emitter = AnnotatedEmitter::new(take, coverage);
+                let ended = self.reader.each_instruction(follower, |instruction| emitter.instruction(instruction));
+                self.losses.add_all(&emitter.losses);
+                ended
             }
             None => {
-                let mut teller = Teller::new(take, self.reader.isa() == Some(ARM));
-                let told = self.reader.each_instruction(follower, |instruction| teller.instruction(instruction));
-                self.untold.add_all(&teller.untold);
-                told
+                let mut emitter = StepEmitter::new(take, self.reader.isa() == Some(ARM));
+                let ended = self.reader.each_instruction(follower, |instruction| emitter.instruction(instruction));
+                self.losses.add_all(&emitter.losses);
+                ended
             }
         };
-        told.map(|_| ()).map_err(|error| ended(&error))
+        ended.map(|_| ()).map_err(|error| source_error(&error))
     }
 
     fn losses(&self) -> Losses {
-        self.untold.clone()
+        self.losses.clone()
     }
 }
 
@@ -113,12 +110,11 @@ impl<R: Read> Steps<R> {
     fn header_notes(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> ControlFlow<()> {
         let mut step = Step::default();
         for (record, comment) in &self.comments {
-            let is_ours =
-                words::is_signature(comment) || self.announced.is_some() && words::announced(comment).is_some();
-            if !is_ours {
+            let is_announcement = self.announced.is_some() && annotation::parse_announcement(comment).is_some();
+            if !is_announcement && !annotation::is_signature(comment) {
                 step.clear();
                 step.position = *record;
-                note::set(&mut step, comment, &mut self.untold);
+                note::set(&mut step, comment, &mut self.losses);
                 take(&step)?;
             }
         }
@@ -126,12 +122,12 @@ impl<R: Read> Steps<R> {
     }
 }
 
-fn ended(error: &ReadError) -> SourceError {
+fn source_error(error: &ReadError) -> SourceError {
     SourceError { text: error.to_string(), is_damage: !matches!(error.kind, ReadErrorKind::Io(_)) }
 }
 
 /// Emits groups as steps.
-struct Teller<'t> {
+struct StepEmitter<'t> {
     take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
     /// Instructions are Arm's; one was not A64; one had two bytes.
     is_arm: bool,
@@ -139,7 +135,7 @@ struct Teller<'t> {
     has_halfwords: bool,
     /// An access had a size in bits.
     counts_bits: bool,
-    untold: Losses,
+    losses: Losses,
     /// The mode emitted last.
     mode: Option<u64>,
     /// Next address according to the records.
@@ -162,7 +158,7 @@ struct Group {
     is_redirected: bool,
 }
 
-impl<'t> Teller<'t> {
+impl<'t> StepEmitter<'t> {
     fn new(take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>, is_arm: bool) -> Self {
         Self {
             take,
@@ -170,7 +166,7 @@ impl<'t> Teller<'t> {
             is_aarch32: false,
             has_halfwords: false,
             counts_bits: false,
-            untold: Losses::default(),
+            losses: Losses::default(),
             mode: None,
             next: None,
             step: Step::default(),
@@ -191,23 +187,20 @@ impl<'t> Teller<'t> {
             self.notes(group)?;
         }
         if group.is_forced && self.next.is_some_and(|next| next != group.pc) {
-            self.tell(group, Event::Gap(Gap::Start))?;
+            self.emit(group, Event::Gap(Gap::Start))?;
         }
         if group.mode != self.mode {
             self.mode = group.mode;
             let level = group.mode.and_then(|mode| u8::try_from(mode).ok());
-            self.tell(group, Event::Context(Context { level, ..Context::default() }))?;
+            self.emit(group, Event::Context(Context { level, ..Context::default() }))?;
         }
         let instruction = self.executed(group, &found);
         self.step.event = Event::Instruction(instruction);
         (self.take)(&self.step)?;
         self.next = self.next(group, &instruction, &found);
-        let flow = if instruction.branch.is_some() && self.returns(&instruction) {
-            self.tell(group, Event::ExceptionReturn { target: found.target })
-        } else {
-            ControlFlow::Continue(())
-        };
-        flow?;
+        if instruction.branch.is_some() && self.returns(&instruction) {
+            self.emit(group, Event::ExceptionReturn { target: found.target })?;
+        }
         if found.has_events { self.events(group) } else { ControlFlow::Continue(()) }
     }
 
@@ -223,7 +216,7 @@ impl<'t> Teller<'t> {
     }
 
     /// Emits an event of a group without effects.
-    fn tell(&mut self, group: &lift::Instruction<'_>, event: Event) -> ControlFlow<()> {
+    fn emit(&mut self, group: &lift::Instruction<'_>, event: Event) -> ControlFlow<()> {
         self.rest.clear();
         (self.rest.position, self.rest.event) = (group.position.record, event);
         (self.take)(&self.rest)
@@ -235,7 +228,7 @@ impl<'t> Teller<'t> {
             if let Record::Comment(text) = record {
                 self.rest.clear();
                 self.rest.position = group.position.record;
-                note::set(&mut self.rest, text, &mut self.untold);
+                note::set(&mut self.rest, text, &mut self.losses);
                 (self.take)(&self.rest)?;
             }
         }
@@ -282,17 +275,11 @@ impl<'t> Teller<'t> {
         step.write_register(&self.name, 0, register.value);
     }
 
+    /// Adds an access, which is complete with the data that followed it.
     fn access(&mut self, group: &lift::Instruction<'_>, access: Option<MemAccess>) {
-        if let Some(MemAccess { address, size, kind, .. }) = access {
-            let size = self.bytes(group, size);
-            let direction = match kind {
-                1 => Direction::Read,
-                2 => Direction::Write,
-                _ => Direction::Neither,
-            };
-            let told = self.data.iter().map(|byte| (*byte, 0xff)).chain(std::iter::repeat((0, 0)));
-            let length = if self.data.is_empty() { 0 } else { usize::from(size) };
-            self.step.access_known(direction, address, u64::from(size), told.take(length));
+        if let Some(access) = access {
+            let size = self.bytes(group, access.size);
+            push_access(&mut self.step, &access, size, &self.data);
         }
         self.data.clear();
     }
@@ -349,14 +336,10 @@ impl<'t> Teller<'t> {
         for record in group.group() {
             match record {
                 Record::Event(event) => {
-                    let kind = match EventKind::of(&event) {
-                        EventKind::Syscall | EventKind::Fault => ExceptionKind::Synchronous,
-                        EventKind::Interrupt => ExceptionKind::Irq,
-                        EventKind::ModeChange | EventKind::Special => continue,
-                    };
+                    let Some(kind) = exception_kind(&event) else { continue };
                     let next = Exception { kind, ..Exception::default() };
                     if let Some(exception) = raised.replace(next) {
-                        self.tell(group, Event::Exception(exception))?;
+                        self.emit(group, Event::Exception(exception))?;
                     }
                 }
                 Record::EventPcTarget(target) => {
@@ -367,7 +350,7 @@ impl<'t> Teller<'t> {
                 _ => {}
             }
         }
-        raised.map_or(ControlFlow::Continue(()), |exception| self.tell(group, Event::Exception(exception)))
+        raised.map_or(ControlFlow::Continue(()), |exception| self.emit(group, Event::Exception(exception)))
     }
 }
 

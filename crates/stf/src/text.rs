@@ -312,7 +312,7 @@ fn write_bus_access(access: &BusAccess, out: &mut String) {
     push_address(out, address);
     out.push_str(" by ");
     write_named(u64::from(initiator), names::initiator(initiator), out);
-    if let Some(name) = names::initiator_of_text(initiator) {
+    if let Some(name) = names::specified_initiator(initiator) {
         let _ = write!(out, " ({name} by the text)");
     }
     let _ = write!(out, " index {index} attributes {attributes:#x}");

@@ -140,7 +140,7 @@ impl Rewriter {
         let record = Record::TraceInfoFeature(features);
         // Without features, nothing would announce wide events.
         if !header.replace(&record) && self.wide {
-            header.put_behind(descriptor::TRACE_INFO_FEATURE, &record);
+            header.insert_after(descriptor::TRACE_INFO_FEATURE, &record);
         }
         header.sign();
         header.encode(out);

@@ -20,7 +20,7 @@ pub(super) const HEADER: u64 = 20;
 pub(super) const ENTRY: u64 = 24;
 
 /// Maximum number of threads. More would cost memory without a gain in speed.
-pub(super) const MOST_THREADS: usize = 64;
+pub(super) const MAX_THREADS: usize = 64;
 
 /// Entry of the index: one chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::Features;
+use super::input::Features;
 
 /// Reason why input was refused.
 #[derive(Debug, thiserror::Error)]

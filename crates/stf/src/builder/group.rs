@@ -41,7 +41,7 @@ impl<S: RecordSink> Builder<S> {
     }
 
     fn check_register(&self, register: &Register<'_>) -> Result<(), BuildError> {
-        let most = match register.kind() {
+        let max = match register.kind() {
             1 => 32,
             2 | 3 => 31,
             4 => 0xfff,
@@ -50,7 +50,7 @@ impl<S: RecordSink> Builder<S> {
         let is_vector = register.kind() == Register::VECTOR;
         let bytes = if is_vector { self.layout.vector_bytes() } else { Some(8) };
         match bytes {
-            _ if register.number > most => Err(BuildError::Register("has a number that there is not")),
+            _ if register.number > max => Err(BuildError::Register("has a number that there is not")),
             _ if !(1..=3).contains(&register.operand()) => {
                 Err(BuildError::Register("is state (1), source (2) or destination (3)"))
             }

@@ -54,20 +54,20 @@ impl Flow {
 
     /// Continues after an instruction that needs no check.
     #[inline]
-    pub(super) fn go_on(&mut self, length: u8) {
+    pub(super) fn advance(&mut self, length: u8) {
         self.next = self.next.wrapping_add(u64::from(length));
     }
 
     /// Checks the debts of the previous instruction against the next group. True: the group forces another address.
     pub(super) fn arrive(&mut self, group: &Group, out: &mut Out<'_>) -> bool {
         let (position, number) = self.last;
-        let is_elsewhere = group.forced.is_some_and(|forced| forced != self.next);
+        let is_redirected = group.forced.is_some_and(|forced| forced != self.next);
         match (self.owed, group.forced) {
             (Owed::Target, None) => {
                 let detail = format_args!("it branches, but has no target");
                 out.add_at(position, number, RuleId::TargetMissing, detail);
             }
-            (Owed::Call, _) if is_elsewhere => self.unseen(position, number, out),
+            (Owed::Call, _) if is_redirected => self.unseen(position, number, out),
             _ => {}
         }
         if let Some((position, mode)) = self.down.filter(|_| group.forced.is_none()) {
@@ -75,7 +75,7 @@ impl Flow {
             out.add_at(position, number, RuleId::ModeDown, detail);
         }
         self.pc = group.forced.unwrap_or(self.next);
-        is_elsewhere
+        is_redirected
     }
 
     /// Reports an exception without an event once.
@@ -89,22 +89,22 @@ impl Flow {
 
     /// Follows the instruction of the group.
     pub(super) fn leave(&mut self, group: &Group, known: &Opcode, is_first: bool, header: &Header, out: &mut Out<'_>) {
-        let behind = known.behind(self.pc);
+        let next = known.next_address(self.pc);
         if let Some((position, target)) = group.target {
             self.check_target(position, known.address(target), group, known, out);
         }
         self.owed = match group.target {
             _ if group.is_excused() || group.target.is_some() || group.events.target.is_some() => Owed::Nothing,
             // A jump to the next instruction can be followed without a record.
-            _ if known.always_diverts() && known.target(self.pc) == Some(behind) => Owed::Nothing,
+            _ if known.always_diverts() && known.target(self.pc) == Some(next) => Owed::Nothing,
             _ if known.always_diverts() => Owed::Target,
             _ if known.is_call() => Owed::Call,
             _ => Owed::Nothing,
         };
         self.change_mode(group, known, is_first, header);
         self.last = (out.position, out.instruction);
-        let told = group.events.target.or(group.target.map(|(_, target)| target));
-        self.next = told.unwrap_or(self.pc.wrapping_add(u64::from(known.length)));
+        let target = group.events.target.or(group.target.map(|(_, target)| target));
+        self.next = target.unwrap_or(self.pc.wrapping_add(u64::from(known.length)));
     }
 
     fn check_target(&self, position: Position, target: u64, group: &Group, known: &Opcode, out: &mut Out<'_>) {
@@ -113,8 +113,11 @@ impl Flow {
         }
         let direct = known.target(self.pc);
         match known.flow {
-            ControlFlow::Direct if known.conditional && direct != Some(target) && target == known.behind(self.pc) => {
-                let detail = format_args!("the target {target:#x} is the next instruction, so the branch was not taken");
+            ControlFlow::Direct
+                if known.conditional && direct != Some(target) && target == known.next_address(self.pc) =>
+            {
+                let detail =
+                    format_args!("the target {target:#x} is the next instruction, so the branch was not taken");
                 out.add_in(position, RuleId::TargetNotTaken, detail);
             }
             ControlFlow::Direct => {
@@ -136,8 +139,8 @@ impl Flow {
         let Some((position, mode)) = group.events.mode else { return };
         let is_down = self.mode.map_or(mode == 0, |before| mode < before);
         // The first instruction sets the initial mode, and a forced address hides what changed it.
-        let is_led = known.flow == ControlFlow::ExceptionReturn || is_first || group.forced.is_some();
-        if is_down && !is_led && (header.is_riscv() || header.set() == Some(Isa::A64)) {
+        let is_explained = known.flow == ControlFlow::ExceptionReturn || is_first || group.forced.is_some();
+        if is_down && !is_explained && (header.is_riscv() || header.set() == Some(Isa::A64)) {
             self.down = Some((position, mode));
         }
         self.mode = Some(mode);

@@ -9,7 +9,7 @@ use super::opcode::Opcode;
 use super::rules::RuleId;
 
 /// Maximum number of accesses of an instruction: that of elements in the longest vectors.
-const MOST_ACCESSES: usize = 1 << 16;
+const MAX_ACCESSES: usize = 1 << 16;
 
 /// An access of a group, with the data that followed it.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +35,7 @@ pub(super) struct Group {
     pub(super) events: Events,
     pub(super) has_microop: bool,
     /// An annotation has the outcome of the instruction or its accesses.
-    pub(super) is_told: bool,
+    pub(super) is_annotated: bool,
     pub(super) accesses: Vec<Access>,
     /// There were more accesses than the maximum.
     has_too_many: bool,
@@ -49,7 +49,7 @@ impl Group {
     /// Has the group no records but the opcode?
     #[inline]
     pub(super) fn is_plain(&self) -> bool {
-        self.open.is_none() && !self.is_told
+        self.open.is_none() && !self.is_annotated
     }
 
     /// Starts the next group.
@@ -61,7 +61,7 @@ impl Group {
 
     /// Is the outcome of the instruction unchecked? It trapped, was replaced, or is annotated.
     pub(super) fn is_excused(&self) -> bool {
-        self.events.has_trap || self.has_microop || self.has_too_many || self.is_told
+        self.events.has_trap || self.has_microop || self.has_too_many || self.is_annotated
     }
 
     /// Checks a record other than the opcode.
@@ -134,7 +134,7 @@ impl Group {
         if !matches!(access.kind, 1 | 2) {
             out.add(RuleId::AccessKind, format_args!("the access has the type {}", access.kind));
         }
-        if self.accesses.len() == MOST_ACCESSES {
+        if self.accesses.len() == MAX_ACCESSES {
             self.has_too_many = true;
             self.accesses.pop();
         }
@@ -142,9 +142,9 @@ impl Group {
     }
 
     fn content(&mut self, word: u64, out: &mut Out<'_>) {
-        let is_behind = matches!(self.before, descriptor::INST_MEM_ACCESS | descriptor::INST_MEM_CONTENT);
+        let follows_access = matches!(self.before, descriptor::INST_MEM_ACCESS | descriptor::INST_MEM_CONTENT);
         match self.accesses.last_mut() {
-            Some(access) if is_behind => {
+            Some(access) if follows_access => {
                 access.contents += 1;
                 access.content = word;
             }
@@ -226,9 +226,9 @@ impl Group {
 }
 
 /// May a record follow one with a higher descriptor?
-fn may_follow(before: u8, behind: u8) -> bool {
+fn may_follow(before: u8, after: u8) -> bool {
     use super::super::record::descriptor as d;
-    match behind {
+    match after {
         d::INST_MEM_ACCESS => before == d::INST_MEM_CONTENT,
         d::BUS_MASTER_ACCESS => before == d::BUS_MASTER_CONTENT,
         d::EVENT => before == d::EVENT_PC_TARGET,
@@ -241,15 +241,15 @@ fn may_follow(before: u8, behind: u8) -> bool {
 }
 
 fn check_register(register: &Register<'_>, header: &Header, out: &mut Out<'_>) {
-    let most = match register.kind() {
+    let max = match register.kind() {
         1 => 32,
         2 | 3 => 31,
         4 => 0xfff,
         _ => 0,
     };
-    if most == 0 || !(1..=3).contains(&register.operand()) {
+    if max == 0 || !(1..=3).contains(&register.operand()) {
         out.add(RuleId::RegisterMeta, format_args!("the type of the register is {:#04x}", register.meta));
-    } else if register.number > most && !header.is_other_isa() {
+    } else if register.number > max && !header.is_other_isa() {
         out.add(RuleId::RegisterNumber, format_args!("its number is {}, but the last is {max}", register.number));
     }
 }

@@ -4,7 +4,7 @@ use unspool_isa::{Isa, RiscvExtensions};
 
 use super::super::builder::{GENERATOR, MAKER};
 use super::super::layout::{FEATURE_EVENT64, TILELINK};
-use super::super::lower::words;
+use super::super::lower::annotation;
 use super::super::names;
 use super::super::read::Position;
 use super::super::record::{Record, TraceInfo, descriptor};
@@ -39,7 +39,7 @@ pub(super) struct Header {
     /// The trace is of Arm, but not A64.
     is_aarch32: bool,
     /// Annotations are announced.
-    pub(super) is_told: bool,
+    pub(super) has_annotations: bool,
     clocks: [u64; 4],
 }
 
@@ -62,7 +62,7 @@ impl Header {
     /// no number for it.
     #[inline]
     pub(super) fn opcode(&mut self, opcode: u32, length: u8) {
-        if self.is_arm() && !self.is_told {
+        if self.is_arm() && !self.has_annotations {
             self.is_aarch32 |= length == 2 || is_foreign_to_a64(opcode);
         }
     }
@@ -102,7 +102,7 @@ impl Header {
         match record {
             Record::Version { major, minor } => self.version(*major, *minor, out),
             Record::Comment(text) => {
-                self.is_told |= words::announced(text).is_some();
+                self.has_annotations |= annotation::parse_announcement(text).is_some();
                 comment(text, out);
             }
             Record::Isa(isa) => {

@@ -41,8 +41,8 @@ impl Memory {
         if known.is_known && !group.is_excused() {
             self.check_presence(group, known, out);
             let does = known.memory;
-            read = self.measure(&group.accesses, (1, does.reads || does.is_open), known, out);
-            written = self.measure(&group.accesses, (2, does.writes || does.is_open), known, out);
+            read = self.measure(&group.accesses, (1, does.reads || does.is_optional), known, out);
+            written = self.measure(&group.accesses, (2, does.writes || does.is_optional), known, out);
         }
         for access in &group.accesses {
             let unit = if access.access.kind == 2 { written } else { read };
@@ -58,9 +58,9 @@ impl Memory {
 
     /// Handles the next instruction: the previous one was not the last. If another address is forced, the previous one was
     /// not completed, and is returned.
-    pub(super) fn arrive(&mut self, is_elsewhere: bool, out: &mut Out<'_>) -> Option<(Position, u64)> {
+    pub(super) fn arrive(&mut self, is_redirected: bool, out: &mut Out<'_>) -> Option<(Position, u64)> {
         let before = self.before.take()?;
-        if is_elsewhere {
+        if is_redirected {
             return Some(before);
         }
         let (position, instruction) = before;
@@ -92,7 +92,7 @@ impl Memory {
         let does = known.memory;
         let (reads, writes) = (does.reads || does.is_conditional, does.writes);
         let first = |kind: u8| group.accesses.iter().find(|access| access.access.kind == kind);
-        let may_have = reads || writes || does.is_open;
+        let may_have = reads || writes || does.is_optional;
         match group.accesses.first() {
             None if reads || writes => self.miss(known, out),
             None => {}

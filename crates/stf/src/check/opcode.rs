@@ -20,13 +20,13 @@ pub(super) struct Memory {
     /// Whether it writes depends on more than the opcode: a reservation, a comparison.
     pub(super) is_conditional: bool,
     /// Accesses are optional: it is a prefetch, manages caches, or keeps a stack of its own.
-    pub(super) is_open: bool,
+    pub(super) is_optional: bool,
     /// Number of bytes that it reads and writes; `None`: the opcode does not determine it, and it may be zero.
     pub(super) bytes: Option<u16>,
 }
 
 impl Memory {
-    const NONE: Self = Self { reads: false, writes: false, is_conditional: false, is_open: false, bytes: None };
+    const NONE: Self = Self { reads: false, writes: false, is_conditional: false, is_optional: false, bytes: None };
 }
 
 /// Properties of an opcode.
@@ -95,7 +95,7 @@ impl Opcode {
     }
 
     /// The address after the instruction.
-    pub(super) fn behind(&self, pc: u64) -> u64 {
+    pub(super) fn next_address(&self, pc: u64) -> u64 {
         self.address(pc.wrapping_add(u64::from(self.length)))
     }
 
@@ -150,7 +150,7 @@ impl Opcodes {
 
     /// Properties of the opcode of a record of `length` bytes.
     #[inline]
-    pub(super) fn look_up(&mut self, opcode: u32, length: u8, header: &Header) -> Opcode {
+    pub(super) fn lookup(&mut self, opcode: u32, length: u8, header: &Header) -> Opcode {
         let key = Key { opcode, length, set: header.set() };
         *self.0.get_or_insert_with(key, || Opcode::new(opcode, length, header))
     }

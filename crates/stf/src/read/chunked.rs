@@ -4,12 +4,12 @@ use std::io::Read;
 use std::ops::ControlFlow;
 
 use super::super::lift::Follower;
-use super::error::MOST_WARNINGS;
-use super::{LONGEST, Position, ReadError, ReadErrorKind, Reader, Source, Warning, descriptor};
+use super::error::MAX_WARNINGS;
+use super::{MAX_RECORD, Position, ReadError, ReadErrorKind, Reader, Source, Warning, descriptor};
 use crate::Record;
 
 /// With more bytes left than this, several chunks are added at once.
-const MUCH: usize = 64 << 10;
+const LARGE_REST: usize = 64 << 10;
 
 /// The start of a trace.
 const START: Position = Position { record: 0, offset: 0 };
@@ -53,7 +53,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Compares the address at the start of a later chunk with the index.
-    pub(crate) fn judge_pc(&mut self, chunk: u64, found: u64) {
+    pub(crate) fn check_pc(&mut self, chunk: u64, found: u64) {
         let Source::Chunks(chunks) = &self.source else { return };
         let entry = chunks.index().and_then(|index| index.get(chunk as usize));
         if let Some(index) = entry.map(|entry| entry.pc).filter(|pc| *pc != found) {
@@ -64,10 +64,10 @@ impl<R: Read> Reader<R> {
     /// Makes the next part of a chunk the window, or appends it to the remaining bytes.
     pub(super) fn fill_chunk(&mut self) -> Result<(), ReadError> {
         let left = self.end - self.start;
-        if left >= LONGEST {
+        if left >= MAX_RECORD {
             return Err(self.error(ReadErrorKind::TooLong));
         }
-        let wanted = if left > MUCH { left } else { 1 };
+        let wanted = if left > LARGE_REST { left } else { 1 };
         self.window.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, left);
         self.add_part();
@@ -95,7 +95,7 @@ impl<R: Read> Reader<R> {
         };
         let next = Some(part.chunk).filter(|_| part.length > 0 || is_damaged);
         if next.is_none() || self.count.chunk != next {
-            self.judge(next, expected);
+            self.check_markers(next, expected);
         }
         if self.end == 0 {
             (self.window, self.end) = (part.buffer, part.length);
@@ -111,7 +111,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Checks the marker count of the current chunk, which has ended, and starts the next one.
-    pub(super) fn judge(&mut self, next: Option<u64>, expected: u64) {
+    pub(super) fn check_markers(&mut self, next: Option<u64>, expected: u64) {
         let Count { chunk, found, is_known } = self.count;
         let is_wrong = found > expected || (found < expected && next.is_some());
         if let (Some(chunk), true, true) = (chunk, is_known, is_wrong) {
@@ -122,8 +122,8 @@ impl<R: Read> Reader<R> {
 
     pub(super) fn warn(&mut self, warning: Warning) {
         match self.warnings.len() {
-            MOST_WARNINGS.. => {}
-            length if length == MOST_WARNINGS - 1 => self.warnings.push(Warning::More),
+            MAX_WARNINGS.. => {}
+            length if length == MAX_WARNINGS - 1 => self.warnings.push(Warning::More),
             _ => self.warnings.push(warning),
         }
     }
@@ -165,7 +165,7 @@ impl<R: Read> Reader<R> {
         self.first = Some(first);
         let Some(start) = first else {
             // The chunk sizes in the file are wrong, so instructions have to be counted from the start.
-            self.go_to(0, START);
+            self.restart_at(0, START);
             *follower = Follower::default();
             return Ok(());
         };
@@ -173,7 +173,7 @@ impl<R: Read> Reader<R> {
         let Some(index) = chunks.index() else { return Ok(()) };
         let offset = index.iter().take(target as usize).map(|entry| entry.size).fold(0, u64::wrapping_add);
         let pc = index.get(target as usize).map_or(0, |entry| entry.pc);
-        self.go_to(target, Position { record: 0, offset });
+        self.restart_at(target, Position { record: 0, offset });
         *follower = match target {
             0 => Follower::default(),
             _ => Follower { next_pc: pc, instructions: target * markers, ..start },
@@ -193,7 +193,7 @@ impl<R: Read> Reader<R> {
         let Source::Chunks(chunks) = &self.source else { return Ok(None) };
         let (expected, has_more) = (chunks.markers(), chunks.index().is_some_and(|index| index.len() > 1));
         let size = chunks.index().and_then(|index| index.first()).map_or(0, |entry| entry.size);
-        self.go_to(0, START);
+        self.restart_at(0, START);
         let (mut start, mut found) = (Follower::default(), 0);
         self.each(|position, record| {
             match record {
@@ -207,10 +207,10 @@ impl<R: Read> Reader<R> {
     }
 
     /// Continues with this chunk.
-    pub(super) fn go_to(&mut self, chunk: u64, position: Position) {
+    pub(super) fn restart_at(&mut self, chunk: u64, position: Position) {
         let Source::Chunks(chunks) = &mut self.source else { return };
         chunks.seek(chunk);
-        (self.start, self.end, self.at_end, self.is_behind_end) = (0, 0, false, false);
+        (self.start, self.end, self.at_end, self.is_after_end) = (0, 0, false, false);
         self.failed = None;
         self.next = position;
         self.count = Count::default();

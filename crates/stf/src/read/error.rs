@@ -5,7 +5,7 @@ use std::io;
 use unspool_container::{Damage, Fault};
 
 use super::super::layout::Malformed;
-use super::LONGEST;
+use super::MAX_RECORD;
 
 /// Error that ends reading.
 #[derive(Debug, thiserror::Error)]
@@ -27,10 +27,10 @@ pub enum ReadErrorKind {
     #[error("the file is empty")]
     Empty,
     /// The file has another format.
-    #[error("this is not an STF trace: it starts with {0:02x?}")]
+    #[error("this is no STF trace: it starts with {0:02x?}")]
     NotStf([u8; 4]),
     /// The layout of records is unknown.
-    #[error("unsupported version {major}.{minor}; versions from 1.2 on are supported, but not 2.x")]
+    #[error("version {major}.{minor} is not supported, only 1.2 and later 1.x")]
     Version {
         /// The major version.
         major: u32,
@@ -41,14 +41,14 @@ pub enum ReadErrorKind {
     #[error(transparent)]
     Malformed(#[from] Malformed),
     /// A record longer than the maximum.
-    #[error("a record of more than {LONGEST} bytes")]
+    #[error("a record of more than {MAX_RECORD} bytes")]
     TooLong,
     /// The header has no end.
     #[error("the trace ends within its header")]
     WithinHeader,
     /// Data follows the end mark.
     #[error("the trace continues after its end mark")]
-    BehindEnd,
+    AfterEnd,
     /// A trace without an index cannot be read backward.
     #[error("instruction {0} was read before, and this file can only be read forward")]
     Backward(u64),
@@ -99,7 +99,7 @@ pub enum Warning {
     #[error("the second record is not the version")]
     NoVersion,
     /// The writer did not finish the file.
-    #[error("the file is unfinished: it has no index, so its chunks were read one by one")]
+    #[error("the file was not finished: its index is missing, so its chunks were read one by one")]
     Unfinished,
     /// The index is invalid.
     #[error("the index of the file is damaged ({0}), so its chunks were read one by one")]
@@ -156,11 +156,11 @@ pub enum Warning {
 }
 
 /// Maximum number of warnings that are kept.
-pub(super) const MOST_WARNINGS: usize = 100;
+pub(super) const MAX_WARNINGS: usize = 100;
 
 fn consequence(found: u64, expected: u64) -> String {
-match found.checked_sub(expected) {
-Some(lost) => format!("silently drops the last {lost}"),
-None => "reads past its end".into(),
-}
+    match found.checked_sub(expected) {
+        Some(lost) => format!("silently drops the last {lost}"),
+        None => "reads past its end".into(),
+    }
 }

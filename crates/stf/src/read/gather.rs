@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use super::super::lift::{Follower, Instruction};
-use super::super::zstf::MOST_THREADS;
+use super::super::zstf::MAX_THREADS;
 use super::super::zstf::chunks::Chunks;
 use super::super::zstf::frame::CompressedChunk;
 use super::{Layout, Position, ReadError, Reader, Source, Storage};
@@ -79,7 +79,7 @@ impl<R: Read> Reader<R> {
                 return Ok(false);
             }
             self.gather_chunks(follower, into)?;
-            return self.go_on(follower, true, |instruction| {
+            return self.continue_instructions(follower, true, |instruction| {
                 into.take(instruction);
                 ControlFlow::Continue(())
             });
@@ -93,7 +93,7 @@ impl<R: Read> Reader<R> {
     /// Processes whole chunks until there is something odd about one.
     fn gather_chunks<G: Gather>(&mut self, follower: &mut Follower, into: &mut G) -> Result<(), ReadError> {
         let Source::Chunks(chunks) = &self.source else { return Ok(()) };
-        let (threads, markers) = (chunks.threads().min(MOST_THREADS), chunks.markers());
+        let (threads, markers) = (chunks.threads().min(MAX_THREADS), chunks.markers());
         let (jobs, given) = channel();
         let given = Mutex::new(given);
         thread::scope(|scope| {
@@ -112,24 +112,24 @@ impl<R: Read> Reader<R> {
     fn merge<G: Gather>(
         &mut self,
         jobs: Sender<Job<G>>,
-        most: usize,
+        limit: usize,
         follower: &mut Follower,
         into: &mut G,
     ) -> Result<(), ReadError> {
         let Some(mut chunk) = self.chunk() else { return Ok(()) };
         let Some(end) = self.end_of(chunk) else { return Ok(()) };
-        let mut ahead = Ahead { chunk: chunk + 1, offset: end, jobs, queue: VecDeque::new() };
-        self.run_ahead(&mut ahead, most, follower, into);
+        let mut ahead = ReadAhead { chunk: chunk + 1, offset: end, jobs, queue: VecDeque::new() };
+        self.send_ahead(&mut ahead, limit, follower, into);
         // The current chunk was started here.
         let mut is_plain = self.finish_chunk(chunk, end, follower, into)?;
         let mut wrong = 0;
         while is_plain {
             chunk += 1;
-            self.run_ahead(&mut ahead, most, follower, into);
-            let taken = ahead.queue.pop_front().filter(|_| wrong < MOST_WRONG);
-            let Some(Done { start, end: Some((end, part)) }) = taken.and_then(|taken| taken.recv().ok()) else {
+            self.send_ahead(&mut ahead, limit, follower, into);
+            let job = ahead.queue.pop_front().filter(|_| wrong < MAX_WRONG_GUESSES);
+            let Some(Done { start, end: Some((end, part)) }) = job.and_then(|job| job.recv().ok()) else {
                 // No thread has it, or there is something odd about it: continue in order.
-                self.go_to(chunk, self.next);
+                self.restart_at(chunk, self.next);
                 return Ok(());
             };
             let here = State { follower: *follower, layout: self.layout, position: self.next };
@@ -139,7 +139,7 @@ impl<R: Read> Reader<R> {
                 self.next = Position { record: self.next.record + end.position.record, ..end.position };
                 wrong = wrong.saturating_sub(1);
             } else {
-                self.go_to(chunk, self.next);
+                self.restart_at(chunk, self.next);
                 is_plain = self.finish_chunk(chunk, end.position.offset, follower, into)?;
                 wrong += 2;
             }
@@ -148,10 +148,10 @@ impl<R: Read> Reader<R> {
     }
 
     /// Sends more chunks to threads. The guessed state is the current one, with the address from the index.
-    fn run_ahead<G: Gather>(&mut self, ahead: &mut Ahead<G>, most: usize, follower: &Follower, into: &G) {
+    fn send_ahead<G: Gather>(&mut self, ahead: &mut ReadAhead<G>, limit: usize, follower: &Follower, into: &G) {
         let layout = self.layout;
         let Source::Chunks(chunks) = &mut self.source else { return };
-        while ahead.queue.len() < most {
+        while ahead.queue.len() < limit {
             let Some(entry) = chunks.index().and_then(|index| index.get(ahead.chunk as usize)).copied() else { return };
             let is_last = chunks.count() == Some(ahead.chunk + 1);
             let (Some(end), Some(instructions)) =
@@ -181,10 +181,10 @@ impl<R: Read> Reader<R> {
         into: &mut G,
     ) -> Result<bool, ReadError> {
         if self.next.offset < end {
-            self.go_on(follower, true, |instruction| {
+            self.continue_instructions(follower, true, |instruction| {
                 into.take(instruction);
-                let behind = instruction.position.offset + instruction.bytes.len() as u64;
-                if behind < end { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                let next = instruction.position.offset + instruction.bytes.len() as u64;
+                if next < end { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
         }
         let Source::Chunks(chunks) = &self.source else { return Ok(false) };
@@ -193,7 +193,7 @@ impl<R: Read> Reader<R> {
         let is_at_end = self.next.offset == end && self.start == self.end && self.chunk() == Some(chunk);
         let is_plain = is_at_end && chunks.is_after(chunk);
         if is_plain {
-            self.judge(next, chunks.markers());
+            self.check_markers(next, chunks.markers());
         }
         Ok(is_plain)
     }
@@ -207,10 +207,10 @@ impl<R: Read> Reader<R> {
 }
 
 /// Limit of wrong guesses, minus right ones, after which no more guesses are made.
-const MOST_WRONG: u32 = 16;
+const MAX_WRONG_GUESSES: u32 = 16;
 
 /// Chunks that were sent to threads and not received back.
-struct Ahead<G> {
+struct ReadAhead<G> {
     /// The next chunk to send, and its offset in the trace.
     chunk: u64,
     offset: u64,
@@ -237,7 +237,7 @@ fn work<G: Gather>(given: &Mutex<Receiver<Job<G>>>, markers: u64) {
 impl Reader<io::Empty> {
     /// Processes one chunk. `None`: there is something odd about it.
     fn follow_chunk<G: Gather>(&mut self, chunk: CompressedChunk, start: State, part: &mut G) -> Option<State> {
-        self.go_to(0, start.position);
+        self.restart_at(0, start.position);
         self.layout = start.layout;
         let Source::Chunks(chunks) = &mut self.source else { return None };
         chunks.one(chunk);

@@ -92,13 +92,13 @@ fn decompress(input: MaybeSeek, storage: Storage, options: ReadOptions) -> Resul
 fn open(source: Source<Boxed>, storage: Storage) -> Result<Reader<Boxed>, ReadError> {
     let window = if let Source::Chunks(_) = source { 0 } else { WINDOW };
     let mut reader = Reader::with(source, storage, window);
-    reader.look_at_header()?;
+    reader.peek_header()?;
     Ok(reader)
 }
 
 impl<R: Read> Reader<R> {
     /// Parses the header without consuming it, and checks its version and its end.
-    fn look_at_header(&mut self) -> Result<(), ReadError> {
+    fn peek_header(&mut self) -> Result<(), ReadError> {
         let (mut layout, mut number, mut at) = (Layout::default(), 0, 0);
         loop {
             let bytes = &self.window[self.start + at..self.end];

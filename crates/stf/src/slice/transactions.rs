@@ -20,7 +20,7 @@ pub(super) fn slice<R: Read>(
     options: SliceOptions,
     sink: &mut impl RecordSink,
 ) -> Result<Sliced, SliceError> {
-    let mut cut = Cut {
+    let mut slicer = Slicer {
         header,
         options,
         range,
@@ -34,17 +34,17 @@ pub(super) fn slice<R: Read>(
         failed: None,
     };
     // Nothing is read after the last transaction, so that a damaged end does not matter.
-    let read = if cut.range.is_empty() { Ok(true) } else { reader.each(|_, record| cut.record(record)) };
-    match (cut.failed.take(), read) {
+    let read = if slicer.range.is_empty() { Ok(true) } else { reader.each(|_, record| slicer.record(record)) };
+    match (slicer.failed.take(), read) {
         (Some(error), _) => Err(SliceError::Write(error)),
         (None, Err(error)) => Err(error.into()),
-        (None, Ok(_)) if cut.sliced.transactions == 0 => Err(SliceError::NoTransaction(cut.passed)),
-        (None, Ok(_)) => Ok(cut.sliced),
+        (None, Ok(_)) if slicer.sliced.transactions == 0 => Err(SliceError::NoTransaction(slicer.passed)),
+        (None, Ok(_)) => Ok(slicer.sliced),
     }
 }
 
 /// A slice in progress.
-struct Cut<'a, S> {
+struct Slicer<'a, S> {
     header: &'a Header,
     options: SliceOptions,
     range: Range<u64>,
@@ -63,7 +63,7 @@ struct Cut<'a, S> {
     failed: Option<io::Error>,
 }
 
-impl<S: RecordSink> Cut<'_, S> {
+impl<S: RecordSink> Slicer<'_, S> {
     fn record(&mut self, record: &Record<'_>) -> ControlFlow<()> {
         let is_within = self.passed >= self.range.start;
         match record {
@@ -102,7 +102,7 @@ impl<S: RecordSink> Cut<'_, S> {
 
     fn write(&mut self) -> io::Result<()> {
         if self.sliced.transactions == 0 {
-            let mut bytes = self.header.of_cut(None, self.options);
+            let mut bytes = self.header.for_slice(None, self.options);
             if let Some(ids) = self.process.filter(|ids| Some(*ids) != self.header.process) {
                 Record::ProcessIdExt(ids).encode(&mut bytes);
             }

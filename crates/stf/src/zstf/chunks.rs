@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use unspool_container::{Damage, Fault, Input, MaybeSeek, Workers, ZstdDecoder, is_zstd_frame};
 
 use super::frame::{self, ChunkPart, CompressedChunk, PART, Then, Walked};
-use super::{ENTRY, Entry, HEADER, MOST_THREADS};
+use super::{ENTRY, Entry, HEADER, MAX_THREADS};
 use crate::read::{ReadErrorKind, Warning};
 
 /// A chunk with more compressed bytes than this is not held in memory.
@@ -212,7 +212,7 @@ impl Chunks {
                         let mut all = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
                         all.push(std::mem::take(&mut spare));
                     }
-                    parts.recv().unwrap_or_else(|_| lost())
+                    parts.recv().unwrap_or_else(|_| worker_lost())
                 }
                 Source::Memory(chunk) => chunk.next(&mut self.zstd, spare),
                 Source::Stream => {
@@ -280,8 +280,8 @@ impl Chunks {
 
     /// Reads chunks until enough are in flight.
     fn top_up(&mut self) {
-        let most = if self.runs_ahead && self.threads > 1 { self.threads.min(MOST_THREADS) + 2 } else { 1 };
-        while self.queue.len() < most && !self.has_ended {
+        let limit = if self.runs_ahead && self.threads > 1 { self.threads.min(MAX_THREADS) + 2 } else { 1 };
+        while self.queue.len() < limit && !self.has_ended {
             if let Some(Pending { source: Source::Stream, .. }) = self.queue.back() {
                 return;
             }
@@ -330,7 +330,7 @@ impl Chunks {
                 }
             };
         }
-        let source = self.give(CompressedChunk { bytes, used: 0, size: Some(entry.size) });
+        let source = self.send(CompressedChunk { bytes, used: 0, size: Some(entry.size) });
         Some(Pending { frames: Some(frames).filter(|frames| *frames > 1), ..self.pending(entry.offset, source) })
     }
 
@@ -361,17 +361,17 @@ impl Chunks {
             return (offset < self.end).then(|| self.pending(offset, Source::None(then)));
         }
         let mut bytes = Vec::new();
-        let walked = frame::take(&mut self.input, &mut bytes, LARGE as usize);
+        let walked = frame::read_frame(&mut self.input, &mut bytes, LARGE as usize);
         if walked == Walked::Long {
             self.input.unread(bytes);
             return Some(self.pending(offset, Source::Stream));
         }
         let size = Some(PART as u64).filter(|size| self.last_size <= *size);
-        let source = self.give(CompressedChunk { bytes, used: 0, size });
+        let source = self.send(CompressedChunk { bytes, used: 0, size });
         Some(self.pending(offset, source))
     }
 
-    fn give(&mut self, chunk: CompressedChunk) -> Source {
+    fn send(&mut self, chunk: CompressedChunk) -> Source {
         if !self.runs_ahead || self.threads <= 1 {
             return Source::Memory(chunk);
         }
@@ -517,7 +517,7 @@ fn frames(bytes: &[u8]) -> u64 {
 /// Threads that decompress chunks.
 fn workers(threads: usize, spare: &Spare) -> Workers<CompressedChunk, ChunkPart> {
     let spare = Arc::clone(spare);
-    Workers::new(threads.min(MOST_THREADS), "stf unpack", move || {
+    Workers::new(threads.min(MAX_THREADS), "stf unpack", move || {
         let (spare, mut zstd) = (Arc::clone(&spare), ZstdDecoder::new());
         move |mut chunk: CompressedChunk, parts: &SyncSender<ChunkPart>| {
             let Ok(zstd) = &mut zstd else { return };
@@ -534,6 +534,6 @@ fn workers(threads: usize, spare: &Spare) -> Workers<CompressedChunk, ChunkPart>
 }
 
 /// The thread that had the chunk is gone.
-fn lost() -> ChunkPart {
+fn worker_lost() -> ChunkPart {
     ChunkPart { buffer: Vec::new(), length: 0, then: Then::Fault(Fault::Memory, 0) }
 }

@@ -62,7 +62,7 @@ fn memory(word: u32, decoded: &Decoded, access: &Access) -> Memory {
         AddressTranslation, CacheMaintenance, CacheMaintenanceAll, Prefetch, TagAndDataStore, TagAndDataZero, TagLoad,
         TagStore, TagZero, VectorPrefetch,
     };
-    let is_open = match access.operation {
+    let is_optional = match access.operation {
         Prefetch | VectorPrefetch | CacheMaintenance | CacheMaintenanceAll | AddressTranslation => true,
         // The specification does not define whether accesses to tags are recorded.
         TagLoad | TagStore | TagAndDataStore | TagZero | TagAndDataZero => true,
@@ -75,10 +75,10 @@ fn memory(word: u32, decoded: &Decoded, access: &Access) -> Memory {
     // The size of a predicated access is a maximum, and that of an access to the guarded control stack covers both stacks.
     let is_exact = !access.predicated && !access.suppresses_faults && !matches!(group(word), 0b1010 | 0b1011);
     Memory {
-        reads: access.reads() && !is_open,
-        writes: access.writes() && !is_open,
+        reads: access.reads() && !is_optional,
+        writes: access.writes() && !is_optional,
         is_conditional: access.may_not_write,
-        is_open,
-        bytes: access.bytes.filter(|_| is_exact && !is_open),
+        is_optional,
+        bytes: access.bytes.filter(|_| is_exact && !is_optional),
     }
 }

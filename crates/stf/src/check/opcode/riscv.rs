@@ -21,7 +21,7 @@ pub(super) fn opcode(opcode: u32, length: u8, header: &Header) -> Opcode {
     let is_ambiguous = header.is_unusual && !is_claimed && is_shared(opcode, length);
     let memory = memory(&own_access);
     // The specification does not define whether the table of a table jump is recorded as an access.
-    let is_open = memory.is_open || is_claimed && decoded.flow.is_branch();
+    let is_optional = memory.is_optional || is_claimed && decoded.flow.is_branch();
     Opcode {
         is_known: exists && set.is_some() && !is_misfit && !is_ambiguous,
         is_misfit,
@@ -30,7 +30,7 @@ pub(super) fn opcode(opcode: u32, length: u8, header: &Header) -> Opcode {
         flow: decoded.flow,
         conditional: decoded.conditional,
         offset: decoded.target_address(),
-        memory: Memory { is_open, ..memory },
+        memory: Memory { is_optional, ..memory },
         is_vector: own_access.vector,
         ..Opcode::unknown(set)
     }
@@ -41,7 +41,7 @@ fn memory(access: &Access) -> Memory {
         reads: access.reads(),
         writes: access.writes(),
         is_conditional: access.may_not_write,
-        is_open: matches!(access.operation, Operation::Prefetch | Operation::CacheMaintenance),
+        is_optional: matches!(access.operation, Operation::Prefetch | Operation::CacheMaintenance),
         bytes: access.bytes,
     }
 }

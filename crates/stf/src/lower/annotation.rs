@@ -26,10 +26,10 @@ use unspool_model::{
 };
 
 /// Prefix of annotations.
-pub(crate) const OURS: &str = "unspool";
+pub(crate) const PREFIX: &str = "unspool";
 
 /// Prefix of the comment that announces annotations.
-pub(super) const ANNOUNCES: &str = "unspool steps 1: covers ";
+pub(super) const ANNOUNCEMENT: &str = "unspool steps 1: covers ";
 
 /// Part of a group that an annotation belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,17 +44,17 @@ pub(crate) enum Part {
 
 /// Content of an annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Word<'t> {
+pub(crate) enum Annotation<'t> {
     /// Only a change of the part.
-    Nothing,
+    PartOnly,
     Time(Option<u64>),
-    Later(u64),
+    TimeDelta(u64),
     Isa(Isa),
     Executed(Option<bool>),
     Branch(Option<Branch>),
-    Za(u8),
+    ZaIndex(u8),
     Tagged,
-    Access(Accessed<'t>),
+    Access(AnnotatedAccess<'t>),
     Register {
         name: &'t str,
         low: u16,
@@ -73,7 +73,7 @@ pub(crate) enum Word<'t> {
 
 /// An access that records cannot contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Accessed<'t> {
+pub(crate) struct AnnotatedAccess<'t> {
     pub(crate) direction: Direction,
     pub(crate) address: u64,
     pub(crate) size: u64,
@@ -98,8 +98,8 @@ impl<'t> Data<'t> {
     pub(crate) fn bytes(self) -> impl Iterator<Item = (u8, u8)> + use<'t> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
-            let (value, behind) = byte(rest)?;
-            rest = behind;
+            let (value, after) = byte(rest)?;
+            rest = after;
             Some(value)
         })
     }
@@ -128,8 +128,8 @@ fn digit(digit: u8) -> Option<u8> {
 }
 
 /// Coverage and unit of time, if the comment announces annotations.
-pub(crate) fn announced(comment: &[u8]) -> Option<(Coverage, TimeUnit)> {
-    let rest = str::from_utf8(comment).ok()?.strip_prefix(ANNOUNCES)?;
+pub(crate) fn parse_announcement(comment: &[u8]) -> Option<(Coverage, TimeUnit)> {
+    let rest = str::from_utf8(comment).ok()?.strip_prefix(ANNOUNCEMENT)?;
     let (facets, unit) = rest.split_once("; time ")?;
     let mut coverage = Coverage::default();
     for name in facets.split(", ").filter(|name| !name.is_empty()) {
@@ -145,63 +145,62 @@ pub(crate) fn announced(comment: &[u8]) -> Option<(Coverage, TimeUnit)> {
 
 /// Is the comment the signature that this tool leaves in every header?
 pub(crate) fn is_signature(comment: &[u8]) -> bool {
-    let version = comment.strip_prefix(OURS.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
+    let version = comment.strip_prefix(PREFIX.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
     version.is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit))
 }
 
 /// The annotation in a comment.
-pub(crate) fn parse(comment: &[u8]) -> Option<(Part, Word<'_>)> {
+pub(crate) fn parse(comment: &[u8]) -> Option<(Part, Annotation<'_>)> {
     // Fast path: in many traces every instruction has a time.
     if let [b'u', b'n', b's', b'p', b'o', b'o', b'l', b' ', b'+', digit @ b'0'..=b'9'] = comment {
-        return Some((Part::Same, Word::Later(u64::from(digit - b'0'))));
+        return Some((Part::Same, Annotation::TimeDelta(u64::from(digit - b'0'))));
     }
-    let text = str::from_utf8(comment.strip_prefix(OURS.as_bytes())?.strip_prefix(b" ")?).ok()?;
+    let text = str::from_utf8(comment.strip_prefix(PREFIX.as_bytes())?.strip_prefix(b" ")?).ok()?;
     let (part, text) = match text.split_once(' ').unwrap_or((text, "")) {
         ("now", rest) => (Part::Now, rest),
         ("then", rest) => (Part::Then, rest),
         _ => (Part::Same, text),
     };
     if part != Part::Same && text.is_empty() {
-        return Some((part, Word::Nothing));
+        return Some((part, Annotation::PartOnly));
     }
-    Some((part, word(text)?))
+    Some((part, parse_content(text)?))
 }
 
-fn word(text: &str) -> Option<Word<'_>> {
-    if let Some(later) = text.strip_prefix('+') {
-        return later.parse().ok().map(Word::Later);
+fn parse_content(text: &str) -> Option<Annotation<'_>> {
+    if let Some(delta) = text.strip_prefix('+') {
+        return delta.parse().ok().map(Annotation::TimeDelta);
     }
     let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
     if first == "note" {
-        return Some(Word::Note(rest));
+        return Some(Annotation::Note(rest));
     }
-    let mut words = rest.split_ascii_whitespace();
-    let words = &mut words;
-    let word = match first {
-        "time" => Word::Time(unless_unknown(words.next()?, |time| time.parse().ok())?),
-        "isa" => Word::Isa(isa(words.next()?)?),
-        "executed" => Word::Executed(unless_unknown(words.next()?, yes_or_no)?),
-        "branch" => Word::Branch(branch(words)?),
-        "za" => Word::Za(words.next()?.parse().ok()?),
-        "tagged" => Word::Tagged,
-        "read" => Word::Access(access(Direction::Read, words)?),
-        "write" => Word::Access(access(Direction::Write, words)?),
-        "both" => Word::Access(access(Direction::Both, words)?),
-        "neither" => Word::Access(access(Direction::Neither, words)?),
-        "reg" => register(words)?,
-        "state" => Word::State,
-        "instruction" => Word::Instruction(instruction(words)?),
-        "exception" => Word::Exception(exception(words)?),
-        "return" => Word::Return { target: optional(words.next(), hex)? },
-        "context" => Word::Context(context(words)?),
-        "gap" => Word::Gap(gap(words)?),
+    let tokens = &mut rest.split_ascii_whitespace();
+    let annotation = match first {
+        "time" => Annotation::Time(unless_unknown(tokens.next()?, |time| time.parse().ok())?),
+        "isa" => Annotation::Isa(isa(tokens.next()?)?),
+        "executed" => Annotation::Executed(unless_unknown(tokens.next()?, yes_or_no)?),
+        "branch" => Annotation::Branch(branch(tokens)?),
+        "za" => Annotation::ZaIndex(tokens.next()?.parse().ok()?),
+        "tagged" => Annotation::Tagged,
+        "read" => Annotation::Access(access(Direction::Read, tokens)?),
+        "write" => Annotation::Access(access(Direction::Write, tokens)?),
+        "both" => Annotation::Access(access(Direction::Both, tokens)?),
+        "neither" => Annotation::Access(access(Direction::Neither, tokens)?),
+        "reg" => register(tokens)?,
+        "state" => Annotation::State,
+        "instruction" => Annotation::Instruction(instruction(tokens)?),
+        "exception" => Annotation::Exception(exception(tokens)?),
+        "return" => Annotation::Return { target: optional(tokens.next(), hex)? },
+        "context" => Annotation::Context(context(tokens)?),
+        "gap" => Annotation::Gap(gap(tokens)?),
         _ => return None,
     };
     // Unknown additions make the whole annotation unknown.
-    words.next().is_none().then_some(word)
+    tokens.next().is_none().then_some(annotation)
 }
 
-type Words<'t> = SplitAsciiWhitespace<'t>;
+type Tokens<'t> = SplitAsciiWhitespace<'t>;
 
 fn hex(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
@@ -231,36 +230,36 @@ fn isa(text: &str) -> Option<Isa> {
     [Isa::A64, Isa::A32, Isa::T32, Isa::Rv32, Isa::Rv64].into_iter().find(|isa| isa.name() == text)
 }
 
-fn branch(words: &mut Words<'_>) -> Option<Option<Branch>> {
-    let taken = match words.next()? {
+fn branch(tokens: &mut Tokens<'_>) -> Option<Option<Branch>> {
+    let taken = match tokens.next()? {
         "unknown" => return Some(None),
         "taken" => true,
         "not-taken" => false,
         _ => return None,
     };
-    Some(Some(Branch { taken, target: optional(words.next(), hex)? }))
+    Some(Some(Branch { taken, target: optional(tokens.next(), hex)? }))
 }
 
-fn access<'t>(direction: Direction, words: &mut Words<'t>) -> Option<Accessed<'t>> {
-    let (address, size) = (hex(words.next()?)?, words.next()?.parse().ok()?);
-    let mut next = words.next();
+fn access<'t>(direction: Direction, tokens: &mut Tokens<'t>) -> Option<AnnotatedAccess<'t>> {
+    let (address, size) = (hex(tokens.next()?)?, tokens.next()?.parse().ok()?);
+    let mut next = tokens.next();
     let is_tagged = next == Some("tagged");
     if is_tagged {
-        next = words.next();
+        next = tokens.next();
     }
-    Some(Accessed { direction, address, size, is_tagged, data: Data::new(next.unwrap_or(""))? })
+    Some(AnnotatedAccess { direction, address, size, is_tagged, data: Data::new(next.unwrap_or(""))? })
 }
 
-fn register<'t>(words: &mut Words<'t>) -> Option<Word<'t>> {
-    let (name, low) = (words.next()?, words.next()?.parse().ok()?);
-    Some(Word::Register { name, low, data: Data::new(words.next().unwrap_or(""))? })
+fn register<'t>(tokens: &mut Tokens<'t>) -> Option<Annotation<'t>> {
+    let (name, low) = (tokens.next()?, tokens.next()?.parse().ok()?);
+    Some(Annotation::Register { name, low, data: Data::new(tokens.next().unwrap_or(""))? })
 }
 
-fn instruction(words: &mut Words<'_>) -> Option<Instruction> {
-    let mut instruction = Instruction { address: hex(words.next()?)?, ..Instruction::default() };
+fn instruction(tokens: &mut Tokens<'_>) -> Option<Instruction> {
+    let mut instruction = Instruction { address: hex(tokens.next()?)?, ..Instruction::default() };
     let (mut taken, mut target) = (None, None);
-    for word in words {
-        let (name, value) = word.split_once('=')?;
+    for token in tokens {
+        let (name, value) = token.split_once('=')?;
         match name {
             "isa" => instruction.isa = isa(value)?,
             "length" => instruction.length = value.parse().ok()?,
@@ -277,7 +276,7 @@ fn instruction(words: &mut Words<'_>) -> Option<Instruction> {
 }
 
 /// Names of exception kinds.
-pub(super) const KINDS: [(ExceptionKind, &str); 7] = [
+pub(super) const EXCEPTION_KINDS: [(ExceptionKind, &str); 7] = [
     (ExceptionKind::Unknown, "unknown"),
     (ExceptionKind::Reset, "reset"),
     (ExceptionKind::Synchronous, "synchronous"),
@@ -287,12 +286,12 @@ pub(super) const KINDS: [(ExceptionKind, &str); 7] = [
     (ExceptionKind::Debug, "debug"),
 ];
 
-fn exception(words: &mut Words<'_>) -> Option<Exception> {
-    let name = words.next()?;
-    let kind = KINDS.iter().find(|kind| kind.1 == name)?.0;
+fn exception(tokens: &mut Tokens<'_>) -> Option<Exception> {
+    let name = tokens.next()?;
+    let kind = EXCEPTION_KINDS.iter().find(|kind| kind.1 == name)?.0;
     let mut exception = Exception { kind, ..Exception::default() };
-    for word in words {
-        let (name, value) = word.split_once('=')?;
+    for token in tokens {
+        let (name, value) = token.split_once('=')?;
         match name {
             "class" => exception.class = Some(u8::try_from(hex(value)?).ok()?),
             "call" => exception.call = Some(value.parse().ok()?),
@@ -306,19 +305,19 @@ fn exception(words: &mut Words<'_>) -> Option<Exception> {
 }
 
 /// Names of Security states.
-pub(super) const SECURITIES: [(Security, &str); 4] = [
+pub(super) const SECURITY_STATES: [(Security, &str); 4] = [
     (Security::Secure, "secure"),
     (Security::NonSecure, "nonsecure"),
     (Security::Root, "root"),
     (Security::Realm, "realm"),
 ];
 
-fn context(words: &mut Words<'_>) -> Option<Context> {
+fn context(tokens: &mut Tokens<'_>) -> Option<Context> {
     let (mut context, mut modes) = (Context::default(), None);
-    for word in words {
-        let (name, value) = word.split_once('=')?;
+    for token in tokens {
+        let (name, value) = token.split_once('=')?;
         match mode(modes.unwrap_or_default(), name, value) {
-            Some(told) => modes = Some(told),
+            Some(changed) => modes = Some(changed),
             None => state(&mut context, name, value)?,
         }
     }
@@ -340,7 +339,7 @@ fn mode(modes: Modes, name: &str, value: &str) -> Option<Modes> {
 fn state(context: &mut Context, name: &str, value: &str) -> Option<()> {
     match name {
         "el" => context.level = Some(value.parse().ok()?),
-        "security" => context.security = Some(SECURITIES.iter().find(|security| security.1 == value)?.0),
+        "security" => context.security = Some(SECURITY_STATES.iter().find(|security| security.1 == value)?.0),
         "aarch64" => context.is_aarch64 = Some(yes_or_no(value)?),
         "handler" => context.is_handler = Some(yes_or_no(value)?),
         "pid" => context.process = Some(value.parse().ok()?),
@@ -351,12 +350,12 @@ fn state(context: &mut Context, name: &str, value: &str) -> Option<()> {
     Some(())
 }
 
-fn gap(words: &mut Words<'_>) -> Option<Gap> {
-    Some(match words.next()? {
+fn gap(tokens: &mut Tokens<'_>) -> Option<Gap> {
+    Some(match tokens.next()? {
         "start" => Gap::Start,
         "overflow" => Gap::Overflow,
         "discard" => Gap::Discard,
-        "no-code" => Gap::NoCode(hex(words.next()?)?),
+        "no-code" => Gap::NoCode(hex(tokens.next()?)?),
         "damaged" => Gap::Damaged,
         "contradiction" => Gap::Contradiction,
         "transaction-failed" => Gap::TransactionFailed,
@@ -366,14 +365,14 @@ fn gap(words: &mut Words<'_>) -> Option<Gap> {
 
 /// Outcome of an instruction that has neither a target record nor a branch annotation: a conditional branch is not taken.
 #[inline]
-pub(crate) fn usual_branch(isa: Isa, address: u64, opcode: u32) -> Option<Branch> {
-    let facts = branch_facts(isa, address, opcode)?;
-    facts.conditional.then_some(Branch { taken: false, target: None })
+pub(crate) fn default_branch(isa: Isa, address: u64, opcode: u32) -> Option<Branch> {
+    let decoded = decode_branch(isa, address, opcode)?;
+    decoded.conditional.then_some(Branch { taken: false, target: None })
 }
 
 /// Decodes an instruction, if it is a branch.
 #[inline]
-pub(super) fn branch_facts(isa: Isa, address: u64, opcode: u32) -> Option<Decoded> {
+pub(super) fn decode_branch(isa: Isa, address: u64, opcode: u32) -> Option<Decoded> {
     if isa == Isa::A64 && !is_a64_branch_or_system(opcode) {
         return None;
     }
@@ -383,6 +382,6 @@ pub(super) fn branch_facts(isa: Isa, address: u64, opcode: u32) -> Option<Decode
 /// Outcome of the condition of an instruction without an annotation. With coverage of conditions, nearly every instruction
 /// has one.
 #[inline]
-pub(crate) fn usual_condition(coverage: Coverage, branch: Option<Branch>) -> Option<bool> {
+pub(crate) fn default_condition(coverage: Coverage, branch: Option<Branch>) -> Option<bool> {
     coverage.has(Facet::Conditions).then_some(branch.is_none_or(|branch| branch.taken))
 }

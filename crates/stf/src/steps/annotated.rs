@@ -8,17 +8,16 @@
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
 
-use unspool_model::{Branch, Coverage, Direction, Event, Exception, ExceptionKind, Instruction, Isa, Losses, Step};
+use unspool_model::{Branch, Coverage, Event, Exception, Instruction, Isa, Losses, Step, note};
 
 use super::super::lift;
-use super::super::lower::words::{self, Part, Word};
-use super::super::names::{self, EventKind};
+use super::super::lower::annotation::{self, Annotation, Part};
+use super::super::names;
 use super::super::record::{MemAccess, Record, Register};
-use super::{DESTINATION, STATE};
-use unspool_model::note;
+use super::effects::{DESTINATION, STATE, exception_kind, push_access};
 
 /// Emits groups as steps.
-pub(super) struct Told<'t> {
+pub(super) struct AnnotatedEmitter<'t> {
     take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
     coverage: Coverage,
     time: Option<u64>,
@@ -27,29 +26,29 @@ pub(super) struct Told<'t> {
     /// A step before or after the instruction, while more may be added to it.
     open: Step,
     is_open: bool,
-    said: Said,
+    found: Found,
     /// The access that data may follow, and the data.
     access: Option<MemAccess>,
     data: Vec<u8>,
     /// Names of general registers.
     names: Vec<String>,
-    pub(super) untold: Losses,
+    pub(super) losses: Losses,
 }
 
 /// Properties of the instruction found so far in its group.
 #[derive(Default)]
-struct Said {
+struct Found {
     target: Option<u64>,
     branch: Option<Option<Branch>>,
     is_executed: Option<Option<bool>>,
     za_index: Option<u8>,
     /// The instruction was emitted.
-    is_behind: bool,
+    is_emitted: bool,
     /// The next event record was emitted already.
-    is_event_told: bool,
+    is_event_emitted: bool,
 }
 
-impl<'t> Told<'t> {
+impl<'t> AnnotatedEmitter<'t> {
     pub(super) fn new(take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>, coverage: Coverage) -> Self {
         Self {
             take,
@@ -59,35 +58,35 @@ impl<'t> Told<'t> {
             step: Step::default(),
             open: Step::default(),
             is_open: false,
-            said: Said::default(),
+            found: Found::default(),
             access: None,
             data: Vec::new(),
             names: (0..=30).map(|number| format!("x{number}")).collect(),
-            untold: Losses::default(),
+            losses: Losses::default(),
         }
     }
 
     #[inline]
     pub(super) fn instruction(&mut self, group: &lift::Instruction<'_>) -> ControlFlow<()> {
         self.step.clear();
-        self.said = Said::default();
+        self.found = Found::default();
         if group.records > 1 {
             group.group().try_for_each(|record| self.record(group, &record))?;
             self.close()?;
         }
-        if self.said.is_behind { ControlFlow::Continue(()) } else { self.tell_instruction(group) }
+        if self.found.is_emitted { ControlFlow::Continue(()) } else { self.emit_instruction(group) }
     }
 
-    fn tell_instruction(&mut self, group: &lift::Instruction<'_>) -> ControlFlow<()> {
+    fn emit_instruction(&mut self, group: &lift::Instruction<'_>) -> ControlFlow<()> {
         self.end_access();
         let &lift::Instruction { pc: address, opcode, length, .. } = group;
-        let branch = match (self.said.target, self.said.branch) {
+        let branch = match (self.found.target, self.found.branch) {
             (Some(target), _) => Some(Branch { taken: true, target: Some(target) }),
             (None, Some(branch)) => branch,
-            (None, None) => words::usual_branch(self.isa, address, opcode),
+            (None, None) => annotation::default_branch(self.isa, address, opcode),
         };
-        let usual = || words::usual_condition(self.coverage, branch);
-        let is_executed = self.said.is_executed.unwrap_or_else(usual);
+        let default = || annotation::default_condition(self.coverage, branch);
+        let is_executed = self.found.is_executed.unwrap_or_else(default);
         (self.step.position, self.step.time) = (group.position.record, self.time);
         self.step.event = Event::Instruction(Instruction {
             address,
@@ -96,7 +95,7 @@ impl<'t> Told<'t> {
             isa: self.isa,
             is_executed,
             branch,
-            za_index: self.said.za_index,
+            za_index: self.found.za_index,
         });
         (self.take)(&self.step)
     }
@@ -106,13 +105,9 @@ impl<'t> Told<'t> {
             Record::Comment(text) => return self.comment(group, text),
             Record::InstMemContent(word) => self.data.extend_from_slice(&word.to_le_bytes()),
             Record::Event(event) => {
-                let kind = match EventKind::of(event) {
-                    EventKind::ModeChange | EventKind::Special => return ControlFlow::Continue(()),
-                    EventKind::Interrupt => ExceptionKind::Irq,
-                    EventKind::Syscall | EventKind::Fault => ExceptionKind::Synchronous,
-                };
-                if !std::mem::take(&mut self.said.is_event_told) {
-                    self.go_behind(group)?;
+                let Some(kind) = exception_kind(event) else { return ControlFlow::Continue(()) };
+                if !std::mem::take(&mut self.found.is_event_emitted) {
+                    self.emit_pending(group)?;
                     self.start(group, Event::Exception(Exception { kind, ..Exception::default() }))?;
                 }
             }
@@ -123,7 +118,7 @@ impl<'t> Told<'t> {
             }
             Record::InstPcTarget(target) => {
                 self.close()?;
-                self.said.target = Some(*target);
+                self.found.target = Some(*target);
             }
             Record::InstReg(register) => return self.register(group, register),
             Record::InstMemAccess(access) => {
@@ -157,45 +152,38 @@ impl<'t> Told<'t> {
     }
 
     fn end_access(&mut self) {
-        if let Some(MemAccess { address, size, kind, .. }) = self.access.take() {
-            let direction = match kind {
-                1 => Direction::Read,
-                2 => Direction::Write,
-                _ => Direction::Neither,
-            };
-            let told = self.data.iter().map(|byte| (*byte, 0xff)).chain(std::iter::repeat((0, 0)));
-            let length = if self.data.is_empty() { 0 } else { usize::from(size) };
-            self.step.access_known(direction, address, u64::from(size), told.take(length));
+        if let Some(access) = self.access.take() {
+            push_access(&mut self.step, &access, access.size, &self.data);
         }
         self.data.clear();
     }
 
     fn comment(&mut self, group: &lift::Instruction<'_>, text: &[u8]) -> ControlFlow<()> {
-        let Some((part, word)) = words::parse(text) else {
-            let text = note::text(text, group.position.record, &mut self.untold);
+        let Some((part, annotation)) = annotation::parse(text) else {
+            let text = note::text(text, group.position.record, &mut self.losses);
             return self.note(group, &text);
         };
         match part {
             Part::Same => {}
             Part::Now => self.close()?,
-            Part::Then => self.go_behind(group)?,
+            Part::Then => self.emit_pending(group)?,
         }
-        self.word(group, word)
+        self.annotation(group, annotation)
     }
 
-    fn word(&mut self, group: &lift::Instruction<'_>, word: Word<'_>) -> ControlFlow<()> {
-        let event = match word {
-            Word::Nothing => return ControlFlow::Continue(()),
-            Word::State => Event::State,
-            Word::Instruction(instruction) => Event::Instruction(instruction),
-            Word::Exception(exception) => {
-                self.said.is_event_told = self.said.is_behind;
+    fn annotation(&mut self, group: &lift::Instruction<'_>, annotation: Annotation<'_>) -> ControlFlow<()> {
+        let event = match annotation {
+            Annotation::PartOnly => return ControlFlow::Continue(()),
+            Annotation::State => Event::State,
+            Annotation::Instruction(instruction) => Event::Instruction(instruction),
+            Annotation::Exception(exception) => {
+                self.found.is_event_emitted = self.found.is_emitted;
                 Event::Exception(exception)
             }
-            Word::Return { target } => Event::ExceptionReturn { target },
-            Word::Context(context) => Event::Context(context),
-            Word::Gap(gap) => Event::Gap(gap),
-            Word::Note(text) => return self.note(group, text),
+            Annotation::Return { target } => Event::ExceptionReturn { target },
+            Annotation::Context(context) => Event::Context(context),
+            Annotation::Gap(gap) => Event::Gap(gap),
+            Annotation::Note(text) => return self.note(group, text),
             other => {
                 self.detail(other);
                 return ControlFlow::Continue(());
@@ -205,24 +193,24 @@ impl<'t> Told<'t> {
     }
 
     /// Applies an annotation that adds to a step or that stays in effect.
-    fn detail(&mut self, word: Word<'_>) {
-        match word {
-            Word::Time(time) => self.time = time,
+    fn detail(&mut self, annotation: Annotation<'_>) {
+        match annotation {
+            Annotation::Time(time) => self.time = time,
             // A reader that starts in the middle does not know the time yet.
-            Word::Later(later) => self.time = self.time.map(|time| time.wrapping_add(later)),
-            Word::Isa(isa) => self.isa = isa,
-            Word::Executed(is_executed) => self.said.is_executed = Some(is_executed),
-            Word::Branch(branch) => self.said.branch = Some(branch),
-            Word::Za(index) => self.said.za_index = Some(index),
-            Word::Tagged => self.subject().tag_last_access(),
-            Word::Access(access) => {
+            Annotation::TimeDelta(delta) => self.time = self.time.map(|time| time.wrapping_add(delta)),
+            Annotation::Isa(isa) => self.isa = isa,
+            Annotation::Executed(is_executed) => self.found.is_executed = Some(is_executed),
+            Annotation::Branch(branch) => self.found.branch = Some(branch),
+            Annotation::ZaIndex(index) => self.found.za_index = Some(index),
+            Annotation::Tagged => self.subject().tag_last_access(),
+            Annotation::Access(access) => {
                 let step = self.subject();
                 step.access_known(access.direction, access.address, access.size, access.data.bytes());
                 if access.is_tagged {
                     step.tag_last_access();
                 }
             }
-            Word::Register { name, low, data } => {
+            Annotation::Register { name, low, data } => {
                 let step = self.subject();
                 match unescaped(name) {
                     None => step.write_register_known(name, low, data.bytes()),
@@ -264,12 +252,12 @@ impl<'t> Told<'t> {
     }
 
     /// Emits the instruction, if it was not emitted yet.
-    fn go_behind(&mut self, group: &lift::Instruction<'_>) -> ControlFlow<()> {
+    fn emit_pending(&mut self, group: &lift::Instruction<'_>) -> ControlFlow<()> {
         self.close()?;
-        if std::mem::replace(&mut self.said.is_behind, true) {
+        if std::mem::replace(&mut self.found.is_emitted, true) {
             return ControlFlow::Continue(());
         }
-        self.tell_instruction(group)
+        self.emit_instruction(group)
     }
 }
 
@@ -279,18 +267,18 @@ fn unescaped(name: &str) -> Option<String> {
         return None;
     }
     let (mut bytes, mut rest) = (Vec::new(), name.as_bytes());
-    while let Some((first, behind)) = rest.split_first() {
-        let code = behind.get(..2).and_then(|code| str::from_utf8(code).ok());
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.get(..2).and_then(|code| str::from_utf8(code).ok());
         match code.and_then(|code| u8::from_str_radix(code, 16).ok()).filter(|_| *first == b'%') {
             // An escaped empty name.
-            Some(0) => rest = &behind[2..],
+            Some(0) => rest = &after[2..],
             Some(byte) => {
                 bytes.push(byte);
-                rest = &behind[2..];
+                rest = &after[2..];
             }
             None => {
                 bytes.push(*first);
-                rest = behind;
+                rest = after;
             }
         }
     }
