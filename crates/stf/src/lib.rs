@@ -9,9 +9,11 @@ pub mod header;
 #[cfg(feature = "text")]
 pub mod json;
 pub mod layout;
+mod length;
 pub mod lift;
 pub mod lower;
 pub mod names;
+mod position;
 pub mod read;
 pub mod record;
 mod sign;

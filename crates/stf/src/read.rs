@@ -7,61 +7,33 @@
 //! was emitted. An oddity that does not prevent reading is a [`Warning`].
 
 mod chunked;
-mod error;
+pub(super) mod error;
 mod gather;
+mod instructions;
+mod markers;
 mod open;
 
 use std::fmt;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 
+pub use super::position::Position;
 pub use super::storage::Storage;
-pub use chunked::ChunkSizes;
 pub use error::{ReadError, ReadErrorKind, Warning};
 pub use gather::Gather;
+pub use markers::ChunkSizes;
 pub use open::ReadOptions;
 
-use self::chunked::Count;
+use self::error::MAX_RECORD;
+use self::markers::{MarkerCount, is_marker};
 use super::layout::{Layout, Malformed};
 use super::lift::{Followed, Follower, Instruction};
+use super::position::Stop;
 use super::record::{Record, descriptor};
 use super::zstf::chunks::Chunks;
 
 /// Initial size of the window, and number of bytes read at once.
 const WINDOW: usize = 1 << 18;
-
-/// Maximum length of a record.
-const MAX_RECORD: usize = 64 << 20;
-
-/// Position of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position {
-    /// Its number; the first is 0. After [`Reader::seek_instruction`], records may be counted from there.
-    pub record: u64,
-    /// Offset of its first byte in the uncompressed trace.
-    pub offset: u64,
-}
-
-impl Position {
-    /// The position after a record of this length.
-    #[inline(always)]
-    pub(super) fn after(self, length: usize) -> Self {
-        Self { record: self.record + 1, offset: self.offset + length as u64 }
-    }
-}
-
-/// Outcome of a scan of the window.
-#[derive(Clone, Copy)]
-pub(super) struct Stop {
-    /// Everything before was emitted.
-    pub(super) done: Position,
-    /// Everything before is readable.
-    pub(super) at: Position,
-    /// Why it stopped; `None`: the caller wants no more.
-    pub(super) why: Option<Malformed>,
-    /// Number of emitted records that count towards the size of a chunk.
-    pub(super) markers: u64,
-}
 
 /// Reads the records of a trace.
 pub struct Reader<R> {
@@ -84,7 +56,7 @@ pub struct Reader<R> {
     is_header_only: bool,
     /// The end mark was read.
     is_after_end: bool,
-    count: Count,
+    count: MarkerCount,
     /// State in the first chunk's header, if that was read for a seek; `None` inside: its size contradicts the file header.
     first: Option<Option<Follower>>,
 }
@@ -112,12 +84,12 @@ impl<R: Read> Reader<R> {
             end: 0,
             at_end: false,
             failed: None,
-            next: Position { record: 0, offset: 0 },
+            next: Position::default(),
             features: None,
             isa: None,
             is_header_only: false,
             is_after_end: false,
-            count: Count::default(),
+            count: MarkerCount::default(),
             first: None,
         }
     }
@@ -171,7 +143,7 @@ impl<R: Read> Reader<R> {
                 if descriptor <= descriptor::END_HEADER {
                     layout.follow(&record);
                 }
-                markers += u64::from(chunked::is_marker(descriptor));
+                markers += u64::from(is_marker(descriptor));
                 let flow = take(position, &record);
                 position = position.after(length);
                 is_end = descriptor == descriptor::RESERVE_END;
@@ -202,7 +174,7 @@ impl<R: Read> Reader<R> {
                 if descriptor <= descriptor::END_HEADER {
                     layout.follow(&record);
                 }
-                markers += u64::from(chunked::is_marker(descriptor));
+                markers += u64::from(is_marker(descriptor));
                 (position, read) = (position.after(length), read + length);
                 is_end = descriptor == descriptor::RESERVE_END;
                 if is_end {

@@ -7,6 +7,7 @@
 //! opcodes are counted in a table of fixed size, and evicted counts are added to their class and mnemonic.
 
 mod contents;
+mod counts;
 
 #[cfg(feature = "text")]
 use std::cell::RefCell;
@@ -18,154 +19,10 @@ use unspool_isa::Disassembler;
 use unspool_isa::{Class, Classes, ControlFlow, Isa, OpcodeCache, RiscvExtensions, access, decode};
 
 pub use self::contents::{Contents, Events};
+pub use self::counts::Counts;
 use super::lift::Instruction;
-use super::names::EventKind;
 use super::read::Gather;
-use super::record::{Event, Record};
-
-/// Counts of a trace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Records after the header.
-    pub records: u64,
-    /// Opcode records.
-    pub opcodes: u64,
-    /// Of these, instructions that did not fault.
-    pub instructions: u64,
-    /// Instructions that faulted. A system call is not a fault.
-    pub faults: u64,
-    /// Accesses to memory.
-    pub accesses: u64,
-    /// Of these, reads.
-    pub reads: u64,
-    /// Of these, writes.
-    pub writes: u64,
-    /// Records of accesses and of their contents.
-    pub memory_records: u64,
-    /// Register records.
-    pub registers: u64,
-    /// Micro-operations.
-    pub microops: u64,
-    /// Comments after the header.
-    pub comments: u64,
-    /// Events of all kinds.
-    pub events: u64,
-    /// Page table walks.
-    pub walks: u64,
-    /// Accesses by other bus masters.
-    pub bus_accesses: u64,
-    /// Instructions in user mode, as recorded by an event, that did not fault.
-    pub user: u64,
-    /// Other instructions that did not fault.
-    pub non_user: u64,
-    /// Instructions by known mode: user, supervisor, hypervisor, machine.
-    pub modes: [u64; 4],
-    /// Instructions with a target record.
-    pub targets: u64,
-    /// Instructions with a forced address.
-    pub forced: u64,
-}
-
-impl Counts {
-    /// Counts an instruction. False: it faulted.
-    #[inline]
-    pub fn add(&mut self, instruction: &Instruction<'_>) -> bool {
-        self.records += u64::from(instruction.records);
-        self.opcodes += 1;
-        self.targets += u64::from(instruction.target.is_some());
-        self.forced += u64::from(instruction.is_forced);
-        let faulted = instruction.records > 1 && self.group(instruction);
-        let mode = instruction.mode.filter(|&mode| mode < 4);
-        if let Some(mode) = mode {
-            self.modes[mode as usize] += 1;
-        }
-        if faulted {
-            self.faults += 1;
-            return false;
-        }
-        self.instructions += 1;
-        let count = if mode == Some(0) { &mut self.user } else { &mut self.non_user };
-        *count += 1;
-        true
-    }
-
-    /// Counts the records of a group. True: its instruction faulted.
-    fn group(&mut self, instruction: &Instruction<'_>) -> bool {
-        let mut faulted = false;
-        for record in instruction.group() {
-            faulted |= self.record(&record);
-        }
-        faulted
-    }
-
-    /// Counts a record after the last instruction.
-    pub fn add_trailing(&mut self, record: &Record<'_>) {
-        self.records += 1;
-        self.record(record);
-    }
-
-    fn record(&mut self, record: &Record<'_>) -> bool {
-        match record {
-            Record::InstMemAccess(access) => {
-                self.accesses += 1;
-                self.memory_records += 1;
-                self.reads += u64::from(access.kind == 1);
-                self.writes += u64::from(access.kind == 2);
-            }
-            Record::InstMemContent(_) => self.memory_records += 1,
-            Record::InstReg(_) => self.registers += 1,
-            Record::InstMicroop { .. } => self.microops += 1,
-            Record::Comment(_) => self.comments += 1,
-            Record::PageTableWalk(_) => self.walks += 1,
-            Record::BusMasterAccess(_) => self.bus_accesses += 1,
-            Record::Event(event) => {
-                self.events += 1;
-                return is_fault(event);
-            }
-            _ => {}
-        }
-        false
-    }
-}
-
-impl Gather for Counts {
-    fn take(&mut self, instruction: &Instruction<'_>) {
-        self.add(instruction);
-    }
-
-    fn part(&self) -> Self {
-        Self::default()
-    }
-
-    fn append(&mut self, part: Self) {
-        let Self { modes, .. } = part;
-        for (count, more) in self.modes.iter_mut().zip(modes) {
-            *count += more;
-        }
-        self.records += part.records;
-        self.opcodes += part.opcodes;
-        self.instructions += part.instructions;
-        self.faults += part.faults;
-        self.accesses += part.accesses;
-        self.reads += part.reads;
-        self.writes += part.writes;
-        self.memory_records += part.memory_records;
-        self.registers += part.registers;
-        self.microops += part.microops;
-        self.comments += part.comments;
-        self.events += part.events;
-        self.walks += part.walks;
-        self.bus_accesses += part.bus_accesses;
-        self.user += part.user;
-        self.non_user += part.non_user;
-        self.targets += part.targets;
-        self.forced += part.forced;
-    }
-}
-
-fn is_fault(event: &Event<'_>) -> bool {
-    EventKind::of(event) == EventKind::Fault
-}
+use super::record::Record;
 
 /// Counts instructions by class and mnemonic.
 #[derive(Debug)]

@@ -5,34 +5,16 @@
 //! Records are not checked. For a .zstf file they are counted, because chunks are measured by instructions. The output does
 //! not depend on the number of threads.
 
+pub(super) mod options;
+
 use std::io::{self, Seek, SeekFrom, Write};
 
 use unspool_container::{CompressOptions, Compressor};
 
+pub use self::options::WriteOptions;
 use super::record::Record;
 pub use super::storage::Storage;
 use super::zstf::writer::ZstfWriter;
-
-/// Options for writing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct WriteOptions {
-    /// Number of threads that compress chunks of .zstf or blocks of .xz.
-    pub threads: usize,
-    /// Compression level; see [`CompressOptions::level`]. .zstf is compressed with zstd.
-    pub level: Option<u32>,
-    /// Number of instructions, or transactions, of a chunk of a .zstf file.
-    pub chunk_markers: u64,
-}
-
-impl Default for WriteOptions {
-    fn default() -> Self {
-        Self {
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
-            level: None,
-            chunk_markers: 100_000,
-        }
-    }
-}
 
 /// Writes the records of a trace. Without [`finish`](Self::finish) the file is truncated.
 pub struct Writer<W> {

@@ -3,42 +3,15 @@
 use std::io::Read;
 use std::ops::ControlFlow;
 
-use super::super::lift::Follower;
-use super::error::MAX_WARNINGS;
-use super::{MAX_RECORD, Position, ReadError, ReadErrorKind, Reader, Source, Warning, descriptor};
-use crate::Record;
+use super::error::{MAX_RECORD, MAX_WARNINGS, ReadError, ReadErrorKind, Warning};
+use super::markers::{ChunkSizes, MarkerCount, is_marker};
+use super::{Reader, Source};
+use crate::lift::Follower;
+use crate::position::Position;
+use crate::record::Record;
 
 /// With more bytes left than this, several chunks are added at once.
 const LARGE_REST: usize = 64 << 10;
-
-/// The start of a trace.
-const START: Position = Position { record: 0, offset: 0 };
-
-/// Number of markers (instructions or transactions) in the current chunk.
-#[derive(Debug, Default)]
-pub(super) struct Count {
-    /// Number of the chunk, if any was read.
-    pub(super) chunk: Option<u64>,
-    /// So far.
-    pub(super) found: u64,
-    /// The whole chunk is counted.
-    pub(super) is_known: bool,
-}
-
-/// Does the record count towards the size of a chunk?
-#[inline(always)]
-pub(super) fn is_marker(descriptor: u8) -> bool {
-    matches!(descriptor, descriptor::INST_OPCODE32 | descriptor::INST_OPCODE16 | descriptor::TRANSACTION)
-}
-
-/// Sizes of the chunks of a .zstf file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ChunkSizes {
-    /// Number of instructions, or transactions, in every chunk but the last, according to the file.
-    pub instructions: u64,
-    /// Number of chunks; without an index it is known at the end.
-    pub count: Option<u64>,
-}
 
 impl<R: Read> Reader<R> {
     /// The chunk sizes of a .zstf file.
@@ -112,12 +85,12 @@ impl<R: Read> Reader<R> {
 
     /// Checks the marker count of the current chunk, which has ended, and starts the next one.
     pub(super) fn check_markers(&mut self, next: Option<u64>, expected: u64) {
-        let Count { chunk, found, is_known } = self.count;
+        let MarkerCount { chunk, found, is_known } = self.count;
         let is_wrong = found > expected || (found < expected && next.is_some());
         if let (Some(chunk), true, true) = (chunk, is_known, is_wrong) {
             self.warn(Warning::WrongMarkers { chunk, found, expected });
         }
-        self.count = Count { chunk: next, found: 0, is_known: true };
+        self.count = MarkerCount { chunk: next, found: 0, is_known: true };
     }
 
     pub(super) fn warn(&mut self, warning: Warning) {
@@ -165,7 +138,7 @@ impl<R: Read> Reader<R> {
         self.first = Some(first);
         let Some(start) = first else {
             // The chunk sizes in the file are wrong, so instructions have to be counted from the start.
-            self.restart_at(0, START);
+            self.restart_at(0, Position::default());
             *follower = Follower::default();
             return Ok(());
         };
@@ -193,7 +166,7 @@ impl<R: Read> Reader<R> {
         let Source::Chunks(chunks) = &self.source else { return Ok(None) };
         let (expected, has_more) = (chunks.markers(), chunks.index().is_some_and(|index| index.len() > 1));
         let size = chunks.index().and_then(|index| index.first()).map_or(0, |entry| entry.size);
-        self.restart_at(0, START);
+        self.restart_at(0, Position::default());
         let (mut start, mut found) = (Follower::default(), 0);
         self.each(|position, record| {
             match record {
@@ -213,6 +186,6 @@ impl<R: Read> Reader<R> {
         (self.start, self.end, self.at_end, self.is_after_end) = (0, 0, false, false);
         self.failed = None;
         self.next = position;
-        self.count = Count::default();
+        self.count = MarkerCount::default();
     }
 }

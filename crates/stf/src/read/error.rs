@@ -4,8 +4,10 @@ use std::io;
 
 use unspool_container::{Damage, Fault};
 
-use super::super::layout::Malformed;
-use super::MAX_RECORD;
+use crate::layout::Malformed;
+
+/// Maximum length of a record.
+pub(super) const MAX_RECORD: usize = 64 << 20;
 
 /// Error that ends reading.
 #[derive(Debug, thiserror::Error)]

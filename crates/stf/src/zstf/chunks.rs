@@ -12,7 +12,7 @@ use unspool_container::{Damage, Fault, Input, MaybeSeek, Workers, ZstdDecoder, i
 
 use super::frame::{self, ChunkPart, CompressedChunk, PART, Then, Walked};
 use super::{ENTRY, Entry, HEADER, MAX_THREADS};
-use crate::read::{ReadErrorKind, Warning};
+use crate::read::error::{ReadErrorKind, Warning};
 
 /// A chunk with more compressed bytes than this is not held in memory.
 const LARGE: u64 = 32 << 20;

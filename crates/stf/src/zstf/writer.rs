@@ -14,7 +14,7 @@ use zstd::zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ResetDirective, get
 use super::{Entry, HEADER, MAGIC, MAX_THREADS};
 use crate::layout::Layout;
 use crate::record::{Record, descriptor};
-use crate::write::WriteOptions;
+use crate::write::options::WriteOptions;
 
 /// The window of every frame is 2 MiB, as in files of the reference library, also where a level would use more.
 const WINDOW_LOG: u32 = 21;
