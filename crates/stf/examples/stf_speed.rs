@@ -101,7 +101,7 @@ struct Check(u64);
 
 impl Gather for Check {
     #[inline]
-    fn take(&mut self, instruction: &Instruction<'_>) {
+    fn push(&mut self, instruction: &Instruction<'_>) {
         self.0 ^= instruction.pc ^ u64::from(instruction.opcode);
     }
 

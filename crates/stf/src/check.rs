@@ -21,7 +21,7 @@ use std::fmt;
 
 use super::lower::annotation::{self, Annotation};
 use super::read::Position;
-use super::record::{Record, descriptor};
+use super::record::Record;
 use claims::Claims;
 use flow::Flow;
 use group::Group;
@@ -61,7 +61,7 @@ pub struct Finding {
 /// checker.push(position, &Record::Identifier(*b"ELF"), &mut |finding| findings.push(finding));
 /// assert_eq!(findings[0].rule.name, "stf-identifier-first");
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Checker {
     /// Position of the last record, if any.
     last: Option<Position>,
@@ -79,29 +79,10 @@ pub struct Checker {
     claims: Claims,
 }
 
-impl Default for Checker {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Checker {
     /// A checker at the start of a trace.
     pub fn new() -> Self {
-        Self {
-            last: None,
-            instructions: 0,
-            transactions: 0,
-            is_mixed: false,
-            end: None,
-            is_past_end: false,
-            header: Header::default(),
-            opcodes: Opcodes::new(),
-            group: Group::default(),
-            flow: Flow::default(),
-            memory: Memory::default(),
-            claims: Claims::default(),
-        }
+        Self::default()
     }
 
     /// Checks the next record.
@@ -114,7 +95,7 @@ impl Checker {
 
     /// Checks the end of the trace.
     pub fn finish(&mut self, found: &mut impl FnMut(Finding)) {
-        let position = self.last.unwrap_or(Position { record: 0, offset: 0 });
+        let position = self.last.unwrap_or_default();
         let out = &mut Out { position, instruction: self.instructions, found };
         if self.last.is_none() {
             return out.add(RuleId::NotEmpty, format_args!("the trace is empty"));
@@ -264,6 +245,3 @@ impl Out<'_> {
         (self.found)(Finding { rule: rule.rule(), position, instruction, detail: detail.to_string() });
     }
 }
-
-/// Greatest descriptor of the header.
-const LAST_OF_HEADER: u8 = descriptor::END_HEADER;

@@ -6,6 +6,7 @@
 use std::io::Read;
 use std::ops::ControlFlow;
 
+use crate::builder::Features;
 use crate::lift::Follower;
 use crate::names;
 use crate::read::{Position, ReadError, Reader};
@@ -71,8 +72,7 @@ impl Header {
 
     /// Is it a trace of bus transactions instead of instructions?
     pub fn has_transactions(&self) -> bool {
-        const TRANSACTIONS: u64 = 0x10_0000;
-        self.protocol.is_some() || self.features.is_some_and(|features| features & TRANSACTIONS != 0)
+        self.protocol.is_some() || Features(self.features.unwrap_or(0)).has(Features::TRANSACTIONS)
     }
 
     /// Records that select the instruction set.

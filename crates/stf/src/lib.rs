@@ -6,6 +6,7 @@ pub mod builder;
 mod bytes;
 pub mod check;
 pub mod header;
+mod isa;
 #[cfg(feature = "text")]
 pub mod json;
 pub mod layout;

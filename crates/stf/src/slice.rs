@@ -19,6 +19,7 @@ use std::ops::{ControlFlow, Range};
 use unspool_isa::Isa;
 
 use super::builder::{Features, RecordSink};
+use super::isa::ARM;
 use super::layout::Layout;
 use super::lift::{Follower, Instruction};
 use super::lower::annotation;
@@ -233,9 +234,6 @@ impl Header {
         bytes
     }
 }
-
-/// The number of Arm among instruction sets.
-const ARM: u16 = 2;
 
 /// State that the slice has recorded.
 #[derive(Debug, Clone, Copy, Default)]

@@ -86,7 +86,7 @@ pub struct Stats {
 
 impl Gather for Stats {
     #[inline]
-    fn take(&mut self, instruction: &Instruction<'_>) {
+    fn push(&mut self, instruction: &Instruction<'_>) {
         if self.counts.add(instruction) {
             self.mix.add(instruction);
         }

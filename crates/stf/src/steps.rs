@@ -22,6 +22,7 @@ use unspool_model::{
 
 use self::annotated::AnnotatedEmitter;
 use self::effects::{DESTINATION, STATE, exception_kind, push_access};
+use super::isa::{ARM, RV32, is_unallocated_in_a64};
 use super::lift::{self, Follower};
 use super::lower::annotation;
 use super::names;
@@ -46,12 +47,6 @@ impl<R: Read> Steps<R> {
         Self { reader, comments, announced, losses: Losses::default() }
     }
 }
-
-/// The number of Arm among instruction sets.
-const ARM: u16 = 2;
-
-/// The number of RV32 among encoding modes.
-const RV32: u16 = 1;
 
 impl<R: Read> StepSource for Steps<R> {
     /// The features in the header are no indication of registers or events: known producers write them without.
@@ -316,7 +311,7 @@ impl<'t> StepEmitter<'t> {
             return if group.iem == RV32 { Isa::Rv32 } else { Isa::Rv64 };
         }
         self.has_halfwords |= group.length == 2;
-        self.is_aarch32 |= self.has_halfwords || is_foreign_to_a64(group.opcode);
+        self.is_aarch32 |= self.has_halfwords || is_unallocated_in_a64(group.opcode);
         match (self.is_aarch32, self.has_halfwords) {
             (false, _) => Isa::A64,
             (true, false) => Isa::A32,
@@ -358,9 +353,4 @@ impl<'t> StepEmitter<'t> {
 fn branch(isa: Isa, address: u64, opcode: u32) -> Option<Decoded> {
     let is_claimed = !matches!(isa, Isa::A32 | Isa::T32);
     is_claimed.then(|| decode(isa, address, opcode)).filter(|decoded| decoded.flow.is_branch())
-}
-
-/// Is the word unallocated in A64?
-fn is_foreign_to_a64(word: u32) -> bool {
-    matches!(word >> 25 & 0xf, 0b0001 | 0b0011)
 }

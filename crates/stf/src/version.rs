@@ -9,13 +9,9 @@
 
 use std::collections::BTreeMap;
 
-use super::builder::StfVersion;
-use super::layout::FEATURE_EVENT64;
+use super::builder::{Features, StfVersion};
 use super::record::{Event, Record, Register, descriptor};
 use super::sign::HeaderRecords;
-
-const FEATURE_RV64: u64 = 0x20;
-const FEATURE_VEC: u64 = 0x4_0000;
 
 /// Rewrites records, starting with the first of a file.
 ///
@@ -30,12 +26,12 @@ const FEATURE_VEC: u64 = 0x4_0000;
 /// }
 /// assert!(rewriter.losses().eq([("length of vector registers", 1)]));
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Rewriter {
     version: StfVersion,
     /// The header, until it ends.
     header: Option<HeaderRecords>,
-    features: u64,
+    features: Features,
     is_rv64: bool,
     /// Event numbers are 64 bits wide.
     wide: bool,
@@ -46,15 +42,7 @@ pub struct Rewriter {
 impl Rewriter {
     /// A rewriter at the start of a file.
     pub fn new(version: StfVersion) -> Self {
-        Self {
-            version,
-            header: Some(HeaderRecords::default()),
-            features: 0,
-            is_rv64: false,
-            wide: false,
-            losses: BTreeMap::new(),
-            is_impossible: false,
-        }
+        Self { version, header: Some(HeaderRecords::default()), ..Self::default() }
     }
 
     /// The version to write.
@@ -95,7 +83,7 @@ impl Rewriter {
         self.version == StfVersion::V1_3
     }
 
-    fn lose(&mut self, what: &'static str) {
+    fn drop_record(&mut self, what: &'static str) {
         *self.losses.entry(what).or_default() += 1;
     }
 
@@ -103,8 +91,8 @@ impl Rewriter {
         match record {
             Record::Version { .. } => self.keep(&Record::Version { major: 1, minor: self.version.minor() }),
             Record::TraceInfoFeature(features) => {
-                self.features = *features;
-                self.is_rv64 |= features & FEATURE_RV64 != 0;
+                self.features = Features(*features);
+                self.is_rv64 |= self.features.has(Features::RV64);
                 // The final features are known when the header ends.
                 self.keep(record);
             }
@@ -112,8 +100,8 @@ impl Rewriter {
                 self.is_rv64 |= *iem == 2;
                 self.keep(record);
             }
-            Record::VlenConfig(_) if self.is_old() => self.lose("length of vector registers"),
-            Record::IsaExtended(_) if self.is_old() => self.lose("list of extensions"),
+            Record::VlenConfig(_) if self.is_old() => self.drop_record("length of vector registers"),
+            Record::IsaExtended(_) if self.is_old() => self.drop_record("list of extensions"),
             Record::ProtocolId(_) | Record::ClockId { .. } if self.is_old() => self.is_impossible = true,
             _ => self.keep(record),
         }
@@ -127,17 +115,17 @@ impl Rewriter {
 
     fn end_header(&mut self, out: &mut Vec<u8>) {
         let Some(mut header) = self.header.take() else { return };
-        let was_wide = self.features & FEATURE_EVENT64 != 0;
+        let was_wide = self.features.has(Features::EVENT64);
         // All tools since 1.5 write wide events for RV64.
         self.wide = !self.is_old() && (was_wide || self.is_rv64);
-        let mut features = self.features & !FEATURE_EVENT64;
+        let mut features = self.features.without(Features::EVENT64);
         if self.wide {
-            features |= FEATURE_EVENT64;
+            features = features | Features::EVENT64;
         }
         if self.is_old() {
-            features &= !FEATURE_VEC;
+            features = features.without(Features::VEC);
         }
-        let record = Record::TraceInfoFeature(features);
+        let record = Record::TraceInfoFeature(features.0);
         // Without features, nothing would announce wide events.
         if !header.replace(&record) && self.wide {
             header.insert_after(descriptor::TRACE_INFO_FEATURE, &record);
@@ -150,7 +138,7 @@ impl Rewriter {
         match record {
             Record::Event(event) if event.is_wide != self.wide => self.event(event, out),
             Record::InstReg(register) if self.is_old() && register.kind() == Register::VECTOR => {
-                self.lose("vector register");
+                self.drop_record("vector register");
             }
             Record::Transaction(_) | Record::TransactionDependency { .. } if self.is_old() => self.is_impossible = true,
             _ => record.encode(out),
@@ -161,7 +149,7 @@ impl Rewriter {
     fn event(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let code = event.code();
         if !self.wide && code >> 30 != 0 {
-            return self.lose("event whose number has more than 30 bits");
+            return self.drop_record("event whose number has more than 30 bits");
         }
         let top = if self.wide { 63 } else { 31 };
         let raw = u64::from(event.is_interrupt()) << top | u64::from(event.is_special()) << (top - 1) | code;

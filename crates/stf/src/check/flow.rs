@@ -10,8 +10,9 @@ use super::opcode::Opcode;
 use super::rules::RuleId;
 
 /// Missing records of the previous instruction, which the next group may excuse.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Owed {
+    #[default]
     Nothing,
     /// It always branches, and has no target.
     Target,
@@ -19,7 +20,7 @@ enum Owed {
     Call,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Flow {
     /// Address of the next instruction, unless its group forces another one.
     next: u64,
@@ -32,13 +33,6 @@ pub(super) struct Flow {
     down: Option<(Position, u64)>,
     /// Position and number of the previous instruction.
     last: (Position, u64),
-}
-
-impl Default for Flow {
-    fn default() -> Self {
-        let nowhere = Position { record: 0, offset: 0 };
-        Self { next: 0, pc: 0, mode: None, owed: Owed::Nothing, has_unseen: false, down: None, last: (nowhere, 0) }
-    }
 }
 
 impl Flow {

@@ -2,18 +2,15 @@
 
 use unspool_isa::{Isa, RiscvExtensions};
 
-use super::super::builder::{GENERATOR, MAKER};
-use super::super::layout::{FEATURE_EVENT64, TILELINK};
+use super::super::builder::{Features, GENERATOR, MAKER};
+use super::super::isa::is_unallocated_in_a64;
+use super::super::layout::TILELINK;
 use super::super::lower::annotation;
 use super::super::names;
 use super::super::read::Position;
 use super::super::record::{Record, TraceInfo, descriptor};
-use super::opcode::is_foreign_to_a64;
+use super::Out;
 use super::rules::RuleId;
-use super::{LAST_OF_HEADER, Out};
-
-const FEATURE_RV64: u64 = 0x20;
-pub(super) const FEATURE_TRANSACTIONS: u64 = 0x10_0000;
 
 /// Properties of the header so far.
 #[derive(Debug, Default)]
@@ -30,7 +27,7 @@ pub(super) struct Header {
     /// The current encoding mode.
     iem: Option<u16>,
     /// The features, and their position.
-    pub(super) features: Option<(Position, u64)>,
+    pub(super) features: Option<(Position, Features)>,
     extensions: Option<(Position, [u8; 4])>,
     /// Some opcodes may have unusual meanings.
     pub(super) is_unusual: bool,
@@ -63,7 +60,7 @@ impl Header {
     #[inline]
     pub(super) fn opcode(&mut self, opcode: u32, length: u8) {
         if self.is_arm() && !self.has_annotations {
-            self.is_aarch32 |= length == 2 || is_foreign_to_a64(opcode);
+            self.is_aarch32 |= length == 2 || is_unallocated_in_a64(opcode);
         }
     }
 
@@ -94,7 +91,7 @@ impl Header {
     pub(super) fn record(&mut self, record: &Record<'_>, number: u64, out: &mut Out<'_>) {
         check_start(record, number, out);
         let descriptor = record.descriptor();
-        if descriptor > LAST_OF_HEADER {
+        if descriptor > descriptor::END_HEADER {
             return out.add(RuleId::BodyInHeader, format_args!("{} in the header", name(descriptor)));
         }
         self.check_place(descriptor, number, out);
@@ -113,7 +110,7 @@ impl Header {
             }
             Record::InstIem(iem) => self.encoding(*iem, out),
             Record::TraceInfo(info) => check_generator(info, out),
-            Record::TraceInfoFeature(features) => self.take_features(*features, out),
+            Record::TraceInfoFeature(features) => self.set_features(Features(*features), out),
             Record::ForcePc(pc) => {
                 self.pc = *pc;
                 self.check_address("the start", *pc, out);
@@ -171,12 +168,12 @@ impl Header {
         }
     }
 
-    fn take_features(&mut self, features: u64, out: &mut Out<'_>) {
+    fn set_features(&mut self, features: Features, out: &mut Out<'_>) {
         self.features = Some((out.position, features));
-        if features & FEATURE_EVENT64 != 0 {
+        if features.has(Features::EVENT64) {
             self.needs(5, "wide events", out);
         }
-        if features & FEATURE_TRANSACTIONS != 0 {
+        if features.has(Features::TRANSACTIONS) {
             self.needs(5, "transactions", out);
         }
     }
@@ -224,9 +221,9 @@ impl Header {
     /// Checks the complete header.
     pub(super) fn end(&mut self, out: &mut Out<'_>) {
         self.is_ended = true;
-        let features = self.features.map_or(0, |(_, features)| features);
+        let features = self.features.unwrap_or_default().1;
         let has_transactions =
-            features & FEATURE_TRANSACTIONS != 0 || self.has(descriptor::PROTOCOL_ID) || self.has(descriptor::CLOCK_ID);
+            features.has(Features::TRANSACTIONS) || self.has(descriptor::PROTOCOL_ID) || self.has(descriptor::CLOCK_ID);
         let mut needed = vec![
             (descriptor::COMMENT, RuleId::CommentMissing),
             (descriptor::TRACE_INFO, RuleId::TraceInfoMissing),
@@ -253,7 +250,7 @@ impl Header {
         let is_wide = isa == Isa::Rv64;
         let mode = if is_wide { "RV64" } else { "RV32" };
         if let Some((position, features)) = self.features
-            && (features & FEATURE_RV64 != 0) != is_wide
+            && features.has(Features::RV64) != is_wide
         {
             let state = if is_wide { "not set" } else { "set" };
             let detail = format_args!("the feature RV64 is {state}, but the encoding mode is {mode}");
@@ -319,7 +316,7 @@ fn check_generator(info: &TraceInfo<'_>, out: &mut Out<'_>) {
 
 /// Is the record allowed only in the header?
 pub(super) fn is_only_there(descriptor: u8) -> bool {
-    descriptor <= LAST_OF_HEADER
+    descriptor <= descriptor::END_HEADER
         && !matches!(
             descriptor,
             descriptor::COMMENT | descriptor::INST_IEM | descriptor::PROCESS_ID_EXT | descriptor::FORCE_PC

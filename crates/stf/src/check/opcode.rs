@@ -10,7 +10,6 @@ mod riscv;
 use unspool_isa::{ControlFlow, Isa, OpcodeCache, OpcodeKey};
 
 use super::header::Header;
-pub(super) use a64::is_foreign as is_foreign_to_a64;
 
 /// Effect of an instruction on memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,12 +141,14 @@ impl OpcodeKey for Key {
 #[derive(Debug)]
 pub(super) struct Opcodes(OpcodeCache<Key, Opcode>);
 
-impl Opcodes {
+impl Default for Opcodes {
     /// A cache that suffices for the loops of most programs.
-    pub(super) fn new() -> Self {
+    fn default() -> Self {
         Self(OpcodeCache::new(10))
     }
+}
 
+impl Opcodes {
     /// Properties of the opcode of a record of `length` bytes.
     #[inline]
     pub(super) fn lookup(&mut self, opcode: u32, length: u8, header: &Header) -> Opcode {

@@ -22,7 +22,7 @@ use super::{Layout, Position, ReadError, Reader, Source, Storage};
 /// Accumulator over instructions, which several threads can fill in parts that are appended in order.
 pub trait Gather: Send {
     /// Adds an instruction. Its record number may be relative to the start of a chunk.
-    fn take(&mut self, instruction: &Instruction<'_>);
+    fn push(&mut self, instruction: &Instruction<'_>);
 
     /// An empty part.
     fn part(&self) -> Self;
@@ -72,7 +72,7 @@ impl<R: Read> Reader<R> {
         {
             // After an instruction, the header has been read.
             let has_more = self.each_instruction(follower, |instruction| {
-                into.take(instruction);
+                into.push(instruction);
                 ControlFlow::Break(())
             })?;
             if !has_more {
@@ -80,12 +80,12 @@ impl<R: Read> Reader<R> {
             }
             self.gather_chunks(follower, into)?;
             return self.continue_instructions(follower, true, |instruction| {
-                into.take(instruction);
+                into.push(instruction);
                 ControlFlow::Continue(())
             });
         }
         self.each_instruction(follower, |instruction| {
-            into.take(instruction);
+            into.push(instruction);
             ControlFlow::Continue(())
         })
     }
@@ -182,7 +182,7 @@ impl<R: Read> Reader<R> {
     ) -> Result<bool, ReadError> {
         if self.next.offset < end {
             self.continue_instructions(follower, true, |instruction| {
-                into.take(instruction);
+                into.push(instruction);
                 let next = instruction.position.offset + instruction.bytes.len() as u64;
                 if next < end { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             })?;
@@ -243,7 +243,7 @@ impl Reader<io::Empty> {
         chunks.one(chunk);
         let mut follower = start.follower;
         let ended = self.each_instruction(&mut follower, |instruction| {
-            part.take(instruction);
+            part.push(instruction);
             ControlFlow::Continue(())
         });
         let is_plain = matches!(ended, Ok(false)) && self.start == self.end && self.warnings.is_empty();

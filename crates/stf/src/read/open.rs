@@ -5,9 +5,7 @@ use std::io::{self, Cursor, Read, Seek};
 use unspool_container::{Decompressor, Input, MaybeSeek, ReadAheadBytes};
 
 use super::super::zstf::chunks::Chunks;
-use super::{
-    Layout, Malformed, Position, ReadError, ReadErrorKind, Reader, Source, Storage, WINDOW, Warning, descriptor,
-};
+use super::{Layout, Malformed, ReadError, ReadErrorKind, Reader, Source, Storage, WINDOW, Warning, descriptor};
 use crate::Record;
 
 /// Newest known version.
@@ -36,7 +34,7 @@ type Boxed = Box<dyn Read + Send>;
 impl Reader<Boxed> {
     /// Opens a trace from a pipe or any other input.
     pub fn new<R: Read + Send + 'static>(mut input: R, options: ReadOptions) -> Result<Self, ReadError> {
-        let first = first(&mut input).map_err(unread)?;
+        let first = first(&mut input).map_err(input_error)?;
         let storage = recognize(&first)?;
         let input: Boxed = Box::new(Cursor::new(first).chain(input));
         let source = match storage {
@@ -48,10 +46,10 @@ impl Reader<Boxed> {
 
     /// Opens a file from its start. With the index of a .zstf file, the reader can seek to instructions.
     pub fn seekable<R: Read + Seek + Send + 'static>(mut input: R, options: ReadOptions) -> Result<Self, ReadError> {
-        input.rewind().map_err(unread)?;
-        let first = first(&mut input).map_err(unread)?;
+        input.rewind().map_err(input_error)?;
+        let first = first(&mut input).map_err(input_error)?;
         let storage = recognize(&first)?;
-        input.rewind().map_err(unread)?;
+        input.rewind().map_err(input_error)?;
         let source = match storage {
             Storage::PLAIN => Source::Bytes(Box::new(input) as Boxed),
             _ => decompress(MaybeSeek::File(Box::new(input)), storage, options)?,
@@ -70,10 +68,7 @@ fn first(input: &mut impl Read) -> io::Result<Vec<u8>> {
 }
 
 fn recognize(first: &[u8]) -> Result<Storage, ReadError> {
-    Storage::of(first).ok_or_else(|| {
-        let magic = std::array::from_fn(|at| first.get(at).copied().unwrap_or(0));
-        at_start(if first.is_empty() { ReadErrorKind::Empty } else { ReadErrorKind::NotStf(magic) })
-    })
+    Storage::of(first).ok_or_else(|| at_start(if first.is_empty() { ReadErrorKind::Empty } else { not_stf(first) }))
 }
 
 fn decompress(input: MaybeSeek, storage: Storage, options: ReadOptions) -> Result<Source<Boxed>, ReadError> {
@@ -85,7 +80,7 @@ fn decompress(input: MaybeSeek, storage: Storage, options: ReadOptions) -> Resul
     let bytes = Decompressor::new(input, container, threads).map_err(|damage| at_start(damage.into()))?;
     Ok(Source::Bytes(match threads {
         0 | 1 => Box::new(bytes),
-        _ => Box::new(ReadAheadBytes::new("stf read", bytes).map_err(unread)?),
+        _ => Box::new(ReadAheadBytes::new("stf read", bytes).map_err(input_error)?),
     }))
 }
 
@@ -152,10 +147,7 @@ impl<R: Read> Reader<R> {
         self.is_header_only = error == Malformed::Truncated;
         match (number, found, self.failed.is_some()) {
             (0, [], false) => Err(at_start(ReadErrorKind::Empty)),
-            (0, [first, ..], _) if *first != descriptor::IDENTIFIER => {
-                let magic = std::array::from_fn(|at| found.get(at).copied().unwrap_or(0));
-                Err(at_start(ReadErrorKind::NotStf(magic)))
-            }
+            (0, [first, ..], _) if *first != descriptor::IDENTIFIER => Err(at_start(not_stf(found))),
             _ => Ok(()),
         }
     }
@@ -168,7 +160,7 @@ fn check(number: u64, record: &Record<'_>) -> Result<Option<Warning>, ReadErrorK
         (0, record) => {
             let mut bytes = Vec::new();
             record.encode(&mut bytes);
-            Err(ReadErrorKind::NotStf(std::array::from_fn(|at| bytes.get(at).copied().unwrap_or(0))))
+            Err(not_stf(&bytes))
         }
         (_, Record::Version { major, minor }) => match (*major, *minor) {
             (1, OLDEST_MINOR..=NEWEST_MINOR) => Ok(None),
@@ -180,11 +172,14 @@ fn check(number: u64, record: &Record<'_>) -> Result<Option<Warning>, ReadErrorK
     }
 }
 
-fn at_start(kind: ReadErrorKind) -> ReadError {
-    let Position { record, offset } = Position { record: 0, offset: 0 };
-    ReadError { offset, record, kind }
+fn not_stf(start: &[u8]) -> ReadErrorKind {
+    ReadErrorKind::NotStf(std::array::from_fn(|at| start.get(at).copied().unwrap_or(0)))
 }
 
-fn unread(error: io::Error) -> ReadError {
+fn at_start(kind: ReadErrorKind) -> ReadError {
+    ReadError { offset: 0, record: 0, kind }
+}
+
+fn input_error(error: io::Error) -> ReadError {
     at_start(error.into())
 }

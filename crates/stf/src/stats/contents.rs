@@ -44,7 +44,7 @@ impl Contents {
 }
 
 impl Gather for Contents {
-    fn take(&mut self, instruction: &Instruction<'_>) {
+    fn push(&mut self, instruction: &Instruction<'_>) {
         let before = self.counts.events;
         self.counts.add(instruction);
         if self.counts.events > before {

@@ -3,7 +3,7 @@
 use crate::lift::Instruction;
 use crate::names::EventKind;
 use crate::read::Gather;
-use crate::record::{Event, Record};
+use crate::record::Record;
 
 /// Counts of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,7 +56,8 @@ impl Counts {
         self.opcodes += 1;
         self.targets += u64::from(instruction.target.is_some());
         self.forced += u64::from(instruction.is_forced);
-        let faulted = instruction.records > 1 && self.group(instruction);
+        let faulted = instruction.records > 1
+            && instruction.group().fold(false, |faulted, record| self.record(&record) || faulted);
         let mode = instruction.mode.filter(|&mode| mode < 4);
         if let Some(mode) = mode {
             self.modes[mode as usize] += 1;
@@ -71,21 +72,13 @@ impl Counts {
         true
     }
 
-    /// Counts the records of a group. True: its instruction faulted.
-    fn group(&mut self, instruction: &Instruction<'_>) -> bool {
-        let mut faulted = false;
-        for record in instruction.group() {
-            faulted |= self.record(&record);
-        }
-        faulted
-    }
-
     /// Counts a record after the last instruction.
     pub fn add_trailing(&mut self, record: &Record<'_>) {
         self.records += 1;
         self.record(record);
     }
 
+    /// Counts a record. True: it is a fault.
     fn record(&mut self, record: &Record<'_>) -> bool {
         match record {
             Record::InstMemAccess(access) => {
@@ -102,7 +95,7 @@ impl Counts {
             Record::BusMasterAccess(_) => self.bus_accesses += 1,
             Record::Event(event) => {
                 self.events += 1;
-                return is_fault(event);
+                return EventKind::of(event) == EventKind::Fault;
             }
             _ => {}
         }
@@ -111,7 +104,7 @@ impl Counts {
 }
 
 impl Gather for Counts {
-    fn take(&mut self, instruction: &Instruction<'_>) {
+    fn push(&mut self, instruction: &Instruction<'_>) {
         self.add(instruction);
     }
 
@@ -120,62 +113,43 @@ impl Gather for Counts {
     }
 
     fn append(&mut self, part: Self) {
-        let Self { modes, .. } = part;
-        for (count, more) in self.modes.iter_mut().zip(modes) {
+        for ((_, count), (_, more)) in self.fields_mut().into_iter().zip(part.fields()) {
             *count += more;
         }
-        self.records += part.records;
-        self.opcodes += part.opcodes;
-        self.instructions += part.instructions;
-        self.faults += part.faults;
-        self.accesses += part.accesses;
-        self.reads += part.reads;
-        self.writes += part.writes;
-        self.memory_records += part.memory_records;
-        self.registers += part.registers;
-        self.microops += part.microops;
-        self.comments += part.comments;
-        self.events += part.events;
-        self.walks += part.walks;
-        self.bus_accesses += part.bus_accesses;
-        self.user += part.user;
-        self.non_user += part.non_user;
-        self.targets += part.targets;
-        self.forced += part.forced;
     }
-}
-
-fn is_fault(event: &Event<'_>) -> bool {
-    EventKind::of(event) == EventKind::Fault
 }
 
 impl Counts {
     /// Every count with its key in JSON.
-    pub fn fields(&self) -> [(&'static str, u64); 22] {
-        let [user, supervisor, hypervisor, machine] = self.modes;
+    pub fn fields(mut self) -> [(&'static str, u64); 22] {
+        self.fields_mut().map(|(key, count)| (key, *count))
+    }
+
+    fn fields_mut(&mut self) -> [(&'static str, &mut u64); 22] {
+        let [user, supervisor, hypervisor, machine] = &mut self.modes;
         [
-            ("records", self.records),
-            ("opcodes", self.opcodes),
-            ("instructions", self.instructions),
-            ("faults", self.faults),
-            ("user", self.user),
-            ("non_user", self.non_user),
+            ("records", &mut self.records),
+            ("opcodes", &mut self.opcodes),
+            ("instructions", &mut self.instructions),
+            ("faults", &mut self.faults),
+            ("user", &mut self.user),
+            ("non_user", &mut self.non_user),
             ("in_user_mode", user),
             ("in_supervisor_mode", supervisor),
             ("in_hypervisor_mode", hypervisor),
             ("in_machine_mode", machine),
-            ("targets", self.targets),
-            ("forced", self.forced),
-            ("accesses", self.accesses),
-            ("reads", self.reads),
-            ("writes", self.writes),
-            ("memory_records", self.memory_records),
-            ("registers", self.registers),
-            ("events", self.events),
-            ("walks", self.walks),
-            ("bus_accesses", self.bus_accesses),
-            ("microops", self.microops),
-            ("comments", self.comments),
+            ("targets", &mut self.targets),
+            ("forced", &mut self.forced),
+            ("accesses", &mut self.accesses),
+            ("reads", &mut self.reads),
+            ("writes", &mut self.writes),
+            ("memory_records", &mut self.memory_records),
+            ("registers", &mut self.registers),
+            ("events", &mut self.events),
+            ("walks", &mut self.walks),
+            ("bus_accesses", &mut self.bus_accesses),
+            ("microops", &mut self.microops),
+            ("comments", &mut self.comments),
         ]
     }
 }

@@ -81,12 +81,12 @@ struct All {
 }
 
 impl Gather for All {
-    fn take(&mut self, instruction: &Instruction<'_>) {
+    fn push(&mut self, instruction: &Instruction<'_>) {
         let mut instruction = *instruction;
         // It may be counted from the start of a chunk.
         instruction.position.record = 0;
         self.lines.push(format!("{instruction:?}"));
-        self.stats.take(&instruction);
+        self.stats.push(&instruction);
     }
 
     fn part(&self) -> Self {
@@ -127,7 +127,7 @@ fn read(file: &[u8], threads: Option<usize>) -> Option<(Outcome, usize)> {
     let end = match threads {
         Some(_) => reader.gather(&mut follower, &mut all),
         None => reader.each_instruction(&mut follower, |instruction| {
-            all.take(instruction);
+            all.push(instruction);
             ControlFlow::Continue(())
         }),
     };

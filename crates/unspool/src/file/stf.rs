@@ -206,7 +206,7 @@ struct Watched<'w, 'p, G> {
 }
 
 impl<G: Gather> Gather for Watched<'_, '_, G> {
-    fn take(&mut self, instruction: &Instruction<'_>) {
+    fn push(&mut self, instruction: &Instruction<'_>) {
         self.into.take(instruction);
         if let Some((stride, meter, progress)) = &mut self.watch {
             report(stride, meter, *progress);

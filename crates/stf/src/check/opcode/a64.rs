@@ -22,11 +22,6 @@ pub(super) fn opcode(word: u32) -> Opcode {
     }
 }
 
-/// Is the word unallocated in A64, so that the trace must be of another instruction set? Half of the data in A32 code is.
-pub(in super::super) fn is_foreign(word: u32) -> bool {
-    matches!(group(word), 0b0001 | 0b0011)
-}
-
 /// The top-level encoding group.
 fn group(word: u32) -> u32 {
     word >> 25 & 0xf
