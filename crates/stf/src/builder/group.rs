@@ -50,7 +50,7 @@ impl<S: RecordSink> Builder<S> {
         let is_vector = register.kind() == Register::VECTOR;
         let bytes = if is_vector { self.layout.vector_bytes() } else { Some(8) };
         match bytes {
-            _ if register.number > max => Err(BuildError::Register("has a number that there is not")),
+            _ if register.number > max => Err(BuildError::Register("has a number that does not exist")),
             _ if !(1..=3).contains(&register.operand()) => {
                 Err(BuildError::Register("is state (1), source (2) or destination (3)"))
             }
@@ -69,7 +69,7 @@ impl<S: RecordSink> Builder<S> {
         }
         match event.cause {
             Cause::Mode(_) if !event.data.is_empty() || event.target.is_some() => {
-                Err(BuildError::Event("that changes the mode has no data of its own, and leads nowhere"))
+                Err(BuildError::Event("that changes the mode has no data of its own and no target"))
             }
             Cause::Fault(code) | Cause::Interrupt(code) if code >= 1 << 30 => {
                 Err(BuildError::Event("has a number below 2^30"))

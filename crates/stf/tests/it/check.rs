@@ -3,15 +3,15 @@
 mod a64;
 mod accepted;
 mod broken;
-mod words;
+mod fixtures;
 
 use std::fmt::Write;
 
+use self::fixtures::*;
 use proptest::prelude::*;
 use unspool_stf::Layout;
 use unspool_stf::check::{Checker, Finding, RULES};
 use unspool_stf::read::Position;
-use words::*;
 
 /// Where each record is, and where they end.
 fn positions(records: &[Record<'_>]) -> Vec<Position> {

@@ -1,7 +1,5 @@
 //! STF containers: what is written comes back, whatever it is stored in; damage is told, and nothing before it is lost.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::io::{self, Cursor, Read};
 use std::ops::ControlFlow;
 

@@ -1,7 +1,5 @@
 //! Real STF traces: runs where `UNSPOOL_CORPUS` names the folder that has them.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::fs::{self, File};
 use std::io::Cursor;
 use std::ops::ControlFlow;

@@ -2,8 +2,6 @@
 //!
 //! Needs the corpus: `UNSPOOL_CORPUS` names its folder.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;

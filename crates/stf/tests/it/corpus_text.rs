@@ -13,8 +13,6 @@
 //! - `record_dump` writes the header in an order of its own, and leaves out its process; the header is compared sorted.
 
 #![cfg(feature = "text")]
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;

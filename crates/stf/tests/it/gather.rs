@@ -1,7 +1,5 @@
 //! STF chunks gone through by several threads: what comes out is what one thread makes of them, whatever the file is like.
 
-#![allow(clippy::unwrap_used)]
-
 use std::io::Cursor;
 use std::ops::ControlFlow;
 

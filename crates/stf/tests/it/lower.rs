@@ -1,6 +1,6 @@
 //! Steps of Arm as STF and back: nothing changes, nothing is made up, and what cannot be is refused.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr)]
+#![allow(clippy::print_stderr)]
 
 use std::fmt::Write as _;
 use std::io::Cursor;

@@ -1,7 +1,5 @@
 //! STF records: every descriptor with its bytes, both ways, and any bytes.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use proptest::prelude::*;
 use unspool_stf::record::{BusAccess, Event, MemAccess, PageTableWalk, Register, TraceInfo, Transaction};
 use unspool_stf::{Layout, Malformed, Record};

@@ -1,7 +1,5 @@
 //! Cuts: the instructions of a range are those of the trace, with their addresses and state, and the cut is right.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use crate::build::program;
 
 use std::ops::{ControlFlow, Range};

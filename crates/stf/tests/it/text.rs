@@ -1,8 +1,6 @@
 //! How STF reads: a trace with every record in it, line by line; and names of what has numbers.
 
 #![cfg(feature = "text")]
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::ops::ControlFlow;
 
 use unspool_stf::lift::Follower;

@@ -1,7 +1,5 @@
 //! Traces of one version as traces of another: what can be said stays, and what cannot is counted.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use crate::build::program;
 
 use std::ops::ControlFlow;

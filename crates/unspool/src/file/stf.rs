@@ -207,7 +207,7 @@ struct Watched<'w, 'p, G> {
 
 impl<G: Gather> Gather for Watched<'_, '_, G> {
     fn push(&mut self, instruction: &Instruction<'_>) {
-        self.into.take(instruction);
+        self.into.push(instruction);
         if let Some((stride, meter, progress)) = &mut self.watch {
             report(stride, meter, *progress);
         }

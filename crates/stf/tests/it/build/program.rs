@@ -1,4 +1,4 @@
-//! Programs that do everything that a trace can tell, made from numbers.
+//! Programs with everything that a trace can contain, made from numbers.
 
 use unspool_stf::builder::{
     Access, BuildError, Builder, Built, Cause, Event, Features, Header, Iem, Mode, RecordSink, Step,
@@ -10,7 +10,7 @@ pub(crate) const VLEN: u32 = 256;
 pub(crate) const EVERYTHING: Features =
     Features(Features::OPERAND_VALUE.0 | 0x8 | 0x100 | 0x400 | 0x2000 | 0x4000 | Features::VEC.0);
 
-/// What is told before an instruction.
+/// Record before an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Before {
     Nothing,
@@ -19,7 +19,7 @@ pub(crate) enum Before {
     Encoding(Iem),
 }
 
-/// An access, with what was read or written.
+/// An access with its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Touch {
     pub(crate) address: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Line {
     pub(crate) has_microop: bool,
 }
 
-/// A program: each number is an instruction.
+/// A program with one instruction per number.
 pub(crate) fn program(numbers: &[u64]) -> Vec<Line> {
     let mut pc = START;
     numbers
@@ -58,8 +58,8 @@ pub(crate) fn program(numbers: &[u64]) -> Vec<Line> {
 }
 
 fn next(line: &Line) -> u64 {
-    let led = line.events.iter().rev().find_map(|event| event.2);
-    led.or(line.target).unwrap_or(line.pc + if line.opcode & 3 == 3 { 4 } else { 2 })
+    let redirected = line.events.iter().rev().find_map(|event| event.2);
+    redirected.or(line.target).unwrap_or(line.pc + if line.opcode & 3 == 3 { 4 } else { 2 })
 }
 
 fn line(index: u64, number: u64, pc: u64) -> Line {
@@ -120,8 +120,8 @@ fn line(index: u64, number: u64, pc: u64) -> Line {
     }
 }
 
-/// Tells the line to the writer.
-pub(crate) fn tell<S: RecordSink>(line: &Line, trace: &mut Builder<S>) -> Result<(), BuildError> {
+/// Writes a line to the builder.
+pub(crate) fn write<S: RecordSink>(line: &Line, trace: &mut Builder<S>) -> Result<(), BuildError> {
     match line.before {
         Before::Nothing => {}
         Before::Comment => trace.comment("here")?,
@@ -179,11 +179,11 @@ pub(crate) fn built(lines: &[Line], features: Features) -> Result<Built<Vec<u8>>
         ..Header::new(START)
     };
     let mut trace = Builder::new(Vec::new(), &header)?;
-    lines.iter().try_for_each(|line| tell(line, &mut trace))?;
+    lines.iter().try_for_each(|line| write(line, &mut trace))?;
     Ok(trace.finish())
 }
 
-/// A trace whose header says just what it has.
+/// A trace whose header declares just the features that it uses.
 pub(crate) fn trace(lines: &[Line]) -> Vec<u8> {
     let unused = built(lines, EVERYTHING).unwrap().unused;
     let built = built(lines, EVERYTHING.without(unused)).unwrap();

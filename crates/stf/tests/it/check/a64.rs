@@ -1,6 +1,6 @@
 //! Traces of A64 instructions: what opcodes say is held against them too, and no more than that.
 
-use super::words::*;
+use super::fixtures::*;
 use super::{accepted, broken};
 
 const NOP: u32 = 0xd503_201f;

@@ -2,7 +2,7 @@
 
 use unspool_stf::builder::our_trace_info;
 
-use super::words::*;
+use super::fixtures::*;
 
 pub(crate) type Row = (&'static str, Records);
 

@@ -1,6 +1,6 @@
 //! Traces that break one rule each: rule, name of the row, number of the record, records.
 
-use super::words::*;
+use super::fixtures::*;
 
 pub(crate) type Row = (&'static str, &'static str, u64, Records);
 
@@ -11,7 +11,7 @@ pub(crate) fn rows() -> Vec<Row> {
 
 fn anatomy() -> Vec<Row> {
     let all = [
-        super::words::header()[..8].to_vec(),
+        super::fixtures::header()[..8].to_vec(),
         vec![Record::ProtocolId(1), Record::ClockId { id: 1, name: b"clk" }, Record::EndHeader],
         vec![mode(3), op(NOP), transaction(1, 1)],
     ];
@@ -22,7 +22,7 @@ fn anatomy() -> Vec<Row> {
     extended[1] = version(5);
     vec![
         ("stf-not-empty", "nothing", 0, vec![]),
-        ("stf-end-header", "only a header, and no end", 7, super::words::header()[..8].to_vec()),
+        ("stf-end-header", "only a header, and no end", 7, super::fixtures::header()[..8].to_vec()),
         ("stf-one-header", "a version behind the header", 11, trace(vec![version(6), op(NOP)])),
         ("stf-one-header", "a second end", 9, inserted(9, Record::EndHeader)),
         ("stf-body-in-header", "a register in the header", 8, inserted(8, register(1, 0x11))),
@@ -31,7 +31,7 @@ fn anatomy() -> Vec<Row> {
         ("stf-header-order", "trace info behind the features", 6, swapped(5)),
         ("stf-record-version", "wide events in 1.4", 6, with(1, version(4))),
         ("stf-record-version", "extensions in 1.5", 8, extended),
-        ("stf-no-instruction", "only a header", 8, super::words::header()),
+        ("stf-no-instruction", "only a header", 8, super::fixtures::header()),
         ("stf-open-group", "a register without an instruction", 11, trace(vec![register(1, 0x11)])),
         ("stf-mixed", "a transaction behind an instruction", 13, mixed),
         ("stf-record-order", "a register behind a ready one", 12, {
@@ -120,7 +120,7 @@ fn flow() -> Vec<Row> {
         ("stf-target-no-branch", "of a nop", 11, trace(vec![to(MEM), op(NOP)])),
         ("stf-target-no-branch", "of a call to the system", 11, trace(vec![to(MEM), op(ECALL)])),
         ("stf-target-once", "two targets", 12, trace(vec![to(PC), to(MEM), op(RET)])),
-        ("stf-mode-start", "no mode", 9, [super::words::header(), vec![op(NOP)]].concat()),
+        ("stf-mode-start", "no mode", 9, [super::fixtures::header(), vec![op(NOP)]].concat()),
         ("stf-mode-down", "to user mode by a nop", 11, trace(vec![mode(0), op(NOP), op(NOP)])),
         ("stf-mode-down", "to supervisor mode by a nop", 11, trace(vec![mode(1), op(NOP), op(NOP)])),
     ]
