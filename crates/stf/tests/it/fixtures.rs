@@ -7,6 +7,7 @@ use unspool_stf::Record;
 use unspool_stf::check::{Checker, Finding};
 use unspool_stf::lift::{Follower, Instruction};
 use unspool_stf::read::{Position, Reader, Storage};
+use unspool_stf::record::BusAccess;
 use unspool_stf::write::{WriteOptions, Writer};
 
 pub(crate) fn encoded(records: &[Record<'_>]) -> Vec<u8> {
@@ -24,6 +25,10 @@ pub(crate) fn written(records: &[Record<'_>], storage: Storage, options: WriteOp
     let mut writer = Writer::seekable(Cursor::new(Vec::new()), storage, options).unwrap();
     records.iter().for_each(|record| writer.record(record).unwrap());
     writer.finish().unwrap().into_inner()
+}
+
+pub(crate) fn bus_access(address: u64, size: u16) -> Record<'static> {
+    Record::BusMasterAccess(BusAccess { address, size, initiator: 3, index: 2, attributes: 0xcafe_f00d, kind: 2 })
 }
 
 /// Visits all records of a reader, which has no error.

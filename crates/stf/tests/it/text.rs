@@ -4,12 +4,12 @@
 use unspool_stf::lift::Follower;
 use unspool_stf::names;
 use unspool_stf::read::{Gather, Reader};
-use unspool_stf::record::{BusAccess, Event, MemAccess, PageTableWalk, Register, TraceInfo, Transaction};
+use unspool_stf::record::{Event, MemAccess, PageTableWalk, Register, TraceInfo, Transaction};
 use unspool_stf::stats::{Counts, Mix, Stats};
 use unspool_stf::text::Lines;
 use unspool_stf::{Layout, Record};
 
-use crate::fixtures::{each_instruction, encoded, instructions_of, records_of, words};
+use crate::fixtures::{bus_access, each_instruction, encoded, instructions_of, records_of, words};
 
 const WIDE: u64 = 0x8_0000;
 
@@ -70,14 +70,7 @@ fn every_record() -> Vec<u8> {
         Record::InstMemContent(1),
         Record::InstMemContent(2),
         Record::InstMemAccess(MemAccess { address: 8, size: 1, attributes: 0, kind: 7 }),
-        Record::BusMasterAccess(BusAccess {
-            address: 0x1234_5678,
-            size: 64,
-            initiator: 3,
-            index: 2,
-            attributes: 0xcafe_f00d,
-            kind: 2,
-        }),
+        bus_access(0x1234_5678, 64),
         Record::BusMasterContent(0x99),
         Record::InstMemContent(3),
         event(13, &fault),
