@@ -45,7 +45,7 @@ pub struct Header {
     pub clocks: Vec<(u8, String)>,
     /// Count of records in the header.
     pub records: u64,
-    is_complete: bool,
+    pub(crate) is_complete: bool,
 }
 
 /// Tool that wrote the trace or changed it.
@@ -81,7 +81,7 @@ impl Header {
         [Record::Isa(self.isa.unwrap_or(1)), Record::IsaExtended(extensions.as_bytes())]
     }
 
-    fn push(&mut self, record: &Record<'_>) {
+    pub(crate) fn push(&mut self, record: &Record<'_>) {
         self.records += 1;
         match record {
             Record::Version { major, minor } => self.version = Some((*major, *minor)),

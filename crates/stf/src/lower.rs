@@ -157,7 +157,7 @@ impl<S: RecordSink> Lowerer<S> {
         }
         self.clock.write(step.time, &mut self.annotations, &mut self.out, &mut part);
         if self.next != Some(instruction.address) {
-            put(&mut self.out, &Record::ForcePc(instruction.address));
+            Record::ForcePc(instruction.address).encode(&mut self.out);
         }
         self.outcome(instruction, opcode, &mut part);
         step.registers().for_each(|write| self.register(&write, &mut part));
@@ -186,7 +186,7 @@ impl<S: RecordSink> Lowerer<S> {
             Record::EndHeader,
         ];
         for record in &records {
-            put(&mut self.out, record);
+            record.encode(&mut self.out);
             if let Record::TraceInfoFeature(_) = record {
                 self.features_at = self.out.len().checked_sub(size_of::<u64>());
             }
@@ -231,7 +231,7 @@ impl<S: RecordSink> Lowerer<S> {
         let is_wide = self.is_wide();
         let raw = 1 << if is_wide { 62 } else { 30 };
         let data = u64::from(level).to_le_bytes();
-        put(&mut self.out, &Record::Event(record::Event { raw, is_wide, data: &data }));
+        Record::Event(record::Event { raw, is_wide, data: &data }).encode(&mut self.out);
         self.features = self.features | Features::EVENT;
         self.mode.written = Some(level);
     }
@@ -243,7 +243,7 @@ impl<S: RecordSink> Lowerer<S> {
     fn change_isa(&mut self, isa: Isa, part: &mut Part) {
         let encoding = encoding_mode(isa);
         if std::mem::replace(&mut self.encoding, encoding) != encoding {
-            put(&mut self.out, &Record::InstIem(encoding));
+            Record::InstIem(encoding).encode(&mut self.out);
         }
         self.annotations.isa(&mut self.out, part, isa);
         self.isa = isa;
@@ -322,10 +322,10 @@ impl<S: RecordSink> Lowerer<S> {
         let (is_interrupt, code) = if number.is_some() { (false, USER_CALL) } else { event_number(exception.kind) };
         let raw = code | if is_interrupt { 1 << if is_wide { 63 } else { 31 } } else { 0 };
         let data = number.as_ref().map_or(&[][..], |number| number);
-        put(&mut self.out, &Record::Event(record::Event { raw, is_wide, data }));
+        Record::Event(record::Event { raw, is_wide, data }).encode(&mut self.out);
         self.features = self.features | Features::EVENT;
         if let Some(target) = exception.target {
-            put(&mut self.out, &Record::EventPcTarget(target));
+            Record::EventPcTarget(target).encode(&mut self.out);
             self.next = Some(target);
         }
     }
@@ -527,10 +527,6 @@ fn access_record(access: &Access<'_>) -> Option<(u16, u8)> {
     let size = u16::try_from(access.size).ok()?;
     let is_known = access.bytes.len() == usize::from(size) && access.bytes.iter().all(|byte| byte.1 == 0xff);
     (is_known && size > 0).then_some((size, kind))
-}
-
-fn put(out: &mut Vec<u8>, record: &Record<'_>) {
-    record.encode(out);
 }
 
 /// Writes a destination register.

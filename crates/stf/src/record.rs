@@ -196,6 +196,16 @@ impl Register<'_> {
         self.meta & 0xf
     }
 
+    /// The greatest number of this type; `None`: there is no such type.
+    pub fn max_number(&self) -> Option<u16> {
+        match self.kind() {
+            1 => Some(32),
+            2 | 3 => Some(31),
+            4 => Some(0xfff),
+            _ => None,
+        }
+    }
+
     /// Operand: 1 state, 2 source, 3 destination.
     pub fn operand(&self) -> u8 {
         self.meta >> 4

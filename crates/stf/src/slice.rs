@@ -19,9 +19,10 @@ use std::ops::{ControlFlow, Range};
 use unspool_isa::Isa;
 
 use super::builder::{Features, RecordSink};
+use super::header::Header;
 use super::isa::ARM;
 use super::layout::Layout;
-use super::lift::{Follower, Instruction};
+use super::lift::Instruction;
 use super::lower::annotation;
 use super::lower::sticky::StickyAnnotations;
 use super::read::{ReadError, Reader};
@@ -120,26 +121,26 @@ pub fn slice_by<R: Read>(
     slice_instructions(reader, &header, select, options, sink)
 }
 
-fn read_header<R: Read>(reader: &mut Reader<R>) -> Result<Header, SliceError> {
-    let mut header = Header::default();
+fn read_header<R: Read>(reader: &mut Reader<R>) -> Result<SourceHeader, SliceError> {
+    let mut header = SourceHeader::default();
     reader.each(|_, record| header.push(record))?;
-    if header.is_complete { Ok(header) } else { Err(SliceError::NoHeader) }
+    if header.fields.is_complete { Ok(header) } else { Err(SliceError::NoHeader) }
 }
 
 fn slice_instructions<R: Read>(
     reader: &mut Reader<R>,
-    header: &Header,
+    header: &SourceHeader,
     select: &mut impl Select,
     options: SliceOptions,
     sink: &mut impl SliceSink<u8>,
 ) -> Result<Sliced, SliceError> {
-    let mut follower = Follower { next_pc: header.pc, iem: header.iem, isa: header.isa, ..Follower::default() };
+    let mut follower = header.fields.follower();
     let mut slicer = Slicer {
         header,
         options,
         select,
         sink,
-        process: header.process,
+        process: header.fields.process,
         piece: None,
         last: Vec::new(),
         recorded: State::default(),
@@ -176,45 +177,38 @@ impl<S: RecordSink> SliceSink<u8> for OneTrace<'_, S> {
     }
 }
 
+/// The header, its records, and their effect on later ones.
 #[derive(Debug, Default)]
-struct Header {
+struct SourceHeader {
+    fields: Header,
     records: HeaderRecords,
-    pc: u64,
-    isa: u16,
-    iem: u16,
-    features: u64,
-    process: Option<[u32; 3]>,
     layout: Layout,
     /// It has a protocol or clock, which only transactions need.
     has_protocol: bool,
     /// It announces annotations.
     announces: bool,
-    is_complete: bool,
 }
 
-impl Header {
+impl SourceHeader {
     fn push(&mut self, record: &Record<'_>) -> ControlFlow<()> {
-        self.layout.follow(record);
         match record {
-            Record::ForcePc(pc) => self.pc = *pc,
-            Record::Isa(isa) => self.isa = *isa,
-            Record::InstIem(iem) => self.iem = *iem,
-            Record::ProcessIdExt(ids) => self.process = Some(*ids),
-            Record::TraceInfoFeature(features) => self.features = *features,
-            Record::ProtocolId(_) | Record::ClockId { .. } => self.has_protocol = true,
             Record::InstOpcode32(_) | Record::InstOpcode16(_) | Record::Transaction(_) => return ControlFlow::Break(()),
+            Record::ProtocolId(_) | Record::ClockId { .. } => self.has_protocol = true,
             Record::Comment(text) => self.announces |= annotation::parse_announcement(text).is_some(),
-            Record::EndHeader => self.is_complete = true,
             _ => {}
         }
+        self.layout.follow(record);
+        self.fields.push(record);
         self.records.push(record);
-        if self.is_complete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if self.fields.is_complete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// Is it a trace of transactions? Without a protocol they cannot be read; with both a protocol and an encoding mode, the
     /// features decide.
     fn has_transactions(&self) -> bool {
-        self.has_protocol && (self.iem == 0 || Features(self.features).has(Features::TRANSACTIONS))
+        let Header { iem, features, .. } = self.fields;
+        self.has_protocol
+            && (iem.is_none_or(|iem| iem == 0) || Features(features.unwrap_or(0)).has(Features::TRANSACTIONS))
     }
 
     /// The header of a slice that starts at `pc`; transactions have no address.
@@ -253,7 +247,7 @@ struct Piece {
 
 /// A slice in progress.
 struct Slicer<'a, C, S> {
-    header: &'a Header,
+    header: &'a SourceHeader,
     options: SliceOptions,
     select: &'a mut C,
     sink: &'a mut S,
@@ -277,7 +271,7 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
         let candidate = Candidate {
             index: instruction.number - 1,
             pc: Some(instruction.pc),
-            code: (self.header.isa == ARM).then_some((Isa::A64, instruction.opcode)),
+            code: (self.header.fields.isa == Some(ARM)).then_some((Isa::A64, instruction.opcode)),
             length: instruction.length,
             is_executed: true,
             ..Candidate::default()
@@ -384,38 +378,34 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
 
     /// Copies the first instruction of a trace, with the state before it.
     fn first(&mut self, instruction: &Instruction<'_>) {
-        let mut bytes = Vec::new();
-        self.recorded = State { iem: self.header.iem, process: self.header.process, mode: None };
-        if let Some(annotations) = &self.annotations {
-            annotations.write(false, instruction, &mut bytes);
-        }
-        self.put_state(instruction, &mut bytes);
+        self.recorded =
+            State { iem: self.header.fields.iem.unwrap_or(0), process: self.header.fields.process, mode: None };
+        let mut mode = Vec::new();
+        instruction.mode.into_iter().for_each(|level| self.put_mode(level, &mut mode));
         // Events come late in a group. A mode change by the instruction itself comes after them, and so wins.
-        let mut mode = instruction.mode;
-        for record in instruction.group() {
-            if record.descriptor() >= descriptor::EVENT
-                && let Some(mode) = mode.take()
-            {
-                self.put_mode(mode, &mut bytes);
-            }
-            self.record(&record, &mut bytes);
-        }
-        self.last = bytes;
+        self.start(instruction, false, descriptor::EVENT, mode);
     }
 
     /// Copies the first instruction of a further range.
     fn seam(&mut self, instruction: &Instruction<'_>) {
+        let mut pc = Vec::new();
+        if !instruction.is_forced {
+            Record::ForcePc(instruction.pc).encode(&mut pc);
+        }
+        self.start(instruction, true, descriptor::FORCE_PC + 1, pc);
+    }
+
+    /// Copies the first instruction of a range, with changed state, and with `inserted` before the first record whose
+    /// descriptor is at least `before`.
+    fn start(&mut self, instruction: &Instruction<'_>, is_cut: bool, before: u8, mut inserted: Vec<u8>) {
         let mut bytes = Vec::new();
         if let Some(annotations) = &self.annotations {
-            annotations.write(true, instruction, &mut bytes);
+            annotations.write(is_cut, instruction, &mut bytes);
         }
         self.put_state(instruction, &mut bytes);
-        let mut pc = Some(instruction.pc).filter(|_| !instruction.is_forced);
         for record in instruction.group() {
-            if record.descriptor() > descriptor::FORCE_PC
-                && let Some(pc) = pc.take()
-            {
-                Record::ForcePc(pc).encode(&mut bytes);
+            if record.descriptor() >= before {
+                bytes.append(&mut inserted);
             }
             self.record(&record, &mut bytes);
         }

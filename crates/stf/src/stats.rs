@@ -60,9 +60,7 @@ impl Table {
         rows.sort_by_key(|(name, count)| (Reverse(*count), *name));
         rows
     }
-}
 
-impl Table {
     fn append(&mut self, part: Self) {
         self.total += part.total;
         self.unclassified += part.unclassified;

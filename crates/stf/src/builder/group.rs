@@ -3,7 +3,7 @@
 use unspool_isa::{ControlFlow, Decoded, Isa, Operation, access, decode};
 
 use super::super::record::{self, MemAccess, PageTableWalk, Record, Register};
-use super::{Access, BuildError, Builder, Cause, Event, Features, Iem, Mode, RecordSink, Step, StfVersion, even};
+use super::{BuildError, Builder, Cause, Event, Features, Iem, Mode, RecordSink, Step, StfVersion, even};
 
 impl<S: RecordSink> Builder<S> {
     /// Checks a group. Returns the features that it uses, and the length of the instruction.
@@ -24,7 +24,7 @@ impl<S: RecordSink> Builder<S> {
         if let Some(what) = wrong_accesses(isa, step, self.accesses) {
             return effect(what);
         }
-        step.accesses.iter().try_for_each(check_access)?;
+        step.accesses.iter().try_for_each(|access| check_contents(access.bytes, access.contents))?;
         for (access, contents) in step.bus {
             check_contents(access.size, contents)?;
             if !matches!(access.kind, 1 | 2) {
@@ -41,11 +41,8 @@ impl<S: RecordSink> Builder<S> {
     }
 
     fn check_register(&self, register: &Register<'_>) -> Result<(), BuildError> {
-        let max = match register.kind() {
-            1 => 32,
-            2 | 3 => 31,
-            4 => 0xfff,
-            _ => return Err(BuildError::Register("is integer (1), floating-point (2), vector (3) or CSR (4)")),
+        let Some(max) = register.max_number() else {
+            return Err(BuildError::Register("is integer (1), floating-point (2), vector (3) or CSR (4)"));
         };
         let is_vector = register.kind() == Register::VECTOR;
         let bytes = if is_vector { self.layout.vector_bytes() } else { Some(8) };
@@ -198,10 +195,6 @@ fn wrong_accesses(isa: Isa, step: &Step<'_>, has_accesses: bool) -> Option<&'sta
         (!faulted && (is_wrong(read) || is_wrong(written)), "accesses another number of bytes"),
     ];
     mistakes.iter().find(|mistake| mistake.0).map(|mistake| mistake.1)
-}
-
-fn check_access(access: &Access<'_>) -> Result<(), BuildError> {
-    check_contents(access.bytes, access.contents)
 }
 
 fn check_contents(bytes: u16, contents: &[u64]) -> Result<(), BuildError> {

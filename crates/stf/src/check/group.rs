@@ -241,15 +241,10 @@ fn may_follow(before: u8, after: u8) -> bool {
 }
 
 fn check_register(register: &Register<'_>, header: &Header, out: &mut Out<'_>) {
-    let max = match register.kind() {
-        1 => 32,
-        2 | 3 => 31,
-        4 => 0xfff,
-        _ => 0,
+    let Some(max) = register.max_number().filter(|_| (1..=3).contains(&register.operand())) else {
+        return out.add(RuleId::RegisterMeta, format_args!("the type of the register is {:#04x}", register.meta));
     };
-    if max == 0 || !(1..=3).contains(&register.operand()) {
-        out.add(RuleId::RegisterMeta, format_args!("the type of the register is {:#04x}", register.meta));
-    } else if register.number > max && !header.is_other_isa() {
+    if register.number > max && !header.is_other_isa() {
         out.add(RuleId::RegisterNumber, format_args!("its number is {}, but the last is {max}", register.number));
     }
 }

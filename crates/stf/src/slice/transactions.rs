@@ -10,12 +10,12 @@ use std::ops::{ControlFlow, Range};
 use super::super::builder::RecordSink;
 use super::super::read::Reader;
 use super::super::record::Record;
-use super::{Header, SliceError, SliceOptions, Sliced};
+use super::{SliceError, SliceOptions, Sliced, SourceHeader};
 
 /// Writes the transactions of a range; the reader is after the header.
 pub(super) fn slice<R: Read>(
     reader: &mut Reader<R>,
-    header: &Header,
+    header: &SourceHeader,
     range: Range<u64>,
     options: SliceOptions,
     sink: &mut impl RecordSink,
@@ -45,7 +45,7 @@ pub(super) fn slice<R: Read>(
 
 /// A slice in progress.
 struct Slicer<'a, S> {
-    header: &'a Header,
+    header: &'a SourceHeader,
     options: SliceOptions,
     range: Range<u64>,
     sink: &'a mut S,
@@ -103,7 +103,7 @@ impl<S: RecordSink> Slicer<'_, S> {
     fn write(&mut self) -> io::Result<()> {
         if self.sliced.transactions == 0 {
             let mut bytes = self.header.for_slice(None, self.options);
-            if let Some(ids) = self.process.filter(|ids| Some(*ids) != self.header.process) {
+            if let Some(ids) = self.process.filter(|ids| Some(*ids) != self.header.fields.process) {
                 Record::ProcessIdExt(ids).encode(&mut bytes);
             }
             bytes.append(&mut self.group);

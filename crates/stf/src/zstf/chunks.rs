@@ -55,12 +55,10 @@ pub(crate) struct Chunks {
     threads: usize,
     /// They start when more than one part is asked for.
     workers: Workers<CompressedChunk, ChunkPart>,
-    /// Buffers for them.
     spare: Spare,
     runs_ahead: bool,
     /// Offsets and sizes of the chunks that were found.
     found: Vec<(u64, u64)>,
-    /// Size of the last chunk.
     last_size: u64,
     warnings: Vec<Warning>,
 }
@@ -129,12 +127,10 @@ impl Chunks {
         }
     }
 
-    /// Number of instructions that a chunk should have.
     pub(crate) fn markers(&self) -> u64 {
         self.markers
     }
 
-    /// Number of threads that may be used.
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }

@@ -11,8 +11,9 @@ pub(crate) const EVERYTHING: Features =
     Features(Features::OPERAND_VALUE.0 | 0x8 | 0x100 | 0x400 | 0x2000 | 0x4000 | Features::VEC.0);
 
 /// Record before an instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Before {
+    #[default]
     Nothing,
     Comment,
     Process([u32; 3]),
@@ -28,8 +29,15 @@ pub(crate) struct Touch {
     pub(crate) contents: Vec<u64>,
 }
 
+impl Touch {
+    fn access(&self) -> Access<'_> {
+        let Self { address, bytes, is_write, ref contents } = *self;
+        Access { address, bytes, is_write, attributes: 0, contents }
+    }
+}
+
 /// An instruction of a program.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Line {
     pub(crate) before: Before,
     pub(crate) pc: u64,
@@ -72,18 +80,7 @@ fn line(index: u64, number: u64, pc: u64) -> Line {
         let contents = (0..words).map(|at| if at + 1 == words { number & last } else { number }).collect();
         Touch { address: memory, bytes, is_write, contents }
     };
-    let plain = Line {
-        before: Before::Nothing,
-        pc,
-        opcode: 0x13,
-        target: None,
-        accesses: vec![],
-        events: vec![],
-        walk: None,
-        register: None,
-        has_bus: false,
-        has_microop: false,
-    };
+    let plain = Line { pc, opcode: 0x13, ..Line::default() };
     let load = Line { opcode: 0x0007_2783, accesses: vec![touch(4, false)], ..plain.clone() };
     match number % 23 {
         0 => Line { opcode: 0x1, ..plain },
@@ -129,29 +126,11 @@ pub(crate) fn write<S: RecordSink>(line: &Line, trace: &mut Builder<S>) -> Resul
         Before::Encoding(iem) => trace.encoding(iem)?,
     }
     let entries = [0x9000_u64.to_le_bytes(), 0xf_u64.to_le_bytes()].concat();
-    let walks: Vec<PageTableWalk<'_>> = line
-        .walk
-        .iter()
-        .map(|first_use| PageTableWalk {
-            address: 0x2000_0000,
-            first_use: *first_use,
-            page_size: 4096,
-            entries: &entries,
-        })
-        .collect();
+    let walk = |first_use| PageTableWalk { address: 0x2000_0000, first_use, page_size: 4096, entries: &entries };
+    let walks: Vec<PageTableWalk<'_>> = line.walk.into_iter().map(walk).collect();
     let registers: Vec<Register<'_>> =
         line.register.iter().map(|(number, meta, value)| Register { number: *number, meta: *meta, value }).collect();
-    let accesses: Vec<Access<'_>> = line
-        .accesses
-        .iter()
-        .map(|touch| Access {
-            address: touch.address,
-            bytes: touch.bytes,
-            is_write: touch.is_write,
-            attributes: 0,
-            contents: &touch.contents,
-        })
-        .collect();
+    let accesses: Vec<Access<'_>> = line.accesses.iter().map(Touch::access).collect();
     let events: Vec<Event<'_>> =
         line.events.iter().map(|(cause, data, target)| Event { cause: *cause, data, target: *target }).collect();
     let other = (BusAccess { address: 0x3000, size: 8, initiator: 3, index: 0, attributes: 0, kind: 2 }, &[1_u64][..]);

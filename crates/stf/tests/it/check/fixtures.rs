@@ -1,6 +1,8 @@
-//! Small words to write traces with.
+//! Constructors of records and traces.
 
 pub(crate) use unspool_stf::record::*;
+
+use crate::fixtures::words;
 
 pub(crate) const PC: u64 = 0x8000_0000;
 pub(crate) const MEM: u64 = 0x8010_0000;
@@ -23,7 +25,7 @@ pub(crate) const CBO_ZERO: u32 = 0x0045_200f;
 pub(crate) const VLE64: u32 = 0x0205_7087;
 /// Only RV64 has it.
 pub(crate) const ADDIW: u32 = 0x0007_879b;
-/// `custom-0`, which belongs to nobody.
+/// `custom-0`, which is not standardized.
 pub(crate) const UNKNOWN: u32 = 0x0b;
 
 /// RV64, and wide events.
@@ -50,7 +52,7 @@ pub(crate) fn header() -> Records {
     start(2, FEATURES)
 }
 
-/// A header, and an instruction at `PC` that tells machine mode; the body starts with record 11, at `PC + 4`.
+/// A header, and an instruction at `PC` with machine mode; the body starts with record 11, at `PC + 4`.
 pub(crate) fn trace(body: Records) -> Records {
     featured(FEATURES, body)
 }
@@ -64,29 +66,27 @@ pub(crate) fn rv32(body: Records) -> Records {
     [start(1, FEATURES & !0x20), vec![mode(3), op(NOP)], body].concat()
 }
 
+fn edited(edit: impl FnOnce(&mut Records)) -> Records {
+    let mut records = trace(vec![]);
+    edit(&mut records);
+    records
+}
+
 /// A trace with another record in the header.
 pub(crate) fn with(index: usize, record: Record<'static>) -> Records {
-    let mut records = trace(vec![]);
-    records[index] = record;
-    records
+    edited(|records| records[index] = record)
 }
 
 pub(crate) fn without(index: usize) -> Records {
-    let mut records = trace(vec![]);
-    records.remove(index);
-    records
+    edited(|records| drop(records.remove(index)))
 }
 
 pub(crate) fn inserted(index: usize, record: Record<'static>) -> Records {
-    let mut records = trace(vec![]);
-    records.insert(index, record);
-    records
+    edited(|records| records.insert(index, record))
 }
 
 pub(crate) fn swapped(index: usize) -> Records {
-    let mut records = trace(vec![]);
-    records.swap(index, index + 1);
-    records
+    edited(|records| records.swap(index, index + 1))
 }
 
 /// A trace of one transaction; its header has eight records.
@@ -137,8 +137,8 @@ pub(crate) fn bus(size: u16, initiator: u8, kind: u8) -> Record<'static> {
     Record::BusMasterAccess(BusAccess { address: MEM, size, initiator, index: 0, attributes: 0, kind })
 }
 
-fn fields(words: &[u64]) -> &'static [u8] {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>().leak()
+fn fields(fields: &[u64]) -> &'static [u8] {
+    words(fields).leak()
 }
 
 pub(crate) fn event(raw: u64, words: &[u64]) -> Record<'static> {
