@@ -11,7 +11,7 @@ use unspool_stf::read::{ReadError, ReadErrorKind, ReadOptions, Reader, Storage, 
 use unspool_stf::record::{Event, MemAccess, PageTableWalk, Record, Register, TraceInfo, Transaction};
 use unspool_stf::write::{WriteOptions, Writer};
 
-use crate::fixtures::{bus_access, encoded, written};
+use crate::fixtures::{bus_write, encoded, written};
 
 /// A header with all records of instruction traces, for wide events and vector registers of 256 bits.
 pub(crate) fn header() -> Vec<Record<'static>> {
@@ -47,7 +47,7 @@ fn group(number: usize) -> Vec<Record<'static>> {
             Record::InstMemAccess(MemAccess { address: number as u64, size: 8, attributes: 0, kind: 1 }),
             Record::InstMemContent(number as u64),
         ],
-        4 => vec![bus_access(0x20, 8), Record::BusMasterContent(number as u64)],
+        4 => vec![bus_write(0x20, 8, 0, 1), Record::BusMasterContent(number as u64)],
         5 => vec![
             Record::Event(Event { raw: 13, is_wide: true, data: &WORDS[..16] }),
             Record::EventPcTarget(0x9000_0000 + number as u64 * 4),
@@ -88,7 +88,7 @@ fn transactions(count: u64) -> Vec<Record<'static>> {
     trace
 }
 
-fn options(chunk_markers: u64) -> WriteOptions {
+pub(crate) fn options(chunk_markers: u64) -> WriteOptions {
     WriteOptions { threads: 1, level: None, chunk_markers }
 }
 

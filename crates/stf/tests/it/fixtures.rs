@@ -27,8 +27,8 @@ pub(crate) fn written(records: &[Record<'_>], storage: Storage, options: WriteOp
     writer.finish().unwrap().into_inner()
 }
 
-pub(crate) fn bus_access(address: u64, size: u16) -> Record<'static> {
-    Record::BusMasterAccess(BusAccess { address, size, initiator: 3, index: 2, attributes: 0xcafe_f00d, kind: 2 })
+pub(crate) fn bus_write(address: u64, size: u16, index: u8, attributes: u32) -> Record<'static> {
+    Record::BusMasterAccess(BusAccess { address, size, initiator: 3, index, attributes, kind: 2 })
 }
 
 /// Visits all records of a reader, which has no error.

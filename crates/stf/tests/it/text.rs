@@ -9,7 +9,7 @@ use unspool_stf::stats::{Counts, Mix, Stats};
 use unspool_stf::text::Lines;
 use unspool_stf::{Layout, Record};
 
-use crate::fixtures::{bus_access, each_instruction, encoded, instructions_of, records_of, words};
+use crate::fixtures::{bus_write, each_instruction, encoded, instructions_of, records_of, words};
 
 const WIDE: u64 = 0x8_0000;
 
@@ -70,7 +70,7 @@ fn every_record() -> Vec<u8> {
         Record::InstMemContent(1),
         Record::InstMemContent(2),
         Record::InstMemAccess(MemAccess { address: 8, size: 1, attributes: 0, kind: 7 }),
-        bus_access(0x1234_5678, 64),
+        bus_write(0x1234_5678, 64, 2, 0xcafe_f00d),
         Record::BusMasterContent(0x99),
         Record::InstMemContent(3),
         event(13, &fault),

@@ -54,70 +54,35 @@ fn records_are_converted_to_the_version() {
     let vector = Record::InstReg(Register { number: 7, meta: 0x33, value: &[1; 16] });
     let (end, nop) = (Record::EndHeader, Record::InstOpcode32(0x13));
     let (old, new) = (StfVersion::V1_3, StfVersion::V1_6);
+    let wide = [event(1 << 62, true), event(1 << 63 | 5, true), event(13, true)];
+    let narrow = [event(1 << 30, false), event(1 << 31 | 5, false), event(13, false)];
+    let extended = [Record::VlenConfig(128), Record::IsaExtended(b"rv64gcv"), end, vector, vector, nop];
+    let dropped = [("length of vector registers", 1), ("list of extensions", 1), ("vector register", 2)];
     type Row<'a> = (&'a str, StfVersion, (u64, u16), Vec<Record<'a>>, u64, Vec<Record<'a>>, &'a [(&'a str, u64)]);
+    let body = |events: &[Record<'static>]| [&[end], events, &[nop]].concat();
     let rows: Vec<Row<'_>> = vec![
-        (
-            "wide events become narrow",
-            old,
-            (0x8_0020, 2),
-            { vec![end, event(1 << 62, true), event(1 << 63 | 5, true), event(13, true), nop] },
-            0x20,
-            vec![end, event(1 << 30, false), event(1 << 31 | 5, false), event(13, false), nop],
-            &[],
-        ),
-        (
-            "narrow events become wide in RV64",
-            new,
-            (0x20, 2),
-            vec![end, event(1 << 30, false), nop],
-            0x8_0020,
-            { vec![end, event(1 << 62, true), nop] },
-            &[],
-        ),
-        ("the features imply RV64", new, (0x20, 1), vec![end, nop], 0x8_0020, vec![end, nop], &[]),
-        (
-            "narrow events stay in RV32",
-            new,
-            (0, 1),
-            vec![end, event(1 << 31, false), nop],
-            0,
-            { vec![end, event(1 << 31, false), nop] },
-            &[],
-        ),
+        ("wide events become narrow", old, (0x8_0020, 2), body(&wide), 0x20, body(&narrow), &[]),
+        ("narrow events become wide in RV64", new, (0x20, 2), body(&narrow), 0x8_0020, body(&wide), &[]),
+        ("the features imply RV64", new, (0x20, 1), body(&[]), 0x8_0020, body(&[]), &[]),
+        ("narrow events stay in RV32", new, (0, 1), body(&narrow), 0, body(&narrow), &[]),
         (
             "a number of more than 30 bits",
             old,
             (0x8_0020, 2),
-            vec![end, event(1 << 30, true), nop],
+            body(&[event(1 << 30, true)]),
             0x20,
-            { vec![end, nop] },
+            body(&[]),
             &[("event whose number has more than 30 bits", 1)],
         ),
-        (
-            "vectors and extensions",
-            old,
-            (0xc_0020, 2),
-            { vec![Record::VlenConfig(128), Record::IsaExtended(b"rv64gcv"), end, vector, vector, nop] },
-            0x20,
-            vec![end, nop],
-            { &[("length of vector registers", 1), ("list of extensions", 1), ("vector register", 2)] },
-        ),
-        (
-            "vectors and extensions stay",
-            new,
-            (0xc_0020, 2),
-            { vec![Record::VlenConfig(128), Record::IsaExtended(b"rv64gcv"), end, vector, nop] },
-            0xc_0020,
-            vec![Record::VlenConfig(128), Record::IsaExtended(b"rv64gcv"), end, vector, nop],
-            &[],
-        ),
+        ("vectors and extensions", old, (0xc_0020, 2), extended.to_vec(), 0x20, body(&[]), &dropped),
+        ("vectors and extensions stay", new, (0xc_0020, 2), extended.to_vec(), 0xc_0020, extended.to_vec(), &[]),
         (
             "a header without an end",
             old,
             (0x8_0020, 2),
-            vec![event(5, true), nop],
+            body(&wide)[1..].to_vec(),
             0x20,
-            vec![event(5, false), nop],
+            body(&narrow)[1..].to_vec(),
             &[],
         ),
     ];

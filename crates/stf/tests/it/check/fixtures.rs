@@ -78,7 +78,9 @@ pub(crate) fn with(index: usize, record: Record<'static>) -> Records {
 }
 
 pub(crate) fn without(index: usize) -> Records {
-    edited(|records| drop(records.remove(index)))
+    edited(|records| {
+        records.remove(index);
+    })
 }
 
 pub(crate) fn inserted(index: usize, record: Record<'static>) -> Records {
