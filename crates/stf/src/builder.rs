@@ -90,7 +90,6 @@ pub struct Builder<S> {
     used: Features,
     iem: Iem,
     accesses: bool,
-    /// Next address.
     next: u64,
     /// Mode to be recorded with the first instruction.
     mode: Option<Mode>,

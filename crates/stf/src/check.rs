@@ -219,9 +219,7 @@ impl Checker {
 
 /// Sink of findings.
 struct Out<'f> {
-    /// Position of the current record.
     position: Position,
-    /// The instruction that it belongs to.
     instruction: u64,
     found: &'f mut dyn FnMut(Finding),
 }

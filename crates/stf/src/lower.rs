@@ -85,7 +85,6 @@ pub struct Lowerer<S> {
     /// Annotations since then, which precede the next instruction.
     pending: Vec<u8>,
     annotations: AnnotationWriter,
-    /// The core of the file.
     core: Option<u32>,
     /// Next address according to the records.
     next: Option<u64>,
@@ -166,7 +165,6 @@ impl<S: RecordSink> Lowerer<S> {
         Ok(())
     }
 
-    /// Writes the header.
     fn start(&mut self, first: &Instruction) {
         let mut features = if self.is_wide() { Features::EVENT64 } else { Features::NONE };
         if first.isa == Isa::Rv64 {
@@ -437,7 +435,6 @@ struct Mode {
     now: Option<u8>,
     /// Level of the first instruction, until it is written.
     first: Option<u8>,
-    /// The level written last.
     written: Option<u8>,
 }
 

@@ -46,62 +46,39 @@ pub const fn record(descriptor: u8) -> Option<&'static str> {
     })
 }
 
+/// The name of a number, if the names start with `first`.
+fn name(names: &[&'static str], first: u64, number: u64) -> Option<&'static str> {
+    names.get(usize::try_from(number.checked_sub(first)?).ok()?).copied()
+}
+
 /// The name of an instruction set.
-pub const fn isa(isa: u16) -> Option<&'static str> {
-    Some(match isa {
-        1 => "RISC-V",
-        2 => "Arm",
-        3 => "x86",
-        4 => "Power",
-        _ => return None,
-    })
+pub fn isa(isa: u16) -> Option<&'static str> {
+    name(&["RISC-V", "Arm", "x86", "Power"], 1, isa.into())
 }
 
 /// The name of an instruction encoding mode.
-pub const fn iem(iem: u16) -> Option<&'static str> {
-    Some(match iem {
-        1 => "RV32",
-        2 => "RV64",
-        _ => return None,
-    })
+pub fn iem(iem: u16) -> Option<&'static str> {
+    name(&["RV32", "RV64"], 1, iem.into())
 }
 
 /// The name of a privilege mode.
-pub const fn mode(mode: u64) -> Option<&'static str> {
-    Some(match mode {
-        0 => "user",
-        1 => "supervisor",
-        2 => "hypervisor",
-        3 => "machine",
-        _ => return None,
-    })
+pub fn mode(mode: u64) -> Option<&'static str> {
+    name(&["user", "supervisor", "hypervisor", "machine"], 0, mode)
 }
 
 /// The direction of an access to memory or to the bus.
-pub const fn access(kind: u8) -> Option<&'static str> {
-    Some(match kind {
-        1 => "read",
-        2 => "write",
-        _ => return None,
-    })
+pub fn access(kind: u8) -> Option<&'static str> {
+    name(&["read", "write"], 1, kind.into())
 }
 
 /// The role of a register operand.
-pub const fn operand(operand: u8) -> Option<&'static str> {
-    Some(match operand {
-        1 => "state",
-        2 => "source",
-        3 => "destination",
-        _ => return None,
-    })
+pub fn operand(operand: u8) -> Option<&'static str> {
+    name(&["state", "source", "destination"], 1, operand.into())
 }
 
 /// The name of a protocol of transactions.
-pub const fn protocol(protocol: u8) -> Option<&'static str> {
-    match protocol {
-        1 => Some("TileLink"),
-        _ => None,
-    }
+pub fn protocol(protocol: u8) -> Option<&'static str> {
+    name(&["TileLink"], 1, protocol.into())
 }
 
 /// Names of feature bits. The format has the prefix `STF_CONTAIN_` for all but `NEED_POST_PROCESS`.
@@ -180,30 +157,13 @@ pub const fn generator(generator: u8) -> Option<&'static str> {
 }
 
 /// The kind of a bus master, in the numbering of the library that writes traces.
-pub const fn initiator(initiator: u8) -> Option<&'static str> {
-    Some(match initiator {
-        1 => "core",
-        2 => "GPU",
-        3 => "DMA",
-        4 => "PCIe",
-        5 => "SRIO",
-        6 => "ICN",
-        _ => return None,
-    })
+pub fn initiator(initiator: u8) -> Option<&'static str> {
+    name(&["core", "GPU", "DMA", "PCIe", "SRIO", "ICN"], 1, initiator.into())
 }
 
 /// The kind of a bus master, in the numbering of the specification: one less.
-pub const fn specified_initiator(initiator: u8) -> Option<&'static str> {
-    Some(match initiator {
-        0 => "core",
-        1 => "GPU",
-        2 => "DMA",
-        3 => "PCIe",
-        4 => "SRIO",
-        5 => "ICN",
-        6 => "accelerator",
-        _ => return None,
-    })
+pub fn specified_initiator(initiator: u8) -> Option<&'static str> {
+    name(&["core", "GPU", "DMA", "PCIe", "SRIO", "ICN", "accelerator"], 0, initiator.into())
 }
 
 /// Kind of an event.
@@ -302,7 +262,7 @@ fn exception(code: u64) -> EventName {
         "VIRTUAL_INST",
         "GUEST_STORE_PAGE_FAULT",
     ];
-    match usize::try_from(code).ok().and_then(|code| NAMES.get(code)) {
+    match name(&NAMES, 0, code) {
         Some(name) => EventName::Known(name),
         None if matches!(code, 24..=31 | 48..=63) => EventName::Numbered("CUSTOM_FAULT_", code),
         None => EventName::Numbered("RESERVED_", code),
@@ -327,7 +287,7 @@ fn interrupt(code: u64) -> EventName {
         // INT_HOST until the end of 2025.
         "INT_COUNTER_OVERFLOW",
     ];
-    match usize::try_from(code).ok().and_then(|code| NAMES.get(code)) {
+    match name(&NAMES, 0, code) {
         Some(name) => EventName::Known(name),
         None if code < 16 => EventName::Numbered("INT_RESERVED_", code),
         None => EventName::Numbered("INT_PLATFORM_", code - 16),

@@ -274,7 +274,6 @@ impl<R: Read> Reader<R> {
         Err(ReadError { offset: at.offset, record: at.record, kind })
     }
 
-    /// Was the end mark read?
     pub(super) fn is_after_end(&self) -> bool {
         self.is_after_end
     }

@@ -180,7 +180,6 @@ fn write_rare(record: &Record<'_>, out: &mut String) {
     write_fields(record, out);
 }
 
-/// Appends the fields of a record.
 fn write_fields(record: &Record<'_>, out: &mut String) {
     match record {
         Record::Identifier(letters) => write_text(letters, out),
@@ -223,14 +222,12 @@ fn write_fields(record: &Record<'_>, out: &mut String) {
     }
 }
 
-/// Appends quoted text, with escapes.
 fn write_text(bytes: &[u8], out: &mut String) {
     out.push('"');
     let _ = write!(out, "{}", bytes.escape_ascii());
     out.push('"');
 }
 
-/// Appends a number and its name.
 fn write_named(number: u64, name: Option<&str>, out: &mut String) {
     push_decimal(out, number);
     if let Some(name) = name {
@@ -283,17 +280,14 @@ fn write_register(register: &Register<'_>, out: &mut String) {
 /// `read 8 at 0x0000004000001008 attributes 0xbeef`.
 fn write_access(access: &MemAccess, out: &mut String) {
     let MemAccess { address, size, attributes, kind } = *access;
-    write_access_kind(kind, out);
-    push_decimal(out, u64::from(size));
-    out.push_str(" at ");
-    push_address(out, address);
+    write_access_head(kind, size, address, out);
     if attributes != 0 {
         out.push_str(" attributes ");
         push_short_hex(out, u64::from(attributes));
     }
 }
 
-fn write_access_kind(kind: u8, out: &mut String) {
+fn write_access_head(kind: u8, size: u16, address: u64, out: &mut String) {
     match names::access(kind) {
         Some(name) => out.push_str(name),
         None => {
@@ -301,15 +295,15 @@ fn write_access_kind(kind: u8, out: &mut String) {
         }
     }
     out.push(' ');
+    push_decimal(out, u64::from(size));
+    out.push_str(" at ");
+    push_address(out, address);
 }
 
 /// `write 64 at 0x.. by 3 DMA (PCIe by the text) index 2 attributes 0xcafef00d`.
 fn write_bus_access(access: &BusAccess, out: &mut String) {
     let BusAccess { address, size, initiator, index, attributes, kind } = *access;
-    write_access_kind(kind, out);
-    push_decimal(out, u64::from(size));
-    out.push_str(" at ");
-    push_address(out, address);
+    write_access_head(kind, size, address, out);
     out.push_str(" by ");
     write_named(u64::from(initiator), names::initiator(initiator), out);
     if let Some(name) = names::specified_initiator(initiator) {

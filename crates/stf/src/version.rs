@@ -33,7 +33,6 @@ pub struct Rewriter {
     header: Option<HeaderRecords>,
     features: Features,
     is_rv64: bool,
-    /// Event numbers are 64 bits wide.
     wide: bool,
     losses: BTreeMap<&'static str, u64>,
     is_impossible: bool,

@@ -10,7 +10,6 @@ pub(super) mod chunks;
 pub(super) mod frame;
 pub(super) mod writer;
 
-/// First bytes of a file.
 pub(super) const MAGIC: [u8; 4] = *b"ZSTF";
 
 /// Bytes before the first chunk.
@@ -25,7 +24,6 @@ pub(super) const MAX_THREADS: usize = 64;
 /// Entry of the index: one chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Entry {
-    /// Offset in the file.
     pub(super) offset: u64,
     /// Address of its first instruction.
     pub(super) pc: u64,

@@ -11,7 +11,6 @@ use super::rules::RuleId;
 /// Properties of the events of a group so far.
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    /// There was an event of any kind.
     has_event: bool,
     /// There was an exception or an interrupt.
     pub(super) has_trap: bool,
@@ -19,7 +18,6 @@ pub(super) struct Events {
     pub(super) has_fetch_fault: bool,
     /// The mode after the instruction.
     pub(super) mode: Option<(Position, u64)>,
-    /// The target of the last event.
     pub(super) target: Option<u64>,
 }
 

@@ -18,7 +18,6 @@ pub(super) struct Access {
     pub(super) access: MemAccess,
     /// Number of content records.
     pub(super) contents: u32,
-    /// The last content.
     pub(super) content: u64,
 }
 
@@ -41,7 +40,6 @@ pub(super) struct Group {
     has_too_many: bool,
     /// An access of another bus master: position, expected and actual number of content records.
     bus: Option<(Position, u32, u32)>,
-    /// A page table walk without a leaf.
     leafless: Option<Position>,
 }
 
@@ -52,7 +50,6 @@ impl Group {
         self.open.is_none() && !self.is_annotated
     }
 
-    /// Starts the next group.
     pub(super) fn clear(&mut self) {
         let mut accesses = std::mem::take(&mut self.accesses);
         accesses.clear();

@@ -35,7 +35,6 @@ pub(super) struct Header {
     pub(super) riscv: RiscvExtensions,
     /// The trace is of Arm, but not A64.
     is_aarch32: bool,
-    /// Annotations are announced.
     pub(super) has_annotations: bool,
     clocks: [u64; 4],
 }
@@ -69,7 +68,6 @@ impl Header {
         self.is_aarch32 = isa != Isa::A64;
     }
 
-    /// Does the header have a process?
     pub(super) fn has_process(&self) -> bool {
         self.has(descriptor::PROCESS_ID_EXT)
     }

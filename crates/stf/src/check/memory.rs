@@ -20,7 +20,6 @@ enum Unit {
 /// Properties of the accesses of the trace so far.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    /// There was an access.
     has_access: bool,
     /// The first instruction without its access, and the number of them, while no instruction has one.
     missing: Option<(Position, u64, u64)>,
@@ -31,7 +30,6 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Checks the accesses of an instruction.
     pub(super) fn check(&mut self, group: &Group, known: &Opcode, out: &mut Out<'_>) {
         if !group.accesses.is_empty() && !self.has_access {
             self.has_access = true;
@@ -187,7 +185,6 @@ impl Memory {
         }
     }
 
-    /// Checks the end of the trace.
     pub(super) fn finish(&mut self, out: &mut Out<'_>) {
         let last = self.before.take();
         if let Some((position, instruction)) = last.filter(|_| !self.has_access) {

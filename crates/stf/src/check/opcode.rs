@@ -12,7 +12,7 @@ use unspool_isa::{ControlFlow, Isa, OpcodeCache, OpcodeKey};
 use super::header::Header;
 
 /// Effect of an instruction on memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Memory {
     pub(super) reads: bool,
     pub(super) writes: bool,
@@ -24,12 +24,8 @@ pub(super) struct Memory {
     pub(super) bytes: Option<u16>,
 }
 
-impl Memory {
-    const NONE: Self = Self { reads: false, writes: false, is_conditional: false, is_optional: false, bytes: None };
-}
-
 /// Properties of an opcode.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Opcode {
     /// The instruction set; `None`: unknown here.
     set: Option<Isa>,
@@ -63,7 +59,13 @@ impl Opcode {
         let found = if found.is_known {
             found
         } else {
-            Self { flow: ControlFlow::FallThrough, conditional: false, memory: Memory::NONE, offset: None, ..found }
+            Self {
+                flow: ControlFlow::FallThrough,
+                conditional: false,
+                memory: Memory::default(),
+                offset: None,
+                ..found
+            }
         };
         let is_odd = found.is_misfit || found.is_of_rv64 || found.is_illegal;
         let has_memory = found.memory.reads || found.memory.writes;
@@ -71,21 +73,8 @@ impl Opcode {
     }
 
     /// Properties of an unknown opcode.
-    const fn unknown(set: Option<Isa>) -> Self {
-        Self {
-            set,
-            is_known: false,
-            is_special: false,
-            length: 4,
-            is_misfit: false,
-            is_of_rv64: false,
-            is_illegal: false,
-            flow: ControlFlow::FallThrough,
-            conditional: false,
-            offset: None,
-            memory: Memory::NONE,
-            is_vector: false,
-        }
+    fn unknown(set: Option<Isa>) -> Self {
+        Self { set, length: 4, flow: ControlFlow::FallThrough, ..Self::default() }
     }
 
     /// The target of a direct branch.
@@ -93,7 +82,6 @@ impl Opcode {
         self.offset.map(|offset| self.address(pc.wrapping_add(offset)))
     }
 
-    /// The address after the instruction.
     pub(super) fn next_address(&self, pc: u64) -> u64 {
         self.address(pc.wrapping_add(u64::from(self.length)))
     }
@@ -103,7 +91,6 @@ impl Opcode {
         self.set.map_or(address, |isa| address & isa.address_mask())
     }
 
-    /// Does it always branch?
     pub(super) fn always_diverts(&self) -> bool {
         self.flow.is_branch() && !self.conditional
     }

@@ -7,7 +7,7 @@ use unspool_stf::Record;
 use unspool_stf::check::{Checker, Finding};
 use unspool_stf::lift::{Follower, Instruction};
 use unspool_stf::read::{Position, Reader, Storage};
-use unspool_stf::record::BusAccess;
+use unspool_stf::record::{BusAccess, PageTableWalk};
 use unspool_stf::write::{WriteOptions, Writer};
 
 pub(crate) fn encoded(records: &[Record<'_>]) -> Vec<u8> {
@@ -29,6 +29,10 @@ pub(crate) fn written(records: &[Record<'_>], storage: Storage, options: WriteOp
 
 pub(crate) fn bus_write(address: u64, size: u16, index: u8, attributes: u32) -> Record<'static> {
     Record::BusMasterAccess(BusAccess { address, size, initiator: 3, index, attributes, kind: 2 })
+}
+
+pub(crate) fn walk(first_use: u64, entries: &[u8]) -> Record<'_> {
+    Record::PageTableWalk(PageTableWalk { address: 0x40_0000_1000, first_use, page_size: 4096, entries })
 }
 
 /// Visits all records of a reader, which has no error.

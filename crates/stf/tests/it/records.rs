@@ -1,11 +1,11 @@
 //! Records: every descriptor with its bytes, parsed and encoded, and any bytes.
 
 use proptest::prelude::*;
-use unspool_stf::record::{Event, MemAccess, PageTableWalk, Register, Transaction};
+use unspool_stf::record::{Event, MemAccess, Register, Transaction};
 use unspool_stf::{Layout, Malformed, Record};
 
 use crate::check::fixtures::{info, mode};
-use crate::fixtures::bus_write;
+use crate::fixtures::{bus_write, walk};
 
 /// A file with these features, vector registers of 256 bits, and TileLink.
 fn layout(features: u64) -> Layout {
@@ -57,12 +57,7 @@ fn every_record_is_read_and_written() {
             "page table walk",
             "32 0010000040000000 0700000000000000 00100000 02
              000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
-            Record::PageTableWalk(PageTableWalk {
-                address: 0x40_0000_1000,
-                first_use: 7,
-                page_size: 4096,
-                entries: &entries,
-            }),
+            walk(7, &entries),
         ),
         (
             "access",

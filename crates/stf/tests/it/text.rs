@@ -4,12 +4,12 @@
 use unspool_stf::lift::Follower;
 use unspool_stf::names;
 use unspool_stf::read::{Gather, Reader};
-use unspool_stf::record::{Event, MemAccess, PageTableWalk, Register, TraceInfo, Transaction};
+use unspool_stf::record::{Event, MemAccess, Register, TraceInfo, Transaction};
 use unspool_stf::stats::{Counts, Mix, Stats};
 use unspool_stf::text::Lines;
 use unspool_stf::{Layout, Record};
 
-use crate::fixtures::{bus_write, each_instruction, encoded, instructions_of, records_of, words};
+use crate::fixtures::{bus_write, each_instruction, encoded, instructions_of, records_of, walk, words};
 
 const WIDE: u64 = 0x8_0000;
 
@@ -58,12 +58,7 @@ fn every_record() -> Vec<u8> {
         register(3, 0x45),
         Record::InstReg(Register { number: 7, meta: 0x33, value: &vector }),
         Record::InstReadyReg(9),
-        Record::PageTableWalk(PageTableWalk {
-            address: 0x40_0000_1000,
-            first_use: 7,
-            page_size: 4096,
-            entries: &entries,
-        }),
+        walk(7, &entries),
         Record::InstMemAccess(MemAccess { address: 0x40_0000_1008, size: 8, attributes: 0xbeef, kind: 1 }),
         Record::InstMemContent(0x1122_3344_5566_7788),
         Record::InstMemAccess(MemAccess { address: 0x40_0000_1010, size: 16, attributes: 0, kind: 2 }),

@@ -57,7 +57,8 @@ fn records_are_converted_to_the_version() {
     let wide = [event(1 << 62, true), event(1 << 63 | 5, true), event(13, true)];
     let narrow = [event(1 << 30, false), event(1 << 31 | 5, false), event(13, false)];
     let extended = [Record::VlenConfig(128), Record::IsaExtended(b"rv64gcv"), end, vector, vector, nop];
-    let dropped = [("length of vector registers", 1), ("list of extensions", 1), ("vector register", 2)];
+    let dropped: &[(&str, u64)] =
+        &[("length of vector registers", 1), ("list of extensions", 1), ("vector register", 2)];
     type Row<'a> = (&'a str, StfVersion, (u64, u16), Vec<Record<'a>>, u64, Vec<Record<'a>>, &'a [(&'a str, u64)]);
     let body = |events: &[Record<'static>]| [&[end], events, &[nop]].concat();
     let rows: Vec<Row<'_>> = vec![
@@ -74,7 +75,7 @@ fn records_are_converted_to_the_version() {
             body(&[]),
             &[("event whose number has more than 30 bits", 1)],
         ),
-        ("vectors and extensions", old, (0xc_0020, 2), extended.to_vec(), 0x20, body(&[]), &dropped),
+        ("vectors and extensions", old, (0xc_0020, 2), extended.to_vec(), 0x20, body(&[]), dropped),
         ("vectors and extensions stay", new, (0xc_0020, 2), extended.to_vec(), 0xc_0020, extended.to_vec(), &[]),
         (
             "a header without an end",
