@@ -72,23 +72,10 @@ fn allowed_traces_have_no_findings() {
 
 #[test]
 fn sizes_in_bits_are_reported_once() {
-    let findings = check(&trace(vec![
-        read(64),
-        word(u64::MAX),
-        op(LD),
-        read(8),
-        word(0xff),
-        op(LB),
-        // The atomics of such traces are in bytes.
-        read(8),
-        word(0),
-        write(8),
-        word(0),
-        op(AMOADD_D),
-        write(64),
-        word(0),
-        op(SD),
-    ]));
+    let loads = vec![read(64), word(u64::MAX), op(LD), read(8), word(0xff), op(LB)];
+    // The atomics of such traces are in bytes.
+    let atomic = vec![read(8), word(0), write(8), word(0), op(AMOADD_D)];
+    let findings = check(&trace([loads, atomic, vec![write(64), word(0), op(SD)]].concat()));
     let names: Vec<&str> = findings.iter().map(|finding| finding.rule.name).collect();
     assert_eq!(names, ["stf-access-bits"]);
 }

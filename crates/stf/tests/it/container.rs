@@ -225,25 +225,17 @@ fn markers(records: &[Record<'_>]) -> Vec<(usize, u64)> {
     let (mut next, mut target) = (0_u64, None);
     for record in records {
         record.encode(&mut bytes);
-        let length = match record {
-            Record::ForcePc(pc) => {
-                next = *pc;
-                continue;
+        match record {
+            Record::ForcePc(pc) => next = *pc,
+            Record::InstPcTarget(pc) | Record::EventPcTarget(pc) => target = Some(*pc),
+            Record::InstOpcode32(_) | Record::InstOpcode16(_) => {
+                let length = if let Record::InstOpcode32(_) = record { 4 } else { 2 };
+                next = target.take().unwrap_or(next + length);
+                found.push((bytes.len(), next));
             }
-            Record::InstPcTarget(pc) | Record::EventPcTarget(pc) => {
-                target = Some(*pc);
-                continue;
-            }
-            Record::InstOpcode32(_) => 4,
-            Record::InstOpcode16(_) => 2,
-            Record::Transaction(_) => {
-                found.push((bytes.len(), 0));
-                continue;
-            }
-            _ => continue,
-        };
-        next = target.take().unwrap_or(next + length);
-        found.push((bytes.len(), next));
+            Record::Transaction(_) => found.push((bytes.len(), 0)),
+            _ => {}
+        }
     }
     found
 }

@@ -67,20 +67,22 @@ fn expected(bytes: &[u8], range: Range<u64>) -> Vec<Executed> {
 }
 
 /// Findings, except features that only the whole trace uses.
-fn wrong(bytes: &[u8]) -> Vec<Finding> {
+fn unexpected(bytes: &[u8]) -> Vec<Finding> {
     let mut findings = findings(bytes);
     findings.retain(|finding| finding.rule.name != "stf-feature-claim");
     findings
 }
 
+fn nops(header: &builder::Header<'_>, count: u64) -> Vec<u8> {
+    let mut trace = Builder::new(Vec::new(), header).unwrap();
+    (0..count).for_each(|index| trace.instruction(&Step::plain(START + 4 * index, 0x13)).unwrap());
+    trace.finish().sink
+}
+
 #[test]
 fn slice_starts_at_its_first_instruction() {
     let header = builder::Header { mode: Some(Mode::User), ..builder::Header::new(START) };
-    let mut trace = Builder::new(Vec::new(), &header).unwrap();
-    for index in 0..4 {
-        trace.instruction(&Step::plain(START + 4 * index, 0x13)).unwrap();
-    }
-    let whole = trace.finish().sink;
+    let whole = nops(&header, 4);
     let (cut, sliced) = cut(&whole, 2..3, UNSIGNED).unwrap();
     assert_eq!(sliced, Sliced { pieces: 1, instructions: 1, ..Sliced::default() });
     let head = Builder::new(Vec::new(), &builder::Header { pc: START + 8, ..header }).unwrap().finish().sink;
@@ -91,10 +93,7 @@ fn slice_starts_at_its_first_instruction() {
 #[test]
 fn narrow_events_stay_narrow() {
     let header = builder::Header { mode: Some(Mode::User), version: StfVersion::V1_3, ..builder::Header::new(START) };
-    let mut trace = Builder::new(Vec::new(), &header).unwrap();
-    trace.instruction(&Step::plain(START, 0x13)).unwrap();
-    trace.instruction(&Step::plain(START + 4, 0x13)).unwrap();
-    let (cut, _) = cut(&trace.finish().sink, 1..2, SliceOptions::default()).unwrap();
+    let (cut, _) = cut(&nops(&header, 2), 1..2, SliceOptions::default()).unwrap();
     assert!(cut.ends_with(&[100, 0, 0, 0, 0x40, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0xf0, 0x13, 0, 0, 0]), "{cut:02x?}");
     assert_eq!(findings(&cut), []);
 }
@@ -267,16 +266,20 @@ fn impossible_slices_are_reported() {
     assert!(cut(&bytes[..bytes.len() - 1], 0..2, UNSIGNED).is_ok());
 }
 
+/// A trace of 46 instructions.
+fn sample() -> Vec<u8> {
+    trace(&program(&(0..46).map(|number| number * 0x9_8765_4321_0123 + number).collect::<Vec<u64>>()))
+}
+
 #[test]
 fn every_range_of_a_trace_can_be_sliced() {
-    let numbers: Vec<u64> = (0..46).map(|number| number * 0x9_8765_4321_0123 + number).collect();
-    let bytes = trace(&program(&numbers));
+    let bytes = sample();
     for first in 0..46 {
         for last in first + 1..=46 {
             let (cut, sliced) = cut(&bytes, first..last, SliceOptions::default()).unwrap();
             assert_eq!(sliced.instructions, last - first);
             assert_eq!(executed(&cut), expected(&bytes, first..last), "{first}..{last}");
-            assert!(wrong(&cut).is_empty(), "{first}..{last}: {:#?}", wrong(&cut));
+            assert_eq!(unexpected(&cut), [], "{first}..{last}");
         }
     }
 }
@@ -301,8 +304,7 @@ fn without_seams(mut all: Vec<Executed>) -> Vec<Executed> {
 
 #[test]
 fn selected_ranges_follow_one_another() {
-    let numbers: Vec<u64> = (0..46).map(|number| number * 0x9_8765_4321_0123 + number).collect();
-    let bytes = trace(&program(&numbers));
+    let bytes = sample();
     let all = executed(&bytes);
     let mut several = 0;
     for chosen in 0..46_usize {
@@ -313,7 +315,7 @@ fn selected_ranges_follow_one_another() {
         let wanted: Vec<Executed> = all.iter().filter(is_wanted).cloned().collect();
         assert_eq!(sliced.instructions, wanted.len() as u64, "{chosen}");
         assert_eq!(without_seams(executed(&cut)), without_seams(wanted.clone()), "{chosen}");
-        assert!(wrong(&cut).is_empty(), "{chosen}: {:#?}", wrong(&cut));
+        assert_eq!(unexpected(&cut), [], "{chosen}");
         several += u64::from(sliced.pieces > 1);
         let mut pieces: Vec<Vec<u8>> = Vec::new();
         let split = SliceOptions { split: true, ..SliceOptions::default() };
@@ -324,7 +326,7 @@ fn selected_ranges_follow_one_another() {
             let found = executed(piece);
             let (here, after) = rest.split_at(found.len());
             assert_eq!(without_seams(found), without_seams(here.to_vec()), "{chosen}");
-            assert!(wrong(piece).is_empty(), "{chosen}: {:#?}", wrong(piece));
+            assert_eq!(unexpected(piece), [], "{chosen}");
             rest = after;
         }
     }
@@ -347,7 +349,7 @@ fn changed_state_is_recorded_between_ranges() {
     let modes: Vec<(u64, Option<u64>)> =
         executed(&cut).iter().map(|executed| (executed.pc - START, executed.mode)).collect();
     assert_eq!(modes, [(0, None), (4, Some(0)), (16, Some(3)), (20, Some(3))]);
-    assert!(wrong(&cut).is_empty(), "{:#?}", wrong(&cut));
+    assert_eq!(unexpected(&cut), []);
 }
 
 #[test]
@@ -376,7 +378,7 @@ proptest! {
         let direct = outer.start + inner.start..outer.start + inner.end;
         prop_assert_eq!(executed(&once), expected(&bytes, outer));
         prop_assert_eq!(executed(&twice), expected(&bytes, direct.clone()));
-        prop_assert!(wrong(&twice).is_empty(), "{:#?}", wrong(&twice));
+        prop_assert_eq!(unexpected(&twice), []);
         prop_assert!(findings(&twice).iter().all(|finding| finding.rule.severity == Severity::Warning));
     }
 }
