@@ -1,8 +1,8 @@
-//! Speed of reading STF records and instructions: `cargo run --release --example stf_speed FILE [WORD]`. With a word, only
-//! the rows that contain it.
+//! Speed of reading STF records and instructions: `cargo run --release --example stf_speed FILE [WORD]`. With a word,
+//! only the rows that contain it.
 //!
-//! The body of a plain file is repeated up to 100 MB, so that more than cold caches is measured. For a .zstf file, the time
-//! to decompress its chunks is measured separately.
+//! The body of a plain file is repeated up to 100 MB, so that more than cold caches is measured. For a .zstf file, the
+//! time to decompress its chunks is measured separately.
 
 #![allow(clippy::print_stdout)]
 

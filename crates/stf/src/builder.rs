@@ -2,10 +2,10 @@
 //!
 //! execution of a hart ─▶ **records**, header first, in the order of the reference writer
 //!
-//! The builder follows the address of each instruction and forces it where execution does not lead. Input that would make a
-//! wrong trace is refused and writes nothing, so that the caller can correct it and continue. The allowed records depend on
-//! the features in the header. They cannot be changed later, so they are declared at the start. No end mark is written:
-//! no tool writes one, and the reference cannot read it.
+//! The builder follows the address of each instruction and forces it where execution does not lead. Input that would
+//! make a wrong trace is refused and writes nothing, so that the caller can correct it and continue. The allowed
+//! records depend on the features in the header. They cannot be changed later, so they are declared at the start. No
+//! end mark is written: no tool writes one, and the reference cannot read it.
 //! Specification: STF 1.3, "Specification of Records", and the output of tools of version 1.6.
 
 mod error;
@@ -108,8 +108,8 @@ pub struct Built<S> {
     pub instructions: u64,
     /// Declared features that the trace does not use.
     pub unused: Features,
-    /// Bytes of records after the last instruction. They belong to none, and so were not written: the reference drops the
-    /// end of a trace that does not end with an opcode.
+    /// Bytes of records after the last instruction. They belong to none, and so were not written: the reference drops
+    /// the end of a trace that does not end with an opcode.
     pub left: usize,
 }
 

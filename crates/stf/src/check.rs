@@ -3,9 +3,9 @@
 //! records ─▶ **check** ─▶ findings
 //!
 //! Every verifiable sentence of the specification is a [`Rule`], and so is every assumption of the reference tools. An
-//! error misleads readers. Something that many producers omit and readers can do without is a warning. The checker keeps
-//! the header, the current group and the previous instruction, so its memory does not grow. Unknown opcodes and replaced
-//! instructions have no findings.
+//! error misleads readers. Something that many producers omit and readers can do without is a warning. The checker
+//! keeps the header, the current group and the previous instruction, so its memory does not grow. Unknown opcodes and
+//! replaced instructions have no findings.
 //! Specification: STF 1.3, and the contents of files of versions 1.2 to 1.6.
 
 mod claims;
@@ -162,7 +162,7 @@ impl Checker {
         match annotation::parse(text).filter(|_| self.header.has_annotations) {
             Some((_, Annotation::Isa(isa))) => self.header.instruction_set(isa),
             Some((_, Annotation::Access(_) | Annotation::Branch(_) | Annotation::Executed(_))) => {
-                self.group.is_annotated = true
+                self.group.is_annotated = true;
             }
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! The header of a trace as one value.
 //!
-//! Takes a reader at the start of a file; produces what the records of the header contain. The reader then continues with
-//! the first record after the header.
+//! Takes a reader at the start of a file; produces what the records of the header contain. The reader then continues
+//! with the first record after the header.
 
 use std::io::Read;
 use std::ops::ControlFlow;

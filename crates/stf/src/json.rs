@@ -1,7 +1,7 @@
 //! STF as JSON lines: instructions with their groups, or records, under stable keys.
 //!
-//! Takes instructions or records in the order of the file; produces one object per item. Addresses, opcodes and values are
-//! hexadecimal strings; counts, sizes and indices are numbers. Values with a name have both name and number.
+//! Takes instructions or records in the order of the file; produces one object per item. Addresses, opcodes and values
+//! are hexadecimal strings; counts, sizes and indices are numbers. Values with a name have both name and number.
 
 use unspool_model::json::{Object, quoted};
 

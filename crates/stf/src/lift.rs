@@ -123,7 +123,7 @@ impl Follower {
         bytes: &[u8],
         start: Position,
         layout: &mut Layout,
-        take: &mut impl FnMut(&Instruction<'_>) -> ControlFlow<()>,
+        visit: &mut impl FnMut(&Instruction<'_>) -> ControlFlow<()>,
     ) -> Followed {
         let position = |(offset, record): (usize, u64)| Position {
             record: start.record + record,
@@ -179,7 +179,7 @@ impl Follower {
             (at, records) = (at + usize::from(size) + 1, records + 1);
             let pc = if is_rare { self.enter(next_pc, &rare) } else { next_pc };
             instructions += 1;
-            let flow = take(&Instruction {
+            let flow = visit(&Instruction {
                 number: instructions,
                 position: position(done),
                 pc,

@@ -2,11 +2,11 @@
 //!
 //! steps ─▶ **groups**: records where the format has them, comments for the rest ─▶ records
 //!
-//! Records contain opcodes, targets, forced addresses, general registers, accesses with known data, exceptions and Exception
-//! levels. The rest is in comments, the annotations (`annotation`), which the header announces: other tools skip them, and
-//! our reader restores the same steps. The reference reader requires data after every access, so an access with unknown
-//! data is an annotation: no data is invented. A group ends with its opcode, and so does the file: steps after the last
-//! instruction precede its opcode, after the annotation `then`.
+//! Records contain opcodes, targets, forced addresses, general registers, accesses with known data, exceptions and
+//! Exception levels. The rest is in comments, the annotations (`annotation`), which the header announces: other tools
+//! skip them, and our reader restores the same steps. The reference reader requires data after every access, so an
+//! access with unknown data is an annotation: no data is invented. A group ends with its opcode, and so does the file:
+//! steps after the last instruction precede its opcode, after the annotation `then`.
 //! Specification: STF 1.3, "Specification of Records"; it has a number for Arm, but none for its exceptions.
 
 pub(super) mod annotation;
@@ -487,8 +487,8 @@ fn whole_opcode(instruction: &Instruction) -> Option<u32> {
     fits.then_some(opcode)
 }
 
-/// Type, number and value of a register, if a record can contain the whole write: a general register, or a floating-point
-/// register of RISC-V. The architectures number those like the format.
+/// Type, number and value of a register, if a record can contain the whole write: a general register, or a
+/// floating-point register of RISC-V. The architectures number those like the format.
 #[inline]
 fn register_record(isa: Isa, write: &RegisterWrite<'_>) -> Option<(u8, u16, [u8; 8])> {
     let bytes: &[(u8, u8); 8] = write.bytes.try_into().ok()?;

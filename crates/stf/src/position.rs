@@ -5,7 +5,8 @@ use super::layout::Malformed;
 /// Position of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Position {
-    /// Its number; the first is 0. After [`Reader::seek_instruction`](crate::read::Reader::seek_instruction), records may be counted from there.
+    /// Its number; the first is 0. After [`Reader::seek_instruction`](crate::read::Reader::seek_instruction), records
+    /// may be counted from there.
     pub record: u64,
     /// Offset of its first byte in the uncompressed trace.
     pub offset: u64,

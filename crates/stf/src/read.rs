@@ -2,9 +2,9 @@
 //!
 //! bytes ─▶ storage (plain, .zstf, .gz, .xz, .zst) ─▶ window ─▶ **records**
 //!
-//! The storage is recognized by the first bytes, never by the file name. Memory does not grow with the trace: records are
-//! views of a window of it. An unreadable record ends the trace with an error and its offset, after everything before it
-//! was emitted. An oddity that does not prevent reading is a [`Warning`].
+//! The storage is recognized by the first bytes, never by the file name. Memory does not grow with the trace: records
+//! are views of a window of it. An unreadable record ends the trace with an error and its offset, after everything
+//! before it was emitted. An oddity that does not prevent reading is a [`Warning`].
 
 mod chunked;
 pub(super) mod error;
@@ -27,7 +27,7 @@ pub use open::ReadOptions;
 use self::error::MAX_RECORD;
 use self::markers::{MarkerCount, is_marker};
 use super::layout::{Layout, Malformed};
-use super::lift::{Followed, Follower, Instruction};
+use super::lift::Follower;
 use super::position::Stop;
 use super::record::{Record, descriptor};
 use super::zstf::chunks::Chunks;
@@ -57,7 +57,8 @@ pub struct Reader<R> {
     /// The end mark was read.
     is_after_end: bool,
     count: MarkerCount,
-    /// State in the first chunk's header, if that was read for a seek; `None` inside: its size contradicts the file header.
+    /// State in the first chunk's header, if that was read for a seek; `None` inside: its size contradicts the file
+    /// header.
     first: Option<Option<Follower>>,
 }
 
@@ -124,9 +125,9 @@ impl<R: Read> Reader<R> {
         self.next
     }
 
-    /// Emits records until `take` breaks, the trace ends or the rest cannot be read. True: there is more.
+    /// Emits records until `visit` breaks, the trace ends or the rest cannot be read. True: there is more.
     #[inline]
-    pub fn each(&mut self, mut take: impl FnMut(Position, &Record<'_>) -> ControlFlow<()>) -> Result<bool, ReadError> {
+    pub fn each(&mut self, mut visit: impl FnMut(Position, &Record<'_>) -> ControlFlow<()>) -> Result<bool, ReadError> {
         if self.is_after_end {
             return self.check_end();
         }
@@ -144,7 +145,7 @@ impl<R: Read> Reader<R> {
                     layout.follow(&record);
                 }
                 markers += u64::from(is_marker(descriptor));
-                let flow = take(position, &record);
+                let flow = visit(position, &record);
                 position = position.after(length);
                 is_end = descriptor == descriptor::RESERVE_END;
                 if flow.is_break() || is_end {
@@ -155,9 +156,9 @@ impl<R: Read> Reader<R> {
         self.end_scan(is_end, result)
     }
 
-    /// Emits the bytes of whole records, many at a time, until `take` breaks, the trace ends or the rest cannot be read.
-    /// True: there is more.
-    pub fn each_run(&mut self, mut take: impl FnMut(Position, &[u8]) -> ControlFlow<()>) -> Result<bool, ReadError> {
+    /// Emits the bytes of whole records, many at a time, until `visit` breaks, the trace ends or the rest cannot be
+    /// read. True: there is more.
+    pub fn each_run(&mut self, mut visit: impl FnMut(Position, &[u8]) -> ControlFlow<()>) -> Result<bool, ReadError> {
         if self.is_after_end {
             return self.check_end();
         }
@@ -181,7 +182,7 @@ impl<R: Read> Reader<R> {
                     break None;
                 }
             };
-            let flow = if read > 0 { take(start, &bytes[..read]) } else { ControlFlow::Continue(()) };
+            let flow = if read > 0 { visit(start, &bytes[..read]) } else { ControlFlow::Continue(()) };
             let why = why.filter(|_| flow.is_continue());
             Stop { done: position, at: position, why, markers }
         });
@@ -197,16 +198,6 @@ impl<R: Read> Reader<R> {
                 return Ok(more);
             }
         }
-    }
-
-    /// Runs a follower on the window.
-    #[inline(always)]
-    pub(super) fn follow(
-        &mut self,
-        follower: &mut Follower,
-        take: &mut impl FnMut(&Instruction<'_>) -> ControlFlow<()>,
-    ) -> Followed {
-        follower.scan(&self.window[self.start..self.end], self.next, &mut self.layout, take)
     }
 
     /// Is this position the end of the window?
@@ -272,10 +263,6 @@ impl<R: Read> Reader<R> {
             (error, _) => error.into(),
         };
         Err(ReadError { offset: at.offset, record: at.record, kind })
-    }
-
-    pub(super) fn is_after_end(&self) -> bool {
-        self.is_after_end
     }
 
     /// Applies the outcome of a scan that did or did not reach the end mark.

@@ -2,9 +2,9 @@
 //!
 //! bytes ◀─▶ **records**
 //!
-//! A record is a descriptor byte and its data. The descriptor alone determines the length, so reading ends at an unknown
-//! one. Two lengths depend on the header, and [`Layout`] provides them: those of event numbers and of vector registers.
-//! No record is checked here.
+//! A record is a descriptor byte and its data. The descriptor alone determines the length, so reading ends at an
+//! unknown one. Two lengths depend on the header, and [`Layout`] provides them: those of event numbers and of vector
+//! registers. No record is checked here.
 //! Specification: STF 1.3, "Specification of Records", and the contents of files of versions 1.2 to 1.6.
 
 use super::bytes::{Cursor, Output};
@@ -98,8 +98,8 @@ pub enum Record<'b> {
     TraceInfo(TraceInfo<'b>),
     /// Feature bits of the trace.
     TraceInfoFeature(u64),
-    /// The current process: hardware thread, process, thread. Before 2024: process, thread, address space. The version did
-    /// not change with the meaning.
+    /// The current process: hardware thread, process, thread. Before 2024: process, thread, address space. The version
+    /// did not change with the meaning.
     ProcessIdExt([u32; 3]),
     /// The address of the instruction that this record belongs to.
     ForcePc(u64),

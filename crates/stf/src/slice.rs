@@ -2,13 +2,13 @@
 //!
 //! trace, selection ─▶ **slice** ─▶ records
 //!
-//! The header is copied, with the address of the first selected instruction. State that was recorded earlier and is still
-//! in effect (process, encoding mode, privilege mode) is recorded again before it. Everything else is copied unchanged,
-//! except page table walks: they number instructions from the start of the trace, so they are renumbered. Walks before the
-//! slice are not repeated. At the start of a further range, the address is forced, and changed state is recorded: process
-//! and encoding mode with its first instruction, the privilege mode with the last instruction before, since a mode change
-//! takes effect with the next instruction. Transactions have neither addresses nor state, and are copied unchanged; their
-//! dependencies may be outside.
+//! The header is copied, with the address of the first selected instruction. State that was recorded earlier and is
+//! still in effect (process, encoding mode, privilege mode) is recorded again before it. Everything else is copied
+//! unchanged, except page table walks: they number instructions from the start of the trace, so they are renumbered.
+//! Walks before the slice are not repeated. At the start of a further range, the address is forced, and changed state
+//! is recorded: process and encoding mode with its first instruction, the privilege mode with the last instruction
+//! before, since a mode change takes effect with the next instruction. Transactions have neither addresses nor state,
+//! and are copied unchanged; their dependencies may be outside.
 //! Specification: STF 1.3, "STF File Anatomy": a tool that modifies a file updates its header.
 
 mod transactions;
@@ -58,8 +58,8 @@ pub struct Sliced {
     pub walks_adjusted: u64,
     /// Page table walks that refer to an instruction before the slice, and are unchanged.
     pub walks_kept: u64,
-    /// Dependencies on transactions outside. They are unchanged: the number and the delay are those of the trace. A reader of
-    /// the slice has nothing to wait for.
+    /// Dependencies on transactions outside. They are unchanged: the number and the delay are those of the trace. A
+    /// reader of the slice has nothing to wait for.
     pub dependencies_kept: u64,
 }
 
@@ -87,11 +87,11 @@ pub enum SliceError {
     NoTransaction(u64),
 }
 
-/// Writes the instructions of a range, or the transactions if it is a trace of these. The first is number 0, regardless of
-/// the number in a transaction.
+/// Writes the instructions of a range, or the transactions if it is a trace of these. The first is number 0, regardless
+/// of the number in a transaction.
 ///
-/// The reader is at the start of the trace. The header is written with the first instruction or transaction, so an empty
-/// range writes nothing.
+/// The reader is at the start of the trace. The header is written with the first instruction or transaction, so an
+/// empty range writes nothing.
 pub fn slice<R: Read>(
     reader: &mut Reader<R>,
     range: Range<u64>,
@@ -203,8 +203,8 @@ impl SourceHeader {
         if self.fields.is_complete { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// Is it a trace of transactions? Without a protocol they cannot be read; with both a protocol and an encoding mode, the
-    /// features decide.
+    /// Is it a trace of transactions? Without a protocol they cannot be read; with both a protocol and an encoding
+    /// mode, the features decide.
     fn has_transactions(&self) -> bool {
         let Header { iem, features, .. } = self.fields;
         self.has_protocol

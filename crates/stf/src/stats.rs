@@ -2,9 +2,9 @@
 //!
 //! instructions ─▶ **counts**, and opcodes by class and by mnemonic
 //!
-//! Counts are defined as in `stf_count` and `stf_imix`, for comparison: the header is not counted, a faulting instruction
-//! was not executed, and execution is outside user mode until an event enters it. Memory does not grow with the trace:
-//! opcodes are counted in a table of fixed size, and evicted counts are added to their class and mnemonic.
+//! Counts are defined as in `stf_count` and `stf_imix`, for comparison: the header is not counted, a faulting
+//! instruction was not executed, and execution is outside user mode until an event enters it. Memory does not grow with
+//! the trace: opcodes are counted in a table of fixed size, and evicted counts are added to their class and mnemonic.
 
 mod contents;
 mod counts;

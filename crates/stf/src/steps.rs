@@ -2,10 +2,10 @@
 //!
 //! records ─▶ groups ([`super::lift`]) ─▶ **steps**
 //!
-//! One hart, so one core. Positions are record numbers: the first record of the group of an instruction. A target record
-//! means that a branch was taken; without one, execution continues after it. The meaning of process numbers has changed
-//! without a new version, so they are not emitted. There is no time, and comments are notes. If the header announces
-//! annotations ([`super::lower`]), those contain the rest (`annotated`).
+//! One hart, so one core. Positions are record numbers: the first record of the group of an instruction. A target
+//! record means that a branch was taken; without one, execution continues after it. The meaning of process numbers has
+//! changed without a new version, so they are not emitted. There is no time, and comments are notes. If the header
+//! announces annotations ([`super::lower`]), those contain the rest (`annotated`).
 
 mod annotated;
 mod effects;
@@ -70,20 +70,20 @@ impl<R: Read> StepSource for Steps<R> {
         self.announced.map_or(TimeUnit::Unknown, |(_, unit)| unit)
     }
 
-    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
-        if self.header_notes(take).is_break() {
+    fn each(&mut self, sink: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+        if self.header_notes(sink).is_break() {
             return Ok(());
         }
         let follower = &mut Follower::default();
         let ended = match self.announced {
             Some((coverage, _)) => {
-                let mut emitter = AnnotatedEmitter::new(take, coverage);
+                let mut emitter = AnnotatedEmitter::new(sink, coverage);
                 let ended = self.reader.each_instruction(follower, |instruction| emitter.instruction(instruction));
                 self.losses.add_all(&emitter.losses);
                 ended
             }
             None => {
-                let mut emitter = StepEmitter::new(take, self.reader.isa() == Some(ARM));
+                let mut emitter = StepEmitter::new(sink, self.reader.isa() == Some(ARM));
                 let ended = self.reader.each_instruction(follower, |instruction| emitter.instruction(instruction));
                 self.losses.add_all(&emitter.losses);
                 ended
@@ -102,7 +102,7 @@ pub const NOT_IN_STEPS: &[Loss] = &[Loss::Notes];
 
 impl<R: Read> Steps<R> {
     /// Emits the comments of other tools in the header.
-    fn header_notes(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> ControlFlow<()> {
+    fn header_notes(&mut self, sink: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> ControlFlow<()> {
         let mut step = Step::default();
         for (record, comment) in &self.comments {
             let is_announcement = self.announced.is_some() && annotation::parse_announcement(comment).is_some();
@@ -110,7 +110,7 @@ impl<R: Read> Steps<R> {
                 step.clear();
                 step.position = *record;
                 note::set(&mut step, comment, &mut self.losses);
-                take(&step)?;
+                sink(&step)?;
             }
         }
         ControlFlow::Continue(())
@@ -123,7 +123,7 @@ fn source_error(error: &ReadError) -> SourceError {
 
 /// Emits groups as steps.
 struct StepEmitter<'t> {
-    take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
+    sink: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
     /// Instructions are Arm's; one was not A64; one had two bytes.
     is_arm: bool,
     is_aarch32: bool,
@@ -154,9 +154,9 @@ struct Group {
 }
 
 impl<'t> StepEmitter<'t> {
-    fn new(take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>, is_arm: bool) -> Self {
+    fn new(sink: &'t mut dyn FnMut(&Step) -> ControlFlow<()>, is_arm: bool) -> Self {
         Self {
-            take,
+            sink,
             is_arm,
             is_aarch32: false,
             has_halfwords: false,
@@ -176,7 +176,7 @@ impl<'t> StepEmitter<'t> {
         self.step.position = group.position.record;
         let found = if group.records > 1 { self.effects(group) } else { Group::default() };
         if found.has_state {
-            (self.take)(&self.rest)?;
+            (self.sink)(&self.rest)?;
         }
         if found.has_comments {
             self.notes(group)?;
@@ -191,7 +191,7 @@ impl<'t> StepEmitter<'t> {
         }
         let instruction = self.executed(group, &found);
         self.step.event = Event::Instruction(instruction);
-        (self.take)(&self.step)?;
+        (self.sink)(&self.step)?;
         self.next = self.next(group, &instruction, &found);
         if instruction.branch.is_some() && self.returns(&instruction) {
             self.emit(group, Event::ExceptionReturn { target: found.target })?;
@@ -199,8 +199,8 @@ impl<'t> StepEmitter<'t> {
         if found.has_events { self.events(group) } else { ControlFlow::Continue(()) }
     }
 
-    /// Next address according to the records. A forced address after an event, or after a branch without a target, is its
-    /// target.
+    /// Next address according to the records. A forced address after an event, or after a branch without a target, is
+    /// its target.
     fn next(&self, group: &lift::Instruction<'_>, instruction: &Instruction, found: &Group) -> Option<u64> {
         match instruction.branch {
             _ if found.has_events => None,
@@ -214,7 +214,7 @@ impl<'t> StepEmitter<'t> {
     fn emit(&mut self, group: &lift::Instruction<'_>, event: Event) -> ControlFlow<()> {
         self.rest.clear();
         (self.rest.position, self.rest.event) = (group.position.record, event);
-        (self.take)(&self.rest)
+        (self.sink)(&self.rest)
     }
 
     /// Emits the comments of a group.
@@ -224,7 +224,7 @@ impl<'t> StepEmitter<'t> {
                 self.rest.clear();
                 self.rest.position = group.position.record;
                 note::set(&mut self.rest, text, &mut self.losses);
-                (self.take)(&self.rest)?;
+                (self.sink)(&self.rest)?;
             }
         }
         ControlFlow::Continue(())
@@ -279,8 +279,8 @@ impl<'t> StepEmitter<'t> {
         self.data.clear();
     }
 
-    /// Size of an access in bytes. Some producers record bits, but bytes for some instructions: the opcode decides. Where it
-    /// does not, sizes are in bits if an earlier one was.
+    /// Size of an access in bytes. Some producers record bits, but bytes for some instructions: the opcode decides.
+    /// Where it does not, sizes are in bits if an earlier one was.
     fn bytes(&mut self, group: &lift::Instruction<'_>, size: u16) -> u16 {
         if self.is_arm {
             return size;

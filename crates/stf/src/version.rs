@@ -3,8 +3,8 @@
 //! records ─▶ **rewriter** ─▶ records of the other version, and losses
 //!
 //! Changes the version, the width of event numbers, and drops what the older version has no record for. Version 1.3 is
-//! the published specification; 1.6 is what tools write. The header records that the file was changed. Version 1.3 has no
-//! transactions, so a trace of transactions cannot be written in it.
+//! the published specification; 1.6 is what tools write. The header records that the file was changed. Version 1.3 has
+//! no transactions, so a trace of transactions cannot be written in it.
 //! Specification: STF 1.3, "ChangeLog" and "VersionRecord", and what tools of version 1.6 write.
 
 use std::collections::BTreeMap;

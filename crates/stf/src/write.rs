@@ -2,8 +2,8 @@
 //!
 //! records ─▶ **storage** (plain, .zstf, .gz, .xz, .zst) ─▶ output
 //!
-//! Records are not checked. For a .zstf file they are counted, because chunks are measured by instructions. The output does
-//! not depend on the number of threads.
+//! Records are not checked. For a .zstf file they are counted, because chunks are measured by instructions. The output
+//! does not depend on the number of threads.
 
 pub(super) mod options;
 
@@ -30,7 +30,8 @@ pub struct Writer<W> {
 type Patch<W> = fn(&mut W, [u64; 2], [u8; 8]) -> io::Result<()>;
 
 impl<W: Write> Writer<W> {
-    /// A writer to any output. Only [`Storage::Zstf`] needs [`seekable`](Self::seekable): its header has the offset of its index.
+    /// A writer to any output. Only [`Storage::Zstf`] needs [`seekable`](Self::seekable): its header has the offset of
+    /// its index.
     pub fn new(output: W, storage: impl Into<Storage>, options: WriteOptions) -> io::Result<Self> {
         let storage = storage.into();
         if storage == Storage::Zstf {

@@ -54,8 +54,8 @@ impl Header {
         }
     }
 
-    /// Follows an opcode of the body. One that is not A64 selects another instruction set of Arm from here on: the header has
-    /// no number for it.
+    /// Follows an opcode of the body. One that is not A64 selects another instruction set of Arm from here on: the
+    /// header has no number for it.
     #[inline]
     pub(super) fn opcode(&mut self, opcode: u32, length: u8) {
         if self.is_arm() && !self.has_annotations {

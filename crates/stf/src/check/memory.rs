@@ -54,8 +54,8 @@ impl Memory {
         self.before.is_some()
     }
 
-    /// Handles the next instruction: the previous one was not the last. If another address is forced, the previous one was
-    /// not completed, and is returned.
+    /// Handles the next instruction: the previous one was not the last. If another address is forced, the previous one
+    /// was not completed, and is returned.
     pub(super) fn arrive(&mut self, is_redirected: bool, out: &mut Out<'_>) -> Option<(Position, u64)> {
         let before = self.before.take()?;
         if is_redirected {
@@ -118,8 +118,8 @@ impl Memory {
 
     /// Notes an instruction without its access.
     fn miss(&mut self, known: &Opcode, out: &Out<'_>) {
-        // A conditional store may fail; a vector may have no active element; and a block of zeros may be recorded in any
-        // way.
+        // A conditional store may fail; a vector may have no active element; and a block of zeros may be recorded in
+        // any way.
         let may_do_nothing = known.memory.is_conditional && !known.memory.reads;
         if !may_do_nothing && known.memory.bytes.is_some() {
             self.before = Some((out.position, out.instruction));

@@ -2,10 +2,10 @@
 //!
 //! comment ─▶ **annotation** ─▶ its effect on steps
 //!
-//! An annotation starts with `unspool`. A word after it may set the part of the group: from `now` on, annotations are about
-//! the instruction and no longer about steps before it; from `then` on, they are about steps after the instruction.
-//! Annotations count only if the header announces them. The input may be any bytes: a comment that cannot be parsed is not
-//! an annotation.
+//! An annotation starts with `unspool`. A word after it may set the part of the group: from `now` on, annotations are
+//! about the instruction and no longer about steps before it; from `then` on, they are about steps after the
+//! instruction. Annotations count only if the header announces them. The input may be any bytes: a comment that cannot
+//! be parsed is not an annotation.
 //!
 //! | text | meaning |
 //! |-------|---------|
@@ -363,7 +363,8 @@ fn gap(tokens: &mut Tokens<'_>) -> Option<Gap> {
     })
 }
 
-/// Outcome of an instruction that has neither a target record nor a branch annotation: a conditional branch is not taken.
+/// Outcome of an instruction that has neither a target record nor a branch annotation: a conditional branch is not
+/// taken.
 #[inline]
 pub(crate) fn default_branch(isa: Isa, address: u64, opcode: u32) -> Option<Branch> {
     let decoded = decode_branch(isa, address, opcode)?;
@@ -379,8 +380,8 @@ pub(super) fn decode_branch(isa: Isa, address: u64, opcode: u32) -> Option<Decod
     Some(decode(isa, address, opcode)).filter(|decoded| decoded.flow.is_branch())
 }
 
-/// Outcome of the condition of an instruction without an annotation. With coverage of conditions, nearly every instruction
-/// has one.
+/// Outcome of the condition of an instruction without an annotation. With coverage of conditions, nearly every
+/// instruction has one.
 #[inline]
 pub(crate) fn default_condition(coverage: Coverage, branch: Option<Branch>) -> Option<bool> {
     coverage.has(Facet::Conditions).then_some(branch.is_none_or(|branch| branch.taken))

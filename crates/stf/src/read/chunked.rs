@@ -20,11 +20,6 @@ impl<R: Read> Reader<R> {
         Some(ChunkSizes { instructions: chunks.markers(), count: chunks.count() })
     }
 
-    /// Number of the current chunk.
-    pub(crate) fn chunk(&self) -> Option<u64> {
-        self.count.chunk
-    }
-
     /// Compares the address at the start of a later chunk with the index.
     pub(crate) fn check_pc(&mut self, chunk: u64, found: u64) {
         let Source::Chunks(chunks) = &self.source else { return };
@@ -101,11 +96,12 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Seeks to the instruction after the first `before` ones, and sets the follower accordingly. With the index of a .zstf
-    /// file only the chunk of that instruction is read; otherwise reading continues forward. False: there are fewer.
+    /// Seeks to the instruction after the first `before` ones, and sets the follower accordingly. With the index of a
+    /// .zstf file only the chunk of that instruction is read; otherwise reading continues forward. False: there are
+    /// fewer.
     ///
-    /// After a seek through the index, the mode is unknown if it was recorded in an earlier chunk, and records are counted
-    /// from the start of the chunk.
+    /// After a seek through the index, the mode is unknown if it was recorded in an earlier chunk, and records are
+    /// counted from the start of the chunk.
     pub fn seek_instruction(&mut self, before: u64, follower: &mut Follower) -> Result<bool, ReadError> {
         self.seek_chunk(before, follower)?;
         if before < follower.instructions {

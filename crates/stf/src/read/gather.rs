@@ -2,9 +2,9 @@
 //!
 //! chunks ─▶ next free thread ─▶ parts ─▶ appended in order
 //!
-//! The state at the start of a chunk is known only after the previous chunk: the index has the address, but not the mode or
-//! other state. A thread therefore starts with a guess, and its part counts only if the guess turns out to be right. If
-//! not, or if there is anything odd about a chunk, the chunk is read again in order, like any other trace.
+//! The state at the start of a chunk is known only after the previous chunk: the index has the address, but not the
+//! mode or other state. A thread therefore starts with a guess, and its part counts only if the guess turns out to be
+//! right. If not, or if there is anything odd about a chunk, the chunk is read again in order, like any other trace.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -64,8 +64,9 @@ struct Done<G> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Adds all remaining instructions, with several threads if the trace is a .zstf file with an index. The result does not
-    /// depend on the number of threads. False: the trace ended, apart from records that belong to no instruction.
+    /// Adds all remaining instructions, with several threads if the trace is a .zstf file with an index. The result
+    /// does not depend on the number of threads. False: the trace ended, apart from records that belong to no
+    /// instruction.
     pub fn gather<G: Gather>(&mut self, follower: &mut Follower, into: &mut G) -> Result<bool, ReadError> {
         if let Source::Chunks(chunks) = &self.source
             && let (2.., Some([_, _, ..])) = (chunks.threads(), chunks.index())
@@ -94,12 +95,12 @@ impl<R: Read> Reader<R> {
     fn gather_chunks<G: Gather>(&mut self, follower: &mut Follower, into: &mut G) -> Result<(), ReadError> {
         let Source::Chunks(chunks) = &self.source else { return Ok(()) };
         let (threads, markers) = (chunks.threads().min(MAX_THREADS), chunks.markers());
-        let (jobs, given) = channel();
-        let given = Mutex::new(given);
+        let (jobs, queue) = channel();
+        let queue = Mutex::new(queue);
         thread::scope(|scope| {
             let start = |_: &usize| {
                 let thread = thread::Builder::new().name("stf follow".into());
-                thread.spawn_scoped(scope, || work(&given, markers)).is_ok()
+                thread.spawn_scoped(scope, || work(&queue, markers)).is_ok()
             };
             match (0..threads).take_while(start).count() {
                 0 => Ok(()),
@@ -116,7 +117,7 @@ impl<R: Read> Reader<R> {
         follower: &mut Follower,
         into: &mut G,
     ) -> Result<(), ReadError> {
-        let Some(mut chunk) = self.chunk() else { return Ok(()) };
+        let Some(mut chunk) = self.count.chunk else { return Ok(()) };
         let Some(end) = self.end_of(chunk) else { return Ok(()) };
         let mut ahead = ReadAhead { chunk: chunk + 1, offset: end, jobs, queue: VecDeque::new() };
         self.send_ahead(&mut ahead, limit, follower, into);
@@ -190,7 +191,7 @@ impl<R: Read> Reader<R> {
         let Source::Chunks(chunks) = &self.source else { return Ok(false) };
         let Some(index) = chunks.index() else { return Ok(false) };
         let next = Some(chunk + 1).filter(|next| *next < index.len() as u64);
-        let is_at_end = self.next.offset == end && self.start == self.end && self.chunk() == Some(chunk);
+        let is_at_end = self.next.offset == end && self.start == self.end && self.count.chunk == Some(chunk);
         let is_plain = is_at_end && chunks.is_after(chunk);
         if is_plain {
             self.check_markers(next, chunks.markers());
@@ -218,11 +219,11 @@ struct ReadAhead<G> {
     queue: VecDeque<Receiver<Done<G>>>,
 }
 
-fn work<G: Gather>(given: &Mutex<Receiver<Job<G>>>, markers: u64) {
+fn work<G: Gather>(queue: &Mutex<Receiver<Job<G>>>, markers: u64) {
     let mut reader = Chunks::unknown(markers)
         .map(|chunks| Reader::<io::Empty>::with(Source::Chunks(Box::new(chunks)), Storage::Zstf, 0));
     loop {
-        let job = given.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job { chunk, size, is_last, start, mut part, done }) = job else { return };
         let end = reader.as_mut().and_then(|reader| reader.follow_chunk(chunk, start, &mut part));
         let is_plain = |end: &State| {

@@ -56,8 +56,10 @@ impl Counts {
         self.opcodes += 1;
         self.targets += u64::from(instruction.target.is_some());
         self.forced += u64::from(instruction.is_forced);
-        let faulted = instruction.records > 1
-            && instruction.group().fold(false, |faulted, record| self.record(&record) || faulted);
+        let mut faulted = false;
+        if instruction.records > 1 {
+            instruction.group().for_each(|record| faulted |= self.record(&record));
+        }
         let mode = instruction.mode.filter(|&mode| mode < 4);
         if let Some(mode) = mode {
             self.modes[mode as usize] += 1;

@@ -2,8 +2,8 @@
 //!
 //! groups ─▶ records and [annotations](super::super::lower::annotation) ─▶ **steps**, the same that were lowered
 //!
-//! A group contains, in this order: steps before its instruction, the instruction, and steps after it. Comments of other
-//! tools are notes, and so are comments of ours that cannot be parsed.
+//! A group contains, in this order: steps before its instruction, the instruction, and steps after it. Comments of
+//! other tools are notes, and so are comments of ours that cannot be parsed.
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
@@ -18,7 +18,7 @@ use super::effects::{DESTINATION, STATE, exception_kind, push_access};
 
 /// Emits groups as steps.
 pub(super) struct AnnotatedEmitter<'t> {
-    take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
+    sink: &'t mut dyn FnMut(&Step) -> ControlFlow<()>,
     coverage: Coverage,
     time: Option<u64>,
     isa: Isa,
@@ -49,9 +49,9 @@ struct Found {
 }
 
 impl<'t> AnnotatedEmitter<'t> {
-    pub(super) fn new(take: &'t mut dyn FnMut(&Step) -> ControlFlow<()>, coverage: Coverage) -> Self {
+    pub(super) fn new(sink: &'t mut dyn FnMut(&Step) -> ControlFlow<()>, coverage: Coverage) -> Self {
         Self {
-            take,
+            sink,
             coverage,
             time: None,
             isa: Isa::A64,
@@ -97,7 +97,7 @@ impl<'t> AnnotatedEmitter<'t> {
             branch,
             za_index: self.found.za_index,
         });
-        (self.take)(&self.step)
+        (self.sink)(&self.step)
     }
 
     fn record(&mut self, group: &lift::Instruction<'_>, record: &Record<'_>) -> ControlFlow<()> {
@@ -248,7 +248,7 @@ impl<'t> AnnotatedEmitter<'t> {
     /// Emits the open step.
     #[inline]
     fn close(&mut self) -> ControlFlow<()> {
-        if std::mem::take(&mut self.is_open) { (self.take)(&self.open) } else { ControlFlow::Continue(()) }
+        if std::mem::take(&mut self.is_open) { (self.sink)(&self.open) } else { ControlFlow::Continue(()) }
     }
 
     /// Emits the instruction, if it was not emitted yet.

@@ -5,7 +5,8 @@
 pub struct WriteOptions {
     /// Number of threads that compress chunks of .zstf or blocks of .xz.
     pub threads: usize,
-    /// Compression level; see [`CompressOptions::level`](unspool_container::CompressOptions::level). .zstf is compressed with zstd.
+    /// Compression level; see [`CompressOptions::level`](unspool_container::CompressOptions::level). .zstf is
+    /// compressed with zstd.
     pub level: Option<u32>,
     /// Number of instructions, or transactions, of a chunk of a .zstf file.
     pub chunk_markers: u64,

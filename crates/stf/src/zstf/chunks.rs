@@ -44,8 +44,8 @@ pub(crate) struct Chunks {
     by_index: bool,
     /// Number of the next chunk to be read.
     next: u64,
-    /// The index is wrong about that one. That is dealt with when its turn comes, so that it is the same for any number of
-    /// threads.
+    /// The index is wrong about that one. That is dealt with when its turn comes, so that it is the same for any number
+    /// of threads.
     is_next_odd: bool,
     has_ended: bool,
     has_failed: bool,

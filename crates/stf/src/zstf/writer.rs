@@ -199,8 +199,8 @@ impl ZstfWriter {
 }
 
 impl Chunk {
-    /// Compresses as a stream, which does not know how long it will be: so the frame does not record it either, as in files
-    /// of the reference library.
+    /// Compresses as a stream, which does not know how long it will be: so the frame does not record it either, as in
+    /// files of the reference library.
     fn compress(&mut self, context: &mut CCtx<'_>, level: i32) -> io::Result<()> {
         let failed = |code| io::Error::other(get_error_name(code));
         context.reset(ResetDirective::SessionAndParameters).map_err(failed)?;

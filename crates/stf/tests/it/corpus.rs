@@ -141,8 +141,8 @@ fn every_trace_survives_every_storage() {
             }
         }
     }
-    // Compressed bytes depend on the version of zstd. Some files of the reference are equal; of the others, sizes and start
-    // PCs were compared.
+    // Compressed bytes depend on the version of zstd. Some files of the reference are equal; of the others, sizes and
+    // start PCs were compared.
     assert!(same.iter().any(|name| name == "synthetic/all_records_chunk3.zstf"), "{same:?}");
     assert!(same.len() >= 7, "the same: {same:?}, compressed otherwise: {others:?}");
 }

@@ -21,8 +21,8 @@ type Row = (&'static str, &'static [(&'static str, u64)]);
 
 // The specification demands a comment in every header. The tools of 2022 and Pegasus write none.
 const NO_COMMENT: (&str, u64) = ("stf-comment-missing", 1);
-// Dromajo and Spike set the feature of physical addresses, but none of their records has one. The reference's own checker
-// reports the same (PHYS_ADDR).
+// Dromajo and Spike set the feature of physical addresses, but none of their records has one. The reference's own
+// checker reports the same (PHYS_ADDR).
 const CLAIM: (&str, u64) = ("stf-feature-claim", 1);
 // The specification demands a mode at the start of each trace. No simulator writes it, and tools that count user
 // instructions are wrong for it.
@@ -46,7 +46,8 @@ const ROWS: &[Row] = &[
     ("dromajo/illegal.v2.zstf", &[CLAIM, NO_MODE]),
     ("dromajo/illegal.zstf", &[NO_COMMENT, CLAIM, NO_MODE]),
     // Not healthy: every one of the 36 instructions, such as csrr and c.li, has one and the same read of 32 bits at
-    // 0x80001000, which nothing did. Four of them are stores, and their own accesses are missing, as the reference finds.
+    // 0x80001000, which nothing did. Four of them are stores, and their own accesses are missing, as the reference
+    // finds.
     (
         "olympia/bmi_pmp.bare.stf",
         &[("stf-access-direction", 4), ("stf-access-unexpected", 32), NO_COMMENT, CLAIM, NO_MODE],

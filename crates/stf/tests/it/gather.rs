@@ -121,8 +121,8 @@ fn read(file: &[u8], threads: Option<usize>) -> Option<(Vec<String>, Outcome, us
     Some((all.lines, Outcome { counts, end, follower, position, rest, warnings }, all.parts))
 }
 
-/// Asserts that the result does not depend on the number of threads. Returns the number of instructions, the outcome, and
-/// the number of chunks that two threads processed.
+/// Asserts that the result does not depend on the number of threads. Returns the number of instructions, the outcome,
+/// and the number of chunks that two threads processed.
 #[track_caller]
 fn same(name: &str, file: &[u8]) -> Option<(usize, Outcome, usize)> {
     let Some((lines, expected, _)) = read(file, None) else {

@@ -1,8 +1,8 @@
 //! A64 opcodes in terms of the rules.
 //!
-//! The format has a number for Arm, but none for its instruction sets: words of four bytes are taken for A64 unless one is
-//! not A64. An opcode that the decoder does not know may be a newer instruction, so it is checked only where the encoding
-//! has no room for branches or accesses.
+//! The format has a number for Arm, but none for its instruction sets: words of four bytes are taken for A64 unless one
+//! is not A64. An opcode that the decoder does not know may be a newer instruction, so it is checked only where the
+//! encoding has no room for branches or accesses.
 
 use unspool_isa::{Access, ControlFlow, Decoded, Isa, Operation, access, decode};
 
@@ -67,7 +67,8 @@ fn memory(word: u32, decoded: &Decoded, access: &Access) -> Memory {
             decoded.link || is_return || access.operation.touches_tags()
         }
     };
-    // The size of a predicated access is a maximum, and that of an access to the guarded control stack covers both stacks.
+    // The size of a predicated access is a maximum, and that of an access to the guarded control stack covers both
+    // stacks.
     let is_exact = !access.predicated && !access.suppresses_faults && !matches!(group(word), 0b1010 | 0b1011);
     Memory {
         reads: access.reads() && !is_optional,

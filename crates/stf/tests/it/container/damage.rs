@@ -167,7 +167,8 @@ fn oddities_of_readable_files_are_warnings() {
     let [second, size] = [end + 8 + 24, end + 8 + 24 + 16];
     let after = Warning::Trailing { at: file.len() as u64 };
     // Patches, and the warnings where the file is sought and where it is piped.
-    let rows: [(&str, &[(usize, u64)], [Vec<Warning>; 2]); 12] = [
+    type Row<'a> = (&'a str, &'a [(usize, u64)], [Vec<Warning>; 2]);
+    let rows: [Row<'_>; 12] = [
         ("nothing", &[], same(vec![])),
         ("no index", &[(12, 0)], same(vec![Warning::Unfinished])),
         ("too many chunks", &[(end, 5)], damaged(SHORT, COUNT)),
