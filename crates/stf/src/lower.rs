@@ -144,7 +144,7 @@ impl<S: RecordSink> Lowerer<S> {
     fn instruction(&mut self, step: &Step, instruction: &Instruction, opcode: u32) -> Result<(), SinkError> {
         match self.held {
             Some(held) => self.close(held, self.mode.changed())?,
-            None => self.start(instruction),
+            None => self.write_header(instruction),
         }
         let mut part = Part::Same;
         if !self.pending.is_empty() {
@@ -165,7 +165,7 @@ impl<S: RecordSink> Lowerer<S> {
         Ok(())
     }
 
-    fn start(&mut self, first: &Instruction) {
+    fn write_header(&mut self, first: &Instruction) {
         let mut features = if self.is_wide() { Features::EVENT64 } else { Features::NONE };
         if first.isa == Isa::Rv64 {
             features = features | Features::RV64;
