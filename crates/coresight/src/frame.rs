@@ -98,7 +98,7 @@ pub enum BadFrame {
     CutShort,
     /// No full synchronisation has been seen yet.
     #[error("no full synchronisation yet")]
-    NotSynchronised,
+    NotSynchronized,
     /// The buffer ends inside a frame, so the flags that complete its bytes are missing.
     #[error("buffer ends inside a frame")]
     Truncated,

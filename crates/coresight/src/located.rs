@@ -83,7 +83,7 @@ pub type PacketItem<P = Packet> = Result<Located<P>, PacketError>;
 pub enum Malformed {
     /// No alignment synchronization has been seen yet. Ordinary at the start of a stream and after a break in it.
     #[error("not synchronised yet")]
-    NotSynchronised,
+    NotSynchronized,
     /// The following bytes do not continue those before: trace was lost or restarted here. Reported by the stage that
     /// knows of the break, with no byte skipped.
     #[error("trace does not continue here")]
@@ -115,7 +115,7 @@ pub enum Malformed {
 impl Malformed {
     /// Does an undamaged trace contain this too, as the bytes before the first synchronization?
     pub fn is_ordinary(self) -> bool {
-        matches!(self, Malformed::NotSynchronised | Malformed::Discontinuity)
+        matches!(self, Malformed::NotSynchronized | Malformed::Discontinuity)
     }
 }
 

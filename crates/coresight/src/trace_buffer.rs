@@ -45,7 +45,7 @@ pub struct BufferSettings {
     /// What a Trigger Event does.
     pub trigger: TriggerMode,
     /// Bytes that are still collected behind a trigger (TRBTRG_EL1).
-    pub behind_trigger: u64,
+    pub after_trigger: u64,
     /// A trigger counts as detected from the start (TRBSR_EL1.TRG): so a watermark is made.
     pub is_triggered: bool,
 }
@@ -97,7 +97,7 @@ impl TraceBuffer {
             pointer: settings.pointer.min(settings.size),
             has_wrapped: false,
             has_stopped: settings.size == 0,
-            countdown: settings.is_triggered.then_some(settings.behind_trigger),
+            countdown: settings.is_triggered.then_some(settings.after_trigger),
             events: Vec::new(),
             collected: 0,
             lost: 0,
@@ -126,8 +126,8 @@ impl TraceBuffer {
         if self.has_stopped || self.countdown.is_some() {
             return;
         }
-        self.countdown = Some(self.settings.behind_trigger);
-        if self.settings.behind_trigger == 0 {
+        self.countdown = Some(self.settings.after_trigger);
+        if self.settings.after_trigger == 0 {
             self.trigger_event();
         }
     }
@@ -267,8 +267,8 @@ mod tests {
             (TriggerMode::Ignore, 3, b"abcdefgh", vec![]),
             (TriggerMode::Stop, 0, b"ab", vec![(2, Stopped)]),
         ];
-        for (trigger, behind_trigger, memory, events) in rows {
-            let settings = BufferSettings { size: 100, trigger, behind_trigger, ..BufferSettings::default() };
+        for (trigger, after_trigger, memory, events) in rows {
+            let settings = BufferSettings { size: 100, trigger, after_trigger, ..BufferSettings::default() };
             let mut buffer = filled(settings, &[b"ab"]);
             buffer.trigger();
             buffer.push(b"cdefgh");
@@ -288,7 +288,7 @@ mod tests {
         let counts = BufferSettings {
             size: 8,
             trigger: TriggerMode::Interrupt,
-            behind_trigger: 3,
+            after_trigger: 3,
             is_triggered: true,
             ..BufferSettings::default()
         };

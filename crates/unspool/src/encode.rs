@@ -14,7 +14,7 @@ mod output;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use unspool_coresight::etm4::unit::{Overflowed, Settings};
+use unspool_coresight::etm4::unit::{OverflowLosses, Settings};
 use unspool_coresight::trace_buffer::BufferSettings;
 use unspool_model::{BlockSink, BlockTrace, Losses, ReadAhead, SinkError, SourceError, Step, StepSource, TimeUnit};
 
@@ -49,7 +49,7 @@ pub struct Encoded {
     /// Contexts without an identifier that is traced or compared: zero was assumed.
     pub assumed_identifiers: u64,
     /// Overflows of the trace units, and what was lost to them.
-    pub overflowed: Overflowed,
+    pub overflowed: OverflowLosses,
     /// Bytes of trace, without frames.
     pub trace_bytes: u64,
     /// Bytes that the buffers had no room for, or that were overwritten.

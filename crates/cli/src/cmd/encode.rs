@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::explain;
-use unspool::coresight::etm4::unit::{Overflowed, Settings};
+use unspool::coresight::etm4::unit::{OverflowLosses, Settings};
 use unspool::coresight::trace_buffer::{BufferSettings, FillMode, TriggerMode};
 use unspool::encode::{EncodeError, EncodeOptions, encode};
 use unspool::model::{SinkError, StepSource, TimeUnit};
@@ -167,7 +167,7 @@ impl From<Architecture> for Protocol {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     let settings = settings(args)?;
-    for (register, what) in settings.unmodelled() {
+    for (register, what) in settings.unmodeled() {
         diagnostic(format_args!("{register} asks for what the trace unit model does not do: {what}"));
     }
     let opened = open(args)?;
@@ -196,7 +196,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         diagnostic(format_args!("{contexts} without an identifier that is traced or compared: zero was taken"));
     }
     if encoded.overflowed.overflows > 0 {
-        let Overflowed { overflows, instructions } = encoded.overflowed;
+        let OverflowLosses { overflows, instructions } = encoded.overflowed;
         diagnostic(format_args!("{} lost {}", many(overflows, "overflow"), many(instructions, "instruction")));
     }
     if encoded.lost_bytes > 0 || encoded.interrupts > 0 {
@@ -228,7 +228,7 @@ fn buffer(args: &Args) -> anyhow::Result<Option<BufferSettings>> {
         }
         Some(watermark) if fill == FillMode::Wrap => BufferSettings { pointer: size - watermark, ..usual },
         Some(watermark) => {
-            BufferSettings { trigger: TriggerMode::Interrupt, behind_trigger: watermark, is_triggered: true, ..usual }
+            BufferSettings { trigger: TriggerMode::Interrupt, after_trigger: watermark, is_triggered: true, ..usual }
         }
         None => usual,
     }))

@@ -235,7 +235,7 @@ fn common(bytes: &[u8], mut at: usize, base: u64, sink: &mut impl Sink<PacketIte
 }
 
 fn unsynchronised(start: u64) -> State {
-    State::Skipping { start, zeros: 0, kind: Malformed::NotSynchronised }
+    State::Skipping { start, zeros: 0, kind: Malformed::NotSynchronized }
 }
 
 /// Bytes that are being passed over.

@@ -187,9 +187,9 @@ impl Deformatter {
                 self.aligned = true;
                 Step::Took(0)
             }
-            Some(length) => self.lose(length, BadFrame::NotSynchronised),
-            None if last => self.lose(bytes.len(), BadFrame::NotSynchronised),
-            None if bytes.len() >= FSYNC.len() => self.lose(bytes.len() - (FSYNC.len() - 1), BadFrame::NotSynchronised),
+            Some(length) => self.lose(length, BadFrame::NotSynchronized),
+            None if last => self.lose(bytes.len(), BadFrame::NotSynchronized),
+            None if bytes.len() >= FSYNC.len() => self.lose(bytes.len() - (FSYNC.len() - 1), BadFrame::NotSynchronized),
             None => Step::NeedMore,
         }
     }

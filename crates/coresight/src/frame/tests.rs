@@ -136,7 +136,7 @@ fn a_trace_port_capture_that_starts_anywhere_waits_for_a_full_synchronisation() 
     formatter.push(0x10, &(0..200).collect::<Vec<u8>>());
     let frames = formatter.finish();
     let record = Record::of(Layout::FromFullSync, &[&frames[7..]]);
-    let lost = FrameError { offset: 0, skipped: 61, kind: BadFrame::NotSynchronised };
+    let lost = FrameError { offset: 0, skipped: 61, kind: BadFrame::NotSynchronized };
     assert_eq!(record.marks.first(), Some(&Mark::Lost(lost)));
     let bytes: Vec<u8> = record.bytes.iter().map(|byte| byte.2).collect();
     assert!(bytes.ends_with(&(60..200).collect::<Vec<u8>>()) || bytes.is_empty(), "{bytes:?}");

@@ -51,7 +51,7 @@ fn our_counts(trace: &Trace<'_>) -> Counts {
                     Ok(packet) if packet.value == Packet::Etm4(Etm4Packet::Ignore) && behind_exception => return,
                     Ok(packet) => packet.value.kind().name(),
                     Err(error) if error.kind == Malformed::Discontinuity => return,
-                    Err(error) if error.kind == Malformed::NotSynchronised => "not synchronised",
+                    Err(error) if error.kind == Malformed::NotSynchronized => "not synchronised",
                     Err(_) => "malformed",
                 };
                 behind_exception =

@@ -363,7 +363,7 @@ fn a_sync_may_have_more_zeros() {
     let stream = [&[0; 20][..], &SYNC, &[0; 5], &SYNC].concat();
     let items: Vec<_> =
         Packets::new(&ete(), &stream).map(|item| item.map(|packet| (packet.offset, packet.length))).collect();
-    let error = PacketError { offset: 0, skipped: 20, kind: Malformed::NotSynchronised };
+    let error = PacketError { offset: 0, skipped: 20, kind: Malformed::NotSynchronized };
     assert_eq!(items, [Err(error), Ok((20, 12)), Ok((32, 17))]);
 }
 
