@@ -15,7 +15,7 @@ use anyhow::{Context, bail};
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::explain;
 use unspool::coresight::etm4::program::{
-    Buffer, Levels, Listing, Plan, Remark, Value, Verdict as Traced, listing, outlook,
+    Buffer, Levels, Listing, Plan, Remark, Value, Verdict as Traced, listing, audit,
 };
 use unspool::file::is_standard;
 use unspool::model::json::Object;
@@ -178,7 +178,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
         } else if args.explain {
             out.write(|out| unit.explained(args.output.json, out));
         } else {
-            let remarks = outlook(unit.protocol, unit.values.iter().map(|value| (&*value.register, value.value)));
+            let remarks = audit(unit.protocol, unit.values.iter().map(|value| (&*value.register, value.value)));
             if remarks.iter().any(|remark| remark.verdict == Traced::Problem) {
                 verdict = Verdict::Problems;
             }

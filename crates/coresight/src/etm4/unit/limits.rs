@@ -47,7 +47,7 @@ impl Settings {
         let configuration = self.low("TRCCONFIGR");
         let mut elements = ELEMENTS.iter().filter(|_| self.protocol != Ete);
         let missing = elements.find(|(low, width, _)| field(configuration, *low, *width) != 0);
-        missing.map(|(.., what)| format!("TRCCONFIGR enables {what}, which the trace unit model does not support"))
+        missing.map(|(.., what)| format!("TRCCONFIGR asks for {what}, which the trace unit model does not support"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a set of registers will trace, and what not.
+//! Audit of registers: what they trace, what they do not, and what is wrong with them.
 
 mod events;
 
@@ -9,32 +9,32 @@ use alloc::vec::Vec;
 use crate::Protocol;
 use crate::etm4::explain;
 
-/// Something that follows from the registers.
+/// A consequence of the registers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
-    /// Is it traced?
+    /// Whether it is traced.
     pub verdict: Verdict,
-    /// The register that says so.
+    /// The register that decides it.
     pub register: String,
-    /// What, in words.
+    /// Its description.
     pub text: String,
 }
 
-/// What becomes of something.
+/// Effect of registers on something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// It is in the trace.
+    /// It is traced.
     Traced,
-    /// It is not.
+    /// It is not traced.
     NotTraced,
-    /// The registers are wrong, or not what anybody can want.
+    /// The registers are wrong or make no sense.
     Problem,
-    /// Nobody can say without a register that is not there.
+    /// Undecidable without a register that was not given.
     Unknown,
 }
 
-/// Says what a trace unit with these registers traces. Registers that are not given are only missed where it matters.
-pub fn outlook<'r>(protocol: Protocol, registers: impl IntoIterator<Item = (&'r str, u64)>) -> Vec<Remark> {
+/// Lists what a trace unit with these registers traces. Missing registers are reported only where they matter.
+pub fn audit<'r>(protocol: Protocol, registers: impl IntoIterator<Item = (&'r str, u64)>) -> Vec<Remark> {
     let registers = registers.into_iter().map(|(name, value)| (name.to_ascii_uppercase(), value)).collect();
     let mut audit = Audit { protocol, registers, remarks: Vec::new() };
     audit.switch();
@@ -52,10 +52,10 @@ struct Audit {
     remarks: Vec<Remark>,
 }
 
-/// Lowest bit in TRCVICTLR, the same in TRCIDR3, Security state, how many levels.
+/// Lowest bit in TRCVICTLR and in TRCIDR3, Security state, number of levels.
 const STATES: [(u32, u32, &str, u32); 2] = [(16, 16, "Secure", 4), (20, 20, "Non-secure", 3)];
 
-/// Elements that TRCCONFIGR asks for, with the field of an identification register that says whether they can be had.
+/// Elements that TRCCONFIGR enables, with the field of an identification register that shows their support.
 const ELEMENTS: [(u32, &str, &str, u32, u32); 5] = [
     (3, "targets of all taken branches", "TRCIDR0", 5, 1),
     (4, "cycle counts", "TRCIDR0", 7, 1),
@@ -88,11 +88,11 @@ impl Audit {
         let Some(view) = self.get("TRCVICTLR") else {
             return self.note(Verdict::Unknown, "TRCVICTLR", "which instructions are traced");
         };
-        let (mut traced, mut left_out) = (Vec::new(), Vec::new());
+        let (mut traced, mut excluded) = (Vec::new(), Vec::new());
         for (low, identified, state, count) in STATES {
             for level in 0..count {
                 let exists = self.get("TRCIDR3").is_none_or(|value| value >> (identified + level) & 1 == 1);
-                let list = if view >> (low + level) & 1 == 1 { &mut left_out } else { &mut traced };
+                let list = if view >> (low + level) & 1 == 1 { &mut excluded } else { &mut traced };
                 if exists {
                     list.push(if level == 3 { "EL3".to_string() } else { format!("{state} EL{level}") });
                 }
@@ -100,18 +100,18 @@ impl Audit {
         }
         for level in (0..3).filter(|_| self.protocol == Protocol::Ete) {
             let exists = self.get("TRCIDR6").is_none_or(|value| value >> level & 1 == 1);
-            let is_left_out = (view >> (20 + level) ^ view >> (24 + level)) & 1 == 1;
-            let list = if is_left_out { &mut left_out } else { &mut traced };
+            let is_excluded = (view >> (20 + level) ^ view >> (24 + level)) & 1 == 1;
+            let list = if is_excluded { &mut excluded } else { &mut traced };
             if exists {
                 list.push(format!("Realm EL{level}"));
             }
         }
         match view & 0xff {
-            0 => self.note(Verdict::NotTraced, "TRCVICTLR", "anything: its event never happens"),
+            0 => self.note(Verdict::NotTraced, "TRCVICTLR", "anything: its event never occurs"),
             1 => {}
             event => {
-                let words = self.event(event, "TRCVICTLR");
-                self.note(Verdict::Traced, "TRCVICTLR", format!("only while its event holds: {words}"));
+                let event = self.event(event, "TRCVICTLR");
+                self.note(Verdict::Traced, "TRCVICTLR", format!("only while its event holds: {event}"));
             }
         }
         if traced.is_empty() {
@@ -119,8 +119,8 @@ impl Audit {
         } else {
             self.note(Verdict::Traced, "TRCVICTLR", format!("instructions at {}", traced.join(", ")));
         }
-        if !left_out.is_empty() {
-            self.note(Verdict::NotTraced, "TRCVICTLR", format!("instructions at {}", left_out.join(", ")));
+        if !excluded.is_empty() {
+            self.note(Verdict::NotTraced, "TRCVICTLR", format!("instructions at {}", excluded.join(", ")));
         }
     }
 
@@ -143,7 +143,7 @@ impl Audit {
             self.note(Verdict::Traced, "TRCVISSCTLR", format!("from {} on", starts.join(" or ")));
         }
         if !stops.is_empty() {
-            self.note(Verdict::NotTraced, "TRCVISSCTLR", format!("what comes behind {}", stops.join(" or ")));
+            self.note(Verdict::NotTraced, "TRCVISSCTLR", format!("anything after {}", stops.join(" or ")));
         }
     }
 
@@ -158,12 +158,12 @@ impl Audit {
         }
     }
 
-    /// What the ranges of these pairs are.
+    /// The address ranges of comparator pairs.
     fn pairs(&mut self, pairs: u64) -> Vec<String> {
         (0..8_u32)
             .filter(|pair| pairs >> pair & 1 == 1)
             .map(|pair| {
-                self.is_there(2 * pair + 1, "TRCVIIECTLR");
+                self.check_comparator(2 * pair + 1, "TRCVIIECTLR");
                 let [low, high] = [2 * pair, 2 * pair + 1].map(|number| self.get(&format!("TRCACVR{number}")));
                 let [first, last] = [low, high].map(|end| end.map_or("?".to_string(), |end| format!("{end:#x}")));
                 if low.zip(high).is_some_and(|(low, high)| low > high) {
@@ -175,12 +175,12 @@ impl Audit {
             .collect()
     }
 
-    /// The addresses that single comparators compare with.
+    /// The addresses of single comparators.
     fn addresses(&mut self, comparators: u64, user: &str) -> Vec<String> {
         (0..16_u32)
             .filter(|number| comparators >> number & 1 == 1)
             .map(|number| {
-                self.is_there(number, user);
+                self.check_comparator(number, user);
                 let address = self.get(&format!("TRCACVR{number}"));
                 let address = address.map_or("?".to_string(), |address| format!("{address:#x}"));
                 format!("{address}{}", self.attributes(number))
@@ -188,18 +188,18 @@ impl Audit {
             .collect()
     }
 
-    /// A comparator that is used has to exist, and has to have an address.
-    fn is_there(&mut self, number: u32, user: &str) {
+    /// A comparator that is used has to exist and to have an address.
+    fn check_comparator(&mut self, number: u32, user: &str) {
         let pairs = self.get("TRCIDR4").map(|value| value & 0xf);
         if let Some(pairs) = pairs.filter(|pairs| u64::from(number / 2) >= *pairs) {
-            let text = format!("address comparator {number} is used, and there are {}", 2 * pairs);
+            let text = format!("address comparator {number} is used, but there are only {}", 2 * pairs);
             self.note(Verdict::Problem, user, text);
         } else if self.get(&format!("TRCACVR{number}")).is_none() {
-            self.note(Verdict::Unknown, format!("TRCACVR{number}"), "an address that is compared with");
+            self.note(Verdict::Unknown, format!("TRCACVR{number}"), "the address to compare with");
         }
     }
 
-    /// What else a comparator asks for.
+    /// The other conditions of a comparator.
     fn attributes(&self, number: u32) -> String {
         let name = format!("TRCACATR{number}");
         let value = self.get(&name).unwrap_or(0);
@@ -211,25 +211,29 @@ impl Audit {
 
     fn elements(&mut self) {
         let Some(configuration) = self.get("TRCCONFIGR") else {
-            return self.note(Verdict::Unknown, "TRCCONFIGR", "which elements there are");
+            return self.note(Verdict::Unknown, "TRCCONFIGR", "which elements are traced");
         };
         if configuration & 1 == 0 {
-            self.note(Verdict::Problem, "TRCCONFIGR", "bit 0 is reserved and has to be one");
+            self.note(Verdict::Problem, "TRCCONFIGR", "bit 0 is reserved and must be one");
         }
         for (bit, what, identified, low, width) in ELEMENTS {
             let can = self.get(identified).is_none_or(|value| value >> low & ((1 << width) - 1) != 0);
             match configuration >> bit & 1 == 1 {
                 true if can => self.note(Verdict::Traced, "TRCCONFIGR", what),
                 true => {
-                    self.note(Verdict::Problem, "TRCCONFIGR", format!("{what}: {identified} says that there are none"));
+                    self.note(
+                        Verdict::Problem,
+                        "TRCCONFIGR",
+                        format!("{what}: not supported according to {identified}"),
+                    );
                 }
                 false => self.note(Verdict::NotTraced, "TRCCONFIGR", what),
             }
         }
         let has_stack = self.get("TRCIDR0").is_none_or(|value| value >> 9 & 1 == 1);
         match configuration >> 12 & 1 == 1 {
-            true if has_stack => self.note(Verdict::NotTraced, "TRCCONFIGR", "targets that the return stack knows"),
-            true => self.note(Verdict::Problem, "TRCCONFIGR", "return stack: TRCIDR0 says that there is none"),
+            true if has_stack => self.note(Verdict::NotTraced, "TRCCONFIGR", "targets that the return stack predicts"),
+            true => self.note(Verdict::Problem, "TRCCONFIGR", "return stack: not supported according to TRCIDR0"),
             false => {}
         }
         self.thresholds(configuration);
@@ -237,13 +241,13 @@ impl Audit {
         self.events();
     }
 
-    /// Cycle counts need a threshold, and broadcast a range or none.
+    /// Cycle counts need a threshold; branch broadcast in ranges needs a range.
     fn thresholds(&mut self, configuration: u64) {
         let counts = configuration >> 4 & 1 == 1;
-        let least = self.get("TRCIDR3").map_or(1, |value| (value & 0xfff).max(1));
+        let minimum = self.get("TRCIDR3").map_or(1, |value| (value & 0xfff).max(1));
         if let Some(threshold) = self.get("TRCCCCTLR").map(|value| value & 0xfff).filter(|_| counts) {
-            if threshold < least {
-                let text = format!("a threshold of {threshold} cycles, and the least is {least}");
+            if threshold < minimum {
+                let text = format!("a threshold of {threshold} cycles, but the minimum is {minimum}");
                 self.note(Verdict::Problem, "TRCCCCTLR", text);
             } else {
                 self.note(Verdict::NotTraced, "TRCCCCTLR", format!("counts of fewer than {threshold} cycles"));
@@ -252,22 +256,26 @@ impl Audit {
         let broadcasts = configuration >> 3 & 1 == 1;
         let ranges = self.get("TRCBBCTLR").filter(|_| broadcasts).unwrap_or(0);
         if ranges & 0x1ff == 0x100 {
-            self.note(Verdict::Problem, "TRCBBCTLR", "branches are broadcast in ranges only, and no range is chosen");
+            self.note(Verdict::Problem, "TRCBBCTLR", "branches are broadcast in ranges only, but no range is selected");
         } else if ranges & 0xff != 0 {
-            let where_to = if ranges & 0x100 == 0 { "outside of" } else { "in" };
+            let place = if ranges & 0x100 == 0 { "outside of" } else { "in" };
             let pairs = self.pairs(ranges & 0xff).join(", ");
-            self.note(Verdict::Traced, "TRCBBCTLR", format!("targets of all taken branches only {where_to} {pairs}"));
+            self.note(Verdict::Traced, "TRCBBCTLR", format!("targets of all taken branches only {place} {pairs}"));
         }
     }
 
     fn stream(&mut self) {
         match self.get("TRCSYNCPR").map(|value| value & 0x1f) {
             Some(0) => {
-                let text = "no periodic synchronisation: of a buffer that wrapped, nothing can be read";
+                let text = "no periodic synchronization: a buffer that wrapped cannot be decoded";
                 self.note(Verdict::Problem, "TRCSYNCPR", text);
             }
             Some(period @ (1..8 | 21..)) => {
-                self.note(Verdict::Problem, "TRCSYNCPR", format!("period {period} is reserved: 8 to 20 are not"));
+                self.note(
+                    Verdict::Problem,
+                    "TRCSYNCPR",
+                    format!("period {period} is reserved: choose one from 8 to 20"),
+                );
             }
             _ => {}
         }
