@@ -304,10 +304,3 @@ impl fmt::Debug for Range<'_> {
         write!(f, "{:#x}..{:#x} {outcome}", self.start(), self.end())
     }
 }
-
-impl Range<'_> {
-    /// Does the range end in a P0 instruction? Those that an exception or missing code cut do not.
-    pub fn ends_in_branch(&self) -> bool {
-        self.last().flow.is_p0()
-    }
-}

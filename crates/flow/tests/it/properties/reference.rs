@@ -1,20 +1,20 @@
-//! A plain walk: committed elements lead through the code, one instruction after the other.
+//! Reference walk through the code along committed elements, instruction by instruction.
 //!
-//! committed elements + program ─▶ **what is told**
+//! committed elements + program ─▶ **flow events**
 //!
-//! Slow, short and without memory of what it walked before. A64 only.
+//! Slow, short and without caches. A64 only.
 
 use std::fmt;
-use unspool_coresight::{Context, Element, ElementItem, Security, Transactions};
 
 use unspool_coresight::etm4::{Config, PacketItem};
+use unspool_coresight::{Context, Element, ElementItem, Security, Transactions};
 use unspool_flow::{
     Around, CodeMemory, Finding, FlowDecoder, FlowItem, FlowSink, Instruction, InstructionSink, Instructions, Item,
     Run, Space,
 };
 use unspool_isa::{ControlFlow, Decoded, Isa, decode};
 
-/// No range is longer, nor is a way to a return or source address.
+/// Greatest number of instructions of a range, and up to a return or source address.
 const LONGEST: u64 = 1 << 14;
 const DEPTH: usize = 15;
 
@@ -28,8 +28,8 @@ pub(crate) struct Program {
 impl Program {
     pub(crate) fn new(base: u64, words: &[u32]) -> Self {
         let bytes = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let behind: Vec<u32> = words[words.len() / 2..].iter().chain(words).copied().collect();
-        Self { base, bytes: [bytes(words), bytes(&behind)] }
+        let shifted: Vec<u32> = words[words.len() / 2..].iter().chain(words).copied().collect();
+        Self { base, bytes: [bytes(words), bytes(&shifted)] }
     }
 
     pub(crate) fn facts(&self, el: u8, address: u64) -> Option<Decoded> {
@@ -39,7 +39,7 @@ impl Program {
     }
 }
 
-/// The words of EL0: those of EL1 are the same from the middle on, and then all of them.
+/// The opcodes of EL0: EL1 has those from the middle on, and then all of them.
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = self.bytes[0].as_chunks().0.iter().map(|&word| u32::from_le_bytes(word));
@@ -54,9 +54,9 @@ impl CodeMemory for Program {
     }
 }
 
-/// What a walk tells, as far as it is compared.
+/// An event of a walk, as far as it is compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum FlowEvent {
     Range { start: u64, end: u64, taken: bool },
     Exception { number: u16, return_address: Option<u64> },
     Q { start: Option<u64>, next: Option<u64>, count: Option<u32> },
@@ -65,37 +65,38 @@ pub(crate) enum Told {
     Finding(Finding),
 }
 
-impl Told {
-    pub(crate) fn is_complaint(&self) -> bool {
-        matches!(self, Told::NoCode { .. } | Told::Lost { .. } | Told::Finding(_))
+impl FlowEvent {
+    pub(crate) fn is_problem(&self) -> bool {
+        matches!(self, FlowEvent::NoCode { .. } | FlowEvent::Lost { .. } | FlowEvent::Finding(_))
     }
 }
 
-impl fmt::Debug for Told {
+impl fmt::Debug for FlowEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Told::Range { start, end, taken } => write!(f, "{start:x}..{end:x} {}", if *taken { "E" } else { "N" }),
-            Told::Exception { number, return_address } => write!(f, "exception {number} {return_address:x?}"),
-            Told::Q { start, next, count } => write!(f, "Q {start:x?} {next:x?} {count:?}"),
-            Told::NoCode { address } => write!(f, "no code {address:x}"),
-            Told::Lost { elements } => write!(f, "lost {elements}"),
-            Told::Finding(finding) => write!(f, "finding: {finding}"),
+            FlowEvent::Range { start, end, taken } => {
+                write!(f, "{start:x}..{end:x} {}", if *taken { "E" } else { "N" })
+            }
+            FlowEvent::Exception { number, return_address } => write!(f, "exception {number} {return_address:x?}"),
+            FlowEvent::Q { start, next, count } => write!(f, "Q {start:x?} {next:x?} {count:?}"),
+            FlowEvent::NoCode { address } => write!(f, "no code {address:x}"),
+            FlowEvent::Lost { elements } => write!(f, "lost {elements}"),
+            FlowEvent::Finding(finding) => write!(f, "finding: {finding}"),
         }
     }
 }
 
-/// What our own walk tells.
-pub(crate) fn told(config: &Config, program: &Program, packets: &[PacketItem]) -> Vec<Told> {
+/// The events of the walk under test.
+pub(crate) fn flow_events(config: &Config, program: &Program, packets: &[PacketItem]) -> Vec<FlowEvent> {
     let mut decoder = FlowDecoder::new(config, Transactions::Show, program);
-    let mut sink = Listener(vec![]);
+    let mut sink = EventSink(vec![]);
     packets.iter().for_each(|packet| decoder.push(*packet, &mut sink));
     decoder.finish(packets.len() as u64, &mut sink);
     sink.0
 }
 
-/// The ranges that the instructions make which our own walk tells, and whether the last of each was taken, where that is
-/// told.
-pub(crate) fn of_instructions(
+/// The ranges that the instructions of the walk under test form, with the outcome of the last of each, where known.
+pub(crate) fn instruction_ranges(
     config: &Config,
     program: &Program,
     packets: &[PacketItem],
@@ -107,6 +108,7 @@ pub(crate) fn of_instructions(
     sink.into_sink().ranges
 }
 
+/// Joins instructions to ranges.
 #[derive(Default)]
 struct Joiner {
     start: Option<u64>,
@@ -132,41 +134,41 @@ impl InstructionSink for Joiner {
     fn item(&mut self, _: FlowItem) {}
 }
 
-struct Listener(Vec<Told>);
+struct EventSink(Vec<FlowEvent>);
 
-impl FlowSink for Listener {
+impl FlowSink for EventSink {
     fn run(&mut self, run: Run<'_>) {
         assert_eq!(run.ranges().map(|range| u64::from(range.instructions())).sum::<u64>(), run.instructions());
         for range in run.ranges() {
             let (start, end, taken) = (range.start(), range.end(), range.taken());
             assert_eq!(range.opcodes().len() as u64 * 4, end.wrapping_sub(start));
-            self.0.push(Told::Range { start, end, taken });
+            self.0.push(FlowEvent::Range { start, end, taken });
         }
     }
 
     fn item(&mut self, item: FlowItem) {
         self.0.extend(match item.map(|item| item.value) {
-            Ok(Item::Exception { number, return_address }) => Some(Told::Exception { number, return_address }),
-            Ok(Item::Q { start, next, instructions: count }) => Some(Told::Q { start, next, count }),
-            Ok(Item::NoCode { address, .. }) => Some(Told::NoCode { address }),
-            Ok(Item::Lost { elements, .. }) => Some(Told::Lost { elements }),
-            Ok(Item::Finding(finding)) => Some(Told::Finding(finding)),
+            Ok(Item::Exception { number, return_address }) => Some(FlowEvent::Exception { number, return_address }),
+            Ok(Item::Q { start, next, instructions: count }) => Some(FlowEvent::Q { start, next, count }),
+            Ok(Item::NoCode { address, .. }) => Some(FlowEvent::NoCode { address }),
+            Ok(Item::Lost { elements, .. }) => Some(FlowEvent::Lost { elements }),
+            Ok(Item::Finding(finding)) => Some(FlowEvent::Finding(finding)),
             _ => None,
         });
     }
 }
 
-/// What the specification calls the synchronisation state.
+/// The position; in the specification the synchronization state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
-    /// Not synchronised, or waiting for an address.
+    /// Not synchronized, or waiting for an address.
     Unknown,
-    /// Behind an indirect branch: an address follows, or the return stack knows it.
+    /// After an indirect branch: an address follows, or the return stack has it.
     Awaited,
     Known(u64),
 }
 
-/// The last atom, which a mispredict may turn around.
+/// The last atom, which a mispredict may invert.
 #[derive(Debug, Clone, Copy)]
 struct Last {
     start: u64,
@@ -195,11 +197,11 @@ impl Last {
 }
 
 #[derive(Debug)]
-pub(crate) struct Plain<'p> {
+pub(crate) struct ReferenceWalk<'p> {
     program: &'p Program,
     config: Config,
     at: At,
-    /// `None`: not told since the last break.
+    /// `None`: not traced since the last break.
     context: Option<Context>,
     /// An address that came before its context.
     address: Option<u64>,
@@ -208,14 +210,14 @@ pub(crate) struct Plain<'p> {
     stack: Vec<u64>,
     clear_pending: bool,
     last: Option<Last>,
-    /// The trace does not continue behind the last atom: a mispredict may still turn it around, and that is all.
+    /// The trace does not continue after the last atom: only a mispredict may still follow.
     broken: bool,
     q: Option<Q>,
     lost: u64,
-    told: Vec<Told>,
+    events: Vec<FlowEvent>,
 }
 
-impl<'p> Plain<'p> {
+impl<'p> ReferenceWalk<'p> {
     pub(crate) fn new(config: &Config, program: &'p Program) -> Self {
         Self {
             program,
@@ -230,14 +232,14 @@ impl<'p> Plain<'p> {
             broken: false,
             q: None,
             lost: 0,
-            told: vec![],
+            events: vec![],
         }
     }
 
-    pub(crate) fn finish(mut self) -> Vec<Told> {
+    pub(crate) fn finish(mut self) -> Vec<FlowEvent> {
         self.forget();
-        self.settle();
-        self.told
+        self.emit_last();
+        self.events
     }
 
     pub(crate) fn element(&mut self, item: &ElementItem) {
@@ -247,7 +249,7 @@ impl<'p> Plain<'p> {
                 if error.kind.breaks_flow() {
                     self.forget();
                 }
-                return self.settle();
+                return self.emit_last();
             }
         };
         match element {
@@ -255,7 +257,7 @@ impl<'p> Plain<'p> {
             Element::TargetAddress(target) => self.target(target.address),
             Element::Context(context) if self.context == Some(context) => {}
             Element::Context(context) => {
-                self.tell_lost();
+                self.report_lost();
                 self.context = Some(context);
                 if let Some(address) = self.address.take() {
                     self.at = At::Known(address);
@@ -268,7 +270,7 @@ impl<'p> Plain<'p> {
             Element::TraceInfo { .. } => self.clear_pending = true,
             Element::TraceOn | Element::Discard | Element::Overflow => self.forget(),
             Element::TransactionFailure => {
-                self.settle();
+                self.emit_last();
                 self.at = At::Unknown;
                 self.address = None;
             }
@@ -286,12 +288,12 @@ impl<'p> Plain<'p> {
 
     fn range(&mut self, start: u64, end: u64, taken: bool) {
         if start != end {
-            self.told.push(Told::Range { start, end, taken });
+            self.events.push(FlowEvent::Range { start, end, taken });
         }
     }
 
-    fn lose_the_way(&mut self, why: Told) {
-        self.told.push(why);
+    fn lose_position(&mut self, event: FlowEvent) {
+        self.events.push(event);
         self.at = At::Unknown;
         self.stack.clear();
         self.clear_pending = false;
@@ -300,16 +302,16 @@ impl<'p> Plain<'p> {
     fn forget(&mut self) {
         self.broken = true;
         self.end_q(None);
-        self.tell_lost();
+        self.report_lost();
         self.at = At::Unknown;
         (self.context, self.address) = (None, None);
         self.clear_pending = true;
     }
 
-    fn tell_lost(&mut self) {
+    fn report_lost(&mut self) {
         match std::mem::take(&mut self.lost) {
             0 => {}
-            elements => self.told.push(Told::Lost { elements }),
+            elements => self.events.push(FlowEvent::Lost { elements }),
         }
     }
 
@@ -319,16 +321,16 @@ impl<'p> Plain<'p> {
         }
     }
 
-    /// A P0 element comes: where?
+    /// The position of a P0 element, if it is known.
     fn locate(&mut self) -> Option<u64> {
-        self.settle();
+        self.emit_last();
         self.end_q(None);
         self.ask_return_stack();
         self.address = None;
         match self.at {
             At::Known(at) if self.facts(at).is_some() => Some(at),
             At::Known(address) => {
-                self.lose_the_way(Told::NoCode { address });
+                self.lose_position(FlowEvent::NoCode { address });
                 None
             }
             At::Awaited | At::Unknown => {
@@ -338,10 +340,10 @@ impl<'p> Plain<'p> {
         }
     }
 
-    fn leave_return_address(&mut self, facts: &Decoded, behind: u64) {
+    fn push_return_address(&mut self, facts: &Decoded, next: u64) {
         self.clear_if_pending();
         if facts.link {
-            self.stack.push(behind);
+            self.stack.push(next);
             self.stack.drain(..self.stack.len().saturating_sub(DEPTH));
         }
     }
@@ -359,7 +361,7 @@ impl<'p> Plain<'p> {
             let Some(facts) = self.facts(end) else {
                 self.range(start, end, true);
                 self.lost += 1;
-                return self.lose_the_way(Told::NoCode { address: end });
+                return self.lose_position(FlowEvent::NoCode { address: end });
             };
             end += 4;
             if self.is_p0(&facts) {
@@ -368,26 +370,26 @@ impl<'p> Plain<'p> {
         };
         if !taken && !facts.conditional && self.config.max_speculation == 0 {
             self.lost += 1;
-            return self.lose_the_way(Told::Finding(Finding::NotTaken { at: end - 4 }));
+            return self.lose_position(FlowEvent::Finding(Finding::NotTaken { at: end - 4 }));
         }
-        self.leave_return_address(&Decoded { link: facts.link && taken, ..facts }, end);
+        self.push_return_address(&Decoded { link: facts.link && taken, ..facts }, end);
         let last = Last { start, end, facts, taken };
         (self.at, self.last) = (last.leads_to(), Some(last));
         if self.config.max_speculation == 0 {
-            self.settle();
+            self.emit_last();
         }
     }
 
-    /// Nothing can turn the last atom around any more.
-    fn settle(&mut self) {
+    /// Emits the last atom, which nothing can invert any more.
+    fn emit_last(&mut self) {
         self.broken = false;
         let Some(last) = self.last.take() else { return };
-        let finding = Told::Finding(Finding::NotTaken { at: last.end - 4 });
+        let finding = FlowEvent::Finding(Finding::NotTaken { at: last.end - 4 });
         match last.taken || last.facts.conditional {
             true => self.range(last.start, last.end, last.taken),
-            false if self.at == last.leads_to() => self.lose_the_way(finding),
-            // An address told since where execution went on.
-            false => self.told.push(finding),
+            false if self.at == last.leads_to() => self.lose_position(finding),
+            // An address has since shown where execution continued.
+            false => self.events.push(finding),
         }
     }
 
@@ -399,24 +401,24 @@ impl<'p> Plain<'p> {
                     self.at = last.leads_to();
                 }
             }
-            // It is about an atom that says nothing.
+            // It is about a lost atom.
             None if self.lost > 0 => {}
-            None => self.told.push(Told::Finding(Finding::Mispredict)),
+            None => self.events.push(FlowEvent::Finding(Finding::Mispredict)),
         }
     }
 
     fn target(&mut self, found: u64) {
         self.end_q(Some(found));
-        self.tell_lost();
-        // What an atom that cannot be right leads to is no contradiction of its own.
+        self.report_lost();
+        // An impossible atom is the contradiction, not the address after it.
         let impossible = self.last.is_some_and(|last| !last.taken && !last.facts.conditional);
         let anywhere = std::mem::take(&mut self.anywhere) || impossible;
         if let At::Known(expected) = self.at
             && expected != found
             && !anywhere
         {
-            self.settle();
-            self.lose_the_way(Told::Finding(Finding::Unreachable { expected, found }));
+            self.emit_last();
+            self.lose_position(FlowEvent::Finding(Finding::Unreachable { expected, found }));
         }
         if self.context.is_some() {
             self.at = At::Known(found);
@@ -426,22 +428,22 @@ impl<'p> Plain<'p> {
     }
 
     fn exception(&mut self, number: u16, return_address: Option<u64>) {
-        self.settle();
+        self.emit_last();
         self.end_q(None);
         self.ask_return_stack();
         let was_known = matches!(self.at, At::Known(_));
         if let Some(end) = return_address {
             self.walk_to(end);
         }
-        self.tell_lost();
+        self.report_lost();
         self.clear_if_pending();
-        self.told.push(Told::Exception { number, return_address });
+        self.events.push(FlowEvent::Exception { number, return_address });
         self.at = return_address.filter(|_| was_known).map_or(At::Unknown, At::Known);
         self.address = None;
         self.anywhere = true;
     }
 
-    /// Every instruction up to an address was executed, and none of them branched.
+    /// Walks up to an address without a taken branch.
     fn walk_to(&mut self, end: u64) {
         if self.at == At::Known(end) {
             return;
@@ -450,72 +452,72 @@ impl<'p> Plain<'p> {
         if end.wrapping_sub(start) > 4 * LONGEST {
             if !self.anywhere {
                 let finding = Finding::ReturnAddress { at: start, return_address: end };
-                self.lose_the_way(Told::Finding(finding));
+                self.lose_position(FlowEvent::Finding(finding));
             }
             return;
         }
-        let finding = Told::Finding(Finding::ReturnAddress { at: start, return_address: end });
+        let finding = FlowEvent::Finding(Finding::ReturnAddress { at: start, return_address: end });
         let (mut at, mut last) = (start, None);
         while at != end {
             let next = self.facts(at);
             match (next, last) {
-                (_, Some(last)) if is_sure_branch(last) => return self.lose_the_way(finding),
+                (_, Some(last)) if is_unconditional_branch(last) => return self.lose_position(finding),
                 (Some(facts), _) => last = Some(facts),
                 (None, _) => {
                     self.range(start, at, last.is_none_or(|last| !self.is_p0(&last)));
-                    return self.lose_the_way(Told::NoCode { address: at });
+                    return self.lose_position(FlowEvent::NoCode { address: at });
                 }
             }
             at = at.wrapping_add(4);
         }
         match last {
-            Some(last) if is_sure_branch(last) => self.lose_the_way(finding),
+            Some(last) if is_unconditional_branch(last) => self.lose_position(finding),
             Some(last) => self.range(start, end, !self.is_p0(&last)),
             None => {}
         }
     }
 
-    /// Every instruction up to the one at the address was executed, and that one branched.
+    /// Walks up to the taken branch at an address.
     fn source(&mut self, source_address: u64) {
         let Some(start) = self.locate() else { return self.lost += 1 };
-        let finding = Told::Finding(Finding::SourceAddress { at: start, source_address });
+        let finding = FlowEvent::Finding(Finding::SourceAddress { at: start, source_address });
         if source_address.wrapping_sub(start) > 4 * LONGEST {
             self.lost += 1;
-            return self.lose_the_way(finding);
+            return self.lose_position(finding);
         }
         let (mut end, mut last) = (start, None);
         loop {
             let next = self.facts(end);
             match (next, last) {
-                (_, Some(last)) if is_sure_branch(last) => {
+                (_, Some(last)) if is_unconditional_branch(last) => {
                     self.lost += 1;
-                    return self.lose_the_way(finding);
+                    return self.lose_position(finding);
                 }
                 (Some(facts), _) => last = Some(facts),
                 (None, _) => {
                     self.range(start, end, last.is_none_or(|last| !self.is_p0(&last)));
                     self.lost += 1;
-                    return self.lose_the_way(Told::NoCode { address: end });
+                    return self.lose_position(FlowEvent::NoCode { address: end });
                 }
             }
             end = end.wrapping_add(4);
             let Some(facts) = last.filter(|_| end.wrapping_sub(4) == source_address) else { continue };
             if !self.is_p0(&facts) {
                 self.lost += 1;
-                return self.lose_the_way(finding);
+                return self.lose_position(finding);
             }
-            self.leave_return_address(&facts, end);
+            self.push_return_address(&facts, end);
             let last = Last { start, end, facts, taken: true };
             (self.at, self.last) = (last.leads_to(), Some(last));
             // Not an atom: no mispredict can be about it.
-            return self.settle();
+            return self.emit_last();
         }
     }
 
     fn q(&mut self, count: Option<u32>) {
         let start = self.locate();
         self.lost += u64::from(start.is_none());
-        self.tell_lost();
+        self.report_lost();
         self.clear_if_pending();
         let each = |start: u64| (0..u64::from(count.unwrap_or(0))).map(move |index| start + 4 * index);
         let all = start.and_then(|start| each(start).map(|at| self.facts(at)).collect());
@@ -523,21 +525,22 @@ impl<'p> Plain<'p> {
         self.at = At::Unknown;
     }
 
-    /// A Q element is a range if no branch before its last instruction leaves a doubt.
+    /// Emits a Q element, as a range if there is no branch before its last instruction.
     fn end_q(&mut self, next: Option<u64>) {
         let Some(Q { start, count, all }) = self.q.take() else { return };
         let known = start.zip(all);
-        // Without a branch, execution goes on right behind.
+        // Without a branch, execution continues right after it.
         let branches = |all: &[Decoded]| all.is_empty() || all.iter().any(|facts| self.is_p0(facts));
-        let behind = known.as_ref().filter(|(_, all)| !branches(all)).map(|(start, all)| start + 4 * all.len() as u64);
-        let certain = known.and_then(|(start, all)| self.in_a_row(start, next.or(behind)?, &all));
-        self.told.push(certain.unwrap_or(Told::Q { start, next, count }));
-        if let (None, Some(behind), Some(_)) = (next, behind, self.context) {
-            self.at = At::Known(behind);
+        let following =
+            known.as_ref().filter(|(_, all)| !branches(all)).map(|(start, all)| start + 4 * all.len() as u64);
+        let certain = known.and_then(|(start, all)| self.straight_line(start, next.or(following)?, &all));
+        self.events.push(certain.unwrap_or(FlowEvent::Q { start, next, count }));
+        if let (None, Some(following), Some(_)) = (next, following, self.context) {
+            self.at = At::Known(following);
         }
     }
 
-    fn in_a_row(&self, start: u64, next: u64, all: &[Decoded]) -> Option<Told> {
+    fn straight_line(&self, start: u64, next: u64, all: &[Decoded]) -> Option<FlowEvent> {
         let (last, before) = all.split_last()?;
         let end = start + 4 * all.len() as u64;
         let branches = match last.flow {
@@ -546,12 +549,11 @@ impl<'p> Plain<'p> {
             _ => next == end,
         };
         let taken = !(next == end && last.conditional);
-        let in_doubt = before.iter().any(|facts| self.is_p0(facts)) || taken && !branches;
-        (!in_doubt).then_some(Told::Range { start, end, taken })
+        let is_uncertain = before.iter().any(|facts| self.is_p0(facts)) || taken && !branches;
+        (!is_uncertain).then_some(FlowEvent::Range { start, end, taken })
     }
 }
 
-/// A branch that is always taken: nothing passes it.
-fn is_sure_branch(facts: Decoded) -> bool {
+fn is_unconditional_branch(facts: Decoded) -> bool {
     facts.flow.is_branch() && !facts.conditional
 }
