@@ -129,7 +129,8 @@ pub enum Packet {
 /// The content of a trace info packet. A section that the packet leaves out is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TraceInfo {
-    /// The static trace programming: see [`TraceInfo::cycle_counting`] and its neighbors.
+    /// The static trace programming: bit 0 cycles are counted, bits 3:1 TRCCONFIGR.COND, bit 4 loads are P0, bit 5 stores
+    /// are P0, bit 6 tracing starts inside a transaction.
     pub info: Option<u32>,
     /// The next P0 key (ETMv4 with data trace).
     pub key: Option<u32>,
@@ -143,21 +144,6 @@ impl TraceInfo {
     /// Are cycles counted?
     pub fn cycle_counting(self) -> bool {
         self.info.unwrap_or(0) & 1 != 0
-    }
-
-    /// The kinds of conditional instructions that are traced (TRCCONFIGR.COND).
-    pub fn conditional(self) -> u8 {
-        (self.info.unwrap_or(0) >> 1 & 7) as u8
-    }
-
-    /// Are load instructions P0?
-    pub fn loads_are_p0(self) -> bool {
-        self.info.unwrap_or(0) & 1 << 4 != 0
-    }
-
-    /// Are store instructions P0?
-    pub fn stores_are_p0(self) -> bool {
-        self.info.unwrap_or(0) & 1 << 5 != 0
     }
 
     /// Does tracing start inside a transaction?
@@ -183,7 +169,7 @@ pub struct Address {
     /// Number of new low bits: none when the address is the same as an older one, 8 to 17 in a short packet, 32
     /// or all 64 in a long one.
     pub bits: u8,
-    /// Which of the last three addresses the other bits are from, 0 being the youngest.
+    /// The index of the address with the other bits among the last three, 0 being the youngest.
     pub entry: u8,
     /// The instruction set there. Without new bits it is that of the older address, and this is [`SubIsa::Is0`].
     pub isa: SubIsa,

@@ -218,7 +218,7 @@ impl Unit {
     pub fn exception(&mut self, number: u16, return_address: Target) {
         let return_address = self.encodable(return_address);
         if self.needs_address && self.is_on && !self.view.shows(return_address, &self.whole_context) {
-            self.turn_off();
+            self.stop();
         }
         if !self.is_on {
             return;
@@ -263,12 +263,17 @@ impl Unit {
 
     /// Stops tracing: the following instructions do not continue the preceding ones.
     pub fn stop(&mut self) {
-        self.turn_off();
+        if self.is_on {
+            self.commit_all();
+        }
+        self.is_on = false;
+        self.stack.clear();
+        self.require_address();
     }
 
     /// Traces an overflow: instructions from here until the next traced one are lost.
     pub fn overflow(&mut self) {
-        self.turn_off();
+        self.stop();
         if self.written() == 0 {
             // Readers skip everything before the first synchronization.
             self.synchronize();
@@ -311,7 +316,7 @@ impl Unit {
 
     /// Ends the trace and flushes it.
     pub fn finish(&mut self) {
-        self.turn_off();
+        self.stop();
     }
 
     /// Evaluates the filters and emits what is due before the next instruction. False: it is not traced.
@@ -326,7 +331,7 @@ impl Unit {
     fn apply(&mut self, at: Target, decision: Decision) -> bool {
         let in_block = self.in_traced_block();
         if !decision.is_shown && !in_block {
-            self.turn_off_if_on();
+            self.stop_if_on();
             self.event(decision.events);
             return false;
         }
@@ -543,19 +548,10 @@ impl Unit {
         (self.needs_address, self.address_is_forced, self.in_block, self.attention) = (true, true, false, true);
     }
 
-    fn turn_off_if_on(&mut self) {
+    fn stop_if_on(&mut self) {
         if self.is_on {
-            self.turn_off();
+            self.stop();
         }
-    }
-
-    fn turn_off(&mut self) {
-        if self.is_on {
-            self.commit_all();
-        }
-        self.is_on = false;
-        self.stack.clear();
-        self.require_address();
     }
 
     /// Emits pending atoms or the pending Q element. There are never both.

@@ -16,7 +16,7 @@ pub(super) struct Waiting {
     /// The number of the first element. Elements keep their numbers.
     first: u64,
     /// The numbers of the elements that a cancel drops, in order.
-    cancellable: VecDeque<u64>,
+    cancelable: VecDeque<u64>,
 }
 
 impl Waiting {
@@ -35,15 +35,15 @@ impl Waiting {
 
     pub(super) fn push_back(&mut self, element: Located<Element>) {
         if !survives_cancel(&element.value) {
-            self.cancellable.push_back(self.first + self.elements.len() as u64);
+            self.cancelable.push_back(self.first + self.elements.len() as u64);
         }
         self.elements.push_back(Some(element));
     }
 
     pub(super) fn pop_front(&mut self) -> Option<Located<Element>> {
         let element = self.elements.pop_front()??;
-        if self.cancellable.front() == Some(&self.first) {
-            self.cancellable.pop_front();
+        if self.cancelable.front() == Some(&self.first) {
+            self.cancelable.pop_front();
         }
         self.first += 1;
         self.trim();
@@ -59,13 +59,13 @@ impl Waiting {
 
     /// The youngest element that a cancel drops.
     pub(super) fn youngest(&mut self) -> Option<&mut Located<Element>> {
-        let index = self.cancellable.back()? - self.first;
+        let index = self.cancelable.back()? - self.first;
         self.elements.get_mut(index as usize)?.as_mut()
     }
 
     /// Drops the youngest element that a cancel drops.
     pub(super) fn drop_youngest(&mut self) {
-        let Some(number) = self.cancellable.pop_back() else { return };
+        let Some(number) = self.cancelable.pop_back() else { return };
         if let Some(element) = self.elements.get_mut((number - self.first) as usize) {
             *element = None;
         }

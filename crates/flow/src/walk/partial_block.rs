@@ -43,7 +43,11 @@ impl<M: CodeMemory> Walker<M> {
 
     /// Walks straight-line code up to an address.
     pub(super) fn walk_to(&mut self, extent: Extent, end: u64, sink: &mut impl FlowSink) {
-        if !self.locate_quietly(extent, end, sink) {
+        // An exception right at an address without code misses nothing.
+        if self.at == NO_CODE && self.target.is_some_and(|target| target.address == end) {
+            return self.end_q(None, sink);
+        }
+        if !self.locate(extent, sink) {
             return;
         }
         let block = self.graph.block(self.at);
@@ -72,15 +76,6 @@ impl<M: CodeMemory> Walker<M> {
             }
             Some(_) => self.report_finding(extent, Finding::Runaway { start }, sink),
         }
-    }
-
-    /// Locates as [`locate`](Self::locate) does, but an exception right at an address without code misses nothing.
-    pub(super) fn locate_quietly(&mut self, extent: Extent, end: u64, sink: &mut impl FlowSink) -> bool {
-        if self.at == NO_CODE && self.target.is_some_and(|target| target.address == end) {
-            self.end_q(None, sink);
-            return false;
-        }
-        self.locate(extent, sink)
     }
 
     pub(super) fn emit_scratch(&mut self, extent: Extent, taken: bool, sink: &mut impl FlowSink) {

@@ -97,7 +97,7 @@ impl Unit {
     #[inline(always)]
     fn rest_of_block(&mut self, block: &Block, is_shown: bool, count: u64, taken: bool, cycles: u64) {
         if !is_shown && !self.in_traced_block() {
-            self.turn_off_if_on();
+            self.stop_if_on();
             return self.cycles(cycles.saturating_mul(count));
         }
         self.cycles(cycles);
