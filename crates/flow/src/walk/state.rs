@@ -8,7 +8,7 @@ use crate::stack::ReturnStack;
 
 /// A run that is not emitted yet.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Held {
+pub(crate) enum Held {
     Nothing,
     Cached(runs::Run),
     /// Its steps are in [`Walker::steps`](super::Walker).
@@ -17,31 +17,31 @@ pub(super) enum Held {
 
 /// A Q element whose end is not known yet.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Q {
-    pub(super) extent: Extent,
-    pub(super) start: Option<u64>,
-    pub(super) count: Option<u32>,
+pub(crate) struct Q {
+    pub(crate) extent: Extent,
+    pub(crate) start: Option<u64>,
+    pub(crate) count: Option<u32>,
     /// The sub-ISA at its start.
-    pub(super) isa: SubIsa,
+    pub(crate) isa: SubIsa,
     /// Its instructions are consecutive; they are in the scratch block.
-    pub(super) is_straight_line: bool,
+    pub(crate) is_straight_line: bool,
 }
 
 /// The state of a walk at a position between two packets, without the code that is known.
 #[derive(Debug, Clone)]
 pub(crate) struct Seam {
-    pub(super) context: Option<Context>,
-    pub(super) position: Position,
-    pub(super) after_exception: bool,
-    pub(super) stack: ReturnStack,
-    pub(super) q: Option<Q>,
-    pub(super) lost: u64,
-    pub(super) lost_offset: u64,
-    pub(super) cause: Cause,
+    pub(crate) context: Option<Context>,
+    pub(crate) position: Position,
+    pub(crate) after_exception: bool,
+    pub(crate) stack: ReturnStack,
+    pub(crate) q: Option<Q>,
+    pub(crate) lost: u64,
+    pub(crate) lost_offset: u64,
+    pub(crate) cause: Cause,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Position {
+pub(crate) enum Position {
     At(ElementTarget),
     NeedsAddress,
     /// Perhaps with an address, but without a context.
