@@ -16,8 +16,8 @@ pub enum TraceConfig {
     Etm4(etm4::Config),
 }
 
-/// Runs an expression with the decoders of the protocol of a [`TraceConfig`](crate::TraceConfig). The name is bound to
-/// a value that implements [`Decoders`](crate::Decoders).
+/// Runs an expression with the decoders of the protocol of a [`TraceConfig`]. The name is bound to a value that
+/// implements [`Decoders`](crate::Decoders).
 #[macro_export]
 macro_rules! with_decoders {
     ($config:expr, $decoders:ident => $body:expr) => {

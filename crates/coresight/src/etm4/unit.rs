@@ -473,7 +473,7 @@ impl Unit {
         } else {
             self.atoms.push(taken, &mut self.out);
         }
-        if is_branch && self.is_followed_up(executed) && taken {
+        if is_branch && self.needs_more_than_atom(executed) && taken {
             self.branch(executed);
         }
         self.after_p0();
@@ -481,7 +481,7 @@ impl Unit {
 
     /// Does this branch, if taken, need more than an atom?
     #[inline(always)]
-    fn is_followed_up(&self, executed: &Executed) -> bool {
+    fn needs_more_than_atom(&self, executed: &Executed) -> bool {
         executed.class != Class::Direct || self.broadcasts || (executed.link && self.config.return_stack)
     }
 

@@ -105,11 +105,7 @@ fn bytes_keep_their_offsets() {
 #[test]
 fn half_synchronizations_are_removed() {
     let frame = [0x21, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0a, 0x0b, 0x0c, 0x0d, 0x0e, 0];
-    let mut bytes = Vec::from(FSYNC);
-    bytes.extend_from_slice(&frame[..4]);
-    bytes.extend_from_slice(&HSYNC);
-    bytes.extend_from_slice(&HSYNC);
-    bytes.extend_from_slice(&frame[4..]);
+    let bytes = [&FSYNC, &frame[..4], &HSYNC, &HSYNC, &frame[4..]].concat();
     let record = Record::of(Layout::FromFullSync, &[&bytes]);
     assert_eq!(
         record.text(),
@@ -132,9 +128,7 @@ fn four_full_synchronizations_are_a_barrier() {
 
 #[test]
 fn trace_port_capture_starts_at_a_full_synchronization() {
-    let mut formatter = Formatter::with_full_sync(4);
-    formatter.push(0x10, &(0..200).collect::<Vec<u8>>());
-    let frames = formatter.finish();
+    let frames = formatted(&[(0x10, (0..200).collect())], Some(4));
     let record = Record::of(Layout::FromFullSync, &[&frames[7..]]);
     let lost = FrameError { offset: 0, skipped: 61, kind: BadFrame::NotSynchronized };
     assert_eq!(record.marks.first(), Some(&Mark::Lost(lost)));
@@ -144,9 +138,8 @@ fn trace_port_capture_starts_at_a_full_synchronization() {
 
 #[test]
 fn a_full_synchronization_inside_a_frame_restores_alignment() {
-    let mut formatter = Formatter::with_full_sync(1);
-    (0..40).for_each(|n| formatter.push(if n % 2 == 0 { 0x10 } else { 0x11 }, &[n; 9]));
-    let mut frames = formatter.finish();
+    let runs: Vec<_> = (0..40).map(|n| (0x10 + n % 2, vec![n; 9])).collect();
+    let mut frames = formatted(&runs, Some(1));
     frames.drain(50..53);
     let record = Record::of(Layout::FromFullSync, &[&frames]);
     let lost: Vec<_> = record.marks.iter().filter(|mark| matches!(mark, Mark::Lost(_))).collect();
@@ -194,9 +187,7 @@ fn damaged_frame_is_skipped() {
 
 #[test]
 fn truncated_frame_is_reported() {
-    let mut formatter = Formatter::new();
-    formatter.push(0x10, &[7; 40]);
-    let mut frames = formatter.finish();
+    let mut frames = formatted(&[(0x10, vec![7; 40])], None);
     frames.truncate(35);
     let record = Record::of(Layout::FromStart, &[&frames]);
     assert_eq!(record.bytes.len(), 29);
@@ -206,11 +197,8 @@ fn truncated_frame_is_reported() {
 
 #[test]
 fn a_stream_maps_its_bytes_back_to_the_buffer() {
-    let mut formatter = Formatter::new();
-    formatter.push(0x10, &(0..100).collect::<Vec<u8>>());
-    formatter.push(0x11, &[0xee; 20]);
-    formatter.push(0x10, &(100..120).collect::<Vec<u8>>());
-    let frames = formatter.finish();
+    let runs = [(0x10, (0..100).collect()), (0x11, vec![0xee; 20]), (0x10, (100..120).collect())];
+    let frames = formatted(&runs, None);
     let record = Record::of(Layout::FromStart, &[&frames]);
     let mut stream = Stream::new(0x10);
     let mut deformatter = Deformatter::new(Layout::FromStart);

@@ -45,7 +45,7 @@ impl Unit {
     fn is_atom(&self, executed: &Executed) -> bool {
         let has_other_elements = self.q_elements.are_made() || self.guesses.are_made() || self.source_addresses;
         let is_followed = self.config.cycle_counting || self.times_all || self.overflows.are_made();
-        let is_direct = executed.class == Class::Direct && !self.is_followed_up(executed);
+        let is_direct = executed.class == Class::Direct && !self.needs_more_than_atom(executed);
         !has_other_elements && !is_followed && is_direct
     }
 

@@ -11,6 +11,12 @@ fn texts(unit: &Unit) -> Vec<String> {
     packets.map(|packet| packet.map_or_else(|error| error.to_string(), |packet| packet.value.to_string())).collect()
 }
 
+fn settings(protocol: Protocol, registers: &[(&str, u64)]) -> Settings {
+    let mut settings = Settings::new(protocol);
+    registers.iter().for_each(|(name, value)| assert!(settings.set(name, *value), "{name}"));
+    settings
+}
+
 fn at(address: u64, class: Class) -> Executed {
     Executed { address, isa: SubIsa::Is0, length: 4, class, conditional: false, link: false, taken: true }
 }
@@ -26,9 +32,7 @@ fn call_and_return_depend_on_the_return_stack_and_broadcast() {
         ("branch broadcast", 0x9, &[0xf7, 0x95, 0x10, 0xf7, 0x95, 0x01, 0xf7]),
     ];
     for (name, configr, expected) in rows {
-        let mut settings = Settings::new(Protocol::Ete);
-        settings.set("TRCCONFIGR", *configr);
-        let mut unit = Unit::new(&settings);
+        let mut unit = Unit::new(&settings(Protocol::Ete, &[("TRCCONFIGR", *configr)]));
         unit.instruction(&Executed { link: true, ..at(0x1000, Class::Direct) });
         unit.instruction(&at(0x1040, Class::Indirect));
         unit.instruction(&at(0x1004, Class::Barrier));
@@ -49,9 +53,7 @@ fn halt_traces_the_rest_of_a_block() {
 
 #[test]
 fn context_change_within_a_block_is_traced_after_it() {
-    let mut settings = Settings::new(Protocol::Ete);
-    assert!(settings.set("TRCCONFIGR", 0x41));
-    let mut unit = Unit::new(&settings);
+    let mut unit = Unit::new(&settings(Protocol::Ete, &[("TRCCONFIGR", 0x41)]));
     let context =
         |id| Context { el: 0, aarch64: true, security: Security::NonSecure, vmid: None, context_id: Some(id) };
     unit.context(context(5));
@@ -70,9 +72,7 @@ fn context_change_within_a_block_is_traced_after_it() {
 /// Two laps around 0x1000 to 0x100c. The context identifier is 5 in the first and 6 in the second, the virtual one is 9.
 /// Returns each packet of this kind with the number of instructions executed before it.
 fn laps(protocol: Protocol, registers: &[(&str, u64)], kind: &str) -> Vec<(usize, String)> {
-    let mut settings = Settings::new(protocol);
-    registers.iter().for_each(|(name, value)| assert!(settings.set(name, *value), "{name}"));
-    let mut unit = Unit::new(&settings);
+    let mut unit = Unit::new(&settings(protocol, registers));
     let mut found = Vec::new();
     for lap in 0..2 {
         let (vmid, context_id) = (Some(9), Some(5 + lap));
@@ -201,9 +201,7 @@ fn unmodeled_settings_are_reported() {
         (Protocol::Etm4, "TRCACATR15", 0x3, &["addresses of loads and stores"]),
     ];
     for (protocol, name, value, expected) in rows {
-        let mut settings = Settings::new(*protocol);
-        assert!(settings.set(name, *value), "{name}");
-        let found: Vec<_> = settings.unmodeled().iter().map(|(_, what)| *what).collect();
+        let found: Vec<_> = settings(*protocol, &[(name, *value)]).unmodeled().iter().map(|(_, what)| *what).collect();
         assert_eq!(found, *expected, "{name}={value:#x}");
     }
     let rows: &[(Protocol, u64, bool)] = &[
@@ -214,9 +212,8 @@ fn unmodeled_settings_are_reported() {
         (Protocol::Etm4, 0x1_0001, true),
     ];
     for (protocol, value, is_refused) in rows {
-        let mut settings = Settings::new(*protocol);
-        settings.set("TRCCONFIGR", *value);
-        assert_eq!(settings.refusal().is_some(), *is_refused, "{protocol:?} {value:#x}");
+        let refusal = settings(*protocol, &[("TRCCONFIGR", *value)]).refusal();
+        assert_eq!(refusal.is_some(), *is_refused, "{protocol:?} {value:#x}");
     }
     let mut settings = Settings::new(Protocol::Ete);
     let unknown = ["TRCCNTCTLR0", "TRCSEQEVR0", "TRCRSCTLR1", "TRCRSCTLR32", "TRCACVR16", "TRCACVR01", "TRCACVR", "X"];
@@ -229,9 +226,8 @@ fn q_elements_count_their_instructions() {
     for (protocol, configuration, offered) in
         [(Protocol::Ete, 0x2001, 0x8000), (Protocol::Etm4, 0x2001, 0x8000), (Protocol::Ete, 0x6001, 0x1_8000)]
     {
-        let mut settings = Settings::new(protocol);
-        settings.set("TRCCONFIGR", configuration);
-        settings.set("TRCIDR0", 0x2800_0ea1 | offered);
+        let registers = [("TRCCONFIGR", configuration), ("TRCIDR0", 0x2800_0ea1 | offered)];
+        let mut settings = settings(protocol, &registers);
         settings.q_seed = Some(1);
         let mut unit = Unit::new(&settings);
         (0..1000).for_each(|number| {
@@ -259,8 +255,7 @@ fn q_elements_count_their_instructions() {
 #[test]
 fn trace_restarts_after_an_overflow() {
     for protocol in [Protocol::Ete, Protocol::Etm4] {
-        let mut settings = Settings::new(protocol);
-        settings.set("TRCCONFIGR", 0x11);
+        let mut settings = settings(protocol, &[("TRCCONFIGR", 0x11)]);
         settings.overflow_seed = Some(1);
         let mut unit = Unit::new(&settings);
         for _ in 0..2000 {
