@@ -1,4 +1,4 @@
-//! The page of a Tarmac log: its dialect, and totals of its lines.
+//! Summary of a Tarmac log: its dialect, and totals of its lines.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -10,11 +10,12 @@ use unspool::tarmac::text::Text;
 
 use crate::args::OutputArgs;
 use crate::file::tarmac_verdict;
+use crate::listing::counted;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
 
-/// Prints the page. `quick`: only of the first lines.
+/// `quick`: the first lines only.
 pub(super) fn run(mut file: TarmacFile, quick: bool, args: &OutputArgs, mut output: Output) -> anyhow::Result<Verdict> {
     let info = TarmacInfo::read(&mut file, quick, &mut Progress::new(false).callback())?;
     output.write(|out| if args.json { writeln!(out, "{}", info.json()) } else { text(&info, out) });
@@ -35,10 +36,9 @@ fn text(info: &TarmacInfo, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "  lines        {first}{}", grouped(summary.lines))?;
     let skipped = if summary.skipped > 0 { format!(", {} skipped", grouped(summary.skipped)) } else { String::new() };
     writeln!(out, "  instructions {}{skipped}", grouped(summary.instructions()))?;
-    let counts: Vec<String> = summary.sets.iter().map(|(name, count)| format!("{} {name}", grouped(*count))).collect();
-    line(out, "sets", &counts)?;
-    line(out, "modes", &names(&summary.modes))?;
-    line(out, "cores", &names(&summary.cores))?;
+    line(out, "sets", counted(summary.sets.iter().map(|(name, count)| (name, *count))))?;
+    line(out, "modes", names(&summary.modes))?;
+    line(out, "cores", names(&summary.cores))?;
     if let Some(start) = summary.start {
         writeln!(out, "  start        {start:#x}")?;
     }
@@ -49,21 +49,17 @@ fn text(info: &TarmacInfo, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "  exceptions   {}", grouped(summary.exceptions))?;
     }
     let kinds = summary.kinds.iter().filter(|(kind, _)| !matches!(**kind, "instruction" | "unknown" | "blank"));
-    line(out, "others", &kinds.map(|(kind, count)| format!("{} {kind}", grouped(*count))).collect::<Vec<_>>())?;
+    line(out, "others", counted(kinds.map(|(kind, count)| (kind, *count))))?;
     match summary.kinds.get("unknown") {
-        Some(count) => writeln!(out, "  unknown      {} cannot be understood", many(*count, "line")),
+        Some(count) => writeln!(out, "  unknown      {} cannot be parsed", many(*count, "line")),
         None => Ok(()),
     }
 }
 
-fn names(names: &BTreeMap<Vec<u8>, u64>) -> Vec<String> {
-    names
-        .iter()
-        .filter(|(name, _)| !name.is_empty())
-        .map(|(name, count)| format!("{} {}", grouped(*count), Text(name)))
-        .collect()
+fn names(names: &BTreeMap<Vec<u8>, u64>) -> String {
+    counted(names.iter().filter(|(name, _)| !name.is_empty()).map(|(name, count)| (Text(name), *count)))
 }
 
-fn line(out: &mut dyn Write, name: &str, list: &[String]) -> io::Result<()> {
-    if list.is_empty() { Ok(()) } else { writeln!(out, "  {name:<12} {}", list.join(", ")) }
+fn line(out: &mut dyn Write, name: &str, list: String) -> io::Result<()> {
+    if list.is_empty() { Ok(()) } else { writeln!(out, "  {name:<12} {list}") }
 }
