@@ -1,4 +1,4 @@
-//! The independent judge: the reference decoder's packet lister reads captures of real programs, and finds the same ranges.
+//! Captures of real programs, decoded by the packet lister of the reference decoder, have the same ranges.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -7,7 +7,7 @@ use unspool::model::{Event, Step, StepSource};
 use unspool::{OpenSteps, open_steps};
 use unspool_testing::{reference_listing, tool};
 
-use super::loops::{Positions, Shows, setups, turn};
+use super::loops::{Positions, Shown, round_trip, setups};
 use super::recorded;
 use crate::programs::Target;
 
@@ -23,11 +23,11 @@ fn the_reference_finds_the_same_ranges() {
         let Some(trace) = recorded(dir.path(), name, target, out) else { return };
         let traces = [trace.clone()];
         let (positions, ours) = (Positions::of(&traces).unwrap(), ours(&trace));
-        for setup in setups(&positions).iter().filter(|setup| setup.shows == Shows::All) {
+        for setup in setups(&positions).iter().filter(|setup| setup.shown == Shown::All) {
             let capture = tempfile::tempdir().unwrap();
-            turn(&traces, setup, &positions, capture.path()).unwrap();
+            round_trip(&traces, setup, &positions, capture.path()).unwrap();
             let theirs = theirs(capture.path());
-            // What an overflow leaves was just compared with the trace.
+            // The rest after overflows was compared with the trace by `round_trip`.
             let is_cut = setup.settings.overflow_seed.is_some();
             let ours = if is_cut { self::ours(capture.path()) } else { ours.clone() };
             let at = theirs.iter().zip(&ours).take_while(|(theirs, ours)| theirs == ours).count();
@@ -37,7 +37,7 @@ fn the_reference_finds_the_same_ranges() {
     }
 }
 
-/// Stretches of instructions that the reference found, those that follow one another joined.
+/// Ranges of the reference, with adjacent ones joined.
 fn theirs(directory: &Path) -> Vec<(u64, u64)> {
     let text = reference_listing(directory, &["-decode"]).unwrap();
     let mut joined = vec![];
@@ -55,13 +55,13 @@ fn theirs(directory: &Path) -> Vec<(u64, u64)> {
 fn ours(trace: &Path) -> Vec<(u64, u64)> {
     let mut joined = vec![];
     let mut steps = open_steps(trace, &OpenSteps::default()).unwrap();
-    let take = &mut |step: &Step| {
+    let push = &mut |step: &Step| {
         if let Event::Instruction(one) = &step.event {
             join(&mut joined, one.address, one.address + u64::from(one.length));
         }
         ControlFlow::Continue(())
     };
-    steps.each(take).unwrap();
+    steps.each(push).unwrap();
     joined
 }
 

@@ -1,4 +1,4 @@
-// What the emulator does nothing for, or does not tell: it is left out of some traces.
+// Instructions that the emulator ignores or does not report: some traces omit them.
 static char block[256] __attribute__((aligned(256)));
 
 int main(void) {
