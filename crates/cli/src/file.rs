@@ -60,7 +60,6 @@ impl TarmacArgs {
     }
 }
 
-/// Opens a file or the standard input.
 pub(crate) fn open(path: &Path, threads: Option<usize>, tarmac: &TarmacArgs) -> anyhow::Result<TraceFile> {
     TraceFile::open(path, &tarmac.options(threads)).map_err(|error| with_hint(error, tarmac.hint))
 }
@@ -88,7 +87,6 @@ pub(crate) fn end_verdict(end: &End) -> Verdict {
     }
 }
 
-/// Reports oddities of the header.
 pub(crate) fn report_astf(file: &AstfFile) {
     file.warnings().iter().for_each(|warning| diagnostic(format_args!("{}: {warning}", file.name())));
 }

@@ -115,7 +115,6 @@ impl<'o, 'c> Listing<'o, 'c> {
         self.output.write(|out| object.finish(out));
     }
 
-    /// Writes the line of an error.
     pub(crate) fn error(&mut self, error: &ElementError) {
         let ElementError { offset, skipped, kind } = error;
         if !self.json {
@@ -127,7 +126,6 @@ impl<'o, 'c> Listing<'o, 'c> {
         });
     }
 
-    /// Reports the problems.
     pub(crate) fn verdict(&self) -> Verdict {
         self.problems.verdict(&self.trace, self.window.is_open())
     }
@@ -179,13 +177,11 @@ impl Window {
         self.seen >= self.skip && self.is_open()
     }
 
-    /// Can another item be printed?
     pub(crate) fn is_open(&self) -> bool {
         self.limit.is_none_or(|limit| self.seen < self.skip.saturating_add(limit))
     }
 }
 
-/// Writes the line that starts the listing of a source.
 fn heading(trace: &Trace<'_>, out: &mut dyn Write) -> io::Result<()> {
     let source = trace.source();
     let id = source.id.map_or_else(|| "without id".to_string(), |id| format!("{id:#04x}"));
@@ -234,7 +230,6 @@ impl Problems {
     }
 }
 
-/// Writes the fields of an item into a JSON object.
 pub(crate) struct JsonFields<'o, 'b>(pub(crate) &'o mut Object<'b>);
 
 impl Fields for JsonFields<'_, '_> {

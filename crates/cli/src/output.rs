@@ -33,7 +33,6 @@ impl Output {
         })
     }
 
-    /// Opens standard output or the requested file, which must not be the input.
     pub(crate) fn open_for(args: &OutputArgs, input: &Path) -> anyhow::Result<Self> {
         Self::open_unless(args, |path| is_same(path, input).then_some("the trace"))
     }

@@ -23,12 +23,10 @@ impl Progress {
         Self { start: Instant::now(), bar: None, allowed: !quiet && io::stderr().is_terminal() }
     }
 
-    /// The callback that the library expects.
     pub(crate) fn callback(&mut self) -> impl FnMut(u64, u64) + Send {
         |done, total| self.at(done, total)
     }
 
-    /// Moves the bar.
     pub(crate) fn at(&mut self, done: u64, total: u64) {
         if !self.allowed || self.start.elapsed() < MIN_DURATION {
             return;

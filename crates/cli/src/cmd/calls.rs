@@ -38,7 +38,6 @@ pub(crate) struct Args {
 pub(super) struct CallArgs {
     #[command(flatten)]
     pub(super) file: FileArgs,
-
     #[command(flatten)]
     images: ImageArgs,
 
@@ -111,7 +110,6 @@ impl CallArgs {
     }
 }
 
-/// Symbol of a function, or its address.
 pub(super) fn function(program: &Program, address: u64) -> String {
     program.symbol(address).map_or_else(|| format!("{address:#x}"), |symbol| printable(&symbol_text(symbol)))
 }
@@ -142,7 +140,6 @@ pub(super) fn start_table(core: &str, clock: Clock, out: &mut dyn Write) -> io::
     })
 }
 
-/// Maximum number of cached function names.
 const MAX_NAMES: usize = 1 << 16;
 
 struct Listing<'a> {

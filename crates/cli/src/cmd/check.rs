@@ -51,13 +51,10 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     tarmac: TarmacArgs,
-
     #[command(flatten)]
     sources: SourceArgs,
-
     #[command(flatten)]
     images: ImageArgs,
-
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -146,7 +143,6 @@ fn open_file_steps(args: &Args, name: &mut String) -> anyhow::Result<(FileKind, 
     Ok((kind, steps, Meter { read, size }))
 }
 
-/// Checks, and prints findings and the summary.
 struct Report<'a> {
     args: &'a Args,
     output: Output,
@@ -176,7 +172,6 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Checks the rules of the format.
     fn check_file(&mut self, file: &mut TraceFile) -> anyhow::Result<Verdict> {
         (self.name, self.unit) = (file.name().to_string(), file.kind().unit());
         let mut progress = Progress::new(self.output.on_terminal);
@@ -217,7 +212,6 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Checks the steps of a source of a capture.
     fn check_source(&mut self, name: &str, codes: &[Code]) -> anyhow::Result<()> {
         let options = OpenSteps { source: Some(name.to_string()), codes: codes.to_vec(), ..OpenSteps::default() };
         let mut source = match open_steps(&self.args.file, &options) {
@@ -317,7 +311,6 @@ struct Printer<'a> {
     args: &'a Args,
     unit: &'static str,
     name: &'a str,
-    /// Source of a capture.
     source: Option<&'a str>,
     line: String,
 }

@@ -95,7 +95,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
 /// Decoding of all sources.
 struct Session<'a> {
     args: &'a Args,
-    /// Code from `--image`.
     added: Vec<Code>,
     /// The program of a core, shared by its sources.
     program: Option<(Option<usize>, Program)>,
@@ -140,7 +139,6 @@ impl Session<'_> {
         Ok(verdict.or(Verdict::of(self.summary.findings() > findings)))
     }
 
-    /// Loads the program of this core.
     fn load(&mut self, capture: &Capture, core: Option<usize>) {
         const MAX_NOTES: usize = 10;
         if self.program.as_ref().is_some_and(|(of, _)| *of == core) {
@@ -160,7 +158,6 @@ impl Session<'_> {
     }
 }
 
-/// Printer of one source.
 struct Printer<'o, 'c, 'p> {
     listing: Listing<'o, 'c>,
     form: Form<'p>,

@@ -70,10 +70,8 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     sides: SideArgs,
-
     #[command(flatten)]
     images: ImageArgs,
-
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -283,7 +281,6 @@ fn first_source(path: &Path) -> anyhow::Result<Option<String>> {
     Ok(first)
 }
 
-/// Steps of a trace, with progress.
 struct Opened {
     steps: OpenedSteps,
     meter: Meter,

@@ -100,7 +100,6 @@ impl Args {
     }
 }
 
-/// Buffer of lines for the output.
 struct Batch {
     text: String,
     output: Output,

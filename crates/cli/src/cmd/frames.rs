@@ -169,7 +169,6 @@ struct Printer<'o, 'a> {
     progress: Progress,
     line: String,
     hex: String,
-    /// Number of printed spans.
     spans: u64,
     lost: u64,
     lost_bytes: u64,

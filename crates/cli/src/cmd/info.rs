@@ -10,12 +10,14 @@ use std::io::{self, Write};
 use unspool::capture::{Buffer, Capture, Code, Format, Image, LoadedCode, NoteKind};
 use unspool::coresight::etm4::explain;
 use unspool::coresight::exception::exception_name;
-use unspool::info::{CaptureInfo, images, is_sound};
+use unspool::file::{End, is_damage};
+use unspool::info::{AstfInfo, CaptureInfo, StfInfo, TarmacInfo, images, is_sound};
 use unspool::number::{grouped, many};
 use unspool::{BufferOverview, Trace, TraceFile, TraceOverview, overview};
 
 use super::program::field_text;
 use crate::args::{CaptureArgs, OutputArgs};
+use crate::file::tarmac_verdict;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::verdict::Verdict;
@@ -52,19 +54,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if let Some(path) = args.capture.path()
         && let Some(file) = TraceFile::open_if_trace(path)
     {
-        let open_output = || Output::open_for(&args.output, path);
-        return match file? {
-            TraceFile::Astf(file) => astf::run(file, args.quick, &args.output, open_output()?),
-            TraceFile::Stf(file) => stf::run(file, args.quick, &args.output, open_output()?),
-            TraceFile::Tarmac(file) => tarmac::run(file, args.quick, &args.output, open_output()?),
-        };
+        return run_file(args, file?, Output::open_for(&args.output, path)?);
     }
     let capture = args.capture.open()?;
     let mut output = Output::open(&args.output, &capture)?;
-    let overview = (!args.quick).then(|| {
-        let mut progress = Progress::new(false);
-        overview(&capture, &mut progress.callback())
-    });
+    let overview = (!args.quick).then(|| overview(&capture, &mut Progress::new(false).callback()));
     let loaded = if args.quick { LoadedCode::default() } else { capture.code(None) };
     let info = CaptureInfo { capture: &capture, overview: overview.as_ref(), loaded };
     let page = Page { info: &info, registers: args.explain_registers };
@@ -73,7 +67,31 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     Ok(Verdict::of(!overview.as_ref().is_none_or(is_sound)))
 }
 
-/// Summary of a capture as text.
+/// Summarizes a trace file. `--quick`: its header or first lines only.
+fn run_file(args: &Args, file: TraceFile, mut output: Output) -> anyhow::Result<Verdict> {
+    let (quick, json) = (args.quick, args.output.json);
+    let mut progress = Progress::new(false);
+    let verdict = match file {
+        TraceFile::Astf(mut file) => {
+            let info = AstfInfo::read(&mut file, quick, &mut progress.callback())?;
+            output.write(|out| if json { writeln!(out, "{}", info.json()) } else { astf::text(&info, out) });
+            Verdict::of(matches!(info.end, End::Damaged(_)))
+        }
+        TraceFile::Stf(mut file) => {
+            let info = StfInfo::read(&mut file, quick, &mut progress.callback())?;
+            output.write(|out| if json { writeln!(out, "{}", info.json()) } else { stf::text(&info, out) });
+            Verdict::of(matches!(info.end, End::Damaged(_)) || info.warnings.iter().any(is_damage))
+        }
+        TraceFile::Tarmac(mut file) => {
+            let info = TarmacInfo::read(&mut file, quick, &mut progress.callback())?;
+            output.write(|out| if json { writeln!(out, "{}", info.json()) } else { tarmac::text(&info, out) });
+            tarmac_verdict(&mut file, &info.end)
+        }
+    };
+    output.finish()?;
+    Ok(verdict)
+}
+
 struct Page<'c> {
     info: &'c CaptureInfo<'c>,
     registers: bool,

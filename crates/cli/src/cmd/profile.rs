@@ -64,12 +64,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     Ok(tarmac_verdict(&mut file, &end))
 }
 
-/// Totals of the calls of each core.
 struct Totals<'a> {
     args: &'a Args,
-    /// For folded stacks.
     forest: Option<CallForest>,
-    /// For profiles.
     profiles: Vec<Profile>,
 }
 

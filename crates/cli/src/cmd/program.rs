@@ -219,7 +219,6 @@ fn point(text: &str, program: &Program) -> anyhow::Result<u64> {
     Ok(*function(text, program)?.start())
 }
 
-/// First and last byte of a function.
 fn function(name: &str, program: &Program) -> anyhow::Result<RangeInclusive<u64>> {
     match program.functions(name).next() {
         Some(range) => Ok(range.start..=range.end - 1),
@@ -252,7 +251,6 @@ fn levels(names: &[String], protocol: Protocol) -> anyhow::Result<Levels> {
     Ok(levels)
 }
 
-/// Trace unit and its registers.
 struct Unit {
     name: String,
     protocol: Protocol,
@@ -342,14 +340,10 @@ impl Unit {
     fn table(&self, json: bool, remarks: &[Remark], out: &mut dyn Write) -> io::Result<()> {
         for value in &self.values {
             if json {
-                let mut line = String::new();
-                let mut object = Object::new(&mut line);
-                object.string("kind", "register").string("name", &value.register);
-                object.hex("value", value.value).string("meaning", &value.why);
-                if !self.name.is_empty() {
-                    object.string("source", &self.name);
-                }
-                object.finish(out)?;
+                self.object(out, |object| {
+                    object.string("kind", "register").string("name", &value.register);
+                    object.hex("value", value.value).string("meaning", &value.why);
+                })?;
             } else {
                 writeln!(out, "{:<14} {:#010x}  {}", value.register, value.value, value.why)?;
             }
@@ -370,10 +364,17 @@ impl Unit {
         if !json {
             return writeln!(out, "{verdict:<11} {} ({})", remark.text, remark.register);
         }
+        self.object(out, |object| {
+            object.string("kind", verdict.replace(' ', "-")).string("register", &remark.register);
+            object.string("text", &remark.text);
+        })
+    }
+
+    /// Writes a JSON line, with the name of the source if there is one.
+    fn object(&self, out: &mut dyn Write, fields: impl FnOnce(&mut Object<'_>)) -> io::Result<()> {
         let mut line = String::new();
         let mut object = Object::new(&mut line);
-        object.string("kind", verdict.replace(' ', "-")).string("register", &remark.register);
-        object.string("text", &remark.text);
+        fields(&mut object);
         if !self.name.is_empty() {
             object.string("source", &self.name);
         }

@@ -24,6 +24,7 @@ use unspool::record::{Machine, Options, Recording};
 
 pub(crate) use self::args::Args;
 use self::args::has_values;
+use self::output_file::Written;
 use self::signals::Signals;
 use self::threads::ThreadFiles;
 use crate::diagnostic::diagnostic;
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     if written.is_empty() {
         bail!("nothing was recorded: the program did not reach the start of recording");
     }
-    written.iter().for_each(|trace| trace.report());
+    written.iter().for_each(Written::report);
     Ok(Verdict::Clean)
 }
 

@@ -83,7 +83,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     jobs: JobsArgs,
-
     #[command(flatten)]
     tarmac: TarmacArgs,
 }
@@ -219,7 +218,6 @@ impl Args {
         Ok(FunctionSelection::new(selection, self.functions()?, self.with_callees, max_pieces))
     }
 
-    /// Address ranges of the functions.
     fn functions(&self) -> anyhow::Result<Vec<Range<u64>>> {
         if self.function.is_empty() {
             return Ok(Vec::new());

@@ -56,7 +56,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     jobs: JobsArgs,
-
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -157,7 +156,6 @@ fn ranges(args: &Args) -> Vec<RangeInclusive<u64>> {
     ranges
 }
 
-/// Reads the log from the start.
 fn scan(args: &Args, options: Option<IndexOptions>) -> anyhow::Result<Answer> {
     let mut log = TarmacFile::open(&args.log.log, &args.log.tarmac.options(None))?;
     let options =
@@ -213,7 +211,6 @@ fn parse_write(text: &str) -> Result<WriteQuery, String> {
     Ok(WriteQuery::Register(text.to_string()))
 }
 
-/// Memory that one option can print.
 const MAX_LENGTH: u64 = 1 << 24;
 
 fn parse_range(text: &str, default_length: u64) -> Result<RangeInclusive<u64>, String> {
@@ -252,7 +249,6 @@ fn core_text(view: &StateView<'_>, core: &CoreState, out: &mut dyn Write) -> io:
     view.unknown(core).try_for_each(|name| writeln!(out, "  {name}  unknown"))
 }
 
-/// Prints sixteen bytes per row.
 fn dump(view: &StateView<'_>, query: &MemoryQuery, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)?;
     for (start, bytes) in view.memory_rows(query) {

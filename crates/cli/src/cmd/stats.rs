@@ -46,16 +46,12 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     jobs: JobsArgs,
-
     #[command(flatten)]
     sources: SourceArgs,
-
     #[command(flatten)]
     images: ImageArgs,
-
     #[command(flatten)]
     tarmac: TarmacArgs,
-
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -107,7 +103,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Verdict> {
     }
 }
 
-/// Opens a capture, if it is one.
 fn open_capture(args: &Args) -> anyhow::Result<Option<Capture>> {
     let is_capture =
         !args.tarmac.is_given() && matches!(FileKind::at(&args.file), Ok(FileKind::Capture)) && !is_pipe(&args.file);
@@ -122,7 +117,6 @@ fn open_capture(args: &Args) -> anyhow::Result<Option<Capture>> {
     }
 }
 
-/// Counts each source separately.
 fn count_capture(args: &Args, capture: &Capture) -> anyhow::Result<Verdict> {
     report_assumptions(capture);
     let traces = args.sources.select(capture)?;
@@ -227,7 +221,6 @@ fn count_tarmac(mut file: TarmacFile, mut progress: Progress) -> NativeCounts {
     Ok((Some(Box::new(page)), tarmac_verdict(&mut file, &end)))
 }
 
-/// Prints counts of steps, except for native tables.
 fn print(
     args: &Args,
     name: &str,

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::Value;
 use unspool_testing::corpus;
+
+use crate::run::on;
 
 const SNAPSHOTS: [&str; 4] = ["q_elem", "rme_test", "tme_test", "trace_file_cid_vmid"];
 
@@ -83,13 +84,11 @@ fn ranges_are_those_of_the_reference() {
 }
 
 fn compare(path: &Path, name: &str) -> usize {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_unspool"));
-    let run = command.arg("decode").arg(path).args(["--emit", "ranges", "--json"]).output().unwrap();
-    // Some of these captures have contradictions in them.
-    assert!(matches!(run.status.code(), Some(0 | 1)), "{name}: {}", String::from_utf8_lossy(&run.stderr));
+    let run = on("decode", path, &["--emit", "ranges", "--json"]);
+    // Some of these captures contain contradictions.
+    assert!(matches!(run.code, 0 | 1), "{name}: {}", run.err);
     let mut ours: BTreeMap<(u64, u64), Vec<String>> = BTreeMap::new();
-    for line in String::from_utf8(run.stdout).unwrap().lines() {
-        let line: Value = serde_json::from_str(line).unwrap();
+    for line in run.json() {
         let whose = ours.entry((line["source"].as_u64().unwrap(), line["session"].as_u64().unwrap())).or_default();
         whose.extend(our_line(&line));
     }

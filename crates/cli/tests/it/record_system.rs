@@ -124,37 +124,56 @@ fn unspool(args: &[&str]) -> Run {
 }
 
 /// Executed instruction: its address, the Exception level with `h` or `t`, and the Security state, if known.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct Position {
     address: u64,
     mode: String,
     security: Option<String>,
 }
 
-/// ` PC=0000000040100000 X00=...` and, later, `PSTATE=400003cd -Z-- NS EL1h`.
+/// Registers by name, before an instruction.
+type Registers = BTreeMap<String, u128>;
+
+/// ` PC=0000000040100000 X00=...` and, later, `SP=..`, `Q00=..:..` and `PSTATE=400003cd -Z-- NS EL1h`.
 ///
 /// QEMU logs before it executes. If an access to a device makes it restart, or an interrupt comes first, it logs the same
 /// address twice, or one that was not executed: the interrupt returns to it.
-fn positions_of_log(log: &str) -> Vec<Position> {
-    let (mut positions, mut address, mut is_interrupt) = (Vec::<Position>::new(), 0, false);
+fn executed_by_log(log: &str) -> Vec<(Position, Registers)> {
+    let (mut all, mut is_interrupt) = (Vec::<(Position, Registers)>::new(), false);
     for line in log.lines() {
         if let Some(rest) = line.strip_prefix(" PC=") {
-            address = u64::from_str_radix(&rest[..16], 16).unwrap();
-        } else if let Some(rest) = line.strip_prefix("PSTATE=") {
-            let words: Vec<&str> = rest.split_whitespace().skip(2).collect();
-            let mode = words.iter().find_map(|word| word.strip_prefix("EL")).unwrap().to_string();
-            let security = words.iter().find(|word| ["NS", "S"].contains(word)).map(|word| word.to_lowercase());
-            if positions.last().is_none_or(|last| last.address != address) {
-                positions.push(Position { address, mode, security });
-            }
+            let address = u64::from_str_radix(&rest[..16], 16).unwrap();
+            all.pop_if(|(last, _)| last.address == address);
+            all.push((Position { address, ..Position::default() }, Registers::new()));
         } else if line.starts_with("Taking exception") {
             is_interrupt = line.contains("[IRQ]");
         } else if let Some(elr) = line.strip_prefix("...with ELR 0x") {
             let elr = u64::from_str_radix(elr, 16).unwrap();
-            positions.pop_if(|last| is_interrupt && last.address == elr);
+            all.pop_if(|(last, _)| is_interrupt && last.address == elr);
+        }
+        let Some((position, registers)) = all.last_mut() else { continue };
+        if let Some(rest) = line.strip_prefix("PSTATE=") {
+            let words: Vec<&str> = rest.split_whitespace().skip(2).collect();
+            position.mode = words.iter().find_map(|word| word.strip_prefix("EL")).unwrap().to_string();
+            position.security = words.iter().find(|word| ["NS", "S"].contains(word)).map(|word| word.to_lowercase());
+        }
+        for (name, value) in line.split_whitespace().filter_map(|word| word.split_once('=')) {
+            let number = name.get(1..).and_then(|digits| digits.parse::<u8>().ok());
+            let name = match (name, name.get(..1), number) {
+                ("SP", ..) => "SP".into(),
+                ("PSTATE", ..) => "CPSR".into(),
+                (_, Some("X"), Some(number)) => format!("X{number}"),
+                (_, Some("Q"), Some(number)) => format!("V{number}"),
+                _ => continue,
+            };
+            registers.extend(u128::from_str_radix(&value.replace(':', ""), 16).ok().map(|value| (name, value)));
         }
     }
-    positions
+    all
+}
+
+fn positions_of_log(log: &str) -> Vec<Position> {
+    executed_by_log(log).into_iter().map(|(position, _)| position).collect()
 }
 
 /// `  ES  (0000000040100000:5800fc40) O el3h_s:  ldr x0, 0x40101f88`
@@ -190,39 +209,6 @@ fn addresses_levels_and_stack_pointers_are_those_of_the_log_of_the_emulator() {
     }
 }
 
-/// Registers by name, before an instruction.
-type Registers = BTreeMap<String, u128>;
-
-/// As [`positions_of_log`], with registers: `X00=..`, `SP=..`, `PSTATE=..`, `Q00=..:..`.
-fn registers_of_log(log: &str) -> Vec<(u64, Registers)> {
-    let (mut all, mut is_interrupt) = (Vec::<(u64, Registers)>::new(), false);
-    for line in log.lines() {
-        if let Some(rest) = line.strip_prefix(" PC=") {
-            let address = u64::from_str_radix(&rest[..16], 16).unwrap();
-            all.pop_if(|last| last.0 == address);
-            all.push((address, Registers::new()));
-        } else if line.starts_with("Taking exception") {
-            is_interrupt = line.contains("[IRQ]");
-        } else if let Some(elr) = line.strip_prefix("...with ELR 0x") {
-            let elr = u64::from_str_radix(elr, 16).unwrap();
-            all.pop_if(|last| is_interrupt && last.0 == elr);
-        }
-        let Some((_, registers)) = all.last_mut() else { continue };
-        for (name, value) in line.split_whitespace().filter_map(|word| word.split_once('=')) {
-            let number = name.get(1..).and_then(|digits| digits.parse::<u8>().ok());
-            let name = match (name, name.get(..1), number) {
-                ("SP", ..) => "SP".into(),
-                ("PSTATE", ..) => "CPSR".into(),
-                (_, Some("X"), Some(number)) => format!("X{number}"),
-                (_, Some("Q"), Some(number)) => format!("V{number}"),
-                _ => continue,
-            };
-            registers.extend(u128::from_str_radix(&value.replace(':', ""), 16).ok().map(|value| (name, value)));
-        }
-    }
-    all
-}
-
 /// `  R X0 0000000040102fd0` after the instruction that wrote it.
 fn registers_of_trace(trace: &Path) -> Vec<(u64, Registers)> {
     let (mut all, mut registers) = (Vec::new(), Registers::new());
@@ -254,7 +240,7 @@ fn registers_are_those_of_the_log_of_the_emulator() {
         }
         return;
     }
-    let expected = registers_of_log(&system.log(&[LEVELS, COUNTED, single()], "cpu,fpu,int,nochain"));
+    let expected = executed_by_log(&system.log(&[LEVELS, COUNTED, single()], "cpu,fpu,int,nochain"));
     for settings in ["", single()] {
         let options = ["--registers", "--assume", ASSUMED];
         let trace = system.recorded("out.tarmac", &options, &[LEVELS, COUNTED, settings]);
@@ -262,8 +248,8 @@ fn registers_are_those_of_the_log_of_the_emulator() {
         let found = registers_of_trace(&trace);
         assert_eq!((found.len(), found.len() > 1000), (expected.len(), true), "{settings}");
         let mut compared = 0;
-        for (index, ((address, found), (there, expected))) in found.iter().zip(&expected).enumerate() {
-            assert_eq!(address, there, "{settings} {index}");
+        for (index, ((address, found), (position, expected))) in found.iter().zip(&expected).enumerate() {
+            assert_eq!(*address, position.address, "{settings} {index}");
             for (name, value) in found.iter().filter(|(name, _)| expected.contains_key(*name)) {
                 // BTYPE is not recorded.
                 let hidden = if name == "CPSR" { 0xc00 } else { 0 };

@@ -164,6 +164,13 @@ fn json_lines(text: &str) -> Vec<Value> {
     text.lines().map(parse).collect()
 }
 
+/// Asserts that an object has these fields, among others.
+#[track_caller]
+pub(crate) fn assert_fields(object: &Value, expected: &Value) {
+    let found = expected.as_object().unwrap().keys().map(|key| (key.clone(), object[key].clone())).collect();
+    assert_eq!(&Value::Object(found), expected, "{object}");
+}
+
 pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }

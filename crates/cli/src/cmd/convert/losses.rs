@@ -10,7 +10,6 @@ use unspool::target::is_stream;
 use super::args::Args;
 use crate::diagnostic::diagnostic;
 
-/// Prints what was lost or left unchanged.
 pub(super) fn print_losses(args: &Args, name: &str, report: &LossReport) {
     if args.json {
         let mut text = String::new();
@@ -32,7 +31,6 @@ pub(super) fn print_denial(args: &Args, name: &str, report: &LossReport) {
     diagnostic(format_args!("{name}: {}; {}", report.refusal(), unkept(args)));
 }
 
-/// Prints the number of steps of other cores.
 pub(super) fn print_other_cores(args: &Args, name: &str, steps: u64) {
     if steps > 0 && args.json {
         let mut line = String::new();

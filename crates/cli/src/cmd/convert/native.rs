@@ -67,7 +67,6 @@ pub(super) fn convert_tarmac(args: &Args, mut file: TarmacFile) -> anyhow::Resul
     report_native(args, &name, &report, &end, || tarmac_verdict(&mut file, &end))
 }
 
-/// Reports the losses of a conversion within a format.
 fn report_native(
     args: &Args,
     name: &str,

@@ -26,7 +26,6 @@ use crate::file::{report_astf, report_stf};
 use crate::progress::Progress;
 use crate::verdict::Verdict;
 
-/// Input of a conversion to another format.
 pub(super) struct Source {
     kind: FileKind,
     origin: Origin,
@@ -37,7 +36,6 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// An open file, and its steps.
     pub(super) fn file(args: &Args, mut file: TraceFile) -> anyhow::Result<(Self, OpenedSteps)> {
         let (kind, name) = (file.kind(), file.name().to_string());
         let (origin, unit) = match &mut file {
@@ -55,7 +53,6 @@ impl Source {
         Ok((Self { kind, origin, name, unit, meter }, joined(args, kind, steps)?))
     }
 
-    /// A source of a capture, and its steps.
     pub(super) fn capture(args: &Args) -> anyhow::Result<(Self, OpenedSteps)> {
         let kind = FileKind::Capture;
         let steps = open_steps(&args.input, &open_options(args, Some(kind))?)?;
@@ -203,7 +200,6 @@ fn joined(args: &Args, kind: FileKind, steps: OpenedSteps) -> anyhow::Result<Ope
     Ok(Box::new(Join::new([steps, reopen(args, kind)?], open_other(args, other)?, pairing(args))))
 }
 
-/// Opens the input again.
 fn reopen(args: &Args, kind: FileKind) -> anyhow::Result<OpenedSteps> {
     match kind {
         FileKind::Tarmac => {
@@ -213,7 +209,6 @@ fn reopen(args: &Args, kind: FileKind) -> anyhow::Result<OpenedSteps> {
     }
 }
 
-/// Opens the trace of `--accesses`.
 fn open_other(args: &Args, path: &Path) -> anyhow::Result<OpenedSteps> {
     Ok(open_steps(path, &OpenSteps { source: None, ..open_options(args, None)? })?)
 }

@@ -14,7 +14,6 @@ use crate::symbols::{printable, symbol_text};
 /// Size of the instruction cache, as a power of two: 256 KiB of code fit without conflicts.
 const INSTRUCTION_BITS: u32 = 16;
 
-/// Size of the name cache, as a power of two.
 const NAME_BITS: u32 = 12;
 
 /// Text of instructions and names of addresses.

@@ -55,7 +55,6 @@ impl<'p> Json<'p> {
     }
 }
 
-/// Adds the line of a range.
 pub(super) fn push_range(line: &mut String, start: &str, range: &Range<'_>) {
     let last = range.last();
     line.push_str(start);
@@ -80,7 +79,6 @@ pub(super) fn push_range(line: &mut String, start: &str, range: &Range<'_>) {
     line.push_str("}\n");
 }
 
-/// Writes the line of any other item.
 pub(super) fn item(listing: &mut Listing<'_, '_>, item: &Located<Item>) {
     listing.object(item.value.name(), |object| item_fields(item, &mut JsonFields(object)));
 }

@@ -50,7 +50,6 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Starts a source.
     pub(super) fn start(&mut self, trace: &Trace<'_>) {
         // A recording that was stopped and restarted may describe the same source under two names.
         let source = trace.source();
@@ -157,7 +156,6 @@ impl Summary {
     }
 }
 
-/// Missing code.
 #[derive(Debug, Default)]
 struct Missing {
     /// P0 elements lost to each page. There are at most sixteen spaces.
@@ -167,7 +165,6 @@ struct Missing {
     beyond: u64,
 }
 
-/// Adjacent pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Region {
     space: Space,

@@ -31,7 +31,6 @@ pub(super) struct Text<'p> {
     line: String,
 }
 
-/// Optional columns.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
     time: bool,

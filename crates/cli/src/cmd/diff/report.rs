@@ -12,7 +12,6 @@ use unspool::number::many;
 
 use crate::output::Output;
 
-/// Name and kind of a trace.
 pub(super) struct Named {
     pub(super) name: String,
     pub(super) kind: FileKind,

@@ -4,25 +4,13 @@ use std::io::{self, Write};
 
 use unspool::astf::record::Storage;
 use unspool::astf::stats::{Counts, TRAPS, TYPES, Threads};
-use unspool::file::{AstfFile, End};
+use unspool::file::End;
 use unspool::info::{AstfInfo, features, level_name, storage_name};
 use unspool::number::{grouped, many};
 
-use crate::args::OutputArgs;
 use crate::listing::counted;
-use crate::output::Output;
-use crate::progress::Progress;
-use crate::verdict::Verdict;
 
-/// `quick`: the header only.
-pub(super) fn run(mut file: AstfFile, quick: bool, args: &OutputArgs, mut output: Output) -> anyhow::Result<Verdict> {
-    let info = AstfInfo::read(&mut file, quick, &mut Progress::new(false).callback())?;
-    output.write(|out| if args.json { writeln!(out, "{}", info.json()) } else { text(&info, out) });
-    output.finish()?;
-    Ok(Verdict::of(matches!(info.end, End::Damaged(_))))
-}
-
-fn text(info: &AstfInfo, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn text(info: &AstfInfo, out: &mut dyn Write) -> io::Result<()> {
     let header = &info.header;
     let (major, minor) = (header.version_major, header.version_minor);
     let [level, storage] = [level_name(header), storage_name(header)];

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use unspool::file::{End, StfFile, is_damage};
+use unspool::file::End;
 use unspool::info::StfInfo;
 use unspool::number::{grouped, many};
 use unspool::stf::header::{Header, Maker};
@@ -10,21 +10,9 @@ use unspool::stf::names;
 use unspool::stf::read::{ChunkSizes, Storage};
 use unspool::stf::stats::Contents;
 
-use crate::args::OutputArgs;
 use crate::listing::counted;
-use crate::output::Output;
-use crate::progress::Progress;
-use crate::verdict::Verdict;
 
-/// `quick`: the header only.
-pub(super) fn run(mut file: StfFile, quick: bool, args: &OutputArgs, mut output: Output) -> anyhow::Result<Verdict> {
-    let info = StfInfo::read(&mut file, quick, &mut Progress::new(false).callback())?;
-    output.write(|out| if args.json { writeln!(out, "{}", info.json()) } else { text(&info, out) });
-    output.finish()?;
-    Ok(Verdict::of(matches!(info.end, End::Damaged(_)) || info.warnings.iter().any(is_damage)))
-}
-
-fn text(info: &StfInfo, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn text(info: &StfInfo, out: &mut dyn Write) -> io::Result<()> {
     let header = &info.header;
     let version = header.version.map_or("of no version".to_string(), |(major, minor)| format!("{major}.{minor}"));
     writeln!(out, "{}: STF {version}, {}", info.name, storage_text(info.storage))?;

@@ -18,14 +18,12 @@ use unspool::{stf, tarmac};
 
 use crate::diagnostic::diagnostic;
 
-/// File that is being written.
 pub(super) struct OutputFile {
     path: PathBuf,
     pub(super) instructions: u64,
     pub(super) sink: FileSink,
 }
 
-/// Complete file.
 pub(super) struct Written {
     path: PathBuf,
     instructions: u64,

@@ -41,7 +41,6 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Sets the process of the emulator.
     pub(super) fn forward_to(&self, process: u32) {
         self.emulator.store(process, Ordering::SeqCst);
         if self.is_over.load(Ordering::SeqCst) {

@@ -19,7 +19,6 @@ use super::signals::Signals;
 use crate::diagnostic::diagnostic;
 use crate::verdict::Verdict;
 
-/// Maximum number of files per CPU.
 const MAX_FILES: u64 = 1000;
 
 pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
@@ -80,7 +79,6 @@ pub(super) fn run(args: &Args, signals: &Signals) -> anyhow::Result<Verdict> {
     Ok(Verdict::of(!is_whole || gaps > 0 || was_stuck))
 }
 
-/// The traces of all CPUs.
 struct Traces {
     path: PathBuf,
     format: Format,
@@ -102,13 +100,11 @@ struct Cpu {
     count: u64,
     /// No more files are written.
     is_over: bool,
-    /// The last context.
     context: Context,
     written: Vec<Written>,
 }
 
 impl Traces {
-    /// Takes a step of any CPU.
     fn push(&mut self, step: &Step) -> anyhow::Result<ControlFlow<()>> {
         // A log has cores; other formats have one per file.
         let at = if self.format == Format::Tarmac { 0 } else { step.core as usize };

@@ -53,7 +53,6 @@ impl ThreadFiles {
         Ok(stopped)
     }
 
-    /// The error that ended the recording, if there was one.
     pub(super) fn result(&mut self) -> anyhow::Result<()> {
         self.failed.take().map_or(Ok(()), Err)
     }
@@ -78,7 +77,6 @@ impl ThreadFiles {
         Ok(())
     }
 
-    /// Completes all files.
     pub(super) fn finish(self) -> anyhow::Result<Vec<Written>> {
         self.files.into_iter().flatten().map(|file| file.finish(None)).collect()
     }

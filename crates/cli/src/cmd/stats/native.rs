@@ -15,7 +15,6 @@ use crate::listing::counted;
 pub(super) trait Native {
     fn tables(&self) -> &'static [By];
 
-    /// Does the trace contain steps?
     fn has_steps(&self) -> bool {
         true
     }

@@ -3,13 +3,11 @@
 //! trace ─▶ encoder ─▶ capture ─▶ decoder ─▶ instructions ◀═ equal? ═▶ trace, filtered as the registers select
 //!
 //! Neither side is held in memory, except for the contents of a small buffer. The tests have small traces; the example
-//! `closed_loop` takes large ones. Several traces are the cores of one capture. Recordings have no times: where timestamps
+//! `closed_loop` takes large ones. Several traces are the cores of one capture, one each. Recordings have no times: where timestamps
 //! are traced, each instruction gets a time that encodes its number, and the decoded times are compared too (see `times`).
 
 #[path = "setups.rs"]
 mod setups;
-#[path = "side_by_side.rs"]
-mod side_by_side;
 #[path = "times.rs"]
 mod times;
 
@@ -21,19 +19,17 @@ use std::thread;
 use std::time::Instant;
 
 use unspool::capture::Capture;
-use unspool::encode::{EncodeOptions, Encoded, Encoder};
+use unspool::encode::{EncodeOptions, Encoded};
 use unspool::isa;
-use unspool::model::{Event, ExceptionKind, Gap, Instruction, Isa, Step, StepSource, TimeUnit};
+use unspool::model::{Coverage, Event, ExceptionKind, Gap, Instruction, Isa, SourceError, Step, StepSource, TimeUnit};
 use unspool::{CaptureSteps, OpenSteps, OpenedSteps, open_steps};
 
 pub(crate) use self::setups::{Setup, Shown, setups};
-use self::side_by_side::SideBySide;
 use self::times::{Times, index_of, time_of};
 
 /// Instruction as a trace unit traces it.
 pub(crate) type Executed = (u64, u32, Isa);
 
-/// Instruction of the run.
 struct Expected {
     executed: Executed,
     /// Number of instructions of its core before it.
@@ -42,7 +38,6 @@ struct Expected {
     starts_block: bool,
 }
 
-/// Instruction that was decoded.
 struct Decoded {
     executed: Executed,
     time: Option<u64>,
@@ -64,7 +59,6 @@ pub(crate) struct Positions {
     pub(crate) cores: u32,
 }
 
-/// Result of a setup.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Outcome {
     /// Number of equal instructions.
@@ -83,18 +77,24 @@ pub(crate) struct Outcome {
 }
 
 impl Positions {
-    /// Reads a trace.
     pub(crate) fn of(traces: &[PathBuf]) -> Result<Self, String> {
         let mut counts: HashMap<u64, u64> = HashMap::new();
         let mut positions = Self::default();
-        each(traces, &mut |step| {
-            if let Event::Instruction(instruction) = &step.event {
-                *counts.entry(instruction.address).or_default() += 1;
-                positions.instructions += 1;
-                positions.cores = positions.cores.max(step.core + 1);
-            }
-            true
-        })?;
+        for trace in traces {
+            let mut cores = 0;
+            each(trace, &mut |step| {
+                if let Event::Instruction(instruction) = &step.event {
+                    *counts.entry(instruction.address).or_default() += 1;
+                    positions.instructions += 1;
+                    cores = cores.max(step.core + 1);
+                }
+                true
+            })?;
+            positions.cores += cores;
+        }
+        if traces.len() > 1 && positions.cores as usize != traces.len() {
+            return Err("several traces must have one core each".to_string());
+        }
         let mut all: Vec<(u64, u64)> = counts.into_iter().collect();
         all.sort_unstable();
         let at = |part: usize| all.get(all.len() * part / 10).map_or(0, |(address, _)| *address);
@@ -119,9 +119,7 @@ pub(crate) fn round_trip(
     let started = Instant::now();
     let mut outcome = Outcome { bytes: encoded.trace_bytes, breaks: encoded.breaks, ..Outcome::default() };
     for core in 0..positions.cores {
-        // If each trace has one core, the others need not be read.
-        let has_own = traces.len() == positions.cores as usize;
-        let run = if has_own { (&traces[core as usize..][..1], 0) } else { (traces, core) };
+        let run: Run<'_> = if traces.len() > 1 { (&traces[core as usize], 0) } else { (&traces[0], core) };
         let compared = match setup.shown {
             Shown::End | Shown::Start => compare_part(run, setup, core, capture, &mut outcome),
             _ => compare(run, setup, core, capture, &mut outcome),
@@ -139,68 +137,51 @@ pub(crate) fn round_trip(
     Ok(outcome)
 }
 
-/// Encodes as the command does, except where instructions get times.
 fn encode(traces: &[PathBuf], setup: &Setup, capture: &Path) -> Result<Encoded, String> {
-    let opened = open_each(traces)?;
+    let opened = traces.iter().map(|trace| open(trace)).collect::<Result<Vec<_>, _>>()?;
     let options = EncodeOptions {
         settings: setup.settings.clone(),
         formatted: setup.formatted,
         buffer: setup.buffer,
         time_unit: opened.first().map_or(TimeUnit::Unknown, StepSource::time_unit),
     };
-    if setup.has_times() {
-        return encode_stamped(side_by_side(opened)?, options, capture);
+    let stamped = |steps| -> OpenedSteps { if setup.has_times() { Box::new(Stamped(steps)) } else { steps } };
+    let encoded = unspool::encode::encode(capture, opened.into_iter().map(stamped).collect(), options);
+    encoded.map(|(encoded, _)| encoded).map_err(|error| error.to_string())
+}
+
+/// Steps whose instructions have times.
+struct Stamped(OpenedSteps);
+
+impl StepSource for Stamped {
+    fn coverage(&self) -> Coverage {
+        self.0.coverage()
     }
-    let made = unspool::encode::encode(capture, opened, options);
-    made.map(|(encoded, _)| encoded).map_err(|error| error.to_string())
-}
 
-fn encode_stamped(mut steps: OpenedSteps, options: EncodeOptions, capture: &Path) -> Result<Encoded, String> {
-    let mut encoder = Encoder::new(capture, options).map_err(|error| error.to_string())?;
-    let mut stamps = Stamps::default();
-    let mut failed = None;
-    let fed = steps.each(&mut |step| match encoder.push(stamps.stamp(step)) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(error) => {
-            failed = Some(error.to_string());
-            ControlFlow::Break(())
-        }
-    });
-    fed.map_err(|error| error.to_string())?;
-    match failed {
-        Some(error) => Err(error),
-        None => encoder.finish().map_err(|error| error.to_string()),
+    fn time_unit(&self) -> TimeUnit {
+        self.0.time_unit()
     }
-}
 
-/// Adds times to instructions.
-#[derive(Default)]
-struct Stamps {
-    /// Number of instructions of each core so far.
-    counts: Vec<u64>,
-    step: Step,
-}
-
-impl Stamps {
-    fn stamp(&mut self, step: &Step) -> &Step {
-        self.step.clone_from(step);
-        if step.event.instruction().is_some() {
-            let core = step.core as usize;
-            self.counts.resize(self.counts.len().max(core + 1), 0);
-            self.step.time = Some(time_of(self.counts[core]));
-            self.counts[core] += 1;
-        }
-        &self.step
+    fn each(&mut self, push: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
+        let (mut counts, mut stamped) = (HashMap::new(), Step::default());
+        self.0.each(&mut |step| {
+            stamped.clone_from(step);
+            if step.event.instruction().is_some() {
+                let count = counts.entry(step.core).or_default();
+                stamped.time = Some(time_of(*count));
+                *count += 1;
+            }
+            push(&stamped)
+        })
     }
 }
 
 /// Instructions that are sent at once.
 const BATCH: usize = 1 << 14;
 
-/// Traces, and one of their cores.
-type Run<'t> = (&'t [PathBuf], u32);
+/// Trace, and one of its cores.
+type Run<'t> = (&'t Path, u32);
 
-/// Compares the capture with the filtered run.
 fn compare(run: Run<'_>, setup: &Setup, core: u32, capture: &Path, outcome: &mut Outcome) -> Result<(), String> {
     let (send, receive) = sync_channel::<Vec<Expected>>(8);
     thread::scope(|scope| {
@@ -234,7 +215,6 @@ fn compare_with(
     comparison.finish(is_cut)
 }
 
-/// Compares instruction by instruction.
 struct Comparison<'o, E> {
     expected: E,
     overflows: bool,
@@ -357,10 +337,10 @@ fn send_expected(run: Run<'_>, shown: Shown, send: &SyncSender<Vec<Expected>>) -
 }
 
 /// Emits instructions that a filter traces: from a selected instruction until the end of its block.
-fn each_shown((traces, core): Run<'_>, shown: Shown, push: &mut dyn FnMut(Expected)) -> Result<(), String> {
+fn each_shown((trace, core): Run<'_>, shown: Shown, push: &mut dyn FnMut(Expected)) -> Result<(), String> {
     let (mut in_block, mut is_started, mut next) = (false, false, None);
     let mut count = 0;
-    each(traces, &mut |step| {
+    each(trace, &mut |step| {
         let Event::Instruction(instruction) = &step.event else {
             in_block &= !(step.core == core && matches!(step.event, Event::Exception(_) | Event::Gap(_)));
             return true;
@@ -431,24 +411,12 @@ fn decode(capture: &Path, core: u32, push: &mut dyn FnMut(&Decoded) -> bool) -> 
     read.map_err(|error| error.to_string()).and(problem).map(|()| follows_overflow)
 }
 
-fn each(traces: &[PathBuf], push: &mut dyn FnMut(&Step) -> bool) -> Result<(), String> {
+fn each(trace: &Path, push: &mut dyn FnMut(&Step) -> bool) -> Result<(), String> {
     let read =
-        open(traces)?.each(&mut |step| if push(step) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) });
+        open(trace)?.each(&mut |step| if push(step) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) });
     read.map_err(|error| error.to_string())
 }
 
-fn open(traces: &[PathBuf]) -> Result<OpenedSteps, String> {
-    side_by_side(open_each(traces)?)
-}
-
-fn open_each(traces: &[PathBuf]) -> Result<Vec<OpenedSteps>, String> {
-    let open = |trace: &PathBuf| open_steps(trace, &OpenSteps::default()).map_err(|error| error.to_string());
-    traces.iter().map(open).collect()
-}
-
-fn side_by_side(mut opened: Vec<OpenedSteps>) -> Result<OpenedSteps, String> {
-    match opened.pop() {
-        Some(only) if opened.is_empty() => Ok(only),
-        last => Ok(Box::new(SideBySide::new(opened.into_iter().chain(last).collect()).map_err(|e| e.to_string())?)),
-    }
+fn open(trace: &Path) -> Result<OpenedSteps, String> {
+    open_steps(trace, &OpenSteps::default()).map_err(|error| error.to_string())
 }

@@ -1,6 +1,8 @@
 //! `calls` and `profile`: text, JSON, folded stacks, and one core of several.
 
-use crate::run::{log, on};
+use serde_json::json;
+
+use crate::run::{assert_fields, log, on};
 
 /// A function that calls another, twice, and is not finished.
 const LOG: &str = "\
@@ -49,10 +51,7 @@ fn call_tree_as_json() {
     let call = &values[2];
     assert_eq!((&call["core"], &call["function"], &call["depth"]), (&"cpu0".into(), &"0xa020".into(), &2.into()));
     assert_eq!((&call["line"], &call["last_line"], &call["instructions"]), (&6.into(), &7.into(), &2.into()));
-    assert_eq!(
-        (&call["call_pc"], &call["return_pc"], &call["ended"]),
-        (&"0xa010".into(), &"0xa014".into(), &"returned".into())
-    );
+    assert_fields(call, &json!({"call_pc": "0xa010", "return_pc": "0xa014", "ended": "returned"}));
     assert_eq!((&values[0]["began"], &values[3]["ended"]), (&"start".into(), &"at_end".into()));
 }
 

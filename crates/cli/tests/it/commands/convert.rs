@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::example;
-use crate::run::{Folder, Run, text, unspool, unspool_with};
+use serde_json::json;
+
+use crate::run::{Folder, Run, assert_fields, text, unspool, unspool_with};
 
 /// A log with an access, a branch and registers.
 const LOG: &str = "\
@@ -81,11 +83,7 @@ fn losses_are_reported_as_json_and_can_be_denied() {
     let rows = run.json_messages();
     let row = |what: &str| rows.iter().find(|row| row["what"] == what).unwrap_or_else(|| panic!("{what}: {rows:?}"));
     assert_eq!((&row("registers")["count"], &row("registers")["line"]), (&2.into(), &1.into()));
-    assert_eq!(
-        (&row("data")["count"], &row("data")["line"], &row("data")["kind"]),
-        (&1.into(), &3.into(), &"lost".into())
-    );
-    assert_eq!(row("data")["by"], "target");
+    assert_fields(row("data"), &json!({"count": 1, "line": 3, "kind": "lost", "by": "target"}));
     fs::remove_file(&astf).unwrap();
     convert(&log, &astf, &["--deny-loss"]).expect(1, &["cannot say", "nothing was written"]);
     assert!(!astf.exists());
@@ -110,7 +108,7 @@ fn long_rev3() -> String {
 #[test]
 fn a_denied_conversion_to_a_pipe_is_incomplete() {
     let folder = Folder::new();
-    let log = folder.file("a.tarmac", &long_rev3());
+    let log = folder.file("a.tarmac", long_rev3());
     let words = ["--to", "tarmac", "--dialect", "fast-models", "--deny-loss"];
     let run = convert(&log, Path::new("-"), &words).expect(1, &["cannot say", "is incomplete"]);
     assert!(!run.out.is_empty() && !run.err.contains("nothing was written"), "{}", run.err);
@@ -138,8 +136,7 @@ fn losses_of_another_version_are_reported_as_json() {
     let stf = folder.file("a.stf", super::stf::small());
     let out = folder.path("o.stf");
     let rows = convert(&stf, &out, &["--stf-version", "1.3", "--json"]).expect(0, &[]).json_messages();
-    assert_eq!((&rows[0]["kind"], &rows[0]["by"]), (&"lost".into(), &"target".into()));
-    assert_eq!((&rows[0]["what"], &rows[0]["count"]), (&"length-of-vector-registers".into(), &1.into()));
+    assert_fields(&rows[0], &json!({"kind": "lost", "by": "target", "what": "length-of-vector-registers", "count": 1}));
     let rows = convert(&stf, &out, &["--stf-version", "1.3", "--json", "--deny-loss"]).expect(1, &[]).json_messages();
     assert_eq!(rows.last().unwrap()["kind"], "denied");
 }
@@ -259,7 +256,7 @@ fn astf_from_a_capture_needs_accesses() {
     convert(&bare, &astf, &["--accesses", text(&log)]).expect(0, &[]);
     unspool(&["check", text(&astf)]).clean();
     assert_equal(&log, &astf, &[]);
-    let other = folder.file("other.tarmac", &LOG.replace("00000000000010", "00000000000070"));
+    let other = folder.file("other.tarmac", LOG.replace("00000000000010", "00000000000070"));
     for name in ["o.astf", "o.stf"] {
         let out = folder.path(name);
         convert(&bare, &out, &["--accesses", text(&other)]).expect(2, &["other.tarmac", "no instruction in common"]);
@@ -286,7 +283,7 @@ fn other_instruction_sets_are_rejected() {
 #[test]
 fn missing_state_can_be_assumed() {
     let folder = Folder::new();
-    let (log, astf) = (folder.file("a.tarmac", &LOG.replace("EL1h_n ", "")), folder.path("a.astf"));
+    let (log, astf) = (folder.file("a.tarmac", LOG.replace("EL1h_n ", "")), folder.path("a.astf"));
     convert(&log, &astf, &[]).expect(2, &["--assume"]);
     convert(&log, &astf, &["--assume", "el=1,security=nonsecure,sp=x"]).expect(0, &[]);
     unspool(&["check", text(&astf)]).clean();
@@ -376,7 +373,7 @@ fn the_part_before_damage_can_be_kept() {
 fn slices_of_conversions_keep_their_context() {
     let folder = Folder::new();
     for name in ["b.stf", "b.tarmac"] {
-        let (whole, cut, back) = (folder.path(name), folder.path(&format!("cut-{name}")), folder.path("cut.astf"));
+        let (whole, cut, back) = (folder.path(name), folder.path(format!("cut-{name}")), folder.path("cut.astf"));
         convert(&astf_example(), &whole, &[]).clean();
         unspool(&["slice", text(&whole), text(&cut), "--skip", "3", "--limit", "6"]).expect(0, &[]);
         // A slice needs level, Security state and time to become ASTF.

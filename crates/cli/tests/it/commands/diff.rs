@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::example;
-use crate::run::{Folder, Run, on, text, unspool_with};
+use serde_json::json;
+
+use crate::run::{Folder, Run, assert_fields, on, text, unspool_with};
 
 const LOG: &str = "\
 0 clk cpu0 IT (0) 0000000000001000 d2800020 O EL1h_n : MOV x0,#1
@@ -78,11 +80,8 @@ fn a_missing_instruction_is_reported() {
     );
     let values = diff([&a, &b], &["--all", "--json"]).expect(1, &[]).json();
     let diverged = &values[0];
-    assert_eq!(
-        (&diverged["kind"], &diverged["a_line"], &diverged["b_line"]),
-        (&"diverged".into(), &7.into(), &7.into())
-    );
-    assert_eq!((&diverged["a_pc"], &diverged["b_pc"]), (&"0x100c".into(), &"0x1010".into()));
+    let expected = json!({"kind": "diverged", "a_line": 7, "b_line": 7, "a_pc": "0x100c", "b_pc": "0x1010"});
+    assert_fields(diverged, &expected);
     assert_eq!((&values[1]["differences"], &values[1]["common"]), (&1.into(), &4.into()));
 }
 

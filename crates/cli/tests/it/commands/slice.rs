@@ -172,11 +172,11 @@ fn split_writes_a_file_per_piece() {
     for (input, name) in [(plus, "out.astf.xz"), (stf(&folder), "out.zstf"), (tarmac(&folder), "out.tarmac.gz")] {
         slice(&input, &folder.path(name), &[&leaf[..], &["--split"]].concat()).expect(0, &["2 pieces"]);
         for number in ["-0001.", "-0002."] {
-            let piece = folder.path(&name.replacen('.', number, 1));
+            let piece = folder.path(name.replacen('.', number, 1));
             assert_eq!(addresses(&piece), [0x2000, 0x2004], "{}", piece.display());
             assert_valid(&piece);
         }
-        let one = folder.path(&format!("one-{name}"));
+        let one = folder.path(format!("one-{name}"));
         slice(&input, &one, &[&leaf[..], &["--split", "--pieces", "1"]].concat())
             .expect(0, &["stopped after 1 pieces"]);
         slice(&input, Path::new("-"), &["--split"]).expect(2, &["--split writes several files"]);
@@ -267,6 +267,8 @@ fn invalid_slices_are_rejected() {
         slice(&log, &out, options).expect(2, words);
         assert!(!out.exists(), "{options:?}");
     }
+    slice(&stf(&folder), &out, &["--to", "raw"]).expect(2, &["a slice of STF is STF"]);
+    slice(&astf(&folder, "in.astf", Level::Basic), &out, &["--to", "stf"]).expect(2, &["a slice of ASTF is ASTF"]);
     slice(&super::example(), &out, &[]).expect(2, &["a capture cannot be sliced", "unspool convert"]);
     slice(&log, &folder.path("no/such/out.tarmac"), &[]).expect(2, &["cannot write", "out.tarmac"]);
     folder.assert_no_partial_file();
