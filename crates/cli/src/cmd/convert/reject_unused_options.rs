@@ -17,11 +17,9 @@ pub(super) fn reject_unused_options(args: &Args, from: Option<Format>, to: Forma
         None => to == Format::Stf && Storage::from_path(&args.output) == Some(Storage::Zstf),
     };
     let (to_astf, to_tarmac) = (to == Format::Astf && !is_native, to == Format::Tarmac && !is_native);
-    let [astf_only, tarmac_only, log_only] = [
-        "applies to conversions to ASTF",
-        "applies to conversions to Tarmac",
-        "applies to Tarmac, and IN is not a log",
-    ];
+    let astf_only = "applies to conversions from another format to ASTF";
+    let tarmac_only = "applies to conversions from another format to Tarmac";
+    let log_only = "applies to Tarmac, and IN is not a log";
     let rows = [
         ("--source", args.source.is_some(), is_capture, "selects a source of a capture, and IN is not a capture"),
         ("--image", args.images.is_given(), is_capture || has_other, "adds code to a capture, and IN is not a capture"),

@@ -19,7 +19,7 @@ use unspool::{stf, tarmac};
 use crate::diagnostic::diagnostic;
 
 pub(super) struct OutputFile {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     pub(super) instructions: u64,
     pub(super) sink: FileSink,
 }
@@ -115,7 +115,7 @@ impl Written {
     }
 }
 
-fn sink_error(path: &Path, error: SinkError) -> anyhow::Error {
+pub(super) fn sink_error(path: &Path, error: SinkError) -> anyhow::Error {
     match error {
         SinkError::Io(error) => anyhow!(error).context(format!("cannot write {}", path.display())),
         SinkError::Refused { position: Some(position), reason } => {

@@ -10,7 +10,7 @@ use unspool::astf::record::Level;
 use unspool::convert::{FileSink, Format};
 use unspool::model::{BlockSink, Coverage, Step, StoppedAt, TemplateTrace};
 
-use super::output_file::{OutputFile, Written, numbered};
+use super::output_file::{OutputFile, Written, numbered, sink_error};
 
 /// Files of the threads, each created with the first step of its thread.
 pub(super) struct ThreadFiles {
@@ -41,12 +41,11 @@ impl ThreadFiles {
     /// Takes templates of a thread that has emitted steps before.
     fn push_templates(&mut self, trace: &TemplateTrace<'_>) -> anyhow::Result<Option<StoppedAt>> {
         let file = self.files.get_mut(trace.core as usize);
-        let Some(Some(file @ OutputFile { sink: FileSink::Astf(_), .. })) = file else {
+        let Some(Some(OutputFile { path, instructions, sink: FileSink::Astf(sink) })) = file else {
             return Ok(Some(StoppedAt { executions: 0, addresses: 0, is_final: false }));
         };
-        let FileSink::Astf(sink) = &mut file.sink else { return Ok(None) };
-        let stopped = sink.take_templates(trace).map_err(|error| file.error(error))?;
-        file.instructions += match &stopped {
+        let stopped = sink.take_templates(trace).map_err(|error| sink_error(path, error))?;
+        *instructions += match &stopped {
             None => trace.instructions,
             Some(stopped) => trace.instructions_of(stopped.executions),
         };
