@@ -109,7 +109,7 @@ fn lines_that_cannot_be_read_are_a_problem() {
 fn invalid_arguments_are_rejected() {
     let (_dir, [a, b]) = logs(LOG);
     diff([&a, Path::new("no-such-file")], &[]).expect(2, &["no-such-file"]);
-    diff([&a, &b], &["--only", "colours"]).expect(2, &["colours", "registers"]);
+    diff([&a, &b], &["--only", "colors"]).expect(2, &["colors", "registers"]);
     diff([&a, &b], &["-o", text(&b)]).expect(2, &["the trace is read from this file"]);
     diff([&a, &b], &["--core-b", "7"]).expect(1, &[]);
     fs::write(&b, "").unwrap();
