@@ -52,7 +52,7 @@ mod window;
 pub use bare::{Bare, open_bare};
 pub use calls::{CallForest, TarmacCalls, call_tree};
 pub use error::Error;
-pub use file::{FileError, FileOptions, TraceFile};
+pub use file::{FileError, FileOptions, OpenedSteps, TraceFile};
 pub use meter::{Meter, OnProgress};
 pub use overview::{BufferOverview, Overview, TraceOverview, overview};
 pub use parallel::{Parts, Progress};
@@ -60,7 +60,7 @@ pub use program::Program;
 pub use sniff::{FileKind, Peeked};
 #[cfg(feature = "text")]
 pub use stats::{Counted, count_steps};
-pub use steps::{CaptureSteps, OpenSteps, OpenedSteps, open_steps, open_steps_of};
+pub use steps::{CaptureSteps, OpenSteps, open_steps, open_steps_of};
 pub use trace::{Trace, read_frames};
 pub use watch::Watch;
 
