@@ -18,6 +18,7 @@ use unspool_capture::{Capture, Code};
 use unspool_tarmac as tarmac;
 
 pub use self::capture::CaptureSteps;
+pub(crate) use self::capture::coverage_of_captures;
 use crate::file::{AstfFile, FileError, FileOptions, Input, OpenedSteps, StfFile, TarmacFile};
 use crate::meter::Meter;
 use crate::{Error, FileKind};

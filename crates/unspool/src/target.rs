@@ -14,7 +14,6 @@ use unspool_astf::record::Storage;
 use unspool_container::{CompressOptions, CompressedWriter, Container};
 use unspool_stf as stf;
 
-use crate::convert::Format;
 use crate::file::is_standard;
 
 /// Why a file cannot be written.
@@ -188,21 +187,8 @@ pub fn log_container(path: &Path) -> Container {
     }
 }
 
-fn extension(path: &Path) -> Option<String> {
+pub(crate) fn extension(path: &Path) -> Option<String> {
     Some(path.extension()?.to_str()?.to_ascii_lowercase())
-}
-
-impl Format {
-    /// The format that the last extension names, or the one before it if the last is a compressor's or anything else.
-    pub fn from_path(path: &Path) -> Option<Self> {
-        let named = |path: &Path| match extension(path)?.as_str() {
-            "astf" => Some(Self::Astf),
-            "stf" | "zstf" => Some(Self::Stf),
-            "tarmac" | "log" => Some(Self::Tarmac),
-            _ => None,
-        };
-        named(path).or_else(|| named(Path::new(path.file_stem()?)))
-    }
 }
 
 #[cfg(test)]
@@ -222,31 +208,6 @@ mod tests {
         ];
         for (name, expected) in rows {
             assert_eq!(astf_storage(Path::new(name)), expected, "{name}");
-        }
-    }
-
-    #[test]
-    fn extensions_of_stf_files() {
-        let rows = [
-            ("a.stf", Some(stf::Storage::PLAIN), Some(Format::Stf)),
-            ("a.zstf", Some(stf::Storage::Zstf), Some(Format::Stf)),
-            ("a.stf.gz", Some(stf::Storage::GZIP), Some(Format::Stf)),
-            ("a.STF.XZ", Some(stf::Storage::XZ), Some(Format::Stf)),
-            ("a.stf.zst", Some(stf::Storage::ZSTD), Some(Format::Stf)),
-            ("a.gz", Some(stf::Storage::GZIP), None),
-            ("a.astf", None, Some(Format::Astf)),
-            ("a.stf.tarmac", None, Some(Format::Tarmac)),
-            ("a.astf.tarmac", None, Some(Format::Tarmac)),
-            ("a.astf.stf", Some(stf::Storage::PLAIN), Some(Format::Stf)),
-            ("a.stf.astf.xz", Some(stf::Storage::XZ), Some(Format::Astf)),
-            ("a.tarmac.stf.gz", Some(stf::Storage::GZIP), Some(Format::Stf)),
-            ("a.stf.1", None, Some(Format::Stf)),
-            ("dir.stf/a.astf.gz", Some(stf::Storage::GZIP), Some(Format::Astf)),
-            ("-", None, None),
-        ];
-        for (name, expected, format) in rows {
-            assert_eq!(stf::Storage::from_path(Path::new(name)), expected, "{name}");
-            assert_eq!(Format::from_path(Path::new(name)), format, "{name}");
         }
     }
 

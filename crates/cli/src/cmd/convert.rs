@@ -480,7 +480,7 @@ impl Source {
                 sink.finish().map_err(|error| self.refusal(error))?;
             }
         }
-        let report = LossReport::new(self.unit, to.name()).with_steps(&done.untold, sink.losses());
+        let report = LossReport::new(self.unit, to.name()).with_steps(&done.not_in_steps, sink.losses());
         print_other_cores(args, &self.name, done.other_cores);
         if args.native().is_denied(&report) {
             print_denial(args, &self.name, &report);

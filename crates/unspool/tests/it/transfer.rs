@@ -74,7 +74,7 @@ fn what_is_in_no_step_is_carried_on() {
         let (done, sink) = go(is_damaged, Some(1));
         let done = done.unwrap();
         assert_eq!((done.instructions, done.other_cores), (3, 1));
-        let unreadable = done.untold.of(Loss::Unreadable);
+        let unreadable = done.not_in_steps.of(Loss::Unreadable);
         assert_eq!((unreadable.count, unreadable.first), (4, 2), "damaged: {is_damaged}");
         assert_eq!(done.damage.as_deref(), is_damaged.then_some("line 7: broken"));
         assert_eq!((sink.positions, sink.is_finished), (vec![1, 4, 6], !is_damaged));
