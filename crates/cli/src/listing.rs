@@ -96,7 +96,7 @@ impl<'o, 'c> Listing<'o, 'c> {
     pub(crate) fn note(&mut self, error: Option<&ElementError>) {
         match error {
             None => self.problems.synchronised = true,
-            Some(error) if error.kind.is_ordinary() => self.problems.unsynchronised_bytes += error.skipped,
+            Some(error) if error.kind.is_ordinary() => self.problems.unsynchronized_bytes += error.skipped,
             Some(error) => self.problems.add(&self.trace, error.offset, error.skipped, error.kind),
         }
     }
@@ -191,12 +191,12 @@ pub(crate) struct Problems {
     pub(crate) bytes: u64,
     pub(crate) first: Option<String>,
     pub(crate) synchronised: bool,
-    pub(crate) unsynchronised_bytes: u64,
+    pub(crate) unsynchronized_bytes: u64,
 }
 
 impl Problems {
     pub(crate) fn new() -> Self {
-        Self { count: 0, bytes: 0, first: None, synchronised: false, unsynchronised_bytes: 0 }
+        Self { count: 0, bytes: 0, first: None, synchronised: false, unsynchronized_bytes: 0 }
     }
 
     pub(crate) fn add(&mut self, trace: &Trace<'_>, offset: u64, skipped: u64, what: impl std::fmt::Display) {
@@ -208,10 +208,10 @@ impl Problems {
     /// Tells what there is to tell.
     pub(crate) fn verdict(&self, trace: &Trace<'_>, whole: bool) -> Verdict {
         let name = &trace.source().name;
-        if !self.synchronised && whole && self.unsynchronised_bytes > 0 {
+        if !self.synchronised && whole && self.unsynchronized_bytes > 0 {
             diagnostic(format_args!(
                 "{name}: no alignment synchronisation in {} bytes; is this the right protocol and layout (--formatted, --raw)?",
-                self.unsynchronised_bytes
+                self.unsynchronized_bytes
             ));
             return Verdict::Problems;
         }

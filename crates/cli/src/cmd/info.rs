@@ -312,8 +312,8 @@ fn contents(found: &TraceOverview, out: &mut dyn Write) -> io::Result<()> {
             count => writeln!(out, "        {}", many(count, name))?,
         }
     }
-    if found.unsynchronised_bytes > 0 {
-        writeln!(out, "        {} bytes could not be synchronised", grouped(found.unsynchronised_bytes))?;
+    if found.unsynchronized_bytes > 0 {
+        writeln!(out, "        {} bytes could not be synchronised", grouped(found.unsynchronized_bytes))?;
     }
     if found.malformed > 0 {
         writeln!(

@@ -32,7 +32,7 @@ pub fn is_sound(overview: &Overview<'_>) -> bool {
 
 /// Bytes without a single packet are not trace of this protocol.
 fn is_synchronized(trace: &TraceOverview) -> bool {
-    trace.packets() > 0 || trace.unsynchronised_bytes == 0
+    trace.packets() > 0 || trace.unsynchronized_bytes == 0
 }
 
 /// Images, each once, with the cores and other devices that have it.
@@ -163,7 +163,7 @@ fn trace_found_json(found: &TraceOverview, value: &mut Value) {
     value["exceptions"] = json!(found.exceptions);
     value["contexts"] = json!(found.contexts);
     value["malformed"] = json!({"count": found.malformed, "bytes": found.malformed_bytes});
-    value["unsynchronised_bytes"] = json!(found.unsynchronised_bytes);
+    value["unsynchronised_bytes"] = json!(found.unsynchronized_bytes);
     value["errors"] = json!(errors);
 }
 
