@@ -1,12 +1,11 @@
-//! unspool reads the traces that processors leave behind.
+//! Decode, convert and analyze processor instruction traces.
 //!
 //! capture package ─▶ frames ─▶ packets ─▶ elements ─▶ committed ─▶ ranges ─▶ instructions
 //!
-//! This is what a program adds to read traces: [`Trace`] joins the rooms of [`capture`], [`coresight`] and [`flow`] into
-//! a pipeline over one source of a capture, in constant memory; [`Program`] is the code that ran; [`overview`] looks once
-//! at everything. [`astf`], [`stf`] and [`tarmac`] have the files that people keep traces in, and [`FileKind`] distinguishes them from captures;
-//! [`open_steps`] gives the steps of any of them. It knows
-//! nothing of terminals. With the feature `text`, [`isa`] also has a `Disassembler`, and records have lines of text.
+//! [`Trace`] joins [`capture`], [`coresight`] and [`flow`] into a pipeline over one source of a capture, in constant
+//! memory; [`Program`] is the code that ran; [`overview`] summarizes a capture. [`astf`], [`stf`] and [`tarmac`] are the
+//! formats of trace files, and [`FileKind`] distinguishes them from captures; [`open_steps`] opens the steps of any of
+//! them. Knows nothing of terminals. With the feature `text`, [`isa`] has a `Disassembler`, and records have text lines.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,4 @@
-//! Counts of the steps of anything that can be opened.
+//! Statistics of the steps of a source.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -12,14 +12,14 @@ use crate::meter::{Meter, OnProgress};
 /// Steps between two reports of progress.
 const STRIDE: u64 = 1 << 16;
 
-/// Counts of the steps of a source.
+/// Statistics of the steps of a source.
 #[derive(Debug)]
 pub struct Counted {
-    /// The counts.
+    /// Statistics.
     pub report: Report,
     /// Unit of times.
     pub unit: TimeUnit,
-    /// Why there are no more steps.
+    /// How reading ended.
     pub ended: Result<(), SourceError>,
 }
 

@@ -1,7 +1,7 @@
-//! Output files that appear when they are complete, or not at all; and writers chosen by the name of the file.
+//! Output files that appear when they are complete, or not at all, and the writers of each format.
 //!
 //! ```text
-//! records ─▶ a temporary file beside OUT ─▶ OUT
+//! records ─▶ temporary file beside OUT ─▶ OUT
 //! ```
 
 use std::ffi::OsString;
@@ -20,14 +20,14 @@ use crate::file::is_standard;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {}", path.display())]
 pub struct WriteError {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What the system reported.
+    /// Error of the system.
     pub source: io::Error,
 }
 
 impl WriteError {
-    /// The error of this file.
+    /// Error at this path.
     pub fn new(path: &Path, source: io::Error) -> Self {
         Self { path: path.to_path_buf(), source }
     }
@@ -35,7 +35,7 @@ impl WriteError {
 
 /// Output file, or a stream.
 pub enum Target {
-    /// A pipe or a device: what is written cannot be taken back.
+    /// A pipe or a device: written data cannot be taken back.
     Stream(Box<dyn Write>),
     /// A file that is not complete yet.
     Partial(Partial),
@@ -53,7 +53,7 @@ impl Target {
     fn create(path: &Path) -> io::Result<Self> {
         match fs::metadata(path) {
             Ok(metadata) if metadata.is_file() => {
-                // Through a link, the file that it leads to is replaced, and not the link.
+                // The target of a link is replaced, not the link.
                 let partial = Partial::beside(&path.canonicalize()?)?;
                 fs::set_permissions(&partial.path, metadata.permissions())?;
                 Ok(Self::Partial(partial))
@@ -63,7 +63,7 @@ impl Target {
         }
     }
 
-    /// Can it only be written forward?
+    /// Whether it can only be written forward.
     pub fn is_stream(&self) -> bool {
         matches!(self, Self::Stream(_))
     }
@@ -77,7 +77,7 @@ impl Target {
     }
 }
 
-/// Is it a pipe or a device, where nothing can be taken back?
+/// Whether the path is a pipe or a device, where written data cannot be taken back.
 pub fn is_stream(path: &Path) -> bool {
     is_standard(path) || path.metadata().is_ok_and(|metadata| !metadata.is_file())
 }
@@ -131,7 +131,7 @@ impl Partial {
 
 impl Drop for Partial {
     fn drop(&mut self) {
-        // After it was kept, there is nothing under this name.
+        // After `keep`, no file has this name.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -160,7 +160,7 @@ pub fn open_astf_writer(
     astf::write::Writer::new(Target::open(path)?, header, options).map_err(|source| WriteError::new(path, source))
 }
 
-/// Opens a writer of the lines of a log.
+/// Opens a writer of Tarmac lines.
 pub fn open_log(
     path: &Path,
     container: Container,
