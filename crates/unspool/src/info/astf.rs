@@ -60,7 +60,7 @@ impl AstfInfo {
         self.size.filter(|size| *size > 0).map(|size| self.unpacked(counts) as f64 / size as f64)
     }
 
-    /// All of it as JSON.
+    /// Everything as JSON.
     pub fn json(&self) -> Value {
         let header = &self.header;
         let mut page = json!({

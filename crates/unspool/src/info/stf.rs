@@ -51,18 +51,18 @@ impl StfInfo {
             let mut contents;
             (contents, end) = file.gather(&info.header, progress, Contents::default(), Contents::add_trailing)?;
             contents.bytes = file.reader().position().offset;
-            // Of a file with an index, not all is read in order; what there is was read.
+            // A file with an index is not read in order, but all of it is read.
             info.size = info.size.or(Some(file.meter().bytes_read()));
             info.contents = Some(contents);
         }
         info.end = end;
-        // Without an index, their number is known by now.
+        // Without an index, their number is known only after reading.
         info.chunks = file.chunks();
         info.warnings = file.warnings().to_vec();
         Ok(info)
     }
 
-    /// All of it as JSON.
+    /// Everything as JSON.
     pub fn json(&self) -> Value {
         let header = &self.header;
         let features = header.features.unwrap_or(0);
