@@ -1,7 +1,5 @@
 //! The table of conversions in the documents is the one that the code has.
 
-#![allow(clippy::unwrap_used)]
-
 use unspool::convert::{ConversionPlan, Format, Origin, plan, table};
 use unspool::model::Loss;
 

@@ -1,7 +1,5 @@
 //! Files of every format as steps: what each tells, and what it cannot.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 mod logs;
 
 use std::fmt::Write as _;

@@ -1,18 +1,16 @@
-//! The capture in `examples/hello-ete`: made here, packet by packet, from a program whose execution we know.
+//! The capture in `examples/hello-ete`, made here packet by packet from a program whose execution is known.
 //!
-//! Set `UNSPOOL_BLESS=1` to write the files anew; otherwise they are compared with what is made.
-
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test stops at what it does not expect")]
+//! `UNSPOOL_BLESS=1` writes the files; otherwise they are compared.
 
 use std::fs;
 use std::path::PathBuf;
 
+use unspool::Trace;
 use unspool::capture::Capture;
 use unspool::coresight::etm4::packet::{Address, ExceptionAddress, FewAtoms, Packet, TraceInfo};
 use unspool::coresight::etm4::{Config, Registers};
 use unspool::coresight::frame::Formatter;
-use unspool::coresight::{Atoms, Context, ElementItem, Profile, Protocol, Security, Sink, SubIsa, Transactions};
-use unspool::{Trace, Watch};
+use unspool::coresight::{Atoms, Context, ElementItem, Profile, Protocol, Security, SubIsa, Transactions};
 
 /// Sums squares, makes a system call, then waits.
 const PROGRAM: [u32; 12] = [
@@ -31,7 +29,7 @@ const PROGRAM: [u32; 12] = [
 ];
 const PROGRAM_BASE: u64 = 0x40_0000;
 
-/// Where the system call goes.
+/// Handler of the system call.
 const VECTOR: [u32; 4] = [
     0xd538_5203, // mrs x3, esr_el1
     0x36f8_0043, // tbz w3, #31, the eret
@@ -40,26 +38,26 @@ const VECTOR: [u32; 4] = [
 ];
 const VECTOR_BASE: u64 = 0xffff_8000_0008_0400;
 
-const REGISTERS_0: [(&str, u32); 7] = [
-    ("TRCCONFIGR", 0x1841),
-    ("TRCTRACEIDR", 0x10),
-    ("TRCDEVARCH", 0x4770_5a13),
-    ("TRCIDR0", 0x2800_0ea1),
-    ("TRCIDR1", 0x4100_fff0),
-    ("TRCIDR2", 0xc000_1088),
-    ("TRCIDR8", 0),
-];
+fn registers(trace_id: u32, idr0: u32, idr8: u32) -> [(&'static str, u32); 7] {
+    [
+        ("TRCCONFIGR", 0x1841),
+        ("TRCTRACEIDR", trace_id),
+        ("TRCDEVARCH", 0x4770_5a13),
+        ("TRCIDR0", idr0),
+        ("TRCIDR1", 0x4100_fff0),
+        ("TRCIDR2", 0xc000_1088),
+        ("TRCIDR8", idr8),
+    ]
+}
 
-/// The second trace unit shows its speculation: up to four P0 elements, committed by packets.
-const REGISTERS_1: [(&str, u32); 7] = [
-    ("TRCCONFIGR", 0x1841),
-    ("TRCTRACEIDR", 0x12),
-    ("TRCDEVARCH", 0x4770_5a13),
-    ("TRCIDR0", 0x0800_0ea1),
-    ("TRCIDR1", 0x4100_fff0),
-    ("TRCIDR2", 0xc000_1088),
-    ("TRCIDR8", 4),
-];
+fn registers_0() -> [(&'static str, u32); 7] {
+    registers(0x10, 0x2800_0ea1, 0)
+}
+
+/// The second trace unit traces speculation: up to four P0 elements, committed by packets.
+fn registers_1() -> [(&'static str, u32); 7] {
+    registers(0x12, 0x0800_0ea1, 4)
+}
 
 fn config(registers: &[(&str, u32)]) -> Config {
     let mut all = Registers::default();
@@ -124,17 +122,17 @@ fn trace_0() -> Vec<Packet> {
     packets
 }
 
-/// The same program on a PE that guesses: the loop branch is mispredicted and what follows it is cancelled.
+/// The same program on a PE that speculates: the loop branch is mispredicted, and the elements after it are canceled.
 fn trace_1() -> Vec<Packet> {
     let mut packets = start(Some(0)).to_vec();
     packets.extend([
         atoms("EEE"),
         Packet::Commit { count: 3 },
-        atoms("EEN"), // the last is guessed wrong
+        atoms("EEN"), // the last is mispredicted
         Packet::Mispredict(FewAtoms::None),
         Packet::Commit { count: 3 },
         atoms("EEE"),
-        atoms("E"), // another round that never was
+        atoms("E"), // another round, not executed
         Packet::CancelFormat1 { count: 1, mispredict: true },
         Packet::Commit { count: 3 },
         exception(2),
@@ -150,10 +148,10 @@ fn encoded(packets: &[Packet], config: &Config) -> Vec<u8> {
     bytes
 }
 
-/// Both sources, a few bytes in turn, as a funnel would.
+/// Both sources, a few bytes in turn, as a funnel interleaves them.
 fn buffer() -> Vec<u8> {
     let streams =
-        [(0x10, encoded(&trace_0(), &config(&REGISTERS_0))), (0x12, encoded(&trace_1(), &config(&REGISTERS_1)))];
+        [(0x10, encoded(&trace_0(), &config(&registers_0()))), (0x12, encoded(&trace_1(), &config(&registers_1())))];
     let mut formatter = Formatter::new();
     let longest = streams.iter().map(|(_, bytes)| bytes.len()).max().unwrap_or(0);
     for from in (0..longest).step_by(8) {
@@ -220,8 +218,8 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("trace.ini", TRACE_INI.into()),
         ("cpu_0.ini", core_ini("cpu_0").into()),
         ("cpu_1.ini", core_ini("cpu_1").into()),
-        ("ete_0.ini", source_ini("ETE_0", &REGISTERS_0).into()),
-        ("ete_1.ini", source_ini("ETE_1", &REGISTERS_1).into()),
+        ("ete_0.ini", source_ini("ETE_0", &registers_0()).into()),
+        ("ete_1.ini", source_ini("ETE_1", &registers_1()).into()),
         ("trace.bin", buffer()),
         ("program.bin", words(&PROGRAM)),
         ("vector.bin", words(&VECTOR)),
@@ -233,7 +231,7 @@ fn directory() -> PathBuf {
 }
 
 #[test]
-fn the_shipped_example_is_what_the_encoder_makes() {
+fn shipped_example_is_up_to_date() {
     let bless = std::env::var_os("UNSPOOL_BLESS").is_some();
     for (name, bytes) in files() {
         let path = directory().join(name);
@@ -245,27 +243,20 @@ fn the_shipped_example_is_what_the_encoder_makes() {
     }
 }
 
-/// Keeps the text of every item.
-struct Texts(Vec<String>);
-
-impl Sink<ElementItem> for Texts {
-    fn item(&mut self, item: ElementItem) {
-        self.0.push(item.map_or_else(|error| error.to_string(), |element| element.value.to_string()));
-    }
-}
-
-impl Watch for Texts {}
-
 fn committed(id: u8) -> Vec<String> {
     let capture = Capture::open(directory()).unwrap();
     let trace = *Trace::all(&capture).iter().find(|trace| trace.source().id == Some(id)).unwrap();
-    let mut texts = Texts(vec![]);
-    assert_eq!(trace.committed(Transactions::Resolve, &mut texts).unwrap(), 0, "nothing is left speculative");
-    texts.0
+    let mut texts = vec![];
+    let element = |item: ElementItem| {
+        texts.push(item.map_or_else(|error| error.to_string(), |element| element.value.to_string()));
+    };
+    let outstanding = trace.committed(Transactions::Resolve, &mut (element, ())).unwrap();
+    assert_eq!(outstanding, 0, "nothing is left speculative");
+    texts
 }
 
 #[test]
-fn the_example_tells_what_the_program_did() {
+fn elements_of_the_example() {
     let expected = [
         "trace info",
         "trace on",
@@ -301,7 +292,7 @@ fn the_example_tells_what_the_program_did() {
 }
 
 #[test]
-fn the_guess_that_was_wrong_is_gone() {
+fn canceled_elements_are_gone() {
     let expected = [
         "trace info",
         "trace on",

@@ -1,4 +1,4 @@
-//! Programs from a seed, and what a PE does with them: loops, calls, returns, indirect branches, system calls, interrupts.
+//! Random programs and their execution: loops, calls, returns, indirect branches, system calls, interrupts.
 
 use unspool::model::{Branch, Context, Event, Exception, ExceptionKind, Instruction, Isa, Security, Step};
 use unspool_testing::Random;
@@ -37,7 +37,7 @@ pub(crate) struct Program {
 const LENGTH: usize = 24;
 
 impl Program {
-    /// Functions of equal length; the last is where exceptions go.
+    /// Functions of equal length; the last is the exception handler.
     pub(crate) fn new(isa: Isa, base: u64, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let count = 8;
@@ -82,18 +82,18 @@ impl Program {
         Self { isa, code, functions, vector: (count - 1) * LENGTH }
     }
 
-    /// From the first address of a function to its last.
+    /// First and last address of a function.
     pub(crate) fn span(&self, function: usize) -> (u64, u64) {
         (self.code[function * LENGTH].address, self.code[function * LENGTH + LENGTH - 1].address)
     }
 
-    /// The address behind so many instructions in a row, if there are as many.
-    pub(crate) fn behind(&self, start: u64, count: usize) -> Option<u64> {
+    /// Address after `count` consecutive instructions from `start`, if there are as many.
+    pub(crate) fn end_of(&self, start: u64, count: usize) -> Option<u64> {
         let first = self.code.iter().position(|placed| placed.address == start)?;
         self.code.get(first + count - 1).map(|placed| placed.address + u64::from(placed.length))
     }
 
-    /// Executes so many instructions.
+    /// Executes `count` instructions.
     pub(crate) fn run(&self, count: usize, seed: u64) -> Vec<Step> {
         let mut random = Random::new(seed ^ 0x5555);
         let mut steps = vec![step(context(0, 1), 0)];
@@ -103,32 +103,32 @@ impl Program {
         for number in 0..count {
             let placed = self.code[at];
             time += random.below(9);
-            let branch = |taken, to: usize| Some(Branch { taken, target: taken.then(|| self.code[to].address) });
-            let (next, told) = match placed.op {
+            let branch_to = |taken, to: usize| Some(Branch { taken, target: taken.then(|| self.code[to].address) });
+            let (next, branch) = match placed.op {
                 Op::Nop | Op::Wide | Op::Barrier | Op::System => (at + 1, None),
                 Op::If(to) => {
                     let taken = random.below(3) > 0;
-                    (if taken { to } else { at + 1 }, branch(taken, to))
+                    (if taken { to } else { at + 1 }, branch_to(taken, to))
                 }
-                Op::Goto(to) => (to, branch(true, to)),
+                Op::Goto(to) => (to, branch_to(true, to)),
                 Op::Call(to) => {
                     calls.push(at + 1);
-                    (to, branch(true, to))
+                    (to, branch_to(true, to))
                 }
                 Op::CallRegister | Op::Jump => {
                     if placed.op == Op::CallRegister {
                         calls.push(at + 1);
                     }
                     let to = self.functions[random.below(self.functions.len() as u64) as usize];
-                    (to, branch(true, to))
+                    (to, branch_to(true, to))
                 }
                 Op::Return => {
                     let to = if random.below(10) > 0 { calls.pop().unwrap_or(0) } else { self.functions[1] };
-                    (to, branch(true, to))
+                    (to, branch_to(true, to))
                 }
                 Op::ExceptionReturn => {
                     let to = interrupted.pop().unwrap_or(0);
-                    (to, branch(true, to))
+                    (to, branch_to(true, to))
                 }
             };
             calls.truncate(64);
@@ -138,9 +138,8 @@ impl Program {
                     opcode: Some(placed.opcode),
                     length: placed.length,
                     isa: self.isa,
-                    is_executed: None,
-                    branch: told,
-                    za_index: None,
+                    branch,
+                    ..Instruction::default()
                 }),
                 time,
             ));

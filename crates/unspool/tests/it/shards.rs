@@ -1,40 +1,21 @@
-//! Decoding in parts gives what decoding in one gives, also where a part depends on what came before.
+//! Decoding in shards gives the same as decoding in one, also where a shard depends on the data before it.
 //!
-//! Streams are put together from pieces that start, go on, break or lie, and are cut at every start that there is.
-
-#![allow(clippy::unwrap_used, reason = "a test stops at what it does not expect")]
-
-use std::fs;
+//! Streams are made of random chunks that start, continue, break or contradict the trace, and are split at every start.
 
 use proptest::prelude::*;
 use unspool::capture::{BufferFormat, Register, Registers};
+use unspool::coresight::Transactions;
 use unspool::coresight::frame::Formatter;
-use unspool::coresight::{Protocol, Transactions};
-use unspool::flow::{Callback, CodeMemory, FlowItem, FlowSink, Run, Space};
-use unspool::{Bare, Parts, Trace, Watch, open_bare};
+use unspool::flow::{Callback, Space};
+use unspool::{Parts, Trace};
 
-/// Everything that decoding says, a line each.
-#[derive(Default)]
-struct Lines(Vec<String>);
-
-impl FlowSink for Lines {
-    fn run(&mut self, run: Run<'_>) {
-        let offset = run.offset();
-        self.0.extend(run.ranges().map(|range| format!("{offset:#x} {range:?} {}", range.instructions())));
-    }
-
-    fn item(&mut self, item: FlowItem) {
-        self.0.push(format!("{item:?}"));
-    }
-}
-
-impl Watch for Lines {}
+use super::fixtures::{FlowLines, bare_capture};
 
 const SYNC: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x80];
 const TRACE_INFO: [u8; 2] = [0x01, 0x00];
 
-/// One piece of trace.
-fn piece() -> impl Strategy<Value = Vec<u8>> {
+/// Random chunk of trace.
+fn chunk() -> impl Strategy<Value = Vec<u8>> {
     let atoms = prop::collection::vec(prop_oneof![Just(0xf7), Just(0xf6), 0xd8..=0xdb_u8, 0xf8..=0xff_u8], 1..12);
     // A word of the program, with the context of EL0 or EL1.
     let position = (0..16_u8, prop_oneof![Just(0x30), Just(0x31)]);
@@ -44,12 +25,12 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
     let start = Just([&SYNC[..], &TRACE_INFO].concat());
     prop_oneof![
         4 => (start.clone(), address.clone(), atoms.clone()).prop_map(|(a, b, c)| [a, b, c].concat()),
-        // These rely on what came before.
+        // These rely on the data before them.
         2 => (start.clone(), atoms.clone()).prop_map(|(a, b)| [a, b].concat()),
         1 => (start.clone(), timestamp.clone(), address.clone()).prop_map(|(a, b, c)| [a, b, c].concat()),
         1 => (start.clone(), exception.clone()).prop_map(|(a, b)| [a, b].concat()),
         1 => start,
-        // A synchronisation with more zeros than it needs, as behind a payload that ends with them.
+        // A synchronization with more zeros than it needs, as after a payload that ends with zeros.
         1 => (1..4_usize, atoms.clone()).prop_map(|(more, b)| [&vec![0; more][..], &SYNC, &TRACE_INFO, &b].concat()),
         2 => atoms,
         1 => address,
@@ -88,54 +69,43 @@ fn code(address: u64, _space: Space, buffer: &mut [u8]) -> usize {
     length
 }
 
-/// In one, and in parts; how many parts there were.
+/// Output of decoding in one and in shards, and the number of shards.
 fn decode(bytes: &[u8], format: BufferFormat, configr: u64) -> ([Vec<String>; 2], usize) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("buffer.bin");
-    fs::write(&path, bytes).unwrap();
     let mut registers = Registers::default();
     for (name, value) in [("TRCIDR8", 0), ("TRCCONFIGR", configr)] {
         registers.set(Register::new(name, value));
     }
-    let id = Some(0x10);
-    let bare =
-        Bare { protocol: Protocol::Ete, id, format: Some(format), registers, write_pointer: None, wrapped: None };
-    let capture = open_bare(&[path], bare).unwrap();
+    let (_folder, capture) = bare_capture(bytes, format, registers);
     let trace = Trace::all(&capture)[0];
     let program = Callback(code);
-    let one = in_one(&trace, &program);
+    let mut one = FlowLines::default();
+    trace.flow(Transactions::Show, &program, &mut one).unwrap();
     let (mut lines, mut count) = (vec![], 0);
-    let mut take = |part: Lines, _| {
-        lines.extend(part.0);
+    let mut join = |shard: FlowLines, _| {
+        lines.extend(shard.0);
         count += 1;
         true
     };
     let parts = Parts::on(2).of_bytes(1);
-    trace.flow_in_parts(parts, Transactions::Show, &program, Lines::default, &mut take).unwrap();
-    ([one, lines], count)
-}
-
-fn in_one(trace: &Trace<'_>, program: &impl CodeMemory) -> Vec<String> {
-    let mut lines = Lines::default();
-    trace.flow(Transactions::Show, program, &mut lines).unwrap();
-    lines.0
+    trace.flow_in_parts(parts, Transactions::Show, &program, FlowLines::default, &mut join).unwrap();
+    ([one.0, lines], count)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn parts_make_no_difference(
-        pieces in prop::collection::vec(piece(), 1..24),
+    fn shards_make_no_difference(
+        chunks in prop::collection::vec(chunk(), 1..24),
         formatted in any::<bool>(),
         return_stack in any::<bool>(),
     ) {
         let bytes = match formatted {
-            false => pieces.concat(),
+            false => chunks.concat(),
             true => {
                 let mut formatter = Formatter::new();
-                for (index, piece) in pieces.iter().enumerate() {
-                    formatter.push(0x10, piece);
+                for (index, chunk) in chunks.iter().enumerate() {
+                    formatter.push(0x10, chunk);
                     if index % 7 == 6 {
                         formatter.barrier();
                     }
@@ -144,15 +114,15 @@ proptest! {
             }
         };
         let format = if formatted { BufferFormat::Formatted } else { BufferFormat::Raw };
-        let ([one, parts], _) = decode(&bytes, format, if return_stack { 0x1001 } else { 1 });
-        prop_assert_eq!(one, parts);
+        let ([one, shards], _) = decode(&bytes, format, if return_stack { 0x1001 } else { 1 });
+        prop_assert_eq!(one, shards);
     }
 }
 
 #[test]
-fn there_are_parts() {
-    let part = [&SYNC[..], &TRACE_INFO, &[0x82, 0, 0x40, 0, 0, 0x30, 0xf7]].concat();
-    let ([one, parts], count) = decode(&part.repeat(20), BufferFormat::Raw, 1);
-    assert_eq!(one, parts);
-    assert!(count > 15, "{count} parts");
+fn there_are_shards() {
+    let shard = [&SYNC[..], &TRACE_INFO, &[0x82, 0, 0x40, 0, 0, 0x30, 0xf7]].concat();
+    let ([one, shards], count) = decode(&shard.repeat(20), BufferFormat::Raw, 1);
+    assert_eq!(one, shards);
+    assert!(count > 15, "{count} shards");
 }
