@@ -100,7 +100,6 @@ fn well_formed(protocol: Protocol, bytes: &[u8]) -> u64 {
     good
 }
 
-/// Bytes by trace id.
 struct Split(BTreeMap<u8, Vec<u8>>);
 
 impl FrameSink for Split {

@@ -17,6 +17,7 @@ use unspool_tarmac::parse::ParseOptions;
 use unspool_tarmac::read::{ReadError, ReadOptions, Reader};
 
 use crate::file::FileOptions;
+use crate::target::part_path;
 
 /// Log and its index.
 pub type IndexedLog = Indexed<File, File>;
@@ -160,7 +161,7 @@ pub fn make_index(
     progress: impl FnMut(u64),
 ) -> Result<Totals, LogError> {
     let (mut text, fingerprint) = open(log)?;
-    let part = part_of(index);
+    let part = part_path(index);
     let made = File::options().read(true).write(true).create(true).truncate(true).open(&part);
     let mut file = made.map_err(|error| LogError::of_file(index, error))?;
     let built = build(&mut text, &mut file, fingerprint, options, progress)
@@ -174,13 +175,6 @@ pub fn make_index(
         let _ = fs::remove_file(&part);
     }
     built
-}
-
-fn part_of(index: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(index.file_name().unwrap_or_default());
-    name.push(format!(".{}.part", std::process::id()));
-    index.with_file_name(name)
 }
 
 fn open(log: &Path) -> Result<(File, Fingerprint), LogError> {

@@ -34,12 +34,21 @@ impl Meter {
         }
     }
 
+    /// Counts an item, and reports progress once per `stride` items; `left` starts as `stride`.
+    #[inline]
+    pub(crate) fn tick(&self, left: &mut u64, stride: u64, progress: &mut OnProgress<'_>) {
+        *left -= 1;
+        if *left == 0 {
+            *left = stride;
+            self.report(progress);
+        }
+    }
+
     pub(crate) fn counted<R>(&self, input: R) -> Counted<R> {
         Counted { input, read: Arc::clone(&self.read) }
     }
 }
 
-/// Input that counts the bytes read.
 pub(crate) struct Counted<R> {
     input: R,
     read: Arc<AtomicU64>,

@@ -14,7 +14,6 @@ use unspool_coresight::{
 use crate::trace::read_frames;
 use crate::{Error, Trace, Watch};
 
-/// Maximum number of errors that are kept.
 const MAX_ERRORS: usize = 5;
 
 /// Contents of a capture.

@@ -26,7 +26,6 @@ const MAX_FACTOR: usize = 4;
 /// Bytes within which a shard must be found to be independent of the data before it.
 const HEAD: usize = 4096;
 
-/// Work for a worker.
 struct Shard {
     number: u64,
     stream: Arc<Stream>,
@@ -34,7 +33,6 @@ struct Shard {
     progress: Progress,
 }
 
-/// Decoded shard.
 struct Decoded<C: Decoders, S> {
     shard: Shard,
     /// `None`: the shard does not start where decoding can start.
@@ -49,7 +47,6 @@ struct Outcome<C: Decoders, S> {
     end: End<C>,
 }
 
-/// State at the end of a shard.
 struct End<C: Decoders> {
     reader: Reader<C::Packets>,
     rest: Stream,
@@ -157,7 +154,6 @@ pub struct Progress {
     pub total: u64,
 }
 
-/// Decodes shards until there are no more.
 fn work<C: Decoders, S: FlowSink + Watch, M: CodeMemory>(
     plan: &Plan<'_, C, M, impl Fn() -> S>,
     shards: &Mutex<Receiver<Shard>>,
@@ -348,7 +344,6 @@ fn split_shard<C: Decoders>(window: &mut Stream, min: usize, last: bool) -> Opti
     Some(std::mem::replace(window, rest))
 }
 
-/// Sink that drops everything.
 struct Nowhere;
 
 impl FlowSink for Nowhere {

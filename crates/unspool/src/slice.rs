@@ -229,16 +229,19 @@ fn counted(text: &str, decimals: u8) -> Result<u64, String> {
 }
 
 /// Writer of one file of a format.
-trait FileWriter<T> {
-    fn put(&mut self, part: &[T]) -> io::Result<()>;
+trait FileWriter {
+    type Item;
+
+    fn put(&mut self, part: &[Self::Item]) -> io::Result<()>;
 
     fn finish(self) -> io::Result<Target>;
 }
 
-/// Implements [`FileWriter`] with a method that writes items.
 macro_rules! file_writer {
     ($item:ty, $writer:ty, $write:ident) => {
-        impl FileWriter<$item> for $writer {
+        impl FileWriter for $writer {
+            type Item = $item;
+
             fn put(&mut self, part: &[$item]) -> io::Result<()> {
                 self.$write(part)
             }
@@ -266,25 +269,19 @@ struct Files<'f, W> {
     failed: Option<WriteError>,
 }
 
-impl<'f, W> Files<'f, W> {
+impl<'f, W: FileWriter> Files<'f, W> {
     fn new(output: SliceOutput<'f>, open: impl FnMut(&Path) -> Result<W, WriteError> + 'f) -> Self {
         Self { output, open: Box::new(open), file: None, count: 0, failed: None }
     }
 
     /// Keeps the last file, which is complete.
-    fn keep<T>(&mut self) -> Result<(), WriteError>
-    where
-        W: FileWriter<T>,
-    {
+    fn keep(&mut self) -> Result<(), WriteError> {
         let Some((path, file)) = self.file.take() else { return Ok(()) };
         file.finish().and_then(Target::keep).map_err(|source| WriteError { path, source })
     }
 
     /// Keeps the part before the damage.
-    fn damaged<T>(&mut self, end: End) -> Result<Slice, SliceError>
-    where
-        W: FileWriter<T>,
-    {
+    fn damaged(&mut self, end: End) -> Result<Slice, SliceError> {
         self.keep()?;
         Err(SliceError::Damaged { end, has_begun: self.count > 0 })
     }
@@ -294,10 +291,7 @@ impl<'f, W> Files<'f, W> {
         self.failed.unwrap_or(WriteError { path, source })
     }
 
-    fn open_next<T>(&mut self) -> Result<(), WriteError>
-    where
-        W: FileWriter<T>,
-    {
+    fn open_next(&mut self) -> Result<(), WriteError> {
         self.keep()?;
         self.count += 1;
         let SliceOutput { path, split, .. } = self.output;
@@ -308,7 +302,7 @@ impl<'f, W> Files<'f, W> {
     }
 }
 
-impl<T, W: FileWriter<T>> SliceSink<T> for Files<'_, W> {
+impl<W: FileWriter> SliceSink<W::Item> for Files<'_, W> {
     fn begin(&mut self) -> io::Result<()> {
         self.open_next().map_err(|error| {
             self.failed = Some(error);
@@ -316,7 +310,7 @@ impl<T, W: FileWriter<T>> SliceSink<T> for Files<'_, W> {
         })
     }
 
-    fn write_part(&mut self, part: &[T]) -> io::Result<()> {
+    fn write_part(&mut self, part: &[W::Item]) -> io::Result<()> {
         match &mut self.file {
             Some((_, file)) => file.put(part),
             None => Err(io::Error::other("no file was begun")),

@@ -30,14 +30,10 @@ pub fn count_steps(source: &mut dyn StepSource, meter: &Meter, progress: &mut On
         let mnemonic = disassembler.get_or_insert_with(Disassembler::new).mnemonic(isa, opcode);
         mnemonic.map_or("unknown".to_string(), Cow::into_owned)
     });
-    let mut stride = STRIDE;
+    let mut left = STRIDE;
     let ended = source.each(&mut |step| {
         stats.step(step);
-        stride -= 1;
-        if stride == 0 {
-            stride = STRIDE;
-            meter.report(progress);
-        }
+        meter.tick(&mut left, STRIDE, progress);
         ControlFlow::Continue(())
     });
     Counted { report: stats.finish(), unit: source.time_unit(), ended }

@@ -116,10 +116,7 @@ pub struct Partial {
 
 impl Partial {
     fn beside(target: &Path) -> io::Result<Self> {
-        let mut name = OsString::from(".");
-        name.push(target.file_name().unwrap_or_default());
-        name.push(format!(".{}.part", std::process::id()));
-        let path = target.with_file_name(name);
+        let path = part_path(target);
         let file = File::options().write(true).create_new(true).open(&path)?;
         Ok(Self { file, path, target: target.to_path_buf() })
     }
@@ -127,6 +124,14 @@ impl Partial {
     fn keep(self) -> io::Result<()> {
         fs::rename(&self.path, &self.target)
     }
+}
+
+/// Temporary path of a file that is not complete yet, in the same directory.
+pub(crate) fn part_path(target: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(target.file_name().unwrap_or_default());
+    name.push(format!(".{}.part", std::process::id()));
+    target.with_file_name(name)
 }
 
 impl Drop for Partial {

@@ -14,10 +14,8 @@ use crate::Error;
 /// Bytes of a buffer that are read at once.
 pub(crate) const CHUNK: usize = 256 * 1024;
 
-/// Id of a source whose bytes have no frames.
 const NO_ID: u8 = 0;
 
-/// Layout of the frames of a buffer.
 pub(crate) fn layout(buffer: &Buffer) -> Layout {
     match buffer.format {
         BufferFormat::DstreamFormatted => Layout::FromFullSync,
@@ -35,7 +33,6 @@ pub(crate) struct SourceBytes<'c> {
     chunk: Vec<u8>,
     /// Bytes of the buffer read so far.
     pub(crate) read: u64,
-    /// Size of the buffer.
     pub(crate) length: u64,
 }
 
@@ -80,7 +77,9 @@ impl<'c> SourceBytes<'c> {
     /// Adds the next chunk of the buffer to the window. False: the buffer is at its end.
     pub(crate) fn read_chunk(&mut self) -> Result<bool, Error> {
         let offset = self.read;
-        let count = self.fill_chunk()?;
+        let error = |source| Error::Read { buffer: self.buffer.name.clone(), offset, source };
+        let count = read_full(&mut self.reader, &mut self.chunk).map_err(error)?;
+        self.read += count as u64;
         let bytes = &self.chunk[..count];
         match &mut self.deformatter {
             None if count > 0 => self.framed.stream.span(Span { id: NO_ID, offset, bytes }),
@@ -95,14 +94,6 @@ impl<'c> SourceBytes<'c> {
         Ok(count > 0)
     }
 
-    fn fill_chunk(&mut self) -> Result<usize, Error> {
-        let error = |source| Error::Read { buffer: self.buffer.name.clone(), offset: self.read, source };
-        let count = read_full(&mut self.reader, &mut self.chunk).map_err(error)?;
-        self.read += count as u64;
-        Ok(count)
-    }
-
-    /// Current window.
     pub(crate) fn stream(&mut self) -> &mut Stream {
         &mut self.framed.stream
     }

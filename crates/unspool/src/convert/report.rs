@@ -12,7 +12,6 @@ use crate::number::{grouped, many};
 pub struct LossReport {
     /// Unit of positions in the source: `record`, `line` or `offset`.
     unit: &'static str,
-    /// Name of the target.
     target: String,
     rows: Vec<Row>,
 }
@@ -30,7 +29,6 @@ enum Why {
     Kept,
 }
 
-/// Losses of one kind.
 #[derive(Debug)]
 struct Row {
     why: Why,
@@ -151,18 +149,12 @@ fn name_of(words: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Two modes at line 7, two unreadable lines from line 8 on, and data at line 9 that the target does not have.
-    fn losses() -> [Losses; 2] {
+    #[test]
+    fn losses_of_source_and_target() {
         let (mut not_in_steps, mut not_in_target) = (Losses::default(), Losses::default());
         not_in_steps.add_many(Loss::Modes, 2, 7);
         not_in_steps.add_many(Loss::Unreadable, 2, 8);
         not_in_target.add(Loss::Data, 9);
-        [not_in_steps, not_in_target]
-    }
-
-    #[test]
-    fn losses_of_source_and_target() {
-        let [not_in_steps, not_in_target] = losses();
         let report = LossReport::new("line", "STF").with_steps(&not_in_steps, &not_in_target);
         let expected = [
             "2 lines cannot be read, the first is line 8",

@@ -29,7 +29,6 @@ pub(super) struct Core {
     context: Context,
     context_is_new: bool,
     is_aarch64: bool,
-    /// Instruction set of the last instruction.
     last_isa: SubIsa,
     /// Instructions that an IT instruction makes conditional.
     in_it: u8,
@@ -211,7 +210,7 @@ impl Core {
         if executed.class == Class::Other || executed.class == Class::Barrier {
             self.execute(&executed);
             if next != pending.known.next() {
-                self.halt_after(pending);
+                self.halt(pending.known.next());
             }
             return;
         }
@@ -239,13 +238,13 @@ impl Core {
             Some(taken) => {
                 executed.taken = taken;
                 self.execute(&executed);
-                if is_branch && taken { self.stop() } else { self.halt_after(pending) }
+                if is_branch && taken { self.stop() } else { self.halt(pending.known.next()) }
             }
             // Its outcome is unknown: the trace ends before it.
             None if is_branch => self.halt(Target { address: executed.address, isa: executed.isa }),
             None => {
                 self.execute(&executed);
-                self.halt_after(pending);
+                self.halt(pending.known.next());
             }
         }
     }
@@ -256,10 +255,6 @@ impl Core {
             self.unit.cycles(1);
         }
         self.unit.instruction(executed);
-    }
-
-    fn halt_after(&mut self, pending: &Pending) {
-        self.halt(pending.known.next());
     }
 
     fn halt(&mut self, at: Target) {
@@ -363,7 +358,6 @@ fn sub_isa(isa: Isa) -> SubIsa {
     if isa == Isa::T32 { SubIsa::Is1 } else { SubIsa::Is0 }
 }
 
-/// Exception type of a call.
 const CALL: u16 = 2;
 
 /// A-profile exception type.

@@ -63,7 +63,6 @@ impl Known {
     }
 }
 
-/// Number of cached instructions.
 pub(super) const KNOWN: usize = 1 << 15;
 
 /// Cache index of an address. Code at distant addresses seldom collides.

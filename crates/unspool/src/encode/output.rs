@@ -49,7 +49,6 @@ impl Output {
         Ok(Self { directory, formatter, files, settings, buffers, trace_bytes: 0, made, made_directory })
     }
 
-    /// Adds a core.
     pub(super) fn add(&mut self, core: usize) -> Result<(), SinkError> {
         if self.formatter.is_none() || core == 0 {
             let path = self.directory.join(buffer_file(core));
@@ -60,7 +59,6 @@ impl Output {
         Ok(())
     }
 
-    /// Writes the bytes of a trace unit.
     pub(super) fn write(&mut self, index: usize, core: &mut Core) -> Result<(), SinkError> {
         let Self { formatter, files, buffers, trace_bytes, .. } = self;
         let mut written = Ok(());

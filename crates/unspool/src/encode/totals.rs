@@ -28,7 +28,6 @@ pub struct Encoded {
 }
 
 impl Encoded {
-    /// Adds the totals of a core.
     pub(super) fn add(&mut self, core: &Self) {
         self.cores += core.cores;
         self.instructions += core.instructions;

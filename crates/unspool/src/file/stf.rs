@@ -134,9 +134,9 @@ impl StfFile {
         mut take: impl FnMut(Position, &Record<'_>) -> bool,
     ) -> Result<End, FileError> {
         let Self { reader, meter, .. } = self;
-        let mut stride = STRIDE;
+        let mut left = STRIDE;
         let ended = reader.each(|position, record| {
-            report(&mut stride, meter, progress);
+            meter.tick(&mut left, STRIDE, progress);
             flow(take(position, record))
         });
         self.ended(ended)
@@ -150,9 +150,9 @@ impl StfFile {
         mut take: impl FnMut(&Instruction<'_>) -> bool,
     ) -> Result<End, FileError> {
         let Self { reader, meter, .. } = self;
-        let mut stride = STRIDE;
+        let mut left = STRIDE;
         let ended = reader.each_instruction(follower, |instruction| {
-            report(&mut stride, meter, progress);
+            meter.tick(&mut left, STRIDE, progress);
             flow(take(instruction))
         });
         self.ended(ended)
@@ -209,8 +209,8 @@ struct Watched<'w, 'p, G> {
 impl<G: Gather> Gather for Watched<'_, '_, G> {
     fn take(&mut self, instruction: &Instruction<'_>) {
         self.into.take(instruction);
-        if let Some((stride, meter, progress)) = &mut self.watch {
-            report(stride, meter, *progress);
+        if let Some((left, meter, progress)) = &mut self.watch {
+            meter.tick(left, STRIDE, *progress);
         }
     }
 
@@ -223,16 +223,6 @@ impl<G: Gather> Gather for Watched<'_, '_, G> {
         if let Some((_, meter, progress)) = &mut self.watch {
             meter.report(*progress);
         }
-    }
-}
-
-/// Counts an item, and reports progress once per stride.
-#[inline]
-fn report(stride: &mut u64, meter: &Meter, progress: &mut OnProgress<'_>) {
-    *stride -= 1;
-    if *stride == 0 {
-        *stride = STRIDE;
-        meter.report(progress);
     }
 }
 

@@ -119,13 +119,9 @@ impl TarmacFile {
         mut take: impl FnMut(Position, &Line<'_>) -> bool,
     ) -> Result<End, FileError> {
         let Self { reader, meter, unreadable, .. } = self;
-        let mut stride = STRIDE;
+        let mut left = STRIDE;
         let ended = reader.each(|position, line| {
-            stride -= 1;
-            if stride == 0 {
-                stride = STRIDE;
-                meter.report(progress);
-            }
+            meter.tick(&mut left, STRIDE, progress);
             unreadable.add(position, line);
             if take(position, line) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });

@@ -153,11 +153,9 @@ struct StepEmitter<'t> {
     step: Step,
     /// An exception that waits for the address of its handler, and the steps after it.
     hold: Hold,
-    /// Times are cycles.
     counts_cycles: bool,
     time: Option<u64>,
     note: String,
-    /// Last context that was emitted.
     context: Option<Context>,
     /// Target of the last branch, which is that of an exception return.
     returned: Option<u64>,
@@ -290,7 +288,12 @@ impl StepEmitter<'_> {
         if transaction == Transaction::Failure {
             self.gap(position, Gap::TransactionFailed);
         }
-        self.note(position, format_args!("{}", transaction_text(transaction)));
+        let text = match transaction {
+            Transaction::Start => "a transaction starts",
+            Transaction::Commit => "the transaction succeeded",
+            Transaction::Failure => "the transaction failed",
+        };
+        self.note(position, format_args!("{text}"));
     }
 
     fn gap(&mut self, position: u64, gap: Gap) {
@@ -352,7 +355,6 @@ fn branch(instruction: &flow::Instruction) -> Option<Branch> {
     is_branch.then_some(Branch { taken: outcome.taken, target: outcome.target })
 }
 
-/// Kind of an A-profile exception type.
 fn kind(number: u16) -> ExceptionKind {
     match number {
         exception::PE_RESET => ExceptionKind::Reset,
@@ -362,13 +364,5 @@ fn kind(number: u16) -> ExceptionKind {
         14 => ExceptionKind::Irq,
         15 => ExceptionKind::Fiq,
         _ => ExceptionKind::Unknown,
-    }
-}
-
-fn transaction_text(transaction: Transaction) -> &'static str {
-    match transaction {
-        Transaction::Start => "a transaction starts",
-        Transaction::Commit => "the transaction succeeded",
-        Transaction::Failure => "the transaction failed",
     }
 }

@@ -1,13 +1,12 @@
 //! Steps of captures of a few bytes, made here.
 
 use std::fs;
-use std::ops::ControlFlow;
 
 use tempfile::TempDir;
 use unspool::model::{Loss, Losses};
 use unspool::{Error, OpenSteps, open_steps};
 
-use super::fixtures::brief;
+use super::fixtures::{brief, collect_with_losses};
 
 /// Code at 0x2000.
 const CODE: [u32; 7] = [
@@ -59,14 +58,8 @@ fn capture(sources: &[&str], registers: &str, bytes: &[u8]) -> TempDir {
 /// Steps as lines, and the losses.
 fn steps(registers: &str, bytes: &[u8]) -> (Vec<String>, Losses) {
     let folder = capture(&["ETE_0"], registers, &[&START, bytes].concat());
-    let mut source = open_steps(folder.path(), &OpenSteps::default()).unwrap();
-    let mut found = Vec::new();
-    let ended = source.each(&mut |step| {
-        found.push(brief(step));
-        ControlFlow::Continue(())
-    });
-    ended.unwrap();
-    (found, source.losses())
+    let (steps, losses) = collect_with_losses(open_steps(folder.path(), &OpenSteps::default()).unwrap());
+    (steps.iter().map(brief).collect(), losses)
 }
 
 const PLAIN: &str = "TRCCONFIGR=0x1\nTRCTRACEIDR=0x10\nTRCDEVARCH=0x47705a13\nTRCIDR0=0x08000ea1\nTRCIDR2=0xc0001088";

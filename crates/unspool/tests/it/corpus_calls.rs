@@ -3,18 +3,17 @@
 //! The other tool lists only calls whose beginning and end are in the log, so only these are compared. It names only
 //! functions that start at a symbol.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Cursor;
-use std::ops::ControlFlow;
 use std::path::Path;
 
+use unspool::Program;
 use unspool::analyze::calls::{Call, Site};
 use unspool::analyze::folded::Folded;
 use unspool::analyze::profile::Profile;
 use unspool::analyze::tree::Tree;
 use unspool::capture::Code;
-use unspool::tarmac::read::{ReadOptions, Reader};
-use unspool::{Program, TarmacCalls};
+use unspool::file::{End, FileOptions, TarmacFile};
 use unspool_testing::corpus;
 
 /// Call tree and profile of a log with one core.
@@ -24,21 +23,15 @@ struct Calls {
 }
 
 fn read_calls(path: &Path) -> Calls {
-    let mut reader = Reader::new(File::open(path).unwrap(), ReadOptions::default()).unwrap();
-    let mut read = Calls { tree: Tree::new(Cursor::default()), profile: Profile::of_complete_calls() };
+    let mut calls = Calls { tree: Tree::new(Cursor::default()), profile: Profile::of_complete_calls() };
     let mut take = |core: usize, call: &Call| {
         assert_eq!(core, 0);
-        read.tree.add(call);
-        read.profile.add(call);
+        calls.tree.add(call);
+        calls.profile.add(call);
     };
-    let mut calls = TarmacCalls::new(reader.dialect());
-    let more = reader.each(|position, line| {
-        calls.line(position, line, &mut take);
-        ControlFlow::Continue(())
-    });
-    assert!(!more.unwrap());
-    calls.finish(&mut take);
-    read
+    let (_, end) = TarmacFile::open(path, &FileOptions::default()).unwrap().calls(&mut |_, _| {}, &mut take).unwrap();
+    assert_eq!(end, End::Whole);
+    calls
 }
 
 impl Calls {

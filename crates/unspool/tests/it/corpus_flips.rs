@@ -12,7 +12,7 @@ use std::{fmt, fs};
 use unspool::capture::Capture;
 use unspool::coresight::etm4::Packet as Etm4Packet;
 use unspool::coresight::frame::FrameError;
-use unspool::coresight::{ElementError, Packet, PacketItem, Sink, Transactions};
+use unspool::coresight::{ElementError, Packet, PacketItem, Transactions};
 use unspool::flow::{FlowItem, FlowSink, Item, Run};
 use unspool::{Program, Trace, Watch};
 use unspool_testing::example;
@@ -80,33 +80,23 @@ impl Watch for Account {
 }
 
 /// Packets of one source, which cover all of its bytes.
-#[derive(Default)]
-struct Packets {
-    items: Vec<PacketItem>,
-}
-
-impl Sink<PacketItem> for Packets {
-    fn item(&mut self, item: PacketItem) {
-        self.items.push(item);
-    }
-}
-
-impl Watch for Packets {}
+struct Packets(Vec<PacketItem>);
 
 impl Packets {
     fn of(trace: &Trace<'_>) -> Self {
-        let mut packets = Self::default();
-        trace.packets(&mut packets).unwrap();
-        packets.check_tiles(trace);
+        let mut items = Vec::new();
+        trace.packets(&mut (|item| items.push(item), ())).unwrap();
+        let packets = Self(items);
+        packets.assert_tiles(trace);
         packets
     }
 
     /// Asserts that packets and skipped ranges tile the source. In frames there are bytes of other sources in between.
-    fn check_tiles(&self, trace: &Trace<'_>) {
+    fn assert_tiles(&self, trace: &Trace<'_>) {
         let mut bytes = 0;
         trace.bytes(&mut (|chunk: &[u8]| bytes += chunk.len() as u64, ())).unwrap();
         let (mut end, mut reported) = (0, 0);
-        for item in &self.items {
+        for item in &self.0 {
             let (offset, length) = match item {
                 Ok(packet) => (packet.offset, packet.length),
                 Err(error) => (error.offset, error.skipped),
@@ -121,7 +111,7 @@ impl Packets {
     /// Offset after which nothing depends on the data before `from`: the first address with context after the second
     /// alignment synchronization and its trace info.
     fn recovered(&self, from: u64) -> Option<u64> {
-        let packets = || self.items.iter().flatten();
+        let packets = || self.0.iter().flatten();
         let syncs =
             packets().filter(|packet| packet.offset > from && packet.value == Packet::Etm4(Etm4Packet::AlignmentSync));
         let sync = syncs.map(|packet| packet.offset).nth(1)?;
@@ -184,12 +174,7 @@ impl Copy {
     /// Whether the buffer has several synchronizations.
     fn is_long(&self, buffer: usize) -> bool {
         let syncs = |packets: &Packets| {
-            packets
-                .items
-                .iter()
-                .flatten()
-                .filter(|packet| packet.value == Packet::Etm4(Etm4Packet::AlignmentSync))
-                .count()
+            packets.0.iter().flatten().filter(|packet| packet.value == Packet::Etm4(Etm4Packet::AlignmentSync)).count()
         };
         self.decode(buffer).iter().any(|(packets, _)| syncs(packets) > 4)
     }
@@ -246,7 +231,7 @@ impl fmt::Display for Counts {
 
 fn compare(name: &str, at: u64, flipped: &(Packets, Account), whole: &(Packets, Account), counts: &mut Counts) {
     let ((packets, now), (packets_before, before)) = (flipped, whole);
-    for error in packets.items.iter().filter_map(|item| item.err()) {
+    for error in packets.0.iter().filter_map(|item| item.err()) {
         assert!(now.errors.contains(&error.into()), "{name}: the last stage does not report {error}");
     }
     let same = now.events == before.events;

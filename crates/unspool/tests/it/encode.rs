@@ -6,7 +6,6 @@ mod program;
 mod q;
 mod reference;
 
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -16,12 +15,12 @@ use unspool::coresight::Protocol;
 use unspool::coresight::etm4::unit::Settings;
 use unspool::coresight::trace_buffer::{BufferSettings, FillMode};
 use unspool::encode::{EncodeOptions, Encoded, Encoder};
-use unspool::model::{Branch, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Step, StepSource, TimeUnit};
+use unspool::model::{Branch, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Step, TimeUnit};
 use unspool_testing::Random;
 
 use self::decoded::{Decoded, decode_capture};
 use self::program::Program;
-use super::fixtures::assert_same;
+use super::fixtures::{assert_same, collect};
 
 const BASE: u64 = 0x40_0000;
 
@@ -50,9 +49,8 @@ impl Executed {
             Event::Exception(exception) if exception.kind == ExceptionKind::Debug => {}
             Event::Exception(exception) => self.exceptions.push((at, exception.kind, exception.return_address)),
             Event::Context(context) => {
-                if let Some(level) =
-                    context.level.filter(|level| self.levels.last().is_none_or(|last| last.1 != *level))
-                {
+                let is_new = |level: &u8| self.levels.last().is_none_or(|last| last.1 != *level);
+                if let Some(level) = context.level.filter(is_new) {
                     self.levels.push((at, level));
                 }
                 let is_new = |process: &u64| self.processes.last().is_none_or(|last| last.1 != *process);
@@ -76,14 +74,7 @@ impl Executed {
     }
 
     fn read(directory: &Path, source: &str) -> Self {
-        let mut executed = Self::default();
-        let mut steps = CaptureSteps::new(Capture::open(directory).unwrap(), Some(source), &[]).unwrap();
-        let take = &mut |step: &Step| {
-            executed.add(step);
-            ControlFlow::Continue(())
-        };
-        steps.each(take).unwrap();
-        executed
+        Self::of(&collect(CaptureSteps::new(Capture::open(directory).unwrap(), Some(source), &[]).unwrap()))
     }
 }
 

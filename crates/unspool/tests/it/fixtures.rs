@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use unspool::capture::{BufferFormat, Capture, Registers};
 use unspool::coresight::Protocol;
 use unspool::flow::{FlowItem, FlowSink, Run};
-use unspool::model::{Event, Instruction, Step, StepSource};
+use unspool::model::{Event, Instruction, Losses, Step, StepSource};
 use unspool::{Bare, Trace, Watch, open_bare};
 use unspool_testing::corpus;
 
@@ -70,14 +70,19 @@ pub(crate) fn assert_same<T: PartialEq + Debug>(name: &str, found: &[T], expecte
 }
 
 /// All steps of a source, which must not be damaged.
-pub(crate) fn collect(mut source: impl StepSource) -> Vec<Step> {
+pub(crate) fn collect(source: impl StepSource) -> Vec<Step> {
+    collect_with_losses(source).0
+}
+
+/// All steps of a source, and the facts that they do not carry.
+pub(crate) fn collect_with_losses(mut source: impl StepSource) -> (Vec<Step>, Losses) {
     let mut steps = Vec::new();
     let ended = source.each(&mut |step| {
         steps.push(step.clone());
         ControlFlow::Continue(())
     });
     ended.unwrap();
-    steps
+    (steps, source.losses())
 }
 
 /// A source stops at every step at which its consumer stops.

@@ -255,55 +255,34 @@ fn committed(id: u8) -> Vec<String> {
     texts
 }
 
+/// Asserts the committed elements of a source, given as lists separated by semicolons.
+fn assert_committed(id: u8, expected: &[&str]) {
+    let expected: Vec<&str> = expected.iter().flat_map(|elements| elements.split("; ")).collect();
+    assert_eq!(committed(id), expected);
+}
+
 #[test]
 fn elements_of_the_example() {
+    let start = "context EL0 nonsecure AArch64 contextid 0x1234; target address 0x0000000000400000 IS0";
     let expected = [
-        "trace info",
-        "trace on",
-        "context EL0 nonsecure AArch64 contextid 0x1234",
-        "target address 0x0000000000400000 IS0",
-        "timestamp 0x123400",
-        "atoms EEE",
-        "atoms EEE",
-        "atoms EEN",
-        "exception 2 (call), return 0x000000000040001c",
-        "context EL1 nonsecure AArch64 contextid 0x1234",
-        "target address 0xffff800000080400 IS0",
-        "atoms EE",
-        "context EL0 nonsecure AArch64 contextid 0x1234",
-        "target address 0x000000000040001c IS0",
-        "timestamp 0x123478",
-        "atoms N",
-        "atoms EE",
-        "atoms E",
-        "exception 14 (IRQ), return 0x0000000000400024",
-        "discard",
-        "overflow",
-        "trace info",
-        "trace on",
-        "context EL0 nonsecure AArch64 contextid 0x1234",
-        "target address 0x0000000000400000 IS0",
-        "timestamp 0x129000",
-        "atoms EEE",
-        "atoms EEE",
-        "event 0",
+        "trace info; trace on",
+        start,
+        "timestamp 0x123400; atoms EEE; atoms EEE; atoms EEN; exception 2 (call), return 0x000000000040001c",
+        "context EL1 nonsecure AArch64 contextid 0x1234; target address 0xffff800000080400 IS0; atoms EE",
+        "context EL0 nonsecure AArch64 contextid 0x1234; target address 0x000000000040001c IS0",
+        "timestamp 0x123478; atoms N; atoms EE; atoms E; exception 14 (IRQ), return 0x0000000000400024",
+        "discard; overflow; trace info; trace on",
+        start,
+        "timestamp 0x129000; atoms EEE; atoms EEE; event 0",
     ];
-    assert_eq!(committed(0x10), expected);
+    assert_committed(0x10, &expected);
 }
 
 #[test]
 fn canceled_elements_are_gone() {
     let expected = [
-        "trace info",
-        "trace on",
-        "context EL0 nonsecure AArch64 contextid 0x1234",
-        "target address 0x0000000000400000 IS0",
-        "atoms EEE",
-        "atoms EEN",
-        "mispredict",
-        "atoms EEE",
-        "mispredict",
-        "exception 2 (call), return 0x000000000040001c",
+        "trace info; trace on; context EL0 nonsecure AArch64 contextid 0x1234; target address 0x0000000000400000 IS0",
+        "atoms EEE; atoms EEN; mispredict; atoms EEE; mispredict; exception 2 (call), return 0x000000000040001c",
     ];
-    assert_eq!(committed(0x12), expected);
+    assert_committed(0x12, &expected);
 }

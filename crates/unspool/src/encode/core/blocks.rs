@@ -24,7 +24,6 @@ struct Prepared {
     start: u64,
     /// Successors if the branch at its end is not taken, and if it is taken.
     successors: [u64; 2],
-    /// That branch is indirect.
     is_indirect: bool,
     instructions: u32,
     /// Its blocks of the trace unit: the index of the first, and their number.
@@ -36,7 +35,6 @@ struct Prepared {
 const NOWHERE: u64 = 1;
 
 impl Prepared {
-    /// A block that is not prepared.
     const UNKNOWN: Self =
         Self { start: NOWHERE, successors: [NOWHERE; 2], is_indirect: false, instructions: 0, first: 0, units: 0 };
 
@@ -58,7 +56,6 @@ impl Blocks {
 }
 
 impl Core {
-    /// Executes the blocks of a trace.
     pub(in crate::encode) fn blocks(&mut self, trace: &BlockTrace<'_>) -> Result<(), SinkError> {
         let (mut index, mut position) = (0, trace.position);
         while index < trace.executions.len() {

@@ -195,50 +195,25 @@ fn length(isa: Isa, op: Op) -> u8 {
 
 fn opcode(isa: Isa, op: Op, address: u64, target: u64) -> u32 {
     let offset = target.wrapping_sub(address) as u32;
+    let (a64, a32, t32) = (offset >> 2, offset.wrapping_sub(8) >> 2 & 0xff_ffff, offset.wrapping_sub(4) >> 1);
+    // J1 and J2 of a T32 BL are set, and so is S if the offset is negative.
+    let t32_call = 0xf000_f800 | (t32 >> 23 & 1) << 26 | (t32 >> 11 & 0x3ff) << 16 | t32 & 0x7ff;
+    let opcodes = match op {
+        Op::Nop => [0xd503_201f, 0xe320_f000, 0xbf00],
+        Op::Wide => [0xd503_201f, 0xe320_f000, 0xf3af_8000],
+        Op::Barrier => [0xd503_3fdf, 0xf57f_f06f, 0xf3bf_8f6f],
+        Op::If(_) => [0x5400_0001 | (a64 & 0x7_ffff) << 5, 0x1a00_0000 | a32, 0xd100 | t32 & 0xff],
+        Op::Goto(_) => [0x1400_0000 | a64 & 0x3ff_ffff, 0xea00_0000 | a32, 0xe000 | t32 & 0x7ff],
+        Op::Call(_) => [0x9400_0000 | a64 & 0x3ff_ffff, 0xeb00_0000 | a32, t32_call],
+        Op::CallRegister => [0xd63f_0020, 0xe12f_ff31, 0x4788],
+        Op::Jump => [0xd61f_0020, 0xe12f_ff11, 0x4708],
+        Op::Return => [0xd65f_03c0, 0xe12f_ff1e, 0x4770],
+        Op::System => [0xd400_0001, 0xef00_0000, 0xdf00],
+        Op::ExceptionReturn => [0xd69f_03e0, 0xe1b0_f00e, 0xf3de_8f00],
+    };
     match isa {
-        Isa::A64 => match op {
-            Op::Nop | Op::Wide => 0xd503_201f,
-            Op::Barrier => 0xd503_3fdf,
-            Op::If(_) => 0x5400_0001 | (offset >> 2 & 0x7_ffff) << 5,
-            Op::Goto(_) => 0x1400_0000 | offset >> 2 & 0x3ff_ffff,
-            Op::Call(_) => 0x9400_0000 | offset >> 2 & 0x3ff_ffff,
-            Op::CallRegister => 0xd63f_0020,
-            Op::Jump => 0xd61f_0020,
-            Op::Return => 0xd65f_03c0,
-            Op::System => 0xd400_0001,
-            Op::ExceptionReturn => 0xd69f_03e0,
-        },
-        Isa::A32 => {
-            let offset = offset.wrapping_sub(8) >> 2 & 0xff_ffff;
-            match op {
-                Op::Nop | Op::Wide => 0xe320_f000,
-                Op::Barrier => 0xf57f_f06f,
-                Op::If(_) => 0x1a00_0000 | offset,
-                Op::Goto(_) => 0xea00_0000 | offset,
-                Op::Call(_) => 0xeb00_0000 | offset,
-                Op::CallRegister => 0xe12f_ff31,
-                Op::Jump => 0xe12f_ff11,
-                Op::Return => 0xe12f_ff1e,
-                Op::System => 0xef00_0000,
-                Op::ExceptionReturn => 0xe1b0_f00e,
-            }
-        }
-        _ => {
-            let offset = offset.wrapping_sub(4) >> 1;
-            match op {
-                Op::Nop => 0xbf00,
-                Op::Wide => 0xf3af_8000,
-                Op::Barrier => 0xf3bf_8f6f,
-                Op::If(_) => 0xd100 | offset & 0xff,
-                Op::Goto(_) => 0xe000 | offset & 0x7ff,
-                // J1 and J2 are set, and so is S if the offset is negative.
-                Op::Call(_) => 0xf000_f800 | (offset >> 23 & 1) << 26 | (offset >> 11 & 0x3ff) << 16 | offset & 0x7ff,
-                Op::CallRegister => 0x4788,
-                Op::Jump => 0x4708,
-                Op::Return => 0x4770,
-                Op::System => 0xdf00,
-                Op::ExceptionReturn => 0xf3de_8f00,
-            }
-        }
+        Isa::A64 => opcodes[0],
+        Isa::A32 => opcodes[1],
+        _ => opcodes[2],
     }
 }

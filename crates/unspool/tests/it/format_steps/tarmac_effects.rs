@@ -1,51 +1,37 @@
-//! What lines of Tarmac say together, and what they do not: nothing is told that nobody says, and nothing is lost silently.
+//! Effects of Tarmac lines on each other: nothing is invented, and nothing is lost silently.
 
-use unspool_astf::lower::{LowerOptions, Lowerer, header};
-use unspool_astf::record::Level;
-use unspool_model::{Context, ExceptionKind, Gap, Loss, SinkError, StepSink};
+use unspool::astf::lower::{LowerOptions, Lowerer, header};
+use unspool::astf::record::Level;
+use unspool::convert::{TransferError, transfer};
+use unspool::model::{ExceptionKind, Gap, Loss, SinkError, StepSink};
+use unspool::tarmac;
 
+use super::tarmac::log;
 use super::*;
 
-/// The steps of a log.
-fn steps(text: &str) -> Vec<Step> {
-    let mut steps = Vec::new();
-    let ended = log(text).each(&mut |step| {
-        steps.push(step.clone());
-        ControlFlow::Continue(())
-    });
-    assert!(ended.is_ok());
-    steps
-}
-
-/// What no step of a log tells: name, how often, and the first line.
+/// Losses of a log: name, count, and first line.
 fn losses(text: &str) -> Vec<(&'static str, u64, u64)> {
-    let mut source = log(text);
-    assert!(source.each(&mut |_| ControlFlow::Continue(())).is_ok());
-    let losses = source.losses();
+    let (_, losses) = collect_with_losses(log(text));
     assert!(losses.iter().all(|(loss, _)| tarmac::steps::NOT_IN_STEPS.contains(&loss)), "{losses}");
     losses.iter().map(|(loss, lost)| (loss.name(), lost.count, lost.first)).collect()
 }
 
-/// A log as steps of an ASTF trace, with what was lost on the way.
+/// Log as steps of an ASTF trace, and the number of lost instructions.
 fn as_astf(text: &str, level: Level) -> Result<(Vec<Step>, u64), SinkError> {
-    let mut source = log(text);
+    let source = log(text);
     let (coverage, unit) = (source.coverage(), source.time_unit());
     let options = LowerOptions { level: Some(level), ..LowerOptions::default() };
     let header = header(coverage, unit, &options)?;
     let mut lowerer = Lowerer::new(vec![header.to_bytes()], &header, coverage, unit, &options)?;
-    let mut refused = Ok(());
-    let ended = source.each(&mut |step| {
-        refused = lowerer.push(step);
-        if refused.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    });
-    assert!(ended.is_ok());
-    refused?;
-    lowerer.finish()?;
+    match transfer(Box::new(source), None, &mut lowerer, |_, _| ControlFlow::Continue(())) {
+        Err(TransferError::Sink(error)) => return Err(error),
+        transferred => assert_eq!(transferred.unwrap().damage, None),
+    }
     let lost = lowerer.losses().of(Loss::Instructions).count;
-    Ok((astf_steps(lowerer.into_sink().concat()), lost))
+    Ok((collect(astf::open(lowerer.into_sink().concat())), lost))
 }
 
-/// Two instructions, without their times and what comes first.
+/// Steps of two instructions, without contexts.
 fn between(first: &str, second: &str) -> Vec<String> {
     let text = format!("1 clk IT (1) {first}\n2 clk IT (2) {second}\n");
     lines(log(&text)).into_iter().filter(|line| !line.contains("level")).collect()
@@ -59,13 +45,13 @@ fn exceptions_are_implied_where_a_vector_may_be() {
         ("00400004 d503201f O EL0t_n : NOP", "00005480 d503201f O EL1h_n : NOP", "Irq to 5480"),
         ("00400004 d4000002 O EL1h_n : HVC #0", "00005400 d503201f O EL2h_n : NOP", "Synchronous to 5400"),
         ("00400004 d4000001 O EL1h_n : SVC #0", "00005200 d503201f O EL1h_n : NOP", "Synchronous to 5200"),
-        // No exception leads to EL0: whoever answers is not in the log.
+        // No exception leads to EL0: the handler is not in the log.
         ("00400004 d4000001 O EL0t_n : SVC #0", "00500000 d503201f O EL0t_n : NOP", "gap Start"),
         ("00400004 d4200000 O EL0t_n : BRK #0", "00500000 d503201f O EL0t_n : NOP", "gap Start"),
         ("00400004 d4000003 O EL1h_n : SMC #0", "00500000 d503201f O EL1h_n : NOP", "gap Start"),
         ("00400004 d4000001 O ---_- : SVC #0", "00500000 d503201f O ---_- : NOP", "gap Start"),
         ("00400004 d4000001 O EL0t_n : SVC #0", "00400008 d503201f O EL0t_n : NOP", ""),
-        // What cannot be stays as it is.
+        // Impossible exceptions are not implied.
         ("00005000 14000002 O EL0t_n : B {pc}+8", "00005008 d503201f O EL1h_n : NOP", ""),
         ("000053f8 14000002 O EL0t_n : B {pc}+8", "00005400 d503201f O EL1h_n : NOP", ""),
         ("00400004 d65f03c0 O EL0t_n : RET", "00005014 d503201f O EL1h_n : NOP", ""),
@@ -85,19 +71,19 @@ fn exceptions_are_implied_where_a_vector_may_be() {
 }
 
 #[test]
-fn a_program_alone_is_a_basic_trace_with_a_gap() {
+fn user_program_alone_is_a_basic_trace_with_a_gap() {
     let text = "\
 1 us IT (1) 00400000 d503201f O EL0t_n : NOP
 2 us IT (2) 00400004 d4000001 O EL0t_n : SVC #0
 3 us IT (3) 00500000 d503201f O EL0t_n : NOP
 ";
-    // The kernel may as well go back to where it was called.
+    // The kernel may also return to its caller.
     for text in [text.to_string(), text.replace("00500000", "00400008")] {
         let (steps, lost) = as_astf(&text, Level::Basic).unwrap();
         assert_eq!((steps.iter().filter(|step| step.event.instruction().is_some()).count(), lost), (3, 0), "{text}");
         assert_eq!(steps.iter().any(|step| step.note().contains("gap")), text.contains("00500000"));
     }
-    // A trace that tells every exception would have to tell this one.
+    // A trace with every exception would have to have this one.
     assert!(as_astf(text, Level::BasicPlus).is_err());
 }
 
@@ -119,7 +105,7 @@ fn gem5_has_no_lines_for_exceptions() {
         "@2 t250 level 1 NonSecure",
         "@2 t250 a64 5480 d503201f executed",
         "@3 t500 a64 5484 d503201f executed",
-        // Something led elsewhere: the state is told again.
+        // Execution was interrupted: the context is repeated.
         "@4 t750 level 1 NonSecure",
         "@4 t750 a64 6280 d69f03e0 executed -> 400010",
         "@5 t1000 level 0 NonSecure",
@@ -130,7 +116,7 @@ fn gem5_has_no_lines_for_exceptions() {
 }
 
 #[test]
-fn branches_that_lead_nowhere_else() {
+fn branches_to_the_next_instruction() {
     let next = "00008004 d503201f O EL1h_n : NOP";
     let rev3 = |set: &str| {
         format!(
@@ -141,10 +127,10 @@ fn branches_that_lead_nowhere_else() {
     let fast_models = |tag: &str, what: &str| format!("1 clk {tag} (1) 00008000 {what}\n2 clk IT (2) {next}\n");
     let fell = "1 clk IT (1) 00007000 54000041 O EL1h_n : B.NE {pc}+8\n1 clk IT (2) 00007004 14000400 O EL1h_n : B {pc}+0x1000\n";
     let rows = [
-        // Fast Models say it of those that are not taken.
+        // Fast Models mark those that are not taken.
         (fast_models("IT", "54000021 O EL1h_n : B.NE {pc}+4"), "a64 8000 54000021 executed -> 8004"),
         (fast_models("IS", "54000021 O EL1h_n : B.NE {pc}+4"), "a64 8000 54000021 skipped not taken"),
-        // Unless one that looks taken was not.
+        // Unless a branch marked as taken was not.
         (
             format!(
                 "{fell}{}",
@@ -152,10 +138,10 @@ fn branches_that_lead_nowhere_else() {
             ),
             "a64 8004 54000021",
         ),
-        // Rev 3 does not, of AArch64.
+        // Rev 3 does not mark AArch64 branches.
         (rev3("54000021) O el1h_ns: B.NE {pc}+4"), "a64 8000 54000021"),
         (rev3("54000021) O el1h_ns: B.NE {pc}+4\n BR (0000000000008004) O"), "a64 8000 54000021 executed -> 8004"),
-        // A condition may have failed, and nobody says so.
+        // A condition may have failed, and the log does not show it.
         (rev3("112fff1e) A svc_ns: BXNE lr"), "a32 8000 112fff1e"),
         (rev3("18bd8010) A svc_ns: POPNE {r4,pc}"), "a32 8000 18bd8010"),
         (rev3("112fff1e) A svc_ns: CCFAIL BXNE lr"), "a32 8000 112fff1e skipped not taken"),
@@ -164,7 +150,7 @@ fn branches_that_lead_nowhere_else() {
             "1 clk IT (1) 00008000 112fff1e A svc_ns : BXNE lr\n2 clk IT (2) 00008004 e1a00000 A svc_ns : NOP\n".into(),
             "a32 8000 112fff1e executed",
         ),
-        // So may that of an IT block.
+        // So may the condition of an IT block.
         ("ES (00008000:4770) T svc_ns: BXNE lr\nES (00008002:bf00) T svc_ns: NOP\n".into(), "t32 8000 4770"),
         ("ES (00008000:e006) T svc_ns: BNE {pc}+0x10\nES (00008002:bf00) T svc_ns: NOP\n".into(), "t32 8000 e006"),
         (
@@ -174,16 +160,13 @@ fn branches_that_lead_nowhere_else() {
     ];
     for (text, expected) in rows {
         let found = lines(log(&text));
-        let is_it = |line: &&String| {
-            line.contains(&expected[..expected.rfind(|c: char| c.is_ascii_hexdigit()).map_or(0, |_| 8)])
-        };
-        let found = found.iter().rfind(is_it).unwrap_or_else(|| panic!("{text}"));
+        let found = found.iter().rfind(|line| line.contains(&expected[..8])).unwrap_or_else(|| panic!("{text}"));
         assert!(found.ends_with(expected), "{found}, not {expected}, of\n{text}");
     }
 }
 
 #[test]
-fn astf_does_not_say_what_nobody_knows() {
+fn unknown_outcomes_are_not_written_to_astf() {
     let text = "\
 Tarmac Text Rev 3t
 1 us ES (0000000000008000:d503201f) O el1h_ns: NOP
@@ -197,19 +180,15 @@ Tarmac Text Rev 3t
 }
 
 #[test]
-fn a_mode_of_aarch32_has_no_stack_pointer_of_another() {
+fn aarch32_mode_has_no_stack_pointer_of_another() {
     let text = "\
 1 us IT (1) 00008000 d69f03e0 O EL1h_n : ERET
 2 us IT (2) 00009000 e1a00000 A usr_n : NOP
 ";
     let (steps, _) = as_astf(text, Level::BasicPlus).unwrap();
-    let contexts: Vec<Context> = steps
-        .iter()
-        .filter_map(|step| if let Event::Context(context) = step.event { Some(context) } else { None })
-        .collect();
-    let said: Vec<_> = contexts.iter().map(|context| (context.level, context.is_handler)).collect();
-    assert_eq!(said.first(), Some(&(Some(1), Some(true))), "{said:?}");
-    assert!(!said[1..].contains(&(Some(0), Some(true))), "{said:?}");
+    let levels: Vec<_> = contexts(&steps).iter().map(|context| (context.level, context.is_handler)).collect();
+    assert_eq!(levels.first(), Some(&(Some(1), Some(true))), "{levels:?}");
+    assert!(!levels[1..].contains(&(Some(0), Some(true))), "{levels:?}");
 }
 
 #[test]
@@ -231,13 +210,13 @@ fn exceptions_have_their_own_times() {
     ];
     assert_eq!(lines(log(text)), expected);
     assert_eq!(losses(text), [("times", 2, 5), ("attributes", 1, 2)]);
-    // What has no time has not that of the line before.
+    // A line without a time does not have that of the line before.
     let dashes = "5 clk ES (00008000:e1a00000) A svc: NOP\n-----------     ES (00008004:e1a00000) A svc: NOP\n";
     assert_eq!(lines(log(dashes)).last().map(String::as_str), Some("@2 a32 8004 e1a00000 executed"));
 }
 
 #[test]
-fn what_comes_first_keeps_its_order() {
+fn first_lines_keep_their_order() {
     let text = "\
 0 clk R X1 0000000000000002
 0 clk SIGNAL: SIGNAL=poreset STATE=N
@@ -249,19 +228,19 @@ fn what_comes_first_keeps_its_order() {
     let expected = [
         "@1 t0 state, x1=0200000000000000",
         "@2 t0 note SIGNAL: SIGNAL=poreset STATE=N",
-        // Nobody says where the vector was.
+        // The address of the vector is unknown.
         "@3 t0 Reset to ?, x0=0100000000000000",
         "@5 t0 note SIGNAL: SIGNAL=poreset STATE=Y",
         "@6 t1 level 3 Secure",
         "@6 t1 a64 2105d4 d503201f executed",
     ];
     assert_eq!(lines(log(text)), expected);
-    let behind = text.split_inclusive('\n').skip(2).collect::<String>();
-    assert!(lines(log(&behind))[0].ends_with("Reset to ?, x0=0100000000000000"));
+    let later = text.split_inclusive('\n').skip(2).collect::<String>();
+    assert!(lines(log(&later))[0].ends_with("Reset to ?, x0=0100000000000000"));
 }
 
 #[test]
-fn what_is_not_updated_is_not_written() {
+fn parts_that_are_not_updated_are_not_written() {
     let rows = [
         ("X1 ----------------", ""),
         ("X1 --------", ""),
@@ -287,7 +266,7 @@ fn what_is_not_updated_is_not_written() {
 }
 
 #[test]
-fn what_steps_have_no_room_for_is_counted() {
+fn facts_without_a_field_are_counted() {
     let nop = "1 clk IT (1) 00001000 d503201f O EL1h_n : NOP\n";
     let with = |line: &str| format!("{nop}1 clk {line}\n");
     let rows = [
@@ -317,19 +296,19 @@ fn what_steps_have_no_room_for_is_counted() {
         (with("R X3"), vec![("unreadable", 1, 2)]),
         (with("MR8 zzzz"), vec![("unreadable", 1, 2)]),
         (with("IT (4) 0000800c zzzz O EL1h_n : NOP"), vec![("unreadable", 1, 2)]),
-        (with("nobody knows what this is"), vec![]),
+        (with("some other text"), vec![]),
         ("1 clk ES (EDITR:d503201f) O el3h_s: NOP\n".into(), vec![("instructions", 1, 1)]),
     ];
     for (text, expected) in rows {
         assert_eq!(losses(&text), expected, "{text}");
     }
-    // What buses do is a note.
+    // Bus activity is a note.
     let bus = lines(log(&with("BNR4O__I 00000534 7800491d"))).pop();
     assert_eq!(bus.as_deref(), Some("@2 t1 note BNR4O__I 00000534 7800491d"));
 }
 
 #[test]
-fn only_what_may_have_been_an_instruction_is_a_gap() {
+fn only_a_possible_instruction_is_a_gap() {
     let rows = [
         ("1 clk R X3", None),
         ("1 clk MR8 zzzz", None),
@@ -340,13 +319,13 @@ fn only_what_may_have_been_an_instruction_is_a_gap() {
         // The end of the line is lost.
         ("1 clk R X3 00000000000000012 clk IT (4) 0000800c d503201f O EL1h_n : NOP", Some(Gap::Damaged)),
         ("1 clk \u{1}\u{2}\u{3}", Some(Gap::Damaged)),
-        ("nobody knows what this is", None),
+        ("some other text", None),
     ];
     for (line, expected) in rows {
         let text = format!(
             "1 clk IT (1) 00001000 d503201f O EL1h_n : NOP\n{line}\n2 clk IT (2) 00001004 d503201f O EL1h_n : NOP\n"
         );
-        let found = steps(&text);
+        let found = collect(log(&text));
         let gap = found.iter().find_map(|step| if let Event::Gap(gap) = step.event { Some(gap) } else { None });
         assert_eq!(gap, expected, "{line}");
         let is_exception =
