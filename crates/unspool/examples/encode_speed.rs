@@ -1,6 +1,6 @@
 //! Speed of encoding a trace into a capture: `cargo run --release --example encode_speed TRACE [SETUP...]`.
 //!
-//! Does all that `unspool encode` does: reads, decompresses and encodes the trace, and writes the capture, once for each
+//! Does all that `unspool encode` does: reads, decompresses and encodes the trace, and writes the capture, once per
 //! setup. Reports the best of several runs, and the time in it that a hypervisor stole. Where timestamps are traced,
 //! instructions get times, a thousand per microsecond. Filters have a range with a fifth of the executed instructions.
 
@@ -69,8 +69,8 @@ fn run_once(trace: &str, settings: Settings) -> Result<(f64, f64, Encoded), Box<
 /// Name, registers, and settings without a register.
 type Row = (&'static str, Vec<(&'static str, u64)>, fn(&mut Settings));
 
-/// Each option by itself, and the usual ones together. Filters and events first with addresses outside the program, then with
-/// those of the run: a range, and two instructions.
+/// Each option by itself, and the usual ones together. Filters and events first with addresses outside the program,
+/// then with those of the run: a range, and two instructions.
 fn rows([low, high, start, stop]: [u64; 4]) -> Vec<Row> {
     let range = [("TRCACVR0", low), ("TRCACVR1", high)];
     let points = [("TRCACVR2", start), ("TRCACVR3", stop)];

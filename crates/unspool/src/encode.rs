@@ -3,8 +3,8 @@
 //! steps ─▶ **encoder** ─▶ trace units ─▶ snapshot directory: trace, registers, program image
 //!
 //! Steps provide the instructions, and the address of the next step is the outcome of each branch. Where steps do not
-//! continue, the trace starts anew. Trace cannot express instructions after the last branch: before such a break, and at
-//! the end, the PE halts for a debugger. The program image holds the executed opcodes, and zeros between them.
+//! continue, the trace starts anew. Trace cannot express instructions after the last branch: before such a break, and
+//! at the end, the PE halts for a debugger. The program image holds the executed opcodes, and zeros between them.
 
 mod core;
 mod image;
@@ -77,18 +77,18 @@ fn refused(text: String) -> SourceError {
     SourceError { text, is_damage: false }
 }
 
-/// Why a source could not be encoded.
+/// Why a source was not encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum EncodeError {
-    /// It could not be read.
+    /// The source cannot be read.
     #[error(transparent)]
     Source(#[from] SourceError),
-    /// It could not be encoded.
+    /// The source cannot be encoded.
     #[error(transparent)]
     Sink(#[from] SinkError),
 }
 
-/// The turn of one source: hands its steps to the encoder, until that fails.
+/// Turn of one source: feeds the encoder with its steps until that fails.
 struct Turn<'e> {
     encoder: &'e mut Encoder,
     source: usize,

@@ -3,9 +3,9 @@
 //! capture package ─▶ frames ─▶ packets ─▶ elements ─▶ committed ─▶ ranges ─▶ instructions
 //!
 //! [`Trace`] joins [`capture`], [`coresight`] and [`flow`] into a pipeline over one source of a capture, in constant
-//! memory; [`Program`] is the code that ran; [`overview`] summarizes a capture. [`astf`], [`stf`] and [`tarmac`] are the
+//! memory; [`Program`] is the code that ran; [`overview`] summarizes a capture. [`astf`], [`stf`] and [`tarmac`] are
 //! formats of trace files, and [`FileKind`] distinguishes them from captures; [`open_steps`] opens the steps of any of
-//! them. Knows nothing of terminals. With the feature `text`, [`isa`] has a `Disassembler`, and records have text lines.
+//! them. Knows nothing of terminals. With the feature `text`, [`isa`] has a `Disassembler`, and records have text.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -177,20 +177,15 @@ struct PacketTally<'p> {
     progress: &'p mut dyn FnMut(u64),
 }
 
-impl PacketTally<'_> {
-    fn count(&mut self, kind: PacketKind) {
-        if self.kinds.len() <= kind.index() {
-            self.kinds.resize(kind.index() + 1, None);
-        }
-        self.kinds[kind.index()].get_or_insert((kind, 0)).1 += 1;
-    }
-}
-
 impl Sink<PacketItem> for PacketTally<'_> {
     fn item(&mut self, item: PacketItem) {
         match &item {
             Ok(packet) => {
-                self.count(packet.value.kind());
+                let kind = packet.value.kind();
+                if self.kinds.len() <= kind.index() {
+                    self.kinds.resize(kind.index() + 1, None);
+                }
+                self.kinds[kind.index()].get_or_insert((kind, 0)).1 += 1;
                 self.overview.bytes += packet.length;
             }
             Err(error) => self.overview.skipped(error),
@@ -224,7 +219,12 @@ impl TraceOverview {
     fn element(&mut self, item: &ElementItem) {
         let element = match item {
             Ok(element) => &element.value,
-            Err(error) => return self.error(error),
+            Err(error) => {
+                if !error.kind.is_ordinary() && self.errors.len() < MAX_ERRORS {
+                    self.errors.push(*error);
+                }
+                return;
+            }
         };
         match element {
             Element::Atoms(atoms) => {
@@ -244,12 +244,6 @@ impl TraceOverview {
                 *self.contexts.entry(plain.to_string()).or_default() += 1;
             }
             _ => {}
-        }
-    }
-
-    fn error(&mut self, error: &ElementError) {
-        if !error.kind.is_ordinary() && self.errors.len() < MAX_ERRORS {
-            self.errors.push(*error);
         }
     }
 }

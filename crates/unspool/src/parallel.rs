@@ -4,8 +4,8 @@
 //!
 //! A stream is split at points where decoding can start: an alignment synchronization with a trace info after it. Each
 //! shard is decoded as if nothing had come before. At the seam the beginning of the shard is decoded once more, by a
-//! decoder that continues the shard before; only if both arrive at the same entry is the result used. Otherwise the shard
-//! is decoded again, in order. So the output cannot depend on the number of cores.
+//! decoder that continues the shard before; only if both arrive at the same entry is the result used. Otherwise the
+//! shard is decoded again, in order. So the output cannot depend on the number of cores.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};

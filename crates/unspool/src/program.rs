@@ -9,7 +9,6 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use unspool_capture::{Capture, Code, Note, Region};
-use unspool_coresight::Security;
 use unspool_flow::{CodeMemory, Space};
 
 /// Code of a program, and its symbols.
@@ -61,12 +60,7 @@ impl Program {
     }
 
     fn view(&self, space: Space) -> &View {
-        let security = match space.security {
-            Security::Secure => 0,
-            Security::NonSecure => 1,
-            Security::Root => 2,
-            Security::Realm => 3,
-        };
+        let security = space.security as usize;
         self.views[security << 2 | usize::from(space.el & 3)].get_or_init(|| self.seen_from(space))
     }
 

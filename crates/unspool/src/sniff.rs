@@ -1,7 +1,7 @@
 //! Detects the format of a file or a pipe by its first bytes.
 //!
-//! Takes a path or a stream; produces a [`FileKind`]. Keeps no file open, and returns a stream with the bytes that it read
-//! still in front.
+//! Takes a path or a stream; produces a [`FileKind`]. Keeps no file open, and puts the bytes that it read back
+//! in front of a stream.
 
 use std::fs::File;
 use std::io::{self, Chain, Cursor, Read};
@@ -43,7 +43,7 @@ impl FileKind {
         }
     }
 
-    /// Kind of the file at a path. Only files are read: the beginning of a pipe would be lost; see [`peek`](Self::peek).
+    /// Kind of the file at a path. Only files are read: a pipe would lose its beginning; see [`peek`](Self::peek).
     pub fn at(path: &Path) -> io::Result<Self> {
         if !path.metadata()?.is_file() {
             return Ok(Self::Capture);
@@ -78,7 +78,7 @@ fn beginning(input: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(start)
 }
 
-/// Storage of a file that starts with these bytes. Of a truncated magic number, enough letters must be there to be certain.
+/// Storage of a file that starts with these bytes. A truncated magic number must be unambiguous.
 fn storage(bytes: &[u8]) -> Option<Storage> {
     Storage::of(bytes).filter(|storage| match *storage {
         Storage::PLAIN => bytes.len() >= 2,

@@ -38,8 +38,8 @@ pub struct OpenSteps {
     pub big_endian: bool,
     /// Threads that decompress; `None`: one per processor.
     pub threads: Option<usize>,
-    /// The consumer of the steps has a thread of its own, as [`encode`](crate::encode::encode) has: with few processors an
-    /// ASTF file is decompressed there too.
+    /// The consumer of the steps has a thread of its own, as [`encode`](crate::encode::encode) has: with few processors,
+    /// an ASTF file is decompressed there too.
     pub is_followed: bool,
     /// Counts the bytes of a file as they are read.
     pub bytes_read: Arc<AtomicU64>,

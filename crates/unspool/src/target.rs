@@ -201,33 +201,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extensions_of_astf_files() {
+    fn storage_by_extension() {
         let rows = [
-            ("a.astf", Some(Storage::Raw)),
-            ("a.astf.xz", Some(Storage::Lzma)),
-            ("a.astf.LZMA", Some(Storage::Lzma)),
-            ("dir.xz/a.astf.gz", Some(Storage::Zlib)),
-            ("a.zz", Some(Storage::Zlib)),
-            ("a.trace", None),
-            ("-", None),
+            ("a.astf", Some(Storage::Raw), Container::Plain),
+            ("a.astf.xz", Some(Storage::Lzma), Container::Xz),
+            ("a.astf.LZMA", Some(Storage::Lzma), Container::Plain),
+            ("dir.xz/a.astf.gz", Some(Storage::Zlib), Container::Gzip),
+            ("a.zz", Some(Storage::Zlib), Container::Plain),
+            ("a.trace", None, Container::Plain),
+            ("a.tarmac", None, Container::Plain),
+            ("a.log", None, Container::Plain),
+            ("a.tarmac.gz", Some(Storage::Zlib), Container::Gzip),
+            ("a.XZ", Some(Storage::Lzma), Container::Xz),
+            ("a.tarmac.zst", None, Container::Zstd),
+            ("-", None, Container::Plain),
         ];
-        for (name, expected) in rows {
-            assert_eq!(astf_storage(Path::new(name)), expected, "{name}");
-        }
-    }
-
-    #[test]
-    fn extensions_of_logs() {
-        let rows = [
-            ("a.tarmac", Container::Plain),
-            ("a.log", Container::Plain),
-            ("a.tarmac.gz", Container::Gzip),
-            ("a.XZ", Container::Xz),
-            ("a.tarmac.zst", Container::Zstd),
-            ("-", Container::Plain),
-        ];
-        for (name, expected) in rows {
-            assert_eq!(log_container(Path::new(name)), expected, "{name}");
+        for (name, storage, container) in rows {
+            assert_eq!(astf_storage(Path::new(name)), storage, "{name}");
+            assert_eq!(log_container(Path::new(name)), container, "{name}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! One source in one buffer, and the pipeline over it.
 //!
-//! Takes a capture and one of its streams. Produces packets, elements or committed elements for a [`Sink`], and executed
-//! instructions for a [`FlowSink`] or [`InstructionSink`], each with its offset in the buffer; a [`Watch`] supervises the
-//! reading. Does not know protocols: the configuration selects the decoders. Memory does not grow with the trace: bytes
+//! Takes a capture and one of its streams. Produces packets, elements or committed elements for a [`Sink`], and
+//! instructions for a [`FlowSink`] or [`InstructionSink`], each with its offset in the buffer; a [`Watch`] supervises
+//! the reading. Does not know protocols: the configuration selects the decoders. Memory does not grow with the trace: bytes
 //! arrive in chunks, and only the start of an incomplete packet is kept.
 
 use unspool_capture::{Buffer, Capture, Core, Source, Stream as StreamOf};

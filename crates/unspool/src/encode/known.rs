@@ -71,8 +71,7 @@ pub(super) fn slot(address: u64) -> usize {
     (address >> 1 ^ address >> 16) as usize % KNOWN
 }
 
-/// Whether a branch was taken, given that execution continues at `next`. `taken`: as the source reports it. `None`: it cannot
-/// reach `next`.
+/// Whether a branch was taken, given that execution continues at `next`; `None`: it cannot. `taken`: as reported.
 #[inline]
 pub(super) fn outcome(branch: &Known, taken: Option<bool>, next: Target) -> Option<bool> {
     let falls_through = next == branch.next() && branch.executed.conditional;

@@ -44,9 +44,9 @@ impl FileOptions {
 pub enum End {
     /// At the end of the file.
     Whole,
-    /// Where the caller stopped.
+    /// Stopped by the caller.
     Stopped,
-    /// Where the file is damaged or cut short: problem and position.
+    /// The file is damaged or cut short: problem and position.
     Damaged(String),
 }
 
@@ -54,7 +54,7 @@ pub enum End {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// It cannot be opened.
+    /// The file cannot be opened.
     #[error("{name}")]
     Open {
         /// Name of the file.
@@ -80,7 +80,7 @@ pub enum FileError {
         /// Error of the reader.
         source: unspool_tarmac::read::ReadError,
     },
-    /// It is not an ASTF file.
+    /// The file is not an ASTF file.
     #[error("{name}: {reason}{looks_like}")]
     NotAstf {
         /// Name of the file.
@@ -90,10 +90,10 @@ pub enum FileError {
         /// Other kind of file that starts like this.
         looks_like: &'static str,
     },
-    /// This version cannot read it, or it is another kind of file.
+    /// The file cannot be read by this version, or is of another kind.
     #[error("{0}")]
     Unsupported(String),
-    /// It is damaged before the first record.
+    /// The file is damaged before the first record.
     #[error("{0}")]
     Damaged(String),
 }
@@ -125,7 +125,7 @@ pub fn peek(path: &Path) -> Result<(String, FileKind, Input), FileError> {
     }
 }
 
-/// Opens a file, with its name in messages and its size if it is a regular file. `refusal` is the message for a directory.
+/// Opens a file, with its name in messages and its size if it is a regular file. `refusal`: message for a directory.
 pub(super) fn open_file(path: &Path, refusal: &str) -> Result<(String, Input, Option<u64>), FileError> {
     if is_standard(path) {
         return Ok((STANDARD_INPUT.to_string(), Box::new(io::stdin()), None));

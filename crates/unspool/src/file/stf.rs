@@ -158,8 +158,8 @@ impl StfFile {
         self.ended(ended)
     }
 
-    /// Gathers all remaining instructions, on several threads where the file allows that, and then hands the records that
-    /// belong to no instruction to `trailing`. A trace of transactions has only such records.
+    /// Gathers all remaining instructions, on several threads where the file allows that, and then hands the records
+    /// that belong to no instruction to `trailing`. A trace of transactions has only such records.
     pub fn gather<G: Gather>(
         &mut self,
         header: &Header,

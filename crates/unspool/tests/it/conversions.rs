@@ -20,13 +20,13 @@ Facts can be lost at either end, and the report distinguishes them:
 - *The target has no field for it* (`\"by\":\"target\"`). A step carries the fact, and the format that is written cannot
   express it.
 
-Lines of a log that cannot be read (`unreadable`) are lost as well, with unknown contents: the other lines are converted,
-the number of unreadable lines and the first of them are reported, and the exit code is 1, as for `diff`, `check` and
-`stats`.
+Lines of a log that cannot be read (`unreadable`) are lost as well, with unknown contents: the other lines are
+converted, the number of unreadable lines and the first of them are reported, and the exit code is 1, as for `diff`,
+`check` and `stats`.
 
-STF and Tarmac written by unspool carry facts without a record or line of their own in comments, which other tools ignore
-and unspool reads back. The steps of a capture with both timestamps and cycle counts have timestamps, and no cycle
-counts.
+STF and Tarmac written by unspool carry facts without a record or line of their own in comments, which other tools
+ignore and unspool reads back. The steps of a capture with both timestamps and cycle counts have timestamps, and no
+cycle counts.
 
 The names in the fourth column are those of the loss report. A test writes this text:
 `UPDATE=1 cargo test -p unspool --test it conversions`.

@@ -11,7 +11,7 @@ use unspool::coresight::{Broken, Element, ElementItem, Malformed, Packet, Packet
 use unspool::{Trace, Watch, overview};
 use unspool_testing::{reference_listing, tool};
 
-use super::fixtures::{etm4_traces, snapshots};
+use super::fixtures::{assert_same, etm4_traces, snapshots};
 
 /// Name of bytes before the first synchronization.
 const NOT_SYNCHRONIZED: &str = "not synchronized";
@@ -61,8 +61,9 @@ fn reference_lines(path: &Path, trace: &Trace<'_>) -> Vec<String> {
 
 fn reference_counts(lines: &[String]) -> Counts {
     let mut counts = Counts::new();
-    for kind in lines.iter().filter_map(|line| reference_kind(line)) {
-        *counts.entry(kind).or_default() += 1;
+    // `I_ATOM_F3 : ...`
+    for kind in lines.iter().filter_map(|line| line.split_once(' ')?.0.strip_prefix("I_")) {
+        *counts.entry(our_name(kind)).or_default() += 1;
     }
     counts
 }
@@ -101,18 +102,6 @@ impl Sink<PacketItem> for Values {
 }
 
 impl Watch for Values {}
-
-fn our_values(trace: &Trace<'_>) -> Vec<String> {
-    let mut values = Values::default();
-    trace.packets_and_elements(&mut values).unwrap();
-    values.values
-}
-
-/// `I_ATOM_F3 : ...`
-fn reference_kind(line: &str) -> Option<String> {
-    let (kind, _) = line.split_once(' ')?;
-    Some(our_name(kind.strip_prefix("I_")?))
-}
 
 fn our_name(kind: &str) -> String {
     let kind = kind.replace("SCR_ADDR", "SRC_ADDR");
@@ -178,9 +167,9 @@ fn packets_agree_with_the_reference() {
             assert_eq!(ours, reference, "{} {} session {}", name(path), trace.source().name, trace.session());
             // After an impossible packet we trust no address until the next trace info; the reference does.
             if name(path) != "infrastructure" {
-                let (ours, reference) = (our_values(&trace), reference_values(&lines));
-                let first = ours.iter().zip(&reference).position(|(ours, reference)| ours != reference);
-                assert_eq!((first, ours.len()), (None, reference.len()), "{} {}", name(path), trace.source().name);
+                let mut ours = Values::default();
+                trace.packets_and_elements(&mut ours).unwrap();
+                assert_same(name(path), &ours.values, &reference_values(&lines));
             }
             compared += ours.values().sum::<u64>();
         }

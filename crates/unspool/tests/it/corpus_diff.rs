@@ -1,7 +1,7 @@
 //! Captures of the corpus, compared with logs of the same runs.
 //!
-//! The output of the reference decoder is written as a Tarmac log, with opcodes straight from the files of the snapshot,
-//! so that our decoder is not involved. `diff` has to find both equal. Needs `UNSPOOL_CORPUS`, the folder that holds
+//! The output of the reference decoder is written as a Tarmac log, with opcodes straight from the files of the
+//! snapshot, so that our decoder is not involved. `diff` has to find both equal. Needs `UNSPOOL_CORPUS`, the folder that holds
 //! `coresight/`.
 
 use std::fmt::Write as _;
@@ -116,17 +116,11 @@ fn event(address: u64) -> String {
     format!("{:08x} CoreEvent_{group}_{kind}", 0x80 + index)
 }
 
+/// Mode of a context such as `EL1N`.
 fn mode_of(context: &str) -> &'static str {
-    let rows = [
-        ("EL0N", "EL0t_n"),
-        ("EL1N", "EL1h_n"),
-        ("EL2N", "EL2h_n"),
-        ("EL0S", "EL0t_s"),
-        ("EL1S", "EL1h_s"),
-        ("EL2S", "EL2h_s"),
-        ("EL3S", "EL3h_s"),
-    ];
-    rows.iter().find(|(name, _)| context.contains(name)).map(|(_, mode)| *mode).unwrap()
+    let modes = ["EL0t_n", "EL1h_n", "EL2h_n", "EL0t_s", "EL1h_s", "EL2h_s", "EL3h_s"];
+    let is_mode = |mode: &&str| context.contains(&format!("{}{}", &mode[..3], mode[5..].to_uppercase()));
+    modes.into_iter().find(is_mode).unwrap()
 }
 
 /// Memory contents, by the `[dump]` sections of a snapshot.

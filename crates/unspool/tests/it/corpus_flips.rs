@@ -1,9 +1,9 @@
 //! Damage: bytes of real captures are changed, one at a time, and decoding continues.
 //!
 //! Needs `UNSPOOL_CORPUS`, the folder that holds `coresight/`, except for the capture in `examples/hello-ete`. Whatever
-//! byte was changed, every stage runs to the end and accounts for every byte of its source, the last stage reports every
-//! error of the packet stage, and after the second synchronization following the damage everything is as without it. An
-//! atom that is N instead of E cannot be noticed, so not every change is reported; the number of those that are is printed.
+//! byte was changed, every stage runs to the end and accounts for every byte of its source, the last stage reports
+//! every error of the packet stage, and after the second synchronization following the damage all is as without it. An
+//! atom that is N instead of E cannot be noticed, so not every change is reported; the number of those is printed.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -108,13 +108,17 @@ impl Packets {
         assert_eq!(reported, bytes, "bytes that are not accounted for");
     }
 
+    /// Offsets of the alignment synchronizations.
+    fn syncs(&self) -> impl Iterator<Item = u64> {
+        let packets = self.0.iter().flatten();
+        packets.filter(|packet| packet.value == Packet::Etm4(Etm4Packet::AlignmentSync)).map(|packet| packet.offset)
+    }
+
     /// Offset after which nothing depends on the data before `from`: the first address with context after the second
     /// alignment synchronization and its trace info.
     fn recovered(&self, from: u64) -> Option<u64> {
         let packets = || self.0.iter().flatten();
-        let syncs =
-            packets().filter(|packet| packet.offset > from && packet.value == Packet::Etm4(Etm4Packet::AlignmentSync));
-        let sync = syncs.map(|packet| packet.offset).nth(1)?;
+        let sync = self.syncs().filter(|offset| *offset > from).nth(1)?;
         let info = packets()
             .find(|packet| packet.offset > sync && matches!(packet.value, Packet::Etm4(Etm4Packet::TraceInfo(_))))?;
         let is_address = |packet: &Packet| matches!(packet, Packet::Etm4(Etm4Packet::AddressContext { .. }));
@@ -173,10 +177,7 @@ impl Copy {
 
     /// Whether the buffer has several synchronizations.
     fn is_long(&self, buffer: usize) -> bool {
-        let syncs = |packets: &Packets| {
-            packets.0.iter().flatten().filter(|packet| packet.value == Packet::Etm4(Etm4Packet::AlignmentSync)).count()
-        };
-        self.decode(buffer).iter().any(|(packets, _)| syncs(packets) > 4)
+        self.decode(buffer).iter().any(|(packets, _)| packets.syncs().count() > 4)
     }
 
     /// Decodes all sources of a buffer.

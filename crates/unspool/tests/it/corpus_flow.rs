@@ -58,13 +58,6 @@ impl FlowSink for Lines {
 
 impl Watch for Lines {}
 
-fn ours(trace: &Trace<'_>, capture: &Capture) -> Lines {
-    let (program, _) = Program::of(capture, trace.source().core, &[]);
-    let mut lines = Lines::default();
-    trace.flow(Transactions::Show, &program, &mut lines).unwrap();
-    lines
-}
-
 fn theirs(path: &Path) -> Vec<String> {
     let mut text = String::new();
     flate2::read::GzDecoder::new(File::open(path).unwrap()).read_to_string(&mut text).unwrap();
@@ -135,7 +128,9 @@ fn compare(path: &Path, capture: &Capture, traces: &[Trace<'_>], trace: &Trace<'
     let folder = path.file_name().unwrap().to_str().unwrap();
     let name = format!("{folder} s{session}.{id:x}");
     let mut theirs = theirs(&path.join("expected").join(format!("s{session}.{id:x}.txt.gz")));
-    let ours = ours(trace, capture);
+    let (program, _) = Program::of(capture, trace.source().core, &[]);
+    let mut ours = Lines::default();
+    trace.flow(Transactions::Show, &program, &mut ours).unwrap();
     if WRONG_IMAGE.contains(&folder) {
         assert!(theirs.is_empty() || ours.findings > 0, "{name}: the wrong image was not noticed");
         assert_among(&name, &ours.lines, &theirs);

@@ -3,7 +3,6 @@
 //! `UNSPOOL_BLESS=1` writes the files; otherwise they are compared.
 
 use std::fs;
-use std::path::PathBuf;
 
 use unspool::Trace;
 use unspool::capture::Capture;
@@ -11,6 +10,7 @@ use unspool::coresight::etm4::packet::{Address, ExceptionAddress, FewAtoms, Pack
 use unspool::coresight::etm4::{Config, Registers};
 use unspool::coresight::frame::Formatter;
 use unspool::coresight::{Atoms, Context, ElementItem, Profile, Protocol, Security, SubIsa, Transactions};
+use unspool_testing::example;
 
 /// Sums squares, makes a system call, then waits.
 const PROGRAM: [u32; 12] = [
@@ -38,7 +38,9 @@ const VECTOR: [u32; 4] = [
 ];
 const VECTOR_BASE: u64 = 0xffff_8000_0008_0400;
 
-fn registers(trace_id: u32, idr0: u32, idr8: u32) -> [(&'static str, u32); 7] {
+type Register = (&'static str, u32);
+
+const fn registers(trace_id: u32, idr0: u32, idr8: u32) -> [Register; 7] {
     [
         ("TRCCONFIGR", 0x1841),
         ("TRCTRACEIDR", trace_id),
@@ -50,16 +52,11 @@ fn registers(trace_id: u32, idr0: u32, idr8: u32) -> [(&'static str, u32); 7] {
     ]
 }
 
-fn registers_0() -> [(&'static str, u32); 7] {
-    registers(0x10, 0x2800_0ea1, 0)
-}
-
+const REGISTERS_0: [Register; 7] = registers(0x10, 0x2800_0ea1, 0);
 /// The second trace unit traces speculation: up to four P0 elements, committed by packets.
-fn registers_1() -> [(&'static str, u32); 7] {
-    registers(0x12, 0x0800_0ea1, 4)
-}
+const REGISTERS_1: [Register; 7] = registers(0x12, 0x0800_0ea1, 4);
 
-fn config(registers: &[(&str, u32)]) -> Config {
+fn config(registers: &[Register]) -> Config {
     let mut all = Registers::default();
     registers.iter().for_each(|(name, value)| assert!(all.set(name, *value)));
     Config::new(Protocol::Ete, Profile::Application, &all).0
@@ -151,7 +148,7 @@ fn encoded(packets: &[Packet], config: &Config) -> Vec<u8> {
 /// Both sources, a few bytes in turn, as a funnel interleaves them.
 fn buffer() -> Vec<u8> {
     let streams =
-        [(0x10, encoded(&trace_0(), &config(&registers_0()))), (0x12, encoded(&trace_1(), &config(&registers_1())))];
+        [(0x10, encoded(&trace_0(), &config(&REGISTERS_0))), (0x12, encoded(&trace_1(), &config(&REGISTERS_1)))];
     let mut formatter = Formatter::new();
     let longest = streams.iter().map(|(_, bytes)| bytes.len()).max().unwrap_or(0);
     for from in (0..longest).step_by(8) {
@@ -167,7 +164,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-fn source_ini(name: &str, registers: &[(&str, u32)]) -> String {
+fn source_ini(name: &str, registers: &[Register]) -> String {
     let lines: String = registers.iter().map(|(name, value)| format!("{name}={value:#010x}\n")).collect();
     format!("[device]\nname={name}\nclass=trace_source\ntype=ETE\n\n[regs]\n{lines}")
 }
@@ -218,25 +215,21 @@ fn files() -> Vec<(&'static str, Vec<u8>)> {
         ("trace.ini", TRACE_INI.into()),
         ("cpu_0.ini", core_ini("cpu_0").into()),
         ("cpu_1.ini", core_ini("cpu_1").into()),
-        ("ete_0.ini", source_ini("ETE_0", &registers_0()).into()),
-        ("ete_1.ini", source_ini("ETE_1", &registers_1()).into()),
+        ("ete_0.ini", source_ini("ETE_0", &REGISTERS_0).into()),
+        ("ete_1.ini", source_ini("ETE_1", &REGISTERS_1).into()),
         ("trace.bin", buffer()),
         ("program.bin", words(&PROGRAM)),
         ("vector.bin", words(&VECTOR)),
     ]
 }
 
-fn directory() -> PathBuf {
-    unspool_testing::example("hello-ete")
-}
-
 #[test]
 fn shipped_example_is_up_to_date() {
     let bless = std::env::var_os("UNSPOOL_BLESS").is_some();
     for (name, bytes) in files() {
-        let path = directory().join(name);
+        let path = example("hello-ete").join(name);
         if bless {
-            fs::create_dir_all(directory()).unwrap();
+            fs::create_dir_all(example("hello-ete")).unwrap();
             fs::write(&path, &bytes).unwrap();
         }
         assert_eq!(fs::read(&path).unwrap(), bytes, "{name}");
@@ -244,7 +237,7 @@ fn shipped_example_is_up_to_date() {
 }
 
 fn committed(id: u8) -> Vec<String> {
-    let capture = Capture::open(directory()).unwrap();
+    let capture = Capture::open(example("hello-ete")).unwrap();
     let trace = *Trace::all(&capture).iter().find(|trace| trace.source().id == Some(id)).unwrap();
     let mut texts = vec![];
     let element = |item: ElementItem| {

@@ -1,4 +1,4 @@
-//! Calls of handwritten Tarmac logs: several cores, missing or reordered registers, exceptions with a stack of their own.
+//! Calls of handwritten Tarmac logs: several cores, missing or reordered registers, exceptions with their own stack.
 
 use std::ops::ControlFlow;
 
@@ -74,13 +74,20 @@ fn one(log: &str, dialect: Option<Dialect>) -> String {
 
 #[test]
 fn nested_calls() {
-    assert_eq!(one(NESTED, None), NESTED_TREE);
-}
-
-#[test]
-fn calls_without_a_stack_pointer() {
-    let log: String = NESTED.lines().filter(|line| !line.contains("SP_EL1")).map(|line| format!("{line}\n")).collect();
-    assert_eq!(one(&log, Some(Dialect::Gem5)), NESTED_TREE);
+    let lines = |keep: &dyn Fn(usize, &str) -> bool| -> String {
+        NESTED.split_inclusive('\n').enumerate().filter(|(at, line)| keep(*at, line)).map(|(_, line)| line).collect()
+    };
+    let damaged = NESTED.replace("4 clk IT", "\u{1}\u{2}junk\n4 clk IT");
+    let unfinished = "start 8000 1-5\n  8010 2-5 unfinished\n    8020 4-4\n";
+    let rows = [
+        ("all lines", NESTED.to_string(), None, NESTED_TREE),
+        ("no stack pointer", lines(&|_, line| !line.contains("SP_EL1")), Some(Dialect::Gem5), NESTED_TREE),
+        ("damaged lines", damaged.replace("5 clk R X30", "5 clk R X3\n5 clk R X30"), None, NESTED_TREE),
+        ("unfinished", lines(&|at, _| at < 10), None, unfinished),
+    ];
+    for (name, log, dialect, expected) in rows {
+        assert_eq!(one(&log, dialect), expected, "{name}");
+    }
 }
 
 #[test]
@@ -141,17 +148,4 @@ Tarmac Text Rev 3t
 ";
     let expected = "start 8000 1-7\n  8010 2-6\n    exception 18 3-5\n      20 4-4\n";
     assert_eq!(one(log, None), expected);
-}
-
-#[test]
-fn unfinished_calls_are_reported() {
-    let log: String = NESTED.lines().take(10).map(|line| format!("{line}\n")).collect();
-    let expected = "start 8000 1-5\n  8010 2-5 unfinished\n    8020 4-4\n";
-    assert_eq!(one(&log, None), expected);
-}
-
-#[test]
-fn damaged_lines_are_skipped() {
-    let log = NESTED.replace("4 clk IT", "\u{1}\u{2}junk\n4 clk IT").replace("5 clk R X30", "5 clk R X3\n5 clk R X30");
-    assert_eq!(one(&log, None), NESTED_TREE);
 }

@@ -69,8 +69,8 @@ impl Core {
         Ok(())
     }
 
-    /// Feeds the trace unit with executions from `index`, up to the first whose block is not prepared. Returns the numbers of
-    /// executions and instructions.
+    /// Feeds the trace unit with executions from `index`, up to the first whose block is not prepared. Returns the
+    /// numbers of executions and instructions.
     fn execute_prepared(&mut self, trace: &BlockTrace<'_>, index: usize) -> (usize, u64) {
         let Some(&Prepared { start, .. }) = self.blocks.of_execution(trace, index) else { return (0, 0) };
         self.resolve_at(start, trace.time);

@@ -10,7 +10,7 @@ use unspool::astf::record::{
 };
 use unspool::coresight::Protocol;
 use unspool::coresight::etm4::unit::Settings;
-use unspool::encode::{EncodeOptions, Encoded, Encoder, encode};
+use unspool::encode::{EncodeOptions, Encoded, encode};
 use unspool::isa::decode;
 use unspool::model::{BlockSink, BlockTrace, Event, Isa, Step, StepSource};
 use unspool::{OpenSteps, OpenedSteps, open_steps};
@@ -18,6 +18,7 @@ use unspool_testing::Random;
 
 use super::program::Program;
 use super::{BASE, Executed, assert_same_execution, settings};
+use crate::fixtures::collect;
 
 /// Run as an ASTF file: its steps, times now and then, and traps where the run is interrupted.
 fn file(steps: &[Step], seed: u64) -> Vec<u8> {
@@ -58,13 +59,7 @@ fn open(path: &Path) -> OpenedSteps {
 }
 
 fn step_by_step(path: &Path, directory: &Path, options: EncodeOptions) -> Encoded {
-    let mut encoder = Encoder::new(directory, options).unwrap();
-    let take = &mut |step: &Step| {
-        encoder.push(step).unwrap();
-        ControlFlow::Continue(())
-    };
-    open(path).each(take).unwrap();
-    encoder.finish().unwrap()
+    super::encode(&collect(open(path)), directory, options)
 }
 
 /// All files of a capture.

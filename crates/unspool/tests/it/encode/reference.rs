@@ -86,8 +86,8 @@ fn tidy(all: Vec<Decoded>) -> Vec<Decoded> {
     tidy
 }
 
-/// Replaces a Q element by as many consecutive instructions. The reference does so for some, if they can end at the same
-/// address, although they contain conditional branches. We do not; this compares start and count.
+/// Replaces a Q element by as many consecutive instructions. The reference does so for some, if they can end at the
+/// same address, although they contain conditional branches. We do not; this compares start and count.
 fn as_range(decoded: Decoded, program: &Program) -> Decoded {
     match decoded {
         Decoded::Q { start: Some(start), count: Some(count), .. } => {
@@ -97,8 +97,8 @@ fn as_range(decoded: Decoded, program: &Program) -> Decoded {
     }
 }
 
-/// Drops the items after the last instructions: the reference does not list them if they are speculative or in a Q element
-/// that no address follows.
+/// Drops the items after the last instructions: the reference does not list them if they are speculative or in a Q
+/// element that no address follows.
 fn without_end(mut all: Vec<Decoded>) -> Vec<Decoded> {
     while !matches!(all.last(), Some(Decoded::Instruction(..) | Decoded::Range(..) | Decoded::Exception(..)) | None) {
         all.pop();
