@@ -57,7 +57,7 @@ impl FlowSink for Account {
     fn run(&mut self, run: Run<'_>) {
         let events =
             run.ranges().map(|range| Event::Range { start: range.start(), end: range.end(), taken: range.taken() });
-        self.events.extend(events.map(|line| (run.offset(), line)));
+        self.events.extend(events.map(|event| (run.offset(), event)));
     }
 
     fn item(&mut self, item: FlowItem) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use unspool::capture::Capture;
 use unspool::coresight::Transactions;
 use unspool::flow::{FlowItem, FlowSink, Run};
-use unspool::model::{Coverage, Event, Facet, Gap, Instruction, Pull, Step};
+use unspool::model::{Coverage, Event, Facet, Instruction, Pull, Step};
 use unspool::stf;
 use unspool::stf::lift::Follower;
 use unspool::tarmac;
@@ -258,11 +258,4 @@ fn corpus_stf_has_as_many_instructions_as_its_reader() {
         (traces, all) = (traces + 1, all + found.len());
     }
     assert!(traces > 3 && all > 10_000, "{traces} traces, {all} instructions");
-}
-
-#[test]
-fn corpus_gaps_are_reported() {
-    let Some(folder) = corpus("coresight") else { return };
-    let found = steps(&folder.join("juno_r1_1"), Some("ETM_0"));
-    assert!(found.iter().any(|step| step.event == Event::Gap(Gap::Start)));
 }
