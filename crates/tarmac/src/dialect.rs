@@ -12,7 +12,7 @@ use super::record::{Instruction, InstructionSet, Line, ProblemKind, Record, Tag}
 const LINES: usize = 1000;
 
 /// The producer of a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Dialect {
     /// Tarmac Text Rev 3: TarmacText plug-ins, Cycle Models, and the RTL of winner cores.
     Rev3,
@@ -27,6 +27,7 @@ pub enum Dialect {
     /// The RTL of Cortex-R5.
     CortexR5,
     /// Unknown.
+    #[default]
     Other,
 }
 

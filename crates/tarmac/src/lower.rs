@@ -22,10 +22,11 @@ use unspool_model::{
     StepSink, TimeUnit,
 };
 
-use self::from_model::{letter, push_mode};
+use self::from_model::push_mode;
 use self::registers::{bits, is_word, push_value, register_name};
 use self::scale::Scale;
 use super::annotation::{Annotation, Outcome, core_name};
+use super::opcode::letter;
 use super::record::{self, Branch, Header, Line, Record, Register, Stamp, Tag};
 pub use super::restyle::Style;
 use super::steps::lowered::{conclude, expect, outcome};
@@ -119,7 +120,7 @@ struct LineHead<'a> {
 }
 
 /// State of one core.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Core {
     /// The name, empty for core 0.
     name: String,
@@ -243,9 +244,6 @@ impl<W: io::Write> Lowerer<W> {
         let line = record::Instruction {
             tag: if is_fast_models { Tag::It } else { Tag::Es },
             address: Some(instruction.address),
-            digits: 0,
-            physical: None,
-            second: None,
             opcode,
             length,
             set: Some(set),
@@ -253,6 +251,7 @@ impl<W: io::Write> Lowerer<W> {
             is_executed: !is_skipped,
             number: Some(core.count).filter(|_| is_fast_models),
             text: &self.text,
+            ..record::Instruction::default()
         };
         let head = LineHead { at, name: &core.name, stamp, is_wide: instruction.isa == Isa::A64 };
         self.writer.emit(&head, Record::Instruction(line));
@@ -482,14 +481,7 @@ impl LineWriter {
 
 impl Core {
     fn new(number: usize) -> Self {
-        Self {
-            name: core_name(number as u32),
-            count: 0,
-            context: Context::default(),
-            mode: None,
-            last: None,
-            pending: None,
-        }
+        Self { name: core_name(number as u32), ..Self::default() }
     }
 
     #[inline]

@@ -4,7 +4,7 @@
 //! changed). The most significant digit comes first.
 
 /// A value as printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Value<'a>(pub &'a [u8]);
 
 /// Four bits of a value.
@@ -39,6 +39,27 @@ impl<'a> Value<'a> {
             count += 1;
         }
         (1..=16).contains(&count).then_some(number)
+    }
+
+    /// One to sixteen known digits as a number, and how many, without separators other than `_`.
+    #[inline]
+    pub(super) fn plain(self) -> Option<(u64, usize)> {
+        let (mut number, mut digits) = (0, 0);
+        if self.0.len() > 17 {
+            return None;
+        }
+        for byte in self.0 {
+            let digit = match byte {
+                b'0'..=b'9' => byte - b'0',
+                b'a'..=b'f' => byte - b'a' + 10,
+                b'A'..=b'F' => byte - b'A' + 10,
+                b'_' => continue,
+                _ => return None,
+            };
+            number = number << 4 | u64::from(digit);
+            digits += 1;
+        }
+        (1..=16).contains(&digits).then_some((number, digits))
     }
 }
 

@@ -6,15 +6,14 @@ use super::super::dialect::Dialect;
 use super::super::opcode::facts_of;
 use super::super::read::Position;
 use super::super::record::{
-    Access, Branch, Byte, Direction, Instruction, InstructionSet, Line, Picture, PictureKind, Purpose, Record, Stamp,
-    Time,
+    Access, Branch, Byte, Direction, Instruction, InstructionSet, Line, Picture, Purpose, Record, Stamp, Time,
 };
 use super::instruction::digits;
 use super::rules::RuleId;
 use super::{FindingSink, access, flow, has_effects};
 
 /// State of one core.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Core {
     name: Option<Vec<u8>>,
     time: Option<Time>,
@@ -58,16 +57,7 @@ impl Step {
 
 impl Core {
     pub(super) fn new(name: Option<&[u8]>) -> Self {
-        Self {
-            name: name.map(<[u8]>::to_vec),
-            time: None,
-            number: None,
-            has_step: false,
-            last: None,
-            it: 0,
-            has_branches: false,
-            has_accesses: false,
-        }
+        Self { name: name.map(<[u8]>::to_vec), ..Self::default() }
     }
 
     pub(super) fn is_named(&self, name: Option<&[u8]>) -> bool {
@@ -168,12 +158,8 @@ impl Core {
 
     pub(super) fn count_picture(&mut self, picture: &Picture<'_>) {
         let bytes = picture.bytes.iter().filter(|byte| **byte != Byte::Untouched).count() as u64;
-        let direction = match picture.kind {
-            PictureKind::Load | PictureKind::AbortedLoad => Direction::Read,
-            _ => Direction::Write,
-        };
-        self.count(direction, bytes);
-        if !matches!(picture.kind, PictureKind::Load | PictureKind::Store | PictureKind::FailedStore) {
+        self.count(picture.kind.direction(), bytes);
+        if picture.kind.is_aborted() {
             self.lose_track();
         }
     }

@@ -326,17 +326,14 @@ impl Step {
                 self.store_bytes(&picture.bytes[at..at + length]);
                 self.accesses.push(Accessed {
                     line,
-                    direction: match picture.kind {
-                        PictureKind::Load | PictureKind::AbortedLoad => Direction::Read,
-                        _ => Direction::Write,
-                    },
+                    direction: picture.kind.direction(),
                     purpose: Purpose::Data,
                     address: Some(picture.address.wrapping_add(offset)),
                     physical: picture.physical.map(|physical| physical.address.wrapping_add(offset)),
                     space: space.clone(),
                     attributes: attributes.clone(),
                     size: length as u16,
-                    is_aborted: matches!(picture.kind, PictureKind::AbortedLoad | PictureKind::AbortedStore),
+                    is_aborted: picture.kind.is_aborted(),
                     is_exclusive: picture.kind == PictureKind::FailedStore,
                     is_failed: picture.kind == PictureKind::FailedStore,
                     owner: None,

@@ -3,21 +3,10 @@
 use unspool_isa::decode;
 use unspool_model::{self as model, Context, Exception, ExceptionKind, Instruction, Isa};
 
-use super::super::opcode::is_branch;
-use super::super::record::{self, Branch, Event, InstructionSet, Record};
+use super::super::opcode::{is_branch, letter};
+use super::super::record::{self, Branch, Event, Record};
 use super::super::write::Style;
 use super::super::write::vectors::{AARCH32, AARCH64, Vector};
-
-/// The letter of an instruction set; `None`: Tarmac has none for it.
-#[inline]
-pub(super) fn letter(isa: Isa) -> Option<InstructionSet> {
-    match isa {
-        Isa::A64 => Some(InstructionSet::O),
-        Isa::A32 => Some(InstructionSet::A),
-        Isa::T32 => Some(InstructionSet::T),
-        Isa::Rv32 | Isa::Rv64 => None,
-    }
-}
 
 /// Appends the mode, if it is known. In AArch32 the Exception level alone identifies only User and Hyp mode. Fast
 /// Models print dashes for an unknown mode, since a line without one is of a core that has no modes. A dash also
@@ -65,13 +54,9 @@ pub(super) fn branch_line(style: Style, instruction: &Instruction) -> Option<Bra
     if !is_branch(&facts) {
         return None;
     }
-    let set = match facts.target.filter(|known| known.address == target).map(|known| known.isa) {
-        _ if instruction.isa == Isa::A64 => InstructionSet::O,
-        Some(Isa::A32) => InstructionSet::A,
-        Some(Isa::T32) => InstructionSet::T,
-        _ => return None,
-    };
-    Some(Branch { target, digits: 0, set: Some(set) })
+    let known = facts.target.filter(|known| known.address == target).map(|known| known.isa);
+    let isa = if instruction.isa == Isa::A64 { Isa::A64 } else { known.filter(|isa| *isa != Isa::A64)? };
+    Some(Branch { target, digits: 0, set: Some(letter(isa)?) })
 }
 
 /// The AArch64 vector that an exception was taken to, if kind and target are consistent with it.

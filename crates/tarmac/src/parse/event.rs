@@ -74,7 +74,7 @@ pub(super) fn opaque<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Recor
 /// Parses the fields after `E`: `<value> {mode} {value} <number> <name>`, or only a name with arguments.
 pub(super) fn event<'a>(cursor: &mut Cursor<'a>) -> Result<Record<'a>, Problem> {
     cursor.blanks();
-    let mut event = Event { value: None, mode: &[], number: None, name: &[], is_exception: false };
+    let mut event = Event::default();
     let mut ahead = *cursor;
     if is_number(ahead.until(COLON)) {
         event.value = Some(cursor.hex()?.value);

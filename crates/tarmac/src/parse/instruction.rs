@@ -17,20 +17,7 @@ pub(super) fn instruction<'a>(
     record: &mut Record<'a>,
 ) -> Result<(), Problem> {
     cursor.blanks();
-    let mut instruction = Instruction {
-        tag,
-        address: None,
-        digits: 0,
-        physical: None,
-        second: None,
-        opcode: None,
-        length: 4,
-        set: None,
-        mode: &[],
-        is_executed: tag != Tag::Is,
-        number: None,
-        text: &[],
-    };
+    let mut instruction = Instruction { tag, length: 4, is_executed: tag != Tag::Is, ..Instruction::default() };
     match cursor.peek() {
         Some(b'(') => {
             cursor.skip(1);

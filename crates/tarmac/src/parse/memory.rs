@@ -78,23 +78,7 @@ pub(super) fn bus<'a>(cursor: &mut Cursor<'a>, tag: &'a [u8]) -> Result<Record<'
 /// Parses the letters of the first word. The cursor is after it.
 #[inline(always)]
 fn of_tag<'a>(cursor: &Cursor<'a>, tag: &'a [u8]) -> Result<Access<'a>, Problem> {
-    let mut access = Access {
-        tag,
-        direction: Direction::Read,
-        purpose: Purpose::Data,
-        size: 0,
-        address: None,
-        digits: 0,
-        physical: None,
-        owner: None,
-        data: None,
-        order: Order::Number,
-        is_aborted: false,
-        is_exclusive: false,
-        is_unprivileged: false,
-        is_locked: false,
-        notes: &[],
-    };
+    let mut access = Access { tag, ..Access::default() };
     let (has_cycle, mut rest) = match tag {
         [b'M' | b'B', b'S' | b'N' | b'C', rest @ ..] => (true, rest),
         [b'M' | b'B', rest @ ..] => (false, rest),

@@ -23,23 +23,8 @@ pub(super) struct Kind {
 
 impl Kind {
     pub(super) fn of_picture(kind: PictureKind) -> Option<Self> {
-        let (direction, is_aborted) = match kind {
-            PictureKind::Load => (Direction::Read, false),
-            PictureKind::AbortedLoad => (Direction::Read, true),
-            PictureKind::Store => (Direction::Write, false),
-            PictureKind::AbortedStore => (Direction::Write, true),
-            PictureKind::FailedStore => return None,
-        };
-        Some(Self { direction, is_aborted })
-    }
-
-    pub(super) fn picture(self) -> PictureKind {
-        match (self.direction, self.is_aborted) {
-            (Direction::Read, false) => PictureKind::Load,
-            (Direction::Read, true) => PictureKind::AbortedLoad,
-            (Direction::Write, false) => PictureKind::Store,
-            (Direction::Write, true) => PictureKind::AbortedStore,
-        }
+        let own = Self { direction: kind.direction(), is_aborted: kind.is_aborted() };
+        (kind != PictureKind::FailedStore).then_some(own)
     }
 }
 
@@ -139,7 +124,7 @@ impl Run {
                 address: physical.address.wrapping_sub(touched.wrapping_sub(address)),
                 ..physical
             });
-            let kind = self.kind.picture();
+            let kind = PictureKind::of(self.kind.direction, self.kind.is_aborted);
             sink(&Picture { kind, is_continuation: false, address, digits, bytes, physical, attributes: b"" });
         }
     }

@@ -2,8 +2,7 @@
 //! lines.
 
 use super::super::record::{
-    Access, Byte, Direction, Event, Exception, Instruction, Line, Order, Physical, Picture, Purpose, Record, Register,
-    Stamp, Tag,
+    Access, Byte, Event, Exception, Instruction, Line, Order, Physical, Picture, Purpose, Record, Register, Stamp, Tag,
 };
 use super::super::value::Value;
 use super::super::write::{Style, Writer, push_address, push_hex};
@@ -242,24 +241,13 @@ impl Restyler {
             let mut number = Vec::new();
             push_number(&mut number, bytes, self.is_big_endian);
             let access = Access {
-                tag: match run.kind.direction {
-                    Direction::Read => b"MR",
-                    Direction::Write => b"MW",
-                },
                 direction: run.kind.direction,
-                purpose: Purpose::Data,
                 size: bytes.len() as u16,
                 address: Some(address),
-                digits: 0,
                 physical,
-                owner: None,
                 data: Some(Value(&number)).filter(|_| !run.kind.is_aborted),
-                order: Order::Number,
                 is_aborted: run.kind.is_aborted,
-                is_exclusive: false,
-                is_unprivileged: false,
-                is_locked: false,
-                notes: b"",
+                ..Access::default()
             };
             self.emit(core, stamp, Record::Access(access));
         });

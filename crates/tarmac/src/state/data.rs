@@ -130,7 +130,7 @@ fn simple(access: &Access<'_>, address: u64, is_big_endian: bool) -> Option<Gran
     if size == 0 || offset + size > 8 || access.order == Order::Lanes {
         return None;
     }
-    let (number, digits) = plain(access.data?.0)?;
+    let (number, digits) = access.data?.plain()?;
     let is_number = access.order == Order::Number;
     if digits as u32 > size * 2 || !is_number && digits as u32 != size * 2 {
         return None;
@@ -139,27 +139,6 @@ fn simple(access: &Access<'_>, address: u64, is_big_endian: bool) -> Option<Gran
     let value = if reversed { number.swap_bytes() >> ((8 - size) * 8) } else { number };
     let bytes = (((1_u32 << size) - 1) << offset) as u8;
     Some(GranulePart { granule: address / 8, value: value << (offset * 8), bytes, known: bytes })
-}
-
-/// Up to sixteen known digits as a number, and how many; `_` is skipped.
-#[inline]
-fn plain(text: &[u8]) -> Option<(u64, usize)> {
-    let (mut number, mut digits) = (0, 0);
-    if text.len() > 17 {
-        return None;
-    }
-    for byte in text {
-        let digit = match byte {
-            b'0'..=b'9' => byte - b'0',
-            b'a'..=b'f' => byte - b'a' + 10,
-            b'A'..=b'F' => byte - b'A' + 10,
-            b'_' => continue,
-            _ => return None,
-        };
-        number = number << 4 | u64::from(digit);
-        digits += 1;
-    }
-    (1..=16).contains(&digits).then_some((number, digits))
 }
 
 /// Passes on the parts of a picture, one per granule.

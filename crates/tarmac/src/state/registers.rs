@@ -202,8 +202,7 @@ impl Registers {
 
     /// The register of a name in the current state, with its lowest bit and number of bits.
     pub fn find(&self, name: &str) -> Option<(Slot, u16, Option<u16>)> {
-        let register = Register { name: name.as_bytes(), context: b"", bits: None, value: Value(b""), notes: b"" };
-        match self.name_context.meaning(&register) {
+        match self.name_context.meaning(&Register { name: name.as_bytes(), ..Register::default() }) {
             Meaning::Part(Part { slot: Slot::SP, .. }) => Some((self.sp_slot()?, 0, None)),
             Meaning::Part(Part { slot: Slot::LR, .. }) => Some((self.lr_slot()?, 0, None)),
             Meaning::Part(part) => Some((part.slot, part.low, Some(part.bits).filter(|bits| *bits > 0))),
@@ -307,7 +306,7 @@ impl Registers {
             None => given.max(part.bits.into()),
         };
         let clears = part.clears && high.is_none();
-        if let Some((number, digits)) = plain(value.0) {
+        if let Some((number, digits)) = value.plain() {
             let bits = width(digits * 4);
             if bits <= 64 && low + bits <= MAX_BITS {
                 self.cells.set(part.slot, (low, bits), number, u64::MAX, self.line);
@@ -396,25 +395,6 @@ impl Pointer {
         let (slot, own) = other.map(|(slot, own)| (slot, Some(own))).or_else(|| last.map(|slot| (slot, None)))?;
         combined(own, slot)?.number()
     }
-}
-
-/// Up to sixteen known digits as a number, and how many.
-#[inline]
-fn plain(text: &[u8]) -> Option<(u64, usize)> {
-    if text.is_empty() || text.len() > 16 {
-        return None;
-    }
-    let mut number = 0;
-    for byte in text {
-        let digit = match byte {
-            b'0'..=b'9' => byte - b'0',
-            b'a'..=b'f' => byte - b'a' + 10,
-            b'A'..=b'F' => byte - b'A' + 10,
-            _ => return None,
-        };
-        number = number << 4 | u64::from(digit);
-    }
-    Some((number, text.len()))
 }
 
 /// A short text.
