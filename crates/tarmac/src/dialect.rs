@@ -4,8 +4,8 @@
 //! precede their instruction, and the instruction set where none is named.
 
 use super::annotation::Annotation;
+use super::lines::lines;
 use super::parse::{ParseOptions, Parser};
-use super::read::lines;
 use super::record::{Instruction, InstructionSet, Line, ProblemKind, Record, Tag};
 
 /// Number of lines that are examined.

@@ -20,6 +20,7 @@ pub mod dialect;
 pub mod index;
 pub mod json;
 pub mod lift;
+mod lines;
 pub mod lower;
 mod opcode;
 pub mod parse;

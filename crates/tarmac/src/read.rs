@@ -4,8 +4,9 @@
 //! file ─▶ container, by its first bytes ─▶ bytes ─▶ lines ─▶ records
 //! ```
 //!
-//! Lines tile the uncompressed bytes: each has its line number and offset, and what is between its last byte and the offset of the next is its
-//! end (`\n`, `\r\n`, or nothing at the end of the file). Everything before a failure to read is delivered first.
+//! Lines tile the uncompressed bytes: each has its line number and offset, and what is between its last byte and the
+//! offset of the next is its end (`\n`, `\r\n`, or nothing at the end of the file). Everything before a failure to read
+//! is delivered first.
 
 mod error;
 
@@ -17,6 +18,8 @@ use unspool_container::{Container, Decompressor, Input};
 
 pub use self::error::{ReadError, ReadErrorKind};
 use super::dialect::Dialect;
+pub use super::lines::lines;
+use super::lines::without_return;
 use super::parse::{ParseOptions, Parser};
 use super::record::{Line, Problem, ProblemKind, Record, Stamp};
 
@@ -128,17 +131,8 @@ impl<R: Read> Reader<R> {
 
     /// Delivers lines until `take` breaks or the log ends. True: there is more.
     pub fn each(&mut self, mut take: impl FnMut(Position, &Line<'_>) -> ControlFlow<()>) -> Result<bool, ReadError> {
-        loop {
+        while let Some(newline) = self.buffered_line(memchr)? {
             let held = &self.buffer[self.start..self.end];
-            let newline = memchr(b'\n', held);
-            if newline.is_none() && held.len() <= LONGEST + RETURN && self.fill() {
-                continue;
-            }
-            let held = &self.buffer[self.start..self.end];
-            if held.is_empty() {
-                self.failure()?;
-                return Ok(false);
-            }
             let (length, with_end) = newline.map_or((held.len(), held.len()), |at| (at, at + 1));
             let whole = without_return(&held[..length], newline.is_some());
             let is_split = whole.len() > LONGEST;
@@ -152,22 +146,14 @@ impl<R: Read> Reader<R> {
                 return Ok(true);
             }
         }
+        Ok(false)
     }
 
     /// Delivers whole lines with their ends, many at a time, until `take` breaks or the log ends. True: there is more.
     /// Lines of more than [`LONGEST`] bytes may be split.
     pub fn each_run(&mut self, mut take: impl FnMut(Position, &[u8]) -> ControlFlow<()>) -> Result<bool, ReadError> {
-        loop {
+        while let Some(newline) = self.buffered_line(memrchr)? {
             let held = &self.buffer[self.start..self.end];
-            let newline = memrchr(b'\n', held);
-            if newline.is_none() && held.len() <= LONGEST + RETURN && self.fill() {
-                continue;
-            }
-            let held = &self.buffer[self.start..self.end];
-            if held.is_empty() {
-                self.failure()?;
-                return Ok(false);
-            }
             let run = &held[..newline.map_or(held.len(), |at| at + 1)];
             let (passed, lines) = (run.len(), memchr_iter(b'\n', run).count() as u64);
             let flow = take(self.position, run);
@@ -176,6 +162,25 @@ impl<R: Read> Reader<R> {
             if flow.is_break() {
                 return Ok(true);
             }
+        }
+        Ok(false)
+    }
+
+    /// Reads until a line end is buffered, and finds it; `Some(None)`: the rest of the log, or a chunk of a line that is
+    /// too long, has none. `None`: the log has ended.
+    #[inline(always)]
+    fn buffered_line(&mut self, find: impl Fn(u8, &[u8]) -> Option<usize>) -> Result<Option<Option<usize>>, ReadError> {
+        loop {
+            let held = &self.buffer[self.start..self.end];
+            let newline = find(b'\n', held);
+            let is_enough = newline.is_some() || held.len() > LONGEST + RETURN;
+            if !is_enough && self.fill() {
+                continue;
+            }
+            if self.start == self.end {
+                return self.failure().map(|()| None);
+            }
+            return Ok(Some(newline));
         }
     }
 
@@ -228,24 +233,4 @@ fn decompress<R: Read>(input: R) -> Result<Decompressor<R>, ReadErrorKind> {
 fn too_long(raw: &[u8]) -> Line<'_> {
     let record = Record::Unknown(Problem { column: 1, kind: ProblemKind::TooLongLine });
     Line { raw, stamp: Stamp::Absent, core: None, record }
-}
-
-#[inline(always)]
-fn without_return(line: &[u8], has_newline: bool) -> &[u8] {
-    match line {
-        [line @ .., b'\r'] if has_newline => line,
-        line => line,
-    }
-}
-
-/// The lines of a text without their ends (`\n` or `\r\n`), and the offset of each.
-pub fn lines(bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let rest = bytes.get(at..).filter(|rest| !rest.is_empty())?;
-        let newline = memchr(b'\n', rest);
-        let offset = at;
-        at += newline.map_or(rest.len(), |length| length + 1);
-        Some((offset, without_return(&rest[..newline.unwrap_or(rest.len())], newline.is_some())))
-    })
 }

@@ -247,19 +247,12 @@ impl NameContext {
         if self.is_a64 == Some(true) {
             return Some(Part::whole(Slot::X0.at(number), 64));
         }
-        let bank = match register.context {
-            b"" => None,
-            context => bank_named(context),
-        };
+        let bank = if register.context.is_empty() { None } else { bank_named(register.context) };
         let is_fiq = if bank.is_some() { bank == Some(FIQ) } else { self.mode.level == Level::Fiq };
         Some(self.general(match number {
             8..=12 if is_fiq => Slot::R8_FIQ.at(number - 8),
-            13 => match (bank, stack_noted(register)) {
-                (Some(bank), _) => Slot::SP_USR.at(bank),
-                (None, Some(slot)) => slot,
-                (None, None) => self.sp(),
-            },
-            14 => bank.map_or_else(|| self.lr(), |bank| Slot::LR_USR.at(bank)),
+            13 => self.sp_of(bank, register),
+            14 => self.lr_of(bank),
             15 => Slot::PC,
             8..=12 => Slot::X0.at(number),
             // Not an Arm register.
@@ -292,14 +285,10 @@ impl NameContext {
 
     fn special(&self, name: &[u8], register: &Register<'_>) -> Option<Part> {
         let status = |slot| Part { is_fixed: true, ..Part::whole(slot, 32) };
-        let context = bank_named(register.context);
+        let bank = bank_named(register.context);
         Some(match name {
-            b"sp" | b"xsp" | b"wsp" => match (context, stack_noted(register)) {
-                (Some(bank), _) => self.pointer(Slot::SP_USR.at(bank)),
-                (None, Some(slot)) => self.pointer(slot),
-                (None, None) => self.pointer(self.sp()),
-            },
-            b"lr" => match context.map_or_else(|| self.lr(), |bank| Slot::LR_USR.at(bank)) {
+            b"sp" | b"xsp" | b"wsp" => self.pointer(self.sp_of(bank, register)),
+            b"lr" => match self.lr_of(bank) {
                 Slot::X30 => Part::whole(Slot::X30, 64),
                 slot => self.pointer(slot),
             },
@@ -313,6 +302,17 @@ impl NameContext {
             [b's', b'p', b'_', b'e', b'l', el @ b'0'..=b'3'] => Part::whole(Slot::SP_EL0.at(el - b'0'), 64),
             _ => self.pointer(stack_named(name).or_else(|| bank_suffix(name))?),
         })
+    }
+
+    /// The stack pointer of a bank, or else the one that a note names, or the current one.
+    fn sp_of(&self, bank: Option<u8>, register: &Register<'_>) -> Slot {
+        let banked = bank.map(|bank| Slot::SP_USR.at(bank));
+        banked.or_else(|| stack_noted(register)).unwrap_or_else(|| self.sp())
+    }
+
+    /// The link register of a bank, or else the current one.
+    fn lr_of(&self, bank: Option<u8>) -> Slot {
+        bank.map_or_else(|| self.lr(), |bank| Slot::LR_USR.at(bank))
     }
 
     /// A stack pointer or link register; any other banked register is a general-purpose one.

@@ -1,16 +1,15 @@
 //! State of one core: its last instruction with its effects.
 
-use unspool_isa::Decoded;
-
-use super::super::dialect::Dialect;
+use super::super::dialect::{Dialect, Effects};
 use super::super::opcode::facts_of;
-use super::super::read::Position;
 use super::super::record::{
     Access, Branch, Byte, Direction, Instruction, InstructionSet, Line, Picture, Purpose, Record, Stamp, Time,
 };
+use super::findings::FindingSink;
 use super::instruction::digits;
 use super::rules::RuleId;
-use super::{FindingSink, access, flow, has_effects};
+use super::step::Step;
+use super::{access, flow};
 
 /// State of one core.
 #[derive(Debug, Default)]
@@ -27,32 +26,6 @@ pub(super) struct Core {
     has_branches: bool,
     /// Whether there are memory lines.
     has_accesses: bool,
-}
-
-/// An instruction and its effects.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Step {
-    pub(super) position: Position,
-    pub(super) address: u64,
-    pub(super) length: u8,
-    pub(super) opcode: Option<u32>,
-    pub(super) set: InstructionSet,
-    pub(super) facts: Option<Decoded>,
-    pub(super) is_executed: bool,
-    /// Whether it is in an IT block.
-    pub(super) is_in_it: bool,
-    /// Whether an event in between may have changed the flow.
-    pub(super) is_exempt: bool,
-    pub(super) branch: Option<(Position, u64)>,
-    pub(super) read: u64,
-    pub(super) written: u64,
-}
-
-impl Step {
-    /// The address of the following instruction in memory.
-    pub(super) fn fall_through(&self) -> u64 {
-        self.address.wrapping_add(u64::from(self.length))
-    }
 }
 
 impl Core {
@@ -189,4 +162,9 @@ impl Core {
             access::check_unexpected(&last, out);
         }
     }
+}
+
+/// Whether the log has all effects of an instruction before the next instruction.
+fn has_effects(dialect: Dialect) -> bool {
+    dialect.effects() == Effects::After && matches!(dialect, Dialect::Rev3 | Dialect::FastModels | Dialect::Gem5)
 }

@@ -2,7 +2,7 @@
 
 use super::super::record::Exception;
 use super::super::write::vectors::{AARCH32, AARCH64, EXTERNAL, M_PROFILE, Vector};
-use super::FindingSink;
+use super::findings::FindingSink;
 use super::rules::RuleId;
 
 const ASYNCHRONOUS: [&[u8]; 9] = [

@@ -3,9 +3,9 @@
 use unspool_isa::ControlFlow;
 
 use super::super::opcode::is_branch;
-use super::FindingSink;
-use super::core::Step;
+use super::findings::FindingSink;
 use super::rules::RuleId;
+use super::step::Step;
 
 /// Checks a BR line against its instruction.
 pub(super) fn check_branch(step: &Step, target: u64, out: &mut FindingSink<'_>) {

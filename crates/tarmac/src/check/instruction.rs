@@ -4,7 +4,7 @@ use unspool_isa::{ControlFlow, Isa};
 
 use super::super::opcode::facts_of;
 use super::super::record::{Instruction, InstructionSet, Tag};
-use super::FindingSink;
+use super::findings::FindingSink;
 use super::rules::RuleId;
 
 const AARCH32: [&[u8]; 9] = [b"usr", b"sys", b"svc", b"abt", b"und", b"irq", b"fiq", b"hyp", b"mon"];

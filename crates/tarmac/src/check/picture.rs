@@ -1,7 +1,7 @@
 //! Checks of memory pictures: alignment, digits and attributes.
 
 use super::super::record::{Byte, Physical, Picture};
-use super::FindingSink;
+use super::findings::FindingSink;
 use super::instruction::digits;
 use super::rules::RuleId;
 

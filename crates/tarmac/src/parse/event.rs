@@ -2,7 +2,7 @@
 
 use super::cursor::{CLOSE, COLON, Cursor, decimal, is_hex};
 use super::instruction::{check_no_joined_line, set};
-use crate::record::{Branch, Event, Flow, Header, OpaqueLine, Problem, ProblemKind, Record};
+use crate::record::{Branch, Event, Flow, Header, InstructionSet, OpaqueLine, Problem, ProblemKind, Record};
 
 /// Parses `Tarmac Text Rev 3t`; `None` if the line starts differently.
 pub(super) fn header(line: &[u8]) -> Option<Result<Header<'_>, Problem>> {
@@ -51,7 +51,7 @@ pub(super) fn flow<'a>(cursor: &mut Cursor<'a>, kind: u8) -> Result<Record<'a>, 
 }
 
 /// Parses an instruction set or the end of the line.
-fn last_set(cursor: &mut Cursor<'_>) -> Result<Option<super::InstructionSet>, Problem> {
+fn last_set(cursor: &mut Cursor<'_>) -> Result<Option<InstructionSet>, Problem> {
     cursor.blanks();
     if cursor.is_at_end() {
         return Ok(None);

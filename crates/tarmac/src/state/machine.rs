@@ -5,9 +5,9 @@
 //! A line that names no core belongs to the core of the previous line if it has no time either, otherwise to a core
 //! without a name.
 
-use super::super::record::{Direction, Instruction, InstructionSet, Line, PictureKind, Purpose, Record, Stamp};
+use super::super::record::{Instruction, InstructionSet, Line, PictureKind, Purpose, Record, Stamp};
 use super::data::{Bytes, access_parts, picture_parts};
-use super::memory::{Memory, Touch};
+use super::memory::Memory;
 use super::registers::Registers;
 use super::semihosting::{Arguments, changes, is_semihosting};
 
@@ -101,7 +101,7 @@ impl Machine {
     /// Like [`line`](Self::line), with state from before the start.
     #[inline]
     pub(crate) fn line_after(&mut self, number: u64, line: &Line<'_>, before: &mut impl EarlierState) -> Option<usize> {
-        let at = self.core(line)?;
+        let at = self.select_core(line)?;
         let core = &mut self.cores[at];
         let short = u32::try_from(number).unwrap_or(u32::MAX);
         match &line.record {
@@ -118,20 +118,14 @@ impl Machine {
                 }
             }
             Record::Access(access) if !access.is_aborted && access.purpose != Purpose::Fetch => {
-                let touch = match access.direction {
-                    Direction::Read => Touch::Read,
-                    Direction::Write => Touch::Write,
-                };
-                let memory = &mut core.memory;
-                access_parts(access, self.is_big_endian, &mut self.scratch, |part| memory.touch(touch, part, short));
+                let (memory, direction) = (&mut core.memory, access.direction);
+                access_parts(access, self.is_big_endian, &mut self.scratch, |part| {
+                    memory.touch(direction, part, short)
+                });
             }
-            Record::Picture(picture) => {
-                let touch = match picture.kind {
-                    PictureKind::Load => Touch::Read,
-                    PictureKind::Store => Touch::Write,
-                    _ => return Some(at),
-                };
-                picture_parts(picture, |part| core.memory.touch(touch, part, short));
+            Record::Picture(picture) if matches!(picture.kind, PictureKind::Load | PictureKind::Store) => {
+                let direction = picture.kind.direction();
+                picture_parts(picture, |part| core.memory.touch(direction, part, short));
             }
             _ => {}
         }
@@ -139,13 +133,8 @@ impl Machine {
     }
 
     /// Selects the core of a line without applying the line. Returns its index.
-    pub(crate) fn select_core(&mut self, line: &Line<'_>) -> Option<usize> {
-        self.core(line)
-    }
-
-    /// Index of the core of a line.
     #[inline]
-    fn core(&mut self, line: &Line<'_>) -> Option<usize> {
+    pub(crate) fn select_core(&mut self, line: &Line<'_>) -> Option<usize> {
         let name = match line.core {
             Some(name) => name,
             None if line.stamp == Stamp::Absent && !self.cores.is_empty() => return Some(self.current),

@@ -7,8 +7,7 @@ use std::collections::HashMap;
 use super::super::record::{Instruction, InstructionSet, Register};
 use super::super::registers::{Level, MAX_BITS, Meaning, Mode, Name, NameContext, Part, Slot};
 use super::super::value::{Digit, Value};
-use super::cells::LowBits;
-use super::{Cells, Contents};
+use super::cells::{Cells, Contents, LowBits};
 
 /// Maximum number of registers without a slot of their own. Others are ignored.
 const MAX_NAMES: usize = 2048;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use super::memory::{GRANULE, Granule};
+use super::granule::{GRANULE, Granule};
 
 /// Ranges by their first byte: last byte and line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
