@@ -170,18 +170,14 @@ impl<R: Read> Reader<R> {
     /// too long, has none. `None`: the log has ended.
     #[inline(always)]
     fn buffered_line(&mut self, find: impl Fn(u8, &[u8]) -> Option<usize>) -> Result<Option<Option<usize>>, ReadError> {
-        loop {
+        let newline = loop {
             let held = &self.buffer[self.start..self.end];
             let newline = find(b'\n', held);
-            let is_enough = newline.is_some() || held.len() > LONGEST + RETURN;
-            if !is_enough && self.fill() {
-                continue;
+            if newline.is_some() || held.len() > LONGEST + RETURN || !self.fill() {
+                break newline;
             }
-            if self.start == self.end {
-                return self.failure().map(|()| None);
-            }
-            return Ok(Some(newline));
-        }
+        };
+        if self.start == self.end { self.failure().map(|()| None) } else { Ok(Some(newline)) }
     }
 
     #[inline(always)]

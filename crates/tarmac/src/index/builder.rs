@@ -205,7 +205,6 @@ struct Merge<'a, S> {
 impl<S: Read + Write + Seek> Merge<'_, S> {
     fn push(&mut self, text: &SegmentText, summary: Summary) -> Result<(), IndexError> {
         let summary = if summary.is_unresolved { self.summarize_again(text)? } else { summary };
-        self.file.seek(SeekFrom::Start(self.end)).map_err(IndexError::Write)?;
         let mut bytes = Vec::new();
         self.now.encode(&mut bytes);
         let mut segment = Segment {

@@ -151,9 +151,7 @@ pub(super) fn start(file: &mut (impl Write + Seek)) -> Result<u64, IndexError> {
 pub(super) fn finish(file: &mut (impl Write + Seek), mut end: u64, directory: &Directory) -> Result<u64, IndexError> {
     let mut bytes = Vec::new();
     directory.encode(&mut bytes);
-    let packed = Packed::of(&bytes);
-    file.seek(SeekFrom::Start(end)).map_err(IndexError::Write)?;
-    let mut tail = packed.save(file, &mut end)?.fixed();
+    let mut tail = Packed::of(&bytes).save(file, &mut end)?.fixed();
     tail.extend_from_slice(MAGIC);
     file.write_all(&tail).map_err(IndexError::Write)?;
     file.seek(SeekFrom::Start(MAGIC.len() as u64)).map_err(IndexError::Write)?;

@@ -50,7 +50,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
             return Ok(None);
         };
         let mut left = wanted.saturating_sub(segments[segment]);
-        self.find(segment, |line, name| {
+        self.find(segment, |_, line, name| {
             let is_match = matches!(line.record, Record::Instruction(_)) && core.is_none_or(|core| core == name);
             let is_found = is_match && left == 0;
             left = left.saturating_sub(u64::from(is_match));
@@ -97,7 +97,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         let Some(first) = self.segment_of(line.saturating_add(1)) else { return Ok(None) };
         let last = self.directory().segments.len();
         for segment in self.segments_with(pc, first..last)? {
-            let found = self.find_numbered(segment, |number, other, _| number > line && is_at(other, pc))?;
+            let found = self.find(segment, |number, other, _| number > line && is_at(other, pc))?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -107,9 +107,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
 
     /// The last instruction at an address before a line.
     pub fn previous_at(&mut self, pc: u64, line: u64) -> Answer<Option<Found>> {
-        let Some(last) = self.segment_of(line.saturating_sub(1).clamp(1, self.directory().totals.lines.max(1))) else {
-            return Ok(None);
-        };
+        let Some(last) = self.segment_before(line) else { return Ok(None) };
         for segment in self.segments_with(pc, 0..last + 1)?.into_iter().rev() {
             let mut found = None;
             self.each_core_line(segment, |number, other, core| {
@@ -139,8 +137,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
 
     /// The last exception before a line.
     pub fn previous_exception(&mut self, line: u64) -> Answer<Option<Found>> {
-        let lines = self.directory().totals.lines;
-        let Some(last) = self.segment_of(line.saturating_sub(1).clamp(1, lines.max(1))) else { return Ok(None) };
+        let Some(last) = self.segment_before(line) else { return Ok(None) };
         for segment in (0..=last).rev() {
             let found = self.exceptions(segment)?.into_iter().rfind(|found| found.line < line);
             if found.is_some() {
@@ -148,6 +145,11 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
             }
         }
         Ok(None)
+    }
+
+    /// The segment of the line before a line.
+    fn segment_before(&self, line: u64) -> Option<usize> {
+        self.segment_of(line.saturating_sub(1).clamp(1, self.directory().totals.lines.max(1)))
     }
 
     /// The exceptions of a segment.
@@ -187,11 +189,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     }
 
     /// The first instruction of a segment that satisfies a predicate.
-    fn find(&mut self, segment: usize, mut is_match: impl FnMut(&Line<'_>, &[u8]) -> bool) -> Answer<Option<Found>> {
-        self.find_numbered(segment, |_, line, core| is_match(line, core))
-    }
-
-    fn find_numbered(
+    fn find(
         &mut self,
         segment: usize,
         mut is_match: impl FnMut(u64, &Line<'_>, &[u8]) -> bool,

@@ -84,6 +84,19 @@ impl State {
     }
 }
 
+impl CoreState {
+    pub(super) fn of(core: &Core, memory: Memory, track: &Track, calls: &Calls) -> Self {
+        Self {
+            name: core.name.clone(),
+            registers: core.registers.clone(),
+            memory,
+            pc: track.previous.map(|previous| previous.address),
+            instructions: track.instructions,
+            depth: calls.depth(),
+        }
+    }
+}
+
 impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     /// Combines a log with its index, which must belong together.
     pub fn new(log: T, index: Index<S>) -> Self {
@@ -113,17 +126,10 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
             let index = self.directory().cores.iter().position(|name| *name == core.name).unwrap_or(at);
             let mut memory = Memory::new();
             for range in &granules {
-                self.gather(index, 0..segment, range, &mut memory)?;
+                gather(&mut self.index.file, &self.index.directory, index, 0..segment, range, &mut memory)?;
                 memory.append(&core.memory, range, u32::try_from(base).unwrap_or(u32::MAX));
             }
-            cores.push(CoreState {
-                name: core.name.clone(),
-                registers: core.registers.clone(),
-                memory,
-                pc: track.previous.map(|previous| previous.address),
-                instructions: track.instructions,
-                depth: calls.depth(),
-            });
+            cores.push(CoreState::of(core, memory, &track, &calls));
         }
         let mut state = State { line, time, cores };
         let nothing = Memory::new();
@@ -138,7 +144,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     fn fill_from_later(&mut self, state: &mut State, segment: usize, ranges: &[RangeInclusive<u64>]) -> Answer<()> {
         let options = self.directory().options;
         let names = state.cores.iter().map(|core| Core { name: core.name.clone(), ..Core::default() });
-        let mut rest = Machine::with(options.big_endian, names.collect(), self.current_core(segment)?, 0);
+        let mut rest = Machine::with(options.big_endian, names.collect(), self.checkpoint(segment)?.current, 0);
         let (line, base) = (state.line, self.base(segment));
         self.each_line(segment, |number, other| {
             if number > line {
@@ -162,24 +168,13 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
                     if is_known(&core.memory, &later, range) {
                         break;
                     }
-                    self.gather(index, self.directory().tree.segments(node), range, &mut later)?;
+                    let Index { file, directory, .. } = &mut self.index;
+                    gather(file, directory, index, directory.tree.segments(node), range, &mut later)?;
                 }
                 fill(&mut core.memory, &later);
             }
         }
         Ok(())
-    }
-
-    /// Adds the state of a range of memory from segments.
-    fn gather(
-        &mut self,
-        core: usize,
-        segments: Range<usize>,
-        range: &RangeInclusive<u64>,
-        memory: &mut Memory,
-    ) -> Answer<()> {
-        let Index { file, directory, .. } = &mut self.index;
-        gather(file, directory, core, segments, range, memory)
     }
 
     /// Replays a segment up to a line.
@@ -216,10 +211,6 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         });
         tracks.resize_with(machine.cores().len(), Default::default);
         before.failed.map_or(Ok(Replay { machine, time, tracks }), Err)
-    }
-
-    fn current_core(&mut self, segment: usize) -> Answer<usize> {
-        self.checkpoint(segment).map(|checkpoint| checkpoint.current)
     }
 
     pub(super) fn checkpoint(&mut self, segment: usize) -> Answer<Checkpoint> {
@@ -286,6 +277,7 @@ struct Replay {
     tracks: Vec<(Track, Calls)>,
 }
 
+/// Adds the state of a range of memory from segments.
 fn gather(
     file: &mut (impl Read + Seek),
     directory: &Directory,

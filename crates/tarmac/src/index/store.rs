@@ -35,8 +35,9 @@ impl Packed {
         Self { sum: sum(&packed), raw: bytes.len() as u32, bytes: packed }
     }
 
-    /// Writes the block at `end`, and advances it.
-    pub(super) fn save(&self, file: &mut impl Write, end: &mut u64) -> Result<Block, IndexError> {
+    /// Writes the block at `end`, and advances it. Reading may have moved the position of the file.
+    pub(super) fn save(&self, file: &mut (impl Write + Seek), end: &mut u64) -> Result<Block, IndexError> {
+        file.seek(SeekFrom::Start(*end)).map_err(IndexError::Write)?;
         file.write_all(&self.bytes).map_err(IndexError::Write)?;
         let block = Block { offset: *end, stored: self.bytes.len() as u32, raw: self.raw, sum: self.sum };
         *end += self.bytes.len() as u64;

@@ -236,14 +236,13 @@ fn join(nodes: &[Node], file: &mut (impl Read + Write + Seek), end: &mut u64) ->
     writer.finish(&mut |key, block: &[u8]| packed.push((key, Packed::of(block))));
     save(&mut packed, &mut joined.tables, file, end)?;
     for (core, unknown_writes) in join_unknown_writes(&heads, joined.base) {
-        file.seek(std::io::SeekFrom::Start(*end)).map_err(IndexError::Write)?;
         joined.unknown_writes.push((core, Packed::of(&encode_unknown_writes(&unknown_writes)).save(file, end)?));
     }
     joined.addresses = join_addresses(nodes, file, end)?;
     Ok(joined)
 }
 
-/// Writes the full blocks at the end of the file, since reading moves the position.
+/// Writes the full blocks.
 fn save(
     packed: &mut Vec<(Key, Packed)>,
     tables: &mut Vec<(Key, Block)>,
@@ -251,7 +250,6 @@ fn save(
     end: &mut u64,
 ) -> Result<(), IndexError> {
     for (key, block) in packed.drain(..) {
-        file.seek(std::io::SeekFrom::Start(*end)).map_err(IndexError::Write)?;
         tables.push((key, block.save(file, end)?));
     }
     Ok(())
@@ -285,7 +283,6 @@ fn join_addresses(
             return Ok(None);
         }
     }
-    file.seek(std::io::SeekFrom::Start(*end)).map_err(IndexError::Write)?;
     Packed::of(&encode_addresses(&all)).save(file, end).map(Some)
 }
 

@@ -207,11 +207,7 @@ pub fn register(core: &CoreState, name: &str) -> Option<RegisterValue> {
     let digits =
         bits.map_or(contents.digits().saturating_sub(usize::from(low / 4)), |bits| usize::from(bits).div_ceil(4));
     let first = usize::from(low / 4);
-    let digit = |at| match contents.digit(at) {
-        (value, 15) => char::from_digit(value.into(), 16).unwrap_or('x'),
-        _ => 'x',
-    };
-    let value = (first..first + digits).rev().map(digit).collect();
+    let value = contents.digit_text(first..first + digits);
     let line = bits.map_or(contents.line, |bits| contents.line_of(low, bits));
     // Another part of it was written.
     (line > 0).then(|| RegisterValue { name: name.to_string(), value, line })
@@ -219,8 +215,5 @@ pub fn register(core: &CoreState, name: &str) -> Option<RegisterValue> {
 
 /// A time with its decimals and unit.
 pub fn time_text(time: Time) -> String {
-    let digits = format!("{:0>width$}", time.value, width = usize::from(time.decimals) + 1);
-    let (whole, fraction) = digits.split_at(digits.len() - usize::from(time.decimals));
-    let point = if fraction.is_empty() { "" } else { "." };
-    format!("{whole}{point}{fraction} {}", time.unit.name()).trim_end().to_string()
+    time.to_string()
 }

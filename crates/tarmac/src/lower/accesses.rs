@@ -11,7 +11,7 @@ use super::super::annotation::{AnnotatedAccess, Annotation};
 use super::super::record::{self, Byte, Picture, PictureKind, Record};
 use super::super::value::Value;
 use super::super::write::{Style, push_hex};
-use super::{LineHead, LineWriter};
+use super::lines::{LineHead, LineWriter};
 
 /// Size of the largest access that is written as lines.
 const MAX_SIZE: u64 = 4096;

@@ -2,6 +2,8 @@
 //!
 //! All values are in one vector, so that cloning the state of a core is cheap.
 
+use std::ops::Range;
+
 use super::super::registers::Slot;
 
 /// Values by slot.
@@ -81,11 +83,16 @@ impl Contents<'_> {
 
     /// The value with `x` for unknown digits, the most significant digit first.
     pub fn text(&self) -> String {
+        self.digit_text(0..self.digits())
+    }
+
+    /// A range of digits as text, counted from the least significant.
+    pub(crate) fn digit_text(&self, digits: Range<usize>) -> String {
         let digit = |index| match self.digit(index) {
             (value, 15) => char::from_digit(value.into(), 16).unwrap_or('x'),
             _ => 'x',
         };
-        (0..self.digits()).rev().map(digit).collect()
+        digits.rev().map(digit).collect()
     }
 
     pub(crate) fn words(&self) -> (&[u64], &[u64]) {

@@ -12,8 +12,9 @@ use unspool_model::{Context, Event, Exception, ExceptionKind, Gap, Instruction, 
 
 use super::super::dialect::Dialect;
 use super::super::lift::{self, Executed};
+use super::emitter::{NO_LINES, StepEmitter};
+use super::outcome::branch_facts;
 use super::to_model::{isa, level};
-use super::{NO_LINES, StepEmitter, branch_facts};
 
 impl StepEmitter<'_> {
     /// Handles a next instruction at `address` that does not follow the last one in memory.

@@ -2,20 +2,19 @@
 
 use std::ops::Range;
 
-use unspool_isa::{Decoded, call_number};
-use unspool_model::{self as model, Branch, ExceptionKind, Instruction};
+use unspool_isa::call_number;
+use unspool_model::{self as model, ExceptionKind};
 
 use super::super::dialect::Dialect;
 use super::super::lift::{self, Executed};
+use super::super::opcode;
 use super::super::record::InstructionSet;
 use super::super::registers::{Level, Mode, Security};
 
 /// The instruction set. Where the line names none, the dialect or the mode implies it.
 pub(super) fn isa(dialect: Dialect, executed: &Executed) -> model::Isa {
     match (executed.set, dialect) {
-        (Some(InstructionSet::O), _) => model::Isa::A64,
-        (Some(InstructionSet::A), _) => model::Isa::A32,
-        (Some(InstructionSet::T | InstructionSet::E), _) => model::Isa::T32,
+        (Some(set), _) => opcode::isa(set),
         (None, Dialect::CortexM0 | Dialect::CortexM3) => model::Isa::T32,
         (None, _) if executed.length == 2 => model::Isa::T32,
         (None, _) if matches!(executed.mode.level, Level::El { .. }) => model::Isa::A64,
@@ -130,37 +129,6 @@ pub(super) fn call(cause: &Executed, class: Option<u8>) -> Option<u16> {
         _ => return None,
     };
     class.is_none_or(|class| class == own_class).then(|| call_number(opcode))
-}
-
-/// The outcome of a branch that was not skipped, by where the core continues. `reports_skips`: the producer prints each
-/// branch that is not taken as skipped.
-pub(super) fn branch_outcome(
-    instruction: &Instruction,
-    facts: &Decoded,
-    next: Option<u64>,
-    reports_skips: bool,
-) -> Option<Branch> {
-    let next = next?;
-    let fall_through = instruction.address.wrapping_add(u64::from(instruction.length));
-    let taken = |target| Branch { taken: true, target: Some(target) };
-    // Any T32 instruction can be conditional in an IT block.
-    let is_t32 = instruction.isa == model::Isa::T32;
-    match facts.target.map(|target| target.address) {
-        Some(target) if !facts.conditional => {
-            let may_have_failed = is_t32 && next == fall_through && target != fall_through;
-            (!may_have_failed).then(|| taken(target))
-        }
-        // Taken or not, execution continues there.
-        Some(target) if target == fall_through => (reports_skips && next == fall_through).then(|| taken(target)),
-        Some(target) if next == target => Some(taken(target)),
-        Some(_) if next == fall_through => Some(Branch { taken: false, target: None }),
-        // The branch leads to neither: an event without a line is in between.
-        Some(_) => None,
-        // The target of the branch is unknown.
-        None if next == fall_through && (facts.conditional || is_t32) => None,
-        None if facts.flow.is_indirect() => Some(taken(next)),
-        None => None,
-    }
 }
 
 #[cfg(test)]
