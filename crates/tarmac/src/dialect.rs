@@ -115,7 +115,7 @@ impl Dialect {
 }
 
 /// Whether a comment is the first annotation of a lowered log.
-fn is_lowered(comment: &[u8]) -> bool {
+pub(super) fn is_lowered(comment: &[u8]) -> bool {
     matches!(Annotation::parse(comment), Some(Annotation::Covers(..)))
 }
 

@@ -7,6 +7,7 @@
 //! copied. Only a few lines are held back, until the next instruction of their core.
 
 mod core;
+mod held;
 mod losses;
 mod memory;
 mod names;
@@ -42,13 +43,13 @@ const MAX_KEPT: usize = 1 << 8;
 /// let mut restyler = Restyler::new(Dialect::FastModels, Style::Rev3);
 /// let mut out = Vec::new();
 /// let line = parser.parse(b"7 clk IT (7) 00009204 a104 T svc_s : ADR r1,{pc}+0x14");
-/// restyler.line(Place { line: 1, offset: 0 }, &line, &mut out);
+/// restyler.line(Position { line: 1, offset: 0 }, &line, &mut out);
 /// restyler.finish(&mut out);
 /// let lines: Vec<&[u8]> = out.split(|byte| *byte == b'\n').collect();
 /// assert_eq!(lines[0], b"Tarmac Text Rev 3t");
 /// assert_eq!(lines[1], b"          7 clk ES  (00009204:a104)     T svc_s:          ADR r1,{pc}+0x14");
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Restyler {
     from: Dialect,
     writer: Writer,
@@ -88,23 +89,7 @@ struct Hold {
 impl Restyler {
     /// A restyler for the start of a log in the dialect `from`.
     pub fn new(from: Dialect, to: Style) -> Self {
-        Self {
-            from,
-            writer: Writer::new(to),
-            is_big_endian: false,
-            has_continuations: false,
-            has_header: to == Style::FastModels,
-            stamp: Stamp::Absent,
-            written_stamp: Stamp::Absent,
-            position: Position { line: 0, offset: 0 },
-            cores: Vec::new(),
-            current: None,
-            long_line: None,
-            buffer: Vec::new(),
-            holds: Vec::new(),
-            name_buffer: Vec::new(),
-            losses: Losses::default(),
-        }
+        Self { from, writer: Writer::new(to), has_header: to == Style::FastModels, ..Self::default() }
     }
 
     /// Sets whether the numbers in access lines are those of a big-endian core. Pictures do not depend on it.

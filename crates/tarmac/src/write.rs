@@ -17,9 +17,10 @@ pub(super) use fast_models::push_address;
 pub(super) use number::{push_decimal, push_hex};
 
 /// Notation of lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Style {
     /// Tarmac Text Rev 3: ES lines and memory pictures.
+    #[default]
     Rev3,
     /// Fast Models: IT and IS lines, and accesses with their size.
     FastModels,
@@ -52,7 +53,7 @@ impl Style {
 /// Writer::rev3().write(&line, &mut out).unwrap();
 /// assert_eq!(out, b"                    BR (00002d40) A\n");
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Writer {
     style: Style,
 }

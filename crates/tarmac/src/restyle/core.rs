@@ -5,8 +5,8 @@ use unspool_isa::Decoded;
 use super::super::opcode::{facts_of, is_branch, letter, unit};
 use super::super::record::{Exception, Instruction, InstructionSet, Stamp};
 use super::super::write::vectors::is_m_profile;
+use super::held::HeldEffects;
 use super::memory::{AccessSizes, Run};
-use super::reorder::HeldEffects;
 
 /// State of one core.
 #[derive(Debug, Default)]

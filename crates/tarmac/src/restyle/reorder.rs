@@ -6,41 +6,14 @@
 //! by the owner in the line, or by the first disassembly that names the register.
 
 use super::super::lift::names_register;
-use super::super::parse::{ParseOptions, Parser};
-use super::super::read::Position;
 use super::super::record::{Instruction, InstructionSet, Line, Record, Stamp};
+use super::held::Held;
 use super::{Loss, Restyler};
 
 /// Maximum number of bytes that wait for the next instruction of a core.
 const MAX_WAITING: usize = 1 << 12;
 /// Maximum number of instructions that issue at once.
 const MAX_ISSUE: usize = 2;
-
-/// Lines of one core that wait.
-#[derive(Debug, Default)]
-pub(super) struct HeldEffects {
-    /// Effects of the next instruction.
-    effects: Vec<Held>,
-    /// Number of bytes of the effects.
-    length: usize,
-    /// Instructions, each with the effects above it.
-    group: Vec<(Held, Vec<Held>)>,
-}
-
-/// A line that is written later.
-#[derive(Debug)]
-struct Held {
-    raw: Vec<u8>,
-    position: Position,
-    stamp: Stamp,
-    is_thumb: bool,
-}
-
-impl Held {
-    fn line(&self) -> Line<'_> {
-        Parser::new(ParseOptions { implicit_thumb: self.is_thumb }).parse(&self.raw)
-    }
-}
 
 impl Restyler {
     /// Takes a line of a producer that prints effects before their instruction.
