@@ -1,28 +1,14 @@
 //! The checker: every rule is violated somewhere, and valid or common logs are accepted.
 
-#![allow(clippy::unwrap_used)]
-
 mod broken;
 
 use std::fmt::Write;
 
 use proptest::prelude::*;
-use unspool_tarmac::check::{Checker, Finding, RULES};
+use unspool_tarmac::check::RULES;
 use unspool_tarmac::dialect::Dialect;
-use unspool_tarmac::parse::{ParseOptions, Parser};
-use unspool_tarmac::read::{Position, lines};
 
-fn check(dialect: Dialect, log: &[u8]) -> Vec<Finding> {
-    let mut parser = Parser::new(ParseOptions::default());
-    let mut checker = Checker::new(dialect);
-    let mut findings = Vec::new();
-    for (index, (offset, raw)) in lines(log).enumerate() {
-        let position = Position { line: index as u64 + 1, offset: offset as u64 };
-        checker.push(position, &parser.parse(raw), &mut |finding| findings.push(finding));
-    }
-    checker.finish(&mut |finding| findings.push(finding));
-    findings
-}
+use crate::fixtures::check;
 
 #[test]
 fn one_violation_is_one_finding() {

@@ -1,17 +1,16 @@
 //! Answers of the index compared with a scan of the whole log.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 use std::io::Cursor;
 
 use proptest::prelude::*;
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::index::{Fingerprint, Index, IndexOptions, Indexed, Position, Scanner, Totals, build};
-use unspool_tarmac::parse::Parser;
-use unspool_tarmac::read::lines;
+use unspool_tarmac::read::{self, lines};
 use unspool_tarmac::record::{Record, Stamp, Time, Unit};
 use unspool_tarmac::state::{Known, Machine, Registers};
+
+use crate::fixtures::{each_line, machine};
 
 type Opened<'a> = Indexed<Cursor<&'a [u8]>, Cursor<Vec<u8>>>;
 
@@ -178,20 +177,13 @@ fn contents(registers: &Registers) -> Vec<(String, String, u64, Vec<u64>)> {
 /// The call depth of a core, by scanning from the start.
 fn depths(log: &[u8], last: u64, core: &[u8]) -> u64 {
     let mut scanner = Scanner::new(options(1, 1), Position::Line(last), None, 0);
-    let mut parser = Parser::new(Default::default());
-    for (number, (_, raw)) in (1..).zip(lines(log)) {
-        scanner.line(number, &parser.parse(raw));
-    }
+    each_line(log, |position, line| scanner.line(position.line, line));
     scanner.finish().unwrap().core(core).unwrap().depth
 }
 
 fn scan(log: &[u8], last: u64) -> Machine {
-    let mut machine = Machine::new(false, 0);
-    let mut parser = Parser::new(Default::default());
-    for (number, (_, raw)) in lines(log).enumerate().take(last as usize) {
-        machine.line(number as u64 + 1, &parser.parse(raw));
-    }
-    machine
+    let end = lines(log).nth(last as usize).map_or(log.len(), |(offset, _)| offset);
+    machine(false, &log[..end])
 }
 
 proptest! {
@@ -246,11 +238,9 @@ proptest! {
         let bytes = log.text.as_bytes();
         let mut indexed = indexed(bytes, &options(segment_size, 2));
         let at = position.index(log.lines as usize) as u64 + 1;
-        let mut parser = Parser::new(Default::default());
         let mut instructions: Vec<(u64, String, u64)> = Vec::new();
         let (mut exceptions, mut times) = (Vec::new(), Vec::new());
-        for (line, (_, raw)) in (1..).zip(lines(bytes)) {
-            let parsed = parser.parse(raw);
+        each_line(bytes, |read::Position { line, .. }, parsed| {
             let core = || String::from_utf8(parsed.core.unwrap().to_vec()).unwrap();
             match &parsed.record {
                 Record::Instruction(instruction) => instructions.push((line, core(), instruction.address.unwrap())),
@@ -260,7 +250,7 @@ proptest! {
             if let Stamp::At(time) = parsed.stamp {
                 times.push((line, time.value));
             }
-        }
+        });
         let pc = pc * 4;
         let line_of = |found: Option<unspool_tarmac::index::Found>| found.map(|found| found.line);
         let next = instructions.iter().find(|(line, _, other)| *line > at && *other == pc).map(|(line, ..)| *line);

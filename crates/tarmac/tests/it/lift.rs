@@ -1,15 +1,12 @@
 //! Lifting: which lines belong to which instruction, for each producer's order of lines.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::fmt::Write as _;
 
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::lift::{Cause, Lifter, Step};
-use unspool_tarmac::parse::{ParseOptions, Parser};
-use unspool_tarmac::read::{Position, lines};
 use unspool_tarmac::record::Direction;
-use unspool_tarmac::state::Machine;
+
+use crate::fixtures::{each_line, machine};
 
 /// A step as one line: core, cause and effects.
 fn text(step: &Step) -> String {
@@ -43,12 +40,9 @@ fn text(step: &Step) -> String {
 }
 
 fn steps(dialect: Dialect, log: &[u8]) -> Vec<String> {
-    let mut parser = Parser::new(ParseOptions { implicit_thumb: dialect.has_implicit_thumb() });
     let mut lifter = Lifter::new(dialect, false);
     let mut steps = Vec::new();
-    for (line, (offset, raw)) in (1..).zip(lines(log)) {
-        lifter.line(Position { line, offset: offset as u64 }, &parser.parse(raw), |step| steps.push(text(step)));
-    }
+    each_line(log, |position, line| lifter.line(position, line, |step| steps.push(text(step))));
     lifter.finish(|step| steps.push(text(step)));
     steps
 }
@@ -147,11 +141,7 @@ fn two_cores() {
     let without = |steps: Vec<String>| -> Vec<String> { steps.iter().map(|step| step[2..].to_string()).collect() };
     assert_eq!(of("0"), without(alone(&a)));
     assert_eq!(of("1"), without(alone(&b)));
-    let mut machine = Machine::new(false, 0);
-    let mut parser = Parser::new(ParseOptions::default());
-    for (number, line) in (1..).zip(&mixed) {
-        machine.line(number, &parser.parse(line.as_bytes()));
-    }
+    let machine = machine(false, mixed.join("\n").as_bytes());
     for (core, value) in machine.cores().iter().zip([0x1013, 0x2013]) {
         let (slot, ..) = core.registers.find("x1").unwrap();
         assert_eq!(core.registers.get(slot).unwrap().number(), Some(value));

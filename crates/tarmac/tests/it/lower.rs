@@ -1,7 +1,5 @@
 //! Lowering round trips: steps to Tarmac logs and back are unchanged, and losses are counted.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::io::Cursor;
 use std::ops::ControlFlow;
 

@@ -1,7 +1,5 @@
 //! Restyled logs, compared line by line, and round trips.
 
-#![allow(clippy::unwrap_used)]
-
 use std::ops::ControlFlow;
 
 use proptest::prelude::*;

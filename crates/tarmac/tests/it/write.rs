@@ -1,7 +1,5 @@
 //! Written lines parse to the records that they were written from.
 
-#![allow(clippy::unwrap_used)]
-
 use proptest::prelude::*;
 use proptest::sample::select;
 use unspool_tarmac::parse::{ParseOptions, Parser};
