@@ -222,26 +222,21 @@ impl Parts {
                 (true, false) => Tag::Is,
             },
             address: Some(self.address()),
-            digits: 0,
             physical: self.physical().filter(|_| is_fast_models),
-            second: None,
-            opcode: self.flags[2].then_some(if is_short {
-                self.numbers[1] as u32 & 0xffff
-            } else {
-                self.numbers[1] as u32
-            }),
+            opcode: self.flags[2].then_some(self.numbers[1] as u32 & if is_short { 0xffff } else { u32::MAX }),
             length: if is_short && self.flags[2] { 2 } else { 4 },
             set: Some(self.set),
             mode: self.mode.as_bytes(),
             is_executed,
             number: is_fast_models.then_some(self.numbers[2]),
             text: self.text.as_bytes(),
+            ..Instruction::default()
         }
     }
 
     fn register(&self) -> Register<'_> {
         let bits = self.flags[0].then_some((31, 0));
-        Register { name: self.word.as_bytes(), context: b"", bits, value: Value(self.value.as_bytes()), notes: b"" }
+        Register { name: self.word.as_bytes(), bits, value: Value(self.value.as_bytes()), ..Register::default() }
     }
 
     fn picture(&self) -> Picture<'_> {
@@ -259,21 +254,15 @@ impl Parts {
 
     fn access(&self) -> Access<'_> {
         Access {
-            tag: b"",
             direction: if self.flags[0] { Direction::Read } else { Direction::Write },
-            purpose: Purpose::Data,
             size: 4,
             address: Some(self.address()),
-            digits: 0,
             physical: self.physical(),
-            owner: None,
             data: (!self.flags[1]).then_some(Value(self.value.as_bytes())),
-            order: Order::Number,
             is_aborted: self.flags[1],
             is_exclusive: self.flags[2],
-            is_unprivileged: false,
-            is_locked: false,
             notes: if self.flags[1] { b"(ABORTED)" } else { b"" },
+            ..Access::default()
         }
     }
 
