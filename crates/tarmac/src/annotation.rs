@@ -18,7 +18,6 @@ use escape::escape;
 /// Prefix of every annotation.
 const PREFIX: &str = "# unspool ";
 
-/// A parsed annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Annotation<'a> {
     /// Coverage of the source, and its unit of time.
@@ -168,6 +167,14 @@ fn is_yes(text: &str) -> Option<bool> {
     }
 }
 
+fn name_of<T: PartialEq>(table: &[(T, &'static str)], value: &T) -> &'static str {
+    table.iter().find(|(other, _)| other == value).map_or("", |(_, name)| name)
+}
+
+fn named<T: Copy>(table: &[(T, &str)], name: &str) -> Option<T> {
+    table.iter().find(|(_, other)| *other == name).map(|(value, _)| *value)
+}
+
 /// `1e-9s`, `cycles`, `ticks`.
 fn unit_name(unit: TimeUnit) -> String {
     match unit {
@@ -210,7 +217,7 @@ fn write_step(event: &Event, time: Option<Option<u64>>, text: &str, out: &mut Ve
             out.extend_from_slice(b"gap");
             match gap {
                 Gap::NoCode(address) => push_hex(out, "no-code", *address),
-                gap => push_word(out, gap_name(*gap)),
+                gap => push_word(out, name_of(&GAPS, gap)),
             }
         }
         Event::Note => out.extend_from_slice(b"note"),
@@ -266,7 +273,7 @@ const KINDS: [(ExceptionKind, &str); 7] = [
 
 fn write_exception(exception: &Exception, out: &mut Vec<u8>) {
     out.extend_from_slice(b"exception");
-    KINDS.iter().filter(|(kind, _)| *kind == exception.kind).for_each(|(_, name)| push_word(out, name));
+    push_word(out, name_of(&KINDS, &exception.kind));
     exception.class.iter().for_each(|class| push_hex(out, "class", u64::from(*class)));
     exception.call.iter().for_each(|call| push_hex(out, "call", u64::from(*call)));
     exception.is_virtual.iter().for_each(|is_virtual| push_flag(out, "virtual", *is_virtual));
@@ -284,7 +291,7 @@ fn parse_exception(rest: &str) -> Option<Exception> {
             "return" => exception.return_address = Some(number(value)?),
             "target" => exception.target = Some(number(value)?),
             "time" => {}
-            key => exception.kind = KINDS.iter().find(|(_, name)| *name == key)?.0,
+            key => exception.kind = named(&KINDS, key)?,
         }
     }
     Some(exception)
@@ -301,8 +308,7 @@ fn write_context(context: &Context, out: &mut Vec<u8>) {
     let &Context { level, security, is_aarch64, is_handler, process, thread, vmid, modes } = context;
     out.extend_from_slice(b"context");
     level.iter().for_each(|level| push_field(out, "level", &level.to_string()));
-    let security = SECURITY.iter().find(|(state, _)| Some(*state) == security);
-    security.iter().for_each(|(_, name)| push_field(out, "security", name));
+    security.iter().for_each(|security| push_field(out, "security", name_of(&SECURITY, security)));
     is_aarch64.iter().for_each(|is_aarch64| push_flag(out, "aarch64", *is_aarch64));
     is_handler.iter().for_each(|is_handler| push_flag(out, "handler", *is_handler));
     process.iter().for_each(|process| push_hex(out, "process", *process));
@@ -323,7 +329,7 @@ fn parse_context(rest: &str) -> Option<Context> {
         let modes = context.modes;
         match key {
             "level" => context.level = Some(value.parse().ok()?),
-            "security" => context.security = Some(SECURITY.iter().find(|(_, name)| *name == value)?.0),
+            "security" => context.security = Some(named(&SECURITY, value)?),
             "aarch64" => context.is_aarch64 = Some(is_yes(value)?),
             "handler" => context.is_handler = Some(is_yes(value)?),
             "process" => context.process = Some(number(value)?),
@@ -348,24 +354,19 @@ fn parse_mode(mut modes: Modes, key: &str, value: &str) -> Option<Modes> {
     Some(modes)
 }
 
-fn gap_name(gap: Gap) -> &'static str {
-    match gap {
-        Gap::Start => "start",
-        Gap::Overflow => "overflow",
-        Gap::Discard => "discard",
-        Gap::NoCode(_) => "no-code",
-        Gap::Damaged => "damaged",
-        Gap::Contradiction => "contradiction",
-        Gap::TransactionFailed => "transaction-failed",
-    }
-}
+const GAPS: [(Gap, &str); 6] = [
+    (Gap::Start, "start"),
+    (Gap::Overflow, "overflow"),
+    (Gap::Discard, "discard"),
+    (Gap::Damaged, "damaged"),
+    (Gap::Contradiction, "contradiction"),
+    (Gap::TransactionFailed, "transaction-failed"),
+];
 
 fn parse_gap(rest: &str) -> Option<Gap> {
-    let (key, value) = fields(rest).next()?;
-    let plain = [Gap::Start, Gap::Overflow, Gap::Discard, Gap::Damaged, Gap::Contradiction, Gap::TransactionFailed];
-    match key {
-        "no-code" => Some(Gap::NoCode(number(value)?)),
-        key => plain.into_iter().find(|gap| gap_name(*gap) == key),
+    match fields(rest).next()? {
+        ("no-code", address) => Some(Gap::NoCode(number(address)?)),
+        (name, _) => named(&GAPS, name),
     }
 }
 
@@ -411,10 +412,7 @@ const DIRECTIONS: [(Direction, &str); 4] = [
 
 fn write_access(access: &AnnotatedAccess<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"access");
-    DIRECTIONS
-        .iter()
-        .filter(|(direction, _)| *direction == access.direction)
-        .for_each(|(_, name)| push_word(out, name));
+    push_word(out, name_of(&DIRECTIONS, &access.direction));
     push_hex(out, "address", access.address);
     push_field(out, "size", &access.size.to_string());
     if access.is_tagged {
@@ -436,7 +434,7 @@ fn parse_access(rest: &str) -> Option<AnnotatedAccess<'_>> {
             "tagged" => access.is_tagged = true,
             "lines" => access.lines = value.parse().ok()?,
             "data" => access.data = value,
-            key => access.direction = DIRECTIONS.iter().find(|(_, name)| *name == key)?.0,
+            key => access.direction = named(&DIRECTIONS, key)?,
         }
     }
     Some(access)

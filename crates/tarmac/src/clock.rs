@@ -11,6 +11,11 @@ pub struct Clock {
 }
 
 impl Clock {
+    /// A clock in the unit of this time.
+    pub(super) fn of(first: Option<Time>) -> Self {
+        Self { scale: first.map(|time| (time.unit, time.decimals)) }
+    }
+
     /// The unit; `None` before the first timestamp.
     pub fn unit(&self) -> Option<Unit> {
         self.scale.map(|(unit, _)| unit)

@@ -147,14 +147,10 @@ fn of_instruction(instruction: &Instruction<'_>) -> Option<Dialect> {
         (Some(_), [], Some(InstructionSet::A)) => Some(Dialect::CortexR5),
         (Some(_), [], _) => Some(Dialect::CortexM3),
         // The example of the specification: IT with the opcode in the brackets.
-        (None, [_, ..], _) if instruction.mode.is_ascii() && !has_suffix(instruction.mode) => Some(Dialect::Rev3),
+        (None, [_, ..], _) if instruction.mode.is_ascii() && !instruction.mode.contains(&b'_') => Some(Dialect::Rev3),
         _ if is_gem5(instruction.text) => Some(Dialect::Gem5),
         _ => Some(Dialect::FastModels),
     }
-}
-
-fn has_suffix(mode: &[u8]) -> bool {
-    mode.contains(&b'_')
 }
 
 /// Whether the operands are in capitals, which only gem5 prints.

@@ -88,7 +88,6 @@ pub struct Lowerer<W: io::Write> {
     digits: Vec<u8>,
 }
 
-/// State of one core.
 #[derive(Debug, Default)]
 struct Core {
     /// The name, empty for core 0.
@@ -98,7 +97,6 @@ struct Core {
     context: Context,
     /// The mode as text, and whether it was formatted for AArch64.
     mode: Option<(bool, Vec<u8>)>,
-    /// The last instruction.
     last: Option<Instruction>,
     /// The last instruction, while its outcome depends on the next one: as a reader concludes it from the lines, and as
     /// the source recorded it.
@@ -216,16 +214,14 @@ impl<W: io::Write> Lowerer<W> {
         Ok(())
     }
 
-    #[cfg(feature = "text")]
+    #[cfg_attr(not(feature = "text"), expect(unused_variables))]
     fn disassemble(&mut self, instruction: &Instruction) {
         self.text.clear();
+        #[cfg(feature = "text")]
         if let (Some(opcodes), Some(opcode)) = (&mut self.opcodes, instruction.opcode) {
             opcodes.push(instruction.isa, instruction.address, opcode, &mut self.text);
         }
     }
-
-    #[cfg(not(feature = "text"))]
-    fn disassemble(&mut self, _: &Instruction) {}
 
     /// Writes a step that is no instruction: an annotation with all of it, then the lines that other tools understand.
     fn other(&mut self, at: usize, step: &Step) {

@@ -31,11 +31,6 @@ pub(crate) fn facts_of(instruction: &Instruction<'_>) -> Option<Decoded> {
     (facts.length == instruction.length).then_some(facts)
 }
 
-/// Whether the instruction is a branch of any kind.
-pub(crate) fn is_branch(facts: &Decoded) -> bool {
-    facts.flow.is_branch()
-}
-
 /// Number of bytes of one access of the instruction, which may make several. `None`: it does not access memory, or is
 /// unknown.
 pub(crate) fn unit(instruction: &Instruction<'_>) -> Option<u16> {

@@ -121,7 +121,6 @@ impl Part {
     }
 }
 
-/// Meaning of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// A register with a slot of its own.
@@ -202,7 +201,6 @@ impl NameContext {
         }
     }
 
-    /// The meaning of a name.
     #[inline]
     pub(super) fn meaning(&self, register: &Register<'_>) -> Meaning {
         if let [first, digits @ ..] = register.name
@@ -214,7 +212,6 @@ impl NameContext {
         self.other_name(register)
     }
 
-    /// The meaning of a letter and a number.
     #[inline]
     fn numbered(&self, letter: u8, number: u8, register: &Register<'_>) -> Option<Part> {
         Some(match (letter, number) {
@@ -269,7 +266,6 @@ impl NameContext {
         Part::kept(Slot::V0.at(number / each), u16::from(number % each) * bits, bits)
     }
 
-    /// The meaning of any other name.
     fn other_name(&self, register: &Register<'_>) -> Meaning {
         let mut name = Name::of(register.name);
         if let Some(part) = self.special(name.as_bytes(), register) {

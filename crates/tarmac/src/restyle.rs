@@ -310,7 +310,6 @@ impl Restyler {
     }
 }
 
-/// Whether this is a chunk of an overlong line.
 fn is_chunk(line: &Line<'_>) -> bool {
     matches!(line.record, Record::Unknown(Problem { kind: ProblemKind::TooLongLine, .. }))
 }

@@ -114,7 +114,6 @@ pub fn slice<R: Read>(
     }
 }
 
-/// State of one core.
 #[derive(Debug, Clone, Copy, Default)]
 struct Core {
     /// Whether its last instruction is selected.

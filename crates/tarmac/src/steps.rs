@@ -61,16 +61,8 @@ impl<R: Read> Steps<R> {
 
 impl<R: Read> StepSource for Steps<R> {
     fn coverage(&self) -> Coverage {
-        let always = Coverage::of(&[
-            Facet::Instructions,
-            Facet::Opcodes,
-            Facet::Conditions,
-            Facet::Branches,
-            Facet::Accesses,
-            Facet::Data,
-            Facet::Registers,
-            Facet::Times,
-        ]);
+        use Facet::{Accesses, Branches, Conditions, Data, Instructions, Opcodes, Registers, Times};
+        let always = Coverage::of(&[Instructions, Opcodes, Conditions, Branches, Accesses, Data, Registers, Times]);
         self.start.coverage(match self.reader.dialect() {
             // The lines of these dialects have no modes.
             Dialect::CortexM0 | Dialect::CortexM3 | Dialect::CortexR5 => always.with(Facet::Exceptions),
@@ -91,10 +83,7 @@ impl<R: Read> StepSource for Steps<R> {
             None => (self.reader.dialect(), self.is_big_endian),
         };
         let mut lifter = Lifter::new(dialect, is_big_endian);
-        let mut clock = Clock::default();
-        self.start.time.iter().for_each(|first| {
-            clock.count(*first);
-        });
+        let clock = Clock::of(self.start.time);
         let mut emitter = StepEmitter {
             emit,
             dialect,
@@ -140,15 +129,10 @@ impl<R: Read> StepSource for Steps<R> {
 }
 
 /// Losses that lifting a log to steps can report.
-pub const NOT_IN_STEPS: &[Loss] = &[
-    Loss::Instructions,
-    Loss::Data,
-    Loss::Times,
-    Loss::Modes,
-    Loss::PhysicalAddresses,
-    Loss::Attributes,
-    Loss::Unreadable,
-];
+pub const NOT_IN_STEPS: &[Loss] = {
+    use Loss::{Attributes, Data, Instructions, Modes, PhysicalAddresses, Times, Unreadable};
+    &[Instructions, Data, Times, Modes, PhysicalAddresses, Attributes, Unreadable]
+};
 
 fn source_error(error: &ReadError) -> SourceError {
     SourceError { text: error.to_string(), is_damage: !matches!(error.kind, ReadErrorKind::Io(_)) }

@@ -11,13 +11,11 @@ use super::rules::RuleId;
 use super::step::Step;
 use super::{access, flow};
 
-/// State of one core.
 #[derive(Debug, Default)]
 pub(super) struct Core {
     name: Option<Vec<u8>>,
     time: Option<Time>,
     number: Option<u64>,
-    /// Whether there was a step.
     pub(super) has_step: bool,
     last: Option<Step>,
     /// Number of remaining instructions in the current IT block.

@@ -15,7 +15,6 @@ pub(super) struct Step {
     pub(super) set: InstructionSet,
     pub(super) facts: Option<Decoded>,
     pub(super) is_executed: bool,
-    /// Whether it is in an IT block.
     pub(super) is_in_it: bool,
     /// Whether an event in between may have changed the flow.
     pub(super) is_exempt: bool,

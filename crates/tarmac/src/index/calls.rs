@@ -15,7 +15,6 @@ const MAX_FRAMES: usize = 1 << 16;
 /// Maximum number of frames that a return is matched against.
 const REACH: usize = 4096;
 
-/// The previous instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Previous {
     pub(super) address: u64,
@@ -92,7 +91,6 @@ impl Flow {
     }
 }
 
-/// Calls that have not returned.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Calls {
     /// Return address and stack pointer of each.
@@ -102,7 +100,6 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// The call depth.
     pub(super) fn depth(&self) -> u64 {
         self.below.saturating_add(self.frames.len() as u64)
     }

@@ -22,7 +22,6 @@ pub(super) struct Checkpoint {
     pub(super) time: Option<Time>,
 }
 
-/// State of one core.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CoreAt {
     pub(super) name: Vec<u8>,
@@ -47,8 +46,7 @@ impl Checkpoint {
     fn read(cursor: &mut Cursor<'_>) -> Result<Self, Malformed> {
         let current = cursor.number()? as usize;
         let time = decode_time(cursor)?;
-        let count = cursor.count()?;
-        let cores = (0..count).map(|_| CoreAt::decode(cursor)).collect::<Result<Vec<_>, _>>()?;
+        let cores = cursor.list(CoreAt::decode)?;
         if current >= cores.len().max(1) {
             return Err(Malformed);
         }
@@ -81,10 +79,7 @@ impl CoreAt {
         let name = cursor.bytes()?.to_vec();
         let registers = decode_registers(cursor)?;
         let depth = cursor.number()?;
-        let mut frames = Vec::new();
-        for _ in 0..cursor.count()? {
-            frames.push((cursor.number()?, decode_option(cursor)?));
-        }
+        let frames = cursor.list(|cursor| Ok((cursor.number()?, decode_option(cursor)?)))?;
         let below = depth.checked_sub(frames.len() as u64).ok_or(Malformed)?;
         let mut track =
             Track { instructions: cursor.number()?, previous: decode_previous(cursor)?, ..Track::default() };
@@ -187,11 +182,8 @@ fn decode_registers(cursor: &mut Cursor<'_>) -> Result<Registers, Malformed> {
                 *line = cursor.number()?;
             }
         }
-        let mut numbers = Vec::new();
-        for _ in 0..2 * words {
-            numbers.push(cursor.number()?);
-        }
-        let (value, known) = numbers.split_at(numbers.len() / 2);
+        let numbers = (0..2 * words).map(|_| cursor.number()).collect::<Result<Vec<_>, _>>()?;
+        let (value, known) = numbers.split_at(words);
         if !registers.restore(slot, bits, line, value, known) {
             return Err(Malformed);
         }

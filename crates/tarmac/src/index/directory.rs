@@ -26,30 +26,22 @@ pub(super) const HEAD: u64 = 16;
 /// Number of bytes of the tail.
 const TAIL: u64 = 32;
 
-/// A segment of a log.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Segment {
-    /// Offset in the log.
     pub(super) offset: u64,
-    /// Whether it starts within a line.
     pub(super) is_within_line: bool,
     /// Number of instructions before it, of all cores.
     pub(super) instructions: u64,
     /// Number of instructions before it, of each core that appeared before its end.
     pub(super) of_cores: Vec<u64>,
-    /// The latest time in it.
     pub(super) latest: Option<Time>,
-    /// The first time in it.
     pub(super) first: Option<Time>,
-    /// Number of exceptions in it.
     pub(super) exceptions: u64,
-    /// List of the exceptions.
     pub(super) exception_list: Option<Block>,
     /// State at its start.
     pub(super) checkpoint: Block,
 }
 
-/// The directory.
 #[derive(Debug, Clone)]
 pub(super) struct Directory {
     pub(super) fingerprint: Fingerprint,
@@ -83,7 +75,7 @@ impl<S: Read + Seek> Index<S> {
         if magic != MAGIC {
             return Err(IndexError::Foreign);
         }
-        match number(version) as u32 {
+        match version.try_into().map_or(0, u32::from_le_bytes) {
             VERSION => {}
             0 => return Err(IndexError::Truncated),
             other => return Err(IndexError::Version(other)),
@@ -135,10 +127,6 @@ fn tail(file: &mut (impl Read + Seek), size: u64) -> Result<Block, IndexError> {
     Block::of_fixed(block, at).ok_or(IndexError::Truncated)
 }
 
-fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
-}
-
 /// Starts a file, which becomes valid only when it is finished.
 pub(super) fn start(file: &mut (impl Write + Seek)) -> Result<u64, IndexError> {
     file.seek(SeekFrom::Start(0)).map_err(IndexError::Write)?;
@@ -147,7 +135,6 @@ pub(super) fn start(file: &mut (impl Write + Seek)) -> Result<u64, IndexError> {
     Ok(HEAD)
 }
 
-/// Finishes a file.
 pub(super) fn finish(file: &mut (impl Write + Seek), mut end: u64, directory: &Directory) -> Result<u64, IndexError> {
     let mut bytes = Vec::new();
     directory.encode(&mut bytes);
@@ -185,15 +172,9 @@ impl Directory {
         let [lines, instructions, exceptions, problems] =
             [cursor.number()?, cursor.number()?, cursor.number()?, cursor.number()?];
         let totals = Totals { lines, instructions, exceptions, problems };
-        let count = cursor.count()?;
-        let cores = (0..count).map(|_| cursor.bytes().map(<[u8]>::to_vec)).collect::<Result<Vec<_>, _>>()?;
-        let count = cursor.count()?;
-        let segments = (0..count).map(|_| Segment::decode(cursor, end)).collect::<Result<Vec<_>, _>>()?;
-        let mut tree = Tree::default();
-        for _ in 0..cursor.count()? {
-            let count = cursor.count()?;
-            tree.levels.push((0..count).map(|_| Node::decode(cursor, end)).collect::<Result<Vec<_>, _>>()?);
-        }
+        let cores = cursor.list(|cursor| cursor.bytes().map(<[u8]>::to_vec))?;
+        let segments = cursor.list(|cursor| Segment::decode(cursor, end))?;
+        let tree = Tree { levels: cursor.list(|cursor| cursor.list(|cursor| Node::decode(cursor, end)))? };
         let directory = Self { fingerprint, options, totals, cores, segments, tree };
         if directory.is_consistent() { Ok(directory) } else { Err(Malformed) }
     }
@@ -236,25 +217,21 @@ impl Segment {
     }
 
     fn decode(cursor: &mut Cursor<'_>, end: u64) -> Result<Self, Malformed> {
-        let (offset, is_within_line) = (cursor.number()?, cursor.byte()? != 0);
-        let instructions = cursor.number()?;
-        let count = cursor.count()?;
-        let of_cores = (0..count).map(|_| cursor.number()).collect::<Result<Vec<_>, _>>()?;
-        let (latest, first) = (decode_time(cursor)?, decode_time(cursor)?);
-        let exceptions = cursor.number()?;
-        let exception_list = if exceptions > 0 { Some(Block::decode(cursor, end)?) } else { None };
-        let checkpoint = Block::decode(cursor, end)?;
-        Ok(Self {
-            offset,
-            is_within_line,
-            instructions,
-            of_cores,
-            latest,
-            first,
-            exceptions,
-            exception_list,
-            checkpoint,
-        })
+        let mut segment = Self {
+            offset: cursor.number()?,
+            is_within_line: cursor.byte()? != 0,
+            instructions: cursor.number()?,
+            of_cores: cursor.list(Cursor::number)?,
+            latest: decode_time(cursor)?,
+            first: decode_time(cursor)?,
+            exceptions: cursor.number()?,
+            ..Self::default()
+        };
+        if segment.exceptions > 0 {
+            segment.exception_list = Some(Block::decode(cursor, end)?);
+        }
+        segment.checkpoint = Block::decode(cursor, end)?;
+        Ok(segment)
     }
 }
 

@@ -152,7 +152,6 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         self.segment_of(line.saturating_sub(1).clamp(1, self.directory().totals.lines.max(1)))
     }
 
-    /// The exceptions of a segment.
     fn exceptions(&mut self, segment: usize) -> Answer<Vec<Found>> {
         let base = self.base(segment);
         let Index { file, directory, .. } = &mut self.index;

@@ -177,7 +177,6 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         Ok(())
     }
 
-    /// Replays a segment up to a line.
     fn replay(&mut self, segment: usize, line: u64) -> Answer<Replay> {
         let (checkpoint, text) = (self.checkpoint(segment)?, self.text(segment)?);
         let (base, options) = (self.base(segment), self.directory().options);

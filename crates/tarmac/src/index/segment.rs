@@ -16,7 +16,6 @@ use crate::read::{LONGEST, lines};
 use crate::record::{Instruction, Line, Record, Stamp, Time};
 use crate::state::{EarlierState, Machine, Registers, UnknownWrites};
 
-/// Bytes of a segment.
 #[derive(Debug, Default)]
 pub(super) struct SegmentText {
     pub(super) bytes: Vec<u8>,
@@ -24,7 +23,6 @@ pub(super) struct SegmentText {
     pub(super) is_within_line: bool,
 }
 
-/// Summary of a segment.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
     pub(super) lines: u32,
@@ -47,7 +45,6 @@ pub(super) struct Summary {
     pub(super) is_unresolved: bool,
 }
 
-/// Summary of a core.
 #[derive(Debug, Default)]
 pub(super) struct CoreSummary {
     pub(super) name: Vec<u8>,
@@ -65,7 +62,6 @@ pub(super) struct CoreSummary {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Track {
     pub(super) instructions: u64,
-    /// The first instruction.
     pub(super) first: Option<First>,
     pub(super) previous: Option<Previous>,
     /// Link register and stack pointer after the previous instruction, if its effects are printed before it.

@@ -11,7 +11,6 @@ const LEVEL: i32 = 1;
 /// Maximum number of bytes of a block, compressed or not.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Location of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Block {
     pub(super) offset: u64,
@@ -46,7 +45,6 @@ impl Packed {
 }
 
 impl Block {
-    /// Reads the block.
     pub(super) fn load(&self, file: &mut (impl Read + Seek)) -> Result<Vec<u8>, IndexError> {
         let mut packed = vec![0; self.stored as usize];
         file.seek(SeekFrom::Start(self.offset)).map_err(IndexError::Read)?;
@@ -101,7 +99,6 @@ impl Block {
     }
 }
 
-/// Checksum of bytes.
 pub(super) fn sum(bytes: &[u8]) -> u32 {
     let mut sum = flate2::Crc::new();
     sum.update(bytes);

@@ -11,7 +11,6 @@ pub(super) type Key = (u16, u64);
 /// Approximate number of bytes of a block before compression.
 const BLOCK: usize = 64 << 10;
 
-/// Encoder of a table.
 #[derive(Debug, Default)]
 pub(super) struct TableWriter {
     block: Vec<u8>,

@@ -22,7 +22,6 @@ const MAX_ADDRESSES: usize = 4 << 20;
 pub(super) struct Node {
     /// Number of lines before it.
     pub(super) base: u64,
-    /// Number of lines in it.
     pub(super) lines: u64,
     /// Blocks of memory, in the order of their first keys.
     pub(super) tables: Vec<(Key, Block)>,
@@ -56,7 +55,6 @@ impl Tree {
         nodes
     }
 
-    /// The segments of a node.
     pub(super) fn segments(&self, (level, index): (usize, usize)) -> Range<usize> {
         let span = FAN.pow(level as u32);
         index * span..(index + 1) * span
@@ -168,22 +166,14 @@ impl Node {
     }
 
     pub(super) fn decode(cursor: &mut Cursor<'_>, end: u64) -> Result<Self, Malformed> {
-        let (base, lines) = (cursor.number()?, cursor.number()?);
-        let mut tables = Vec::new();
-        for _ in 0..cursor.count()? {
-            let core = u16::try_from(cursor.number()?).map_err(|_| Malformed)?;
-            tables.push(((core, cursor.number()?), Block::decode(cursor, end)?));
-        }
-        let addresses = match cursor.byte()? {
-            0 => None,
-            _ => Some(Block::decode(cursor, end)?),
-        };
-        let mut unknown_writes = Vec::new();
-        for _ in 0..cursor.count()? {
-            let core = u16::try_from(cursor.number()?).map_err(|_| Malformed)?;
-            unknown_writes.push((core, Block::decode(cursor, end)?));
-        }
-        Ok(Self { base, lines, tables, addresses, unknown_writes })
+        let core = |cursor: &mut Cursor<'_>| u16::try_from(cursor.number()?).map_err(|_| Malformed);
+        Ok(Self {
+            base: cursor.number()?,
+            lines: cursor.number()?,
+            tables: cursor.list(|cursor| Ok(((core(cursor)?, cursor.number()?), Block::decode(cursor, end)?)))?,
+            addresses: if cursor.byte()? == 0 { None } else { Some(Block::decode(cursor, end)?) },
+            unknown_writes: cursor.list(|cursor| Ok((core(cursor)?, Block::decode(cursor, end)?)))?,
+        })
     }
 }
 

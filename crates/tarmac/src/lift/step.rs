@@ -211,7 +211,6 @@ impl Step {
         self.known.clear();
     }
 
-    /// Adds a line.
     #[inline]
     pub(super) fn add(&mut self, position: Position, line: &Line<'_>, time: Option<Time>, is_big_endian: bool) {
         match &line.record {
@@ -394,7 +393,6 @@ fn is_effect(record: &Record<'_>) -> bool {
     matches!(record, Record::Register(_) | Record::Access(_) | Record::Picture(_))
 }
 
-/// An effect of an instruction.
 pub(super) enum Effect<'a> {
     /// A write to the register of this name.
     Register(&'a [u8]),

@@ -31,7 +31,6 @@ pub(super) struct LineWriter {
 pub(super) struct LineHead<'a> {
     /// Index of the core.
     pub(super) at: usize,
-    /// Name of the core.
     pub(super) name: &'a str,
     pub(super) stamp: Stamp,
     /// Whether addresses of Rev 3 have 16 digits.

@@ -58,7 +58,6 @@ impl Scale {
         if divided == 0 { Some(0) } else { divided.checked_mul(self.multiply?) }
     }
 
-    /// Whether digits of the time are dropped.
     pub(super) fn drops_digits(&self, time: u64) -> bool {
         self.divide.map_or(time, |divide| time % divide) != 0
     }

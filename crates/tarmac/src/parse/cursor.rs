@@ -75,7 +75,6 @@ impl<'a> Cursor<'a> {
         self.at = at.min(self.line.len());
     }
 
-    /// Skips `count` bytes.
     #[inline(always)]
     pub(super) fn skip(&mut self, count: usize) {
         self.seek(self.at + count);
@@ -109,7 +108,6 @@ impl<'a> Cursor<'a> {
         self.line.get(start..self.at).unwrap_or_default()
     }
 
-    /// Skips blanks.
     #[inline(always)]
     pub(super) fn blanks(&mut self) {
         while let Some(b' ' | b'\t') = self.peek() {
@@ -152,7 +150,6 @@ impl<'a> Cursor<'a> {
         self.since(start)
     }
 
-    /// Reads a word.
     #[inline(always)]
     pub(super) fn word(&mut self) -> &'a [u8] {
         self.until(BLANK)

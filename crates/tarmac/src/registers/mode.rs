@@ -70,6 +70,9 @@ impl Mode {
     }
 }
 
+/// Names of the AArch64 levels: with the stack pointer of EL0, with their own, and with an unknown one.
+const ELS: [[&str; 3]; 4] = [["el0t"; 3], ["el1t", "el1h", "el1"], ["el2t", "el2h", "el2"], ["el3t", "el3h", "el3"]];
+
 impl Level {
     fn of(text: &[u8]) -> Self {
         let mut lower = [0; 8];
@@ -103,16 +106,7 @@ impl Level {
     pub fn name(self) -> &'static str {
         match self {
             Self::Unknown => "",
-            Self::El { el: 0, .. } => "el0t",
-            Self::El { el: 1, own_stack: Some(false) } => "el1t",
-            Self::El { el: 1, own_stack: Some(true) } => "el1h",
-            Self::El { el: 1, own_stack: None } => "el1",
-            Self::El { el: 2, own_stack: Some(false) } => "el2t",
-            Self::El { el: 2, own_stack: Some(true) } => "el2h",
-            Self::El { el: 2, own_stack: None } => "el2",
-            Self::El { own_stack: Some(false), .. } => "el3t",
-            Self::El { own_stack: Some(true), .. } => "el3h",
-            Self::El { own_stack: None, .. } => "el3",
+            Self::El { el, own_stack } => ELS[usize::from(el.min(3))][own_stack.map_or(2, usize::from)],
             Self::Usr => "usr",
             Self::Sys => "sys",
             Self::Svc => "svc",

@@ -2,13 +2,12 @@
 
 use unspool_isa::Decoded;
 
-use super::super::opcode::{facts_of, is_branch, letter, unit};
+use super::super::opcode::{facts_of, letter, unit};
 use super::super::record::{Exception, Instruction, InstructionSet, Stamp};
 use super::super::write::vectors::is_m_profile;
 use super::held::HeldEffects;
 use super::memory::{AccessSizes, Run};
 
-/// State of one core.
 #[derive(Debug, Default)]
 pub(super) struct Core {
     pub(super) name: Option<Vec<u8>>,
@@ -131,7 +130,7 @@ impl Core {
         let facts = last.facts?;
         let is_skipped = !last.is_executed && last.set != Some(InstructionSet::O);
         match facts.target {
-            _ if is_skipped || !is_branch(&facts) => last.fall_through(),
+            _ if is_skipped || !facts.flow.is_branch() => last.fall_through(),
             // A taken branch would have a BR line.
             Some(_) if facts.conditional => last.fall_through().filter(|_| self.has_branches),
             target => target.map(|target| target.address),
@@ -170,7 +169,7 @@ impl Last {
 
     /// Target and its instruction set, if this is a taken branch. `next`: where execution continues.
     pub(super) fn taken_target(&self, next: Option<(u64, InstructionSet)>) -> Option<(u64, InstructionSet)> {
-        let facts = self.facts.filter(|facts| self.is_executed && is_branch(facts))?;
+        let facts = self.facts.filter(|facts| self.is_executed && facts.flow.is_branch())?;
         let Some(target) = facts.target else { return next };
         let falls_through = next.map(|(address, _)| address) == self.fall_through();
         // Some producers print branches that are not taken as executed.

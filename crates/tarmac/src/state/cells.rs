@@ -131,7 +131,6 @@ impl LowBits {
         }
     }
 
-    /// The number, if it is known.
     pub(crate) fn number(&self) -> Option<u64> {
         let within = mask(self.bits.into());
         (self.known & within == within).then_some(self.value & within)

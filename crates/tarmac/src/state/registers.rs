@@ -70,7 +70,6 @@ impl Registers {
         self.name_context.mode
     }
 
-    /// The mode as printed.
     pub(crate) fn mode_text(&self) -> &[u8] {
         self.mode.as_bytes()
     }
@@ -396,7 +395,6 @@ impl Pointer {
     }
 }
 
-/// A short text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Text {
     bytes: [u8; 15],

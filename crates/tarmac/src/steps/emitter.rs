@@ -16,9 +16,7 @@ use super::super::registers::NameContext;
 use super::effects::{CompoundAccess, Effects};
 use super::outcome::resolve;
 
-/// All lines of a step.
 pub(super) const ALL_LINES: Range<u64> = 0..u64::MAX;
-/// No line.
 pub(super) const NO_LINES: Range<u64> = 0..0;
 
 /// Converts the steps of the lifter to steps of the model.
@@ -37,7 +35,6 @@ pub(super) struct StepEmitter<'t> {
     pub(super) losses: &'t mut Losses,
 }
 
-/// State of one core.
 #[derive(Default)]
 pub(super) struct Core {
     pub(super) context: Option<Context>,

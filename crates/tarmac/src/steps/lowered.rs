@@ -92,7 +92,6 @@ impl StepEmitter<'_> {
         self.emit_annotated(at, None, u64::MAX)
     }
 
-    /// Begins a step.
     fn begin(&mut self, at: usize, event: Event, line: u64, time: Option<u64>) {
         self.core(at, 0).annotated.step = Some((event, line, time));
     }

@@ -12,7 +12,6 @@ use super::super::record::{
 };
 use super::super::registers::Level;
 
-/// Counts the losses of a line.
 #[inline]
 pub(super) fn count(losses: &mut Losses, line: u64, record: &Record<'_>) {
     match record {

@@ -69,7 +69,6 @@ impl StepEmitter<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Emits all notes.
     pub(super) fn push_all_notes(&mut self, core: usize) -> ControlFlow<()> {
         while !self.cores[core].notes.is_empty() {
             if self.cores[core].hold.is_full() {

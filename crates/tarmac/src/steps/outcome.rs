@@ -5,7 +5,6 @@ use unspool_isa::{Decoded, decode};
 use unspool_model::{Branch, Coverage, Facet, Instruction, Isa};
 
 use super::super::annotation::Outcome;
-use super::super::opcode::is_branch;
 
 /// The instruction as its line implies it, and whether the next instruction adds to it.
 #[inline]
@@ -90,11 +89,10 @@ fn set_condition(instruction: &mut Instruction, facts: &Decoded) {
     }
 }
 
-/// Facts about an instruction, if it is a branch.
 #[inline]
 pub(super) fn branch_facts(instruction: &Instruction) -> Option<Decoded> {
     let facts = decode(instruction.isa, instruction.address, instruction.opcode?);
-    (facts.length == instruction.length && is_branch(&facts)).then_some(facts)
+    (facts.length == instruction.length && facts.flow.is_branch()).then_some(facts)
 }
 
 /// The outcome of a branch that was not skipped, by where the core continues. `reports_skips`: the producer prints each

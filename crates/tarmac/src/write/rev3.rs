@@ -46,7 +46,6 @@ pub(super) fn write(line: &Line<'_>, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// The letter of an instruction set.
 pub(super) fn letter(set: InstructionSet) -> u8 {
     match set {
         InstructionSet::A => b'A',
