@@ -39,7 +39,7 @@ pub use fingerprint::Fingerprint;
 pub use query::{Answer, CoreState, Found, Indexed, State};
 pub use scan::Scanner;
 pub use time::compare;
-pub use view::{MemoryQuery, RegisterValue, StateView, WriteQuery, WrittenRange, register, time_text};
+pub use view::{MemoryQuery, RegisterValue, StateView, WriteQuery, WrittenRange, register};
 
 /// Options for reading the log and building the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

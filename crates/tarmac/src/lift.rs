@@ -18,7 +18,7 @@ use super::record::{Line, Record, Stamp, Time};
 use super::state::{Machine, Registers};
 use dual_issue::Group;
 pub(super) use dual_issue::names_register;
-pub use step::{Accessed, Cause, Executed, Raised, Span, Step, Strays, Written};
+pub use step::{Accessed, Cause, Executed, Raised, Span, Step, Written};
 
 /// Groups lines into steps.
 #[derive(Debug)]

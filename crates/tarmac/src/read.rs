@@ -8,15 +8,12 @@
 //! offset of the next is its end (`\n`, `\r\n`, or nothing at the end of the file). Everything before a failure to read
 //! is delivered first.
 
-mod error;
-
-use std::io::Read;
+use std::io::{self, Read};
 use std::ops::ControlFlow;
 
 use memchr::{memchr, memchr_iter, memrchr};
-use unspool_container::{Container, Decompressor, Input};
+use unspool_container::{Container, Damage, Decompressor, Failure, Input};
 
-pub use self::error::{ReadError, ReadErrorKind};
 use super::dialect::Dialect;
 pub use super::lines::lines;
 use super::lines::without_return;
@@ -42,6 +39,37 @@ pub struct Position {
     pub line: u64,
     /// The offset of its first byte, uncompressed.
     pub offset: u64,
+}
+
+/// Why reading ended.
+#[derive(Debug, thiserror::Error)]
+#[error("byte {offset:#x} of the log: {kind}")]
+pub struct ReadError {
+    /// The offset in the uncompressed log: the number of bytes that could be read.
+    pub offset: u64,
+    /// What is wrong.
+    pub kind: ReadErrorKind,
+}
+
+/// What is wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadErrorKind {
+    /// The compressed data is at fault.
+    #[error(transparent)]
+    Compressed(#[from] Damage),
+    /// The file could not be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl From<Failure> for ReadErrorKind {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Damage(damage) => Self::Compressed(damage),
+            Failure::Io { error, .. } => Self::Io(error),
+        }
+    }
 }
 
 /// How to read.

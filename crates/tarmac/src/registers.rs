@@ -8,7 +8,8 @@
 
 mod mode;
 
-pub use mode::{Level, Mode, Security};
+pub use mode::{Level, Mode};
+use unspool_model::Security;
 
 use super::record::Register;
 

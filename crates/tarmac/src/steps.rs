@@ -32,7 +32,7 @@ use self::emitter::{ALL_LINES, NO_LINES, StepEmitter};
 use self::notes::is_note;
 use self::outcome::{conclude, instruction};
 use self::start::Start;
-use self::to_model::{call, class, exception_kind, has_security, is_handler, isa, level, security};
+use self::to_model::{call, class, exception_kind, has_security, is_handler, isa, level};
 use super::annotation::{Annotation, cut_core};
 use super::clock::Clock;
 use super::dialect::Dialect;
@@ -262,13 +262,10 @@ impl StepEmitter<'_> {
             self.losses.add(Loss::Modes, step.position.line);
         }
         core.name_context = NameContext { mode: executed.mode, is_a64: Some(isa == Isa::A64) };
+        let default_security = self.default_security.filter(|_| has_security(executed.mode.level));
         let context = Context {
             level: level(executed.mode),
-            security: executed
-                .mode
-                .security
-                .map(security)
-                .or(self.default_security.filter(|_| has_security(executed.mode.level))),
+            security: executed.mode.security.or(default_security),
             is_aarch64: Some(isa == Isa::A64),
             is_handler: is_handler(executed.mode.level),
             ..Context::default()

@@ -10,7 +10,7 @@ use unspool::file::{TarmacFile, is_standard};
 use unspool::indexed_log::{LogError, index_in_memory, index_path, open_or_make};
 use unspool::number::{grouped, many};
 use unspool::tarmac::index::{
-    CoreState, IndexOptions, Indexed, MemoryQuery, Position, Scanner, State, StateView, WriteQuery, register, time_text,
+    CoreState, IndexOptions, Indexed, MemoryQuery, Position, Scanner, State, StateView, WriteQuery, register,
 };
 use unspool::tarmac::record::{Time, Unit};
 use unspool::tarmac::state::LastWrite;
@@ -233,7 +233,7 @@ fn range(text: &str, usual: u64) -> Result<RangeInclusive<u64>, String> {
 fn text(view: &StateView<'_>, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "line {}", grouped(view.state.line))?;
     if let Some(time) = view.state.time {
-        write!(out, ", {}", time_text(time))?;
+        write!(out, ", {time}")?;
     }
     writeln!(out)?;
     for core in view.cores() {
@@ -305,10 +305,10 @@ fn written(write: Option<LastWrite>) -> String {
 
 fn mode(core: &CoreState) -> String {
     let mode = core.registers.mode();
-    match (mode.level.name(), mode.security) {
+    match (mode.level.name(), mode.security_name()) {
         ("", None) => String::new(),
         (level, None) => format!(" in {level}"),
-        (level, Some(security)) => format!(" in {level}, {}", security.name()),
+        (level, Some(security)) => format!(" in {level}, {security}"),
     }
 }
 

@@ -117,10 +117,6 @@ fn next(work: &Mutex<Receiver<(usize, SegmentText)>>) -> Option<(usize, SegmentT
 struct Missing(bool);
 
 impl EarlierState for Missing {
-    fn byte(&mut self, _: &[u8], _: u64) -> Option<u8> {
-        None
-    }
-
     fn unresolved_call(&mut self) {
         self.0 = true;
     }

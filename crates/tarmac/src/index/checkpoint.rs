@@ -132,7 +132,9 @@ fn decode_previous(cursor: &mut Cursor<'_>) -> Result<Option<Previous>, Malforme
 fn encode_registers(out: &mut Vec<u8>, registers: &Registers) {
     put_bytes(out, registers.mode_text());
     out.push(registers.is_a64().map_or(0, |is_a64| 1 + u8::from(is_a64)));
-    registers.last().iter().for_each(|slot| encode_option(out, slot.map(|slot| slot.0.into())));
+    [registers.last_stack, registers.last_link]
+        .iter()
+        .for_each(|slot| encode_option(out, slot.map(|slot| slot.0.into())));
     put(out, registers.names().count() as u64);
     registers.names().for_each(|name| put_bytes(out, name));
     let mut count = 0;
@@ -155,16 +157,14 @@ fn encode_registers(out: &mut Vec<u8>, registers: &Registers) {
 }
 
 fn decode_registers(cursor: &mut Cursor<'_>) -> Result<Registers, Malformed> {
-    let mut registers = Registers::new();
+    let mut registers = Registers::default();
     let mode = cursor.bytes()?;
     let is_a64 = cursor.byte()?;
     registers.set_mode(mode);
     registers.set_is_a64((is_a64 != 0).then_some(is_a64 == 2));
-    let mut last = [None; 2];
-    for slot in &mut last {
-        *slot = decode_option(cursor)?.map(|slot| Slot(slot as u16));
+    for last in [&mut registers.last_stack, &mut registers.last_link] {
+        *last = decode_option(cursor)?.map(|slot| Slot(slot as u16));
     }
-    registers.set_last(last);
     for _ in 0..cursor.count()? {
         registers.add_name(cursor.bytes()?).ok_or(Malformed)?;
     }

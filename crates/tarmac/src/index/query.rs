@@ -124,7 +124,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         let mut cores = Vec::new();
         for (at, (core, (track, calls))) in machine.cores().iter().zip(tracks).enumerate() {
             let index = self.directory().cores.iter().position(|name| *name == core.name).unwrap_or(at);
-            let mut memory = Memory::new();
+            let mut memory = Memory::default();
             for range in &granules {
                 gather(&mut self.index.file, &self.index.directory, index, 0..segment, range, &mut memory)?;
                 memory.append(&core.memory, range, u32::try_from(base).unwrap_or(u32::MAX));
@@ -132,7 +132,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
             cores.push(CoreState::of(core, memory, &track, &calls));
         }
         let mut state = State { line, time, cores };
-        let nothing = Memory::new();
+        let nothing = Memory::default();
         let is_all_known = |core: &CoreState| granules.iter().all(|range| is_known(&core.memory, &nothing, range));
         if !state.cores.iter().all(is_all_known) {
             self.fill_from_later(&mut state, segment, &granules)?;
@@ -159,7 +159,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
             let Some(index) = self.directory().cores.iter().position(|name| *name == core.name) else { continue };
             let own = rest.cores().iter().find(|other| other.name == core.name).map(|other| &other.memory);
             for range in ranges {
-                let mut later = Memory::new();
+                let mut later = Memory::default();
                 if let Some(own) = own {
                     later.append(own, range, 0);
                 }
@@ -191,7 +191,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         let Index { file, directory, .. } = &mut self.index;
         let mut before = Before::new(file, directory, segment);
         // The registers include all earlier state.
-        let nothing = Registers::new();
+        let nothing = Registers::default();
         each_line(&text, &options, |number, other| {
             if base + u64::from(number) > line {
                 return false;
@@ -350,7 +350,7 @@ impl<S: Read + Seek> EarlierState for Before<'_, S> {
         let granule = match self.found.get(&(core, number)) {
             Some(granule) => *granule,
             None => {
-                let mut memory = Memory::new();
+                let mut memory = Memory::default();
                 let read = gather(self.file, self.directory, core, 0..self.segments, &(number..=number), &mut memory);
                 self.failed = read.err().or(self.failed.take());
                 self.found.insert((core, number), memory.get(number));
@@ -359,6 +359,4 @@ impl<S: Read + Seek> EarlierState for Before<'_, S> {
         };
         granule?.last_write(address)?.value
     }
-
-    fn unresolved_call(&mut self) {}
 }

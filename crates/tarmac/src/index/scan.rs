@@ -97,7 +97,7 @@ impl Scanner {
         let registers = &self.machine.cores()[at].registers;
         let (track, calls) = &mut self.tracks[at];
         track.instruction(instruction, registers, self.options.dialect.effects());
-        track.flows.drain(..).for_each(|flow| calls.apply(&flow, &Registers::new()));
+        track.flows.drain(..).for_each(|flow| calls.apply(&flow, &Registers::default()));
     }
 
     /// The state at the position. `None`: the log has no such position.

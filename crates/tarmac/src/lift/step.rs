@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use unspool_model::Lost;
+
 use super::super::read::Position;
 use super::super::record::{
     Access, Branch, Byte, Direction, Exception, Instruction, InstructionSet, Line, Picture, PictureKind, Purpose,
@@ -37,7 +39,7 @@ pub struct Step {
     /// The BR line.
     pub branch: Option<Branch>,
     /// Register and memory lines with another time than the instruction or exception that they belong to.
-    pub strays: Strays,
+    pub strays: Lost,
     /// Time of the last instruction or exception, or of the first line.
     now: Option<Time>,
     text: Vec<u8>,
@@ -45,24 +47,6 @@ pub struct Step {
     known: Vec<bool>,
     is_begun: bool,
     scratch: Bytes,
-}
-
-/// Number of lines with a time of their own, and the first of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Strays {
-    /// Number of lines.
-    pub count: u64,
-    /// The first line.
-    pub first: u64,
-}
-
-impl Strays {
-    fn add(&mut self, count: usize, line: u64) {
-        if self.count == 0 {
-            self.first = line;
-        }
-        self.count += count as u64;
-    }
 }
 
 /// Cause of a step.
@@ -202,7 +186,7 @@ impl Step {
 
     pub(super) fn clear(&mut self) {
         self.cause = Cause::Start;
-        (self.branch, self.is_begun, self.strays) = (None, false, Strays::default());
+        (self.branch, self.is_begun, self.strays) = (None, false, Lost::default());
         self.registers.clear();
         self.accesses.clear();
         self.exceptions.clear();
@@ -231,7 +215,7 @@ impl Step {
         if !self.is_begun || is_cause(&line.record) {
             self.begin(position, time);
         } else if time != self.now && is_effect(&line.record) {
-            self.strays.add(1, position.line);
+            self.add_strays(1, position.line);
         }
     }
 
@@ -240,9 +224,16 @@ impl Step {
     fn begin(&mut self, position: Position, time: Option<Time>) {
         if self.is_begun && time != self.time {
             // The effects precede their cause.
-            self.strays.add(self.registers.len() + self.accesses.len(), self.position.line);
+            self.add_strays(self.registers.len() + self.accesses.len(), self.position.line);
         }
         (self.position, self.time, self.now, self.is_begun) = (position, time, time, true);
+    }
+
+    fn add_strays(&mut self, count: usize, line: u64) {
+        if self.strays.count == 0 {
+            self.strays.first = line;
+        }
+        self.strays.count += count as u64;
     }
 
     fn store_text(&mut self, text: &[u8]) -> Span {

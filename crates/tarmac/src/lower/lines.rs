@@ -4,7 +4,7 @@ use unspool_model::{Coverage, Facet, Loss, Losses, TimeUnit};
 
 use super::super::annotation::Annotation;
 use super::super::record::{Header, Line, Record, Stamp};
-use super::super::write::{Style, Writer};
+use super::super::write::Style;
 use super::scale::Scale;
 
 /// Number of buffered bytes at which the lines are written out.
@@ -136,7 +136,7 @@ impl LineWriter {
         }
         let line = Line { raw: b"", stamp, core, record };
         // The style has a line for every record that is built here.
-        let line = Writer::new(self.style).write(&line, &mut self.lines);
+        let line = self.style.write(&line, &mut self.lines);
         debug_assert!(line.is_ok());
     }
 }

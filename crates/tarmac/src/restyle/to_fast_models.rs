@@ -5,7 +5,7 @@ use super::super::record::{
     Access, Byte, Event, Exception, Instruction, Line, Order, Physical, Picture, Purpose, Record, Register, Stamp, Tag,
 };
 use super::super::value::Value;
-use super::super::write::{Style, Writer, push_address, push_hex};
+use super::super::write::{Style, push_address, push_hex};
 use super::core::Taken;
 use super::memory::{Kind, Run, bytes_of, has_detail, push_number, runs};
 use super::names::{event_of, push_mode, push_register};
@@ -226,7 +226,7 @@ impl Restyler {
         let record = Record::Picture(Picture { is_continuation: false, ..*picture });
         let line = Line { raw: b"", stamp, core: self.cores[core].name.as_deref(), record };
         // A picture can always be written.
-        let _ = Writer::rev3().write(&line, &mut self.buffer);
+        let _ = Style::Rev3.write(&line, &mut self.buffer);
     }
 
     pub(super) fn write_accesses(&mut self, core: usize, run: &Run, stamp: Stamp) {

@@ -47,19 +47,16 @@ pub struct Machine {
 /// Source of state from before the start of a machine.
 pub(crate) trait EarlierState {
     /// A byte of memory, as a core knew it before.
-    fn byte(&mut self, core: &[u8], address: u64) -> Option<u8>;
-    /// Reports a semihosting call that needs earlier state to be interpreted.
-    fn unresolved_call(&mut self);
-}
-
-/// No earlier state.
-impl EarlierState for () {
-    fn byte(&mut self, _: &[u8], _: u64) -> Option<u8> {
+    fn byte(&mut self, _core: &[u8], _address: u64) -> Option<u8> {
         None
     }
 
+    /// Reports a semihosting call that needs earlier state to be interpreted.
     fn unresolved_call(&mut self) {}
 }
+
+/// No earlier state.
+impl EarlierState for () {}
 
 impl Machine {
     /// A machine at the start of a log. `limit`: maximum number of granules (eight bytes) that are kept per core; 0 is

@@ -16,25 +16,14 @@ pub struct Memory {
     last: usize,
     /// Maximum number of granules, unless 0.
     limit: usize,
-    is_full: bool,
     /// Writes of unknown data, later than everything in the granules.
     unknown_writes: UnknownWrites,
 }
 
 impl Memory {
-    /// Memory with nothing known.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Memory that keeps at most `limit` granules of eight bytes.
     pub fn with_limit(limit: usize) -> Self {
         Self { limit, ..Self::default() }
-    }
-
-    /// Whether there was more than the limit allows.
-    pub fn is_full(&self) -> bool {
-        self.is_full
     }
 
     #[inline]
@@ -83,7 +72,6 @@ impl Memory {
             return self.unknown_writes.add(range, line);
         }
         // At the limit, only invalidate the granules that are held.
-        self.is_full = true;
         let mut unknown_writes = UnknownWrites::default();
         unknown_writes.add(range.clone(), line);
         let granules = range.start() / GRANULE..=range.end() / GRANULE;
@@ -125,7 +113,6 @@ impl Memory {
             return Some(at);
         }
         if self.limit != 0 && self.entries.len() >= self.limit || self.entries.len() >= u32::MAX as usize {
-            self.is_full = true;
             return None;
         }
         self.entries.push((number, Granule::default()));

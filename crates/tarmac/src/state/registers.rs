@@ -20,8 +20,8 @@ pub struct Registers {
     found: HashMap<Box<[u8]>, u16>,
     name_context: NameContext,
     mode: Text,
-    last_stack: Option<Slot>,
-    last_link: Option<Slot>,
+    pub(crate) last_stack: Option<Slot>,
+    pub(crate) last_link: Option<Slot>,
     line: u64,
 }
 
@@ -35,11 +35,6 @@ pub struct Touched {
 }
 
 impl Registers {
-    /// Registers with nothing known.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Sets the line of the following writes.
     #[inline]
     pub fn at_line(&mut self, line: u64) {
@@ -280,14 +275,6 @@ impl Registers {
         if let (Some(bits), Some(whole)) = (self.cells.get(slot).map(|contents| contents.bits.into()), whole) {
             self.cells.replace(slot, bits, whole);
         }
-    }
-
-    pub(crate) fn last(&self) -> [Option<Slot>; 2] {
-        [self.last_stack, self.last_link]
-    }
-
-    pub(crate) fn set_last(&mut self, [stack, link]: [Option<Slot>; 2]) {
-        (self.last_stack, self.last_link) = (stack, link);
     }
 
     /// Writes a value. Returns false if it changes nothing.

@@ -8,7 +8,7 @@ use super::super::clock;
 use super::super::dialect::Dialect;
 use super::super::opcode::{facts_of, unit};
 use super::super::record::{Instruction, InstructionSet, Line, Record, Stamp, Tag, Time};
-use super::super::registers::{self, Mode};
+use super::super::registers::Mode;
 
 /// Minimum number of instructions that would have had an effect, to conclude that the log has no such lines.
 const MIN_SAMPLE: u32 = 32;
@@ -77,7 +77,7 @@ impl Start {
 
     fn instruction(&mut self, instruction: &Instruction<'_>) {
         match Mode::of(instruction.mode).security {
-            Some(registers::Security::NonSecure) => self.names_nonsecure = true,
+            Some(Security::NonSecure) => self.names_nonsecure = true,
             Some(_) => self.names_others = true,
             None => {}
         }

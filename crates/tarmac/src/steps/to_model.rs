@@ -9,7 +9,7 @@ use super::super::dialect::Dialect;
 use super::super::lift::{self, Executed};
 use super::super::opcode;
 use super::super::record::InstructionSet;
-use super::super::registers::{Level, Mode, Security};
+use super::super::registers::{Level, Mode};
 
 /// The instruction set. Where the line names none, the dialect or the mode implies it.
 pub(super) fn isa(dialect: Dialect, executed: &Executed) -> model::Isa {
@@ -29,7 +29,7 @@ pub(super) fn level(mode: Mode) -> Option<u8> {
         Level::El { el, .. } => Some(el),
         Level::Usr => Some(0),
         Level::Sys | Level::Svc | Level::Abt | Level::Und | Level::Irq | Level::Fiq => {
-            (mode.security == Some(Security::NonSecure)).then_some(1)
+            (mode.security == Some(model::Security::NonSecure)).then_some(1)
         }
         Level::Hyp => Some(2),
         Level::Mon => Some(3),
@@ -48,15 +48,6 @@ pub(super) fn is_handler(level: Level) -> Option<bool> {
 /// Whether a mode has a Security state. M-profile cores may lack the Security Extension.
 pub(super) fn has_security(level: Level) -> bool {
     !matches!(level, Level::Thread | Level::Handler | Level::Unknown)
-}
-
-pub(super) fn security(security: Security) -> model::Security {
-    match security {
-        Security::Secure => model::Security::Secure,
-        Security::NonSecure => model::Security::NonSecure,
-        Security::Root => model::Security::Root,
-        Security::Realm => model::Security::Realm,
-    }
 }
 
 /// The kind of exception, by its name in any dialect.

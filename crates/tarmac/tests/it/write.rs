@@ -5,11 +5,11 @@ use proptest::sample::select;
 use unspool_tarmac::parse::{ParseOptions, Parser};
 use unspool_tarmac::record::*;
 use unspool_tarmac::value::Value;
-use unspool_tarmac::write::{NoSuchLine, Style, Writer};
+use unspool_tarmac::write::{NoSuchLine, Style};
 
-fn write(writer: Writer, line: &Line<'_>) -> String {
+fn write(style: Style, line: &Line<'_>) -> String {
     let mut out = Vec::new();
-    writer.write(line, &mut out).unwrap();
+    style.write(line, &mut out).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -72,12 +72,12 @@ const FAST_MODELS: &[&str] = &[
 
 #[test]
 fn lines_round_trip() {
-    for (writer, lines) in [(Writer::rev3(), REV3), (Writer::fast_models(), FAST_MODELS)] {
+    for (style, lines) in [(Style::Rev3, REV3), (Style::FastModels, FAST_MODELS)] {
         let mut parser = Parser::new(ParseOptions::default());
         for text in lines {
             let line = parser.parse(text.as_bytes());
             assert!(!matches!(line.record, Record::Unknown(_)), "{text}: {:?}", line.record);
-            assert_eq!(write(writer, &line), format!("{text}\n"));
+            assert_eq!(write(style, &line), format!("{text}\n"));
         }
     }
 }
@@ -97,7 +97,7 @@ fn continued_pictures_round_trip() {
     let mut parser = Parser::new(ParseOptions::default());
     let mut written = String::new();
     for line in text.lines() {
-        written += &write(Writer::rev3(), &parser.parse(line.as_bytes()));
+        written += &write(Style::Rev3, &parser.parse(line.as_bytes()));
     }
     assert_eq!(written, text);
 }
@@ -118,7 +118,7 @@ fn unsupported_records_are_refused() {
     for (style, text) in rows {
         let line = Parser::new(ParseOptions::default()).parse(text.as_bytes());
         let mut out = b"before".to_vec();
-        assert_eq!(Writer::new(style).write(&line, &mut out), Err(NoSuchLine(style)), "{text}");
+        assert_eq!(style.write(&line, &mut out), Err(NoSuchLine(style)), "{text}");
         assert_eq!(out, b"before");
     }
 }
@@ -290,7 +290,7 @@ proptest! {
     fn written_lines_parse_to_the_record(parts in any_parts(), is_rev3: bool) {
         let style = if is_rev3 { Style::Rev3 } else { Style::FastModels };
         let line = parts.line(style);
-        let text = write(Writer::new(style), &line);
+        let text = write(style, &line);
         let text = text.trim_end_matches('\n');
         let again = Parser::new(ParseOptions::default()).parse(text.as_bytes());
         prop_assert_eq!(plain(again), line, "{}", text);
