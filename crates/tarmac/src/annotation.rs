@@ -453,14 +453,15 @@ mod tests {
     #[test]
     fn annotations_round_trip() {
         let step = |event| Annotation::Step { event, time: None, text: "" };
-        let exception = Exception {
+        let covered = Coverage::of(&[Facet::Opcodes, Facet::Times]);
+        let exception = Event::Exception(Exception {
             kind: ExceptionKind::Irq,
             class: Some(0x15),
             call: Some(7),
             is_virtual: Some(true),
             return_address: Some(0x1000),
             target: Some(0x2000),
-        };
+        });
         let context = Context {
             level: Some(1),
             security: Some(Security::Realm),
@@ -471,30 +472,20 @@ mod tests {
             vmid: Some(9),
             modes: Some(Modes { streaming: true, vector_length: 3, ..Modes::default() }),
         };
-        let access = AnnotatedAccess {
-            direction: Direction::Both,
-            address: 0x10,
-            size: 0,
-            is_tagged: true,
-            lines: 2,
-            data: "12xx",
-        };
+        let direction = Direction::Both;
+        let access = AnnotatedAccess { direction, address: 0x10, size: 0, is_tagged: true, lines: 2, data: "12xx" };
+        let note = Annotation::Step { event: Event::Note, time: Some(None), text: "a text=b" };
         let taken = Branch { taken: true, target: Some(0x40) };
         let outcome =
             Outcome { irregular: Some((Some(1), 3)), is_executed: Some(false), branch: Some(taken), za_index: Some(4) };
+        let went = Annotation::Instruction(outcome);
         let rows = [
-            (
-                Annotation::Covers(Coverage::of(&[Facet::Opcodes, Facet::Times]), TimeUnit::Seconds(-9)),
-                "covers times=1e-9s opcodes times",
-            ),
+            (Annotation::Covers(covered, TimeUnit::Seconds(-9)), "covers times=1e-9s opcodes times"),
             (Annotation::Covers(Coverage::default(), TimeUnit::Cycles), "covers times=cycles"),
             (Annotation::Core(3), "core 3"),
             (Annotation::NoTime, "no-time"),
             (Annotation::Step { event: Event::State, time: Some(Some(5)), text: "" }, "state time=5"),
-            (
-                step(Event::Exception(exception)),
-                "exception irq class=0x15 call=0x7 virtual=yes return=0x1000 target=0x2000",
-            ),
+            (step(exception), "exception irq class=0x15 call=0x7 virtual=yes return=0x1000 target=0x2000"),
             (step(Event::ExceptionReturn { target: None }), "return"),
             (step(Event::ExceptionReturn { target: Some(4) }), "return target=0x4"),
             (
@@ -505,15 +496,9 @@ mod tests {
             (step(Event::Gap(Gap::Overflow)), "gap overflow"),
             (step(Event::Gap(Gap::NoCode(0x20))), "gap no-code=0x20"),
             (step(Event::Gap(Gap::TransactionFailed)), "gap transaction-failed"),
-            (
-                Annotation::Step { event: Event::Note, time: Some(None), text: "a text=b" },
-                "note time=none text=a text=b",
-            ),
+            (note, "note time=none text=a text=b"),
             (Annotation::NoteStart("x"), "more text=x"),
-            (
-                Annotation::Instruction(outcome),
-                "instruction length=3 opcode=0x1 executed=no taken=yes target=0x40 za-index=4",
-            ),
+            (went, "instruction length=3 opcode=0x1 executed=no taken=yes target=0x40 za-index=4"),
             (Annotation::Outcome(Outcome::default()), "went"),
             (Annotation::Access(access), "access both address=0x10 size=0 tagged lines=2 data=12xx"),
         ];

@@ -49,15 +49,11 @@ impl<'a> Value<'a> {
             return None;
         }
         for byte in self.0 {
-            let digit = match byte {
-                b'0'..=b'9' => byte - b'0',
-                b'a'..=b'f' => byte - b'a' + 10,
-                b'A'..=b'F' => byte - b'A' + 10,
-                b'_' => continue,
+            match digit(*byte) {
+                Some(Digit::Known(bits)) => (number, digits) = (number << 4 | u64::from(bits), digits + 1),
+                None if *byte == b'_' => {}
                 _ => return None,
-            };
-            number = number << 4 | u64::from(digit);
-            digits += 1;
+            }
         }
         (1..=16).contains(&digits).then_some((number, digits))
     }
@@ -65,7 +61,7 @@ impl<'a> Value<'a> {
 
 /// The digit of a character; `None`: it is a separator.
 #[inline(always)]
-pub(super) fn digit(byte: u8) -> Option<Digit> {
+pub(super) const fn digit(byte: u8) -> Option<Digit> {
     match byte {
         b'0'..=b'9' => Some(Digit::Known(byte - b'0')),
         b'a'..=b'f' => Some(Digit::Known(byte - b'a' + 10)),

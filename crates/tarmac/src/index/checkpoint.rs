@@ -1,10 +1,10 @@
 //! Checkpoints: the state of all cores at the start of a segment, encoded and decoded.
 
-use super::IndexError;
 use super::bytes::{Cursor, Malformed, put, put_bytes};
 use super::calls::{Calls, Pointers, Previous};
 use super::segment::Track;
 use super::time::{decode_time, encode_time};
+use super::{Answer, IndexError};
 use crate::record::{InstructionSet, Time};
 use crate::registers::{MAX_BITS, Slot};
 use crate::state::{Pointer, Registers};
@@ -39,7 +39,7 @@ impl Checkpoint {
         self.cores.iter().for_each(|core| core.encode(out));
     }
 
-    pub(super) fn decode(bytes: &[u8], offset: u64) -> Result<Self, IndexError> {
+    pub(super) fn decode(bytes: &[u8], offset: u64) -> Answer<Self> {
         Self::read(&mut Cursor(bytes)).map_err(|Malformed| IndexError::Damaged { offset })
     }
 

@@ -10,7 +10,7 @@ use super::bytes::{Cursor, Malformed, put, put_bytes};
 use super::store::{Block, Packed};
 use super::time::{decode_time, encode_time};
 use super::tree::{FAN, Node, Tree};
-use super::{Fingerprint, IndexError, IndexOptions, Totals};
+use super::{Answer, Fingerprint, IndexError, IndexOptions, Totals};
 use crate::dialect::Dialect;
 use crate::parse::ParseOptions;
 use crate::record::Time;
@@ -63,7 +63,7 @@ pub struct Index<S> {
 
 impl<S: Read + Seek> Index<S> {
     /// Opens an index.
-    pub fn open(mut file: S) -> Result<Self, IndexError> {
+    pub fn open(mut file: S) -> Answer<Self> {
         let size = file.seek(SeekFrom::End(0)).map_err(IndexError::Read)?;
         let mut head = [0; HEAD as usize];
         file.seek(SeekFrom::Start(0)).map_err(IndexError::Read)?;
@@ -115,7 +115,7 @@ impl<S: Read + Seek> Index<S> {
     }
 }
 
-fn tail(file: &mut (impl Read + Seek), size: u64) -> Result<Block, IndexError> {
+fn tail(file: &mut (impl Read + Seek), size: u64) -> Answer<Block> {
     let at = size.checked_sub(TAIL).filter(|at| *at >= HEAD).ok_or(IndexError::Truncated)?;
     let mut tail = [0; TAIL as usize];
     file.seek(SeekFrom::Start(at)).map_err(IndexError::Read)?;
@@ -128,14 +128,14 @@ fn tail(file: &mut (impl Read + Seek), size: u64) -> Result<Block, IndexError> {
 }
 
 /// Starts a file, which becomes valid only when it is finished.
-pub(super) fn start(file: &mut (impl Write + Seek)) -> Result<u64, IndexError> {
+pub(super) fn start(file: &mut (impl Write + Seek)) -> Answer<u64> {
     file.seek(SeekFrom::Start(0)).map_err(IndexError::Write)?;
     file.write_all(MAGIC).map_err(IndexError::Write)?;
     file.write_all(&[0; 4]).map_err(IndexError::Write)?;
     Ok(HEAD)
 }
 
-pub(super) fn finish(file: &mut (impl Write + Seek), mut end: u64, directory: &Directory) -> Result<u64, IndexError> {
+pub(super) fn finish(file: &mut (impl Write + Seek), mut end: u64, directory: &Directory) -> Answer<u64> {
     let mut bytes = Vec::new();
     directory.encode(&mut bytes);
     let mut tail = Packed::of(&bytes).save(file, &mut end)?.fixed();

@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use super::bytes::{Cursor, Malformed};
 use super::directory::Index;
-use super::query::{Answer, Found, Indexed};
+use super::query::{Found, Indexed};
 use super::time::compare;
-use super::{IndexError, Position};
+use super::{Answer, IndexError, Position};
 use crate::dialect::Effects;
 use crate::record::{Line, Record, Stamp, Time};
 

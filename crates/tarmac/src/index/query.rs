@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::{Range, RangeInclusive};
 
-use super::IndexError;
 use super::calls::Calls;
 use super::checkpoint::Checkpoint;
 use super::directory::{Directory, Index};
 use super::segment::{SegmentText, Track, each_line};
+use super::{Answer, IndexError};
 use crate::record::{Line, Record, Stamp, Time};
 use crate::state::{Core, EarlierState, GRANULE, Granule, Known, LastWrite, Machine, Memory, Registers, bytes_of};
 
@@ -31,9 +31,6 @@ pub struct Found {
     /// Address of the instruction.
     pub pc: u64,
 }
-
-/// Result of a query.
-pub type Answer<T> = Result<T, IndexError>;
 
 /// State after a line.
 #[derive(Debug)]

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek, Write};
 use std::ops::{Range, RangeInclusive};
 
-use super::IndexError;
 use super::bytes::{Cursor, Malformed, put};
 use super::segment::encode_addresses;
 use super::store::{Block, Packed};
 use super::table::{Entries, Key, TableWriter, decode_unknown_writes, each_entry, encode_unknown_writes};
+use super::{Answer, IndexError};
 use crate::state::{Granule, UnknownWrites};
 
 /// Number of nodes that are merged into one.
@@ -70,12 +70,7 @@ impl Tree {
     }
 
     /// Adds a segment, and merges the nodes that are complete.
-    pub(super) fn add(
-        &mut self,
-        node: Node,
-        file: &mut (impl Read + Write + Seek),
-        end: &mut u64,
-    ) -> Result<(), IndexError> {
+    pub(super) fn add(&mut self, node: Node, file: &mut (impl Read + Write + Seek), end: &mut u64) -> Answer<()> {
         let mut node = node;
         for level in 0.. {
             if self.levels.len() <= level {
@@ -106,7 +101,7 @@ impl Node {
         range: &RangeInclusive<u64>,
         file: &mut (impl Read + Seek),
         mut take: impl FnMut(u64, &Granule),
-    ) -> Result<(), IndexError> {
+    ) -> Answer<()> {
         let first = self.tables.partition_point(|(key, _)| *key <= (core, *range.start())).saturating_sub(1);
         for (key, block) in &self.tables[first..] {
             if *key > (core, *range.end()) {
@@ -127,18 +122,14 @@ impl Node {
     }
 
     /// Writes of unknown data, to granules that are not in the tables.
-    pub(super) fn unknown_writes(
-        &self,
-        core: u16,
-        file: &mut (impl Read + Seek),
-    ) -> Result<Option<UnknownWrites>, IndexError> {
+    pub(super) fn unknown_writes(&self, core: u16, file: &mut (impl Read + Seek)) -> Answer<Option<UnknownWrites>> {
         let Some((_, block)) = self.unknown_writes.iter().find(|(other, _)| *other == core) else { return Ok(None) };
         let unknown_writes = decode_unknown_writes(&block.load(file)?);
         unknown_writes.map(Some).map_err(|Malformed| IndexError::Damaged { offset: block.offset })
     }
 
     /// Whether it has an instruction at this address, or may have.
-    pub(super) fn has_address(&self, address: u64, file: &mut (impl Read + Seek)) -> Result<bool, IndexError> {
+    pub(super) fn has_address(&self, address: u64, file: &mut (impl Read + Seek)) -> Answer<bool> {
         let Some(block) = &self.addresses else { return Ok(true) };
         let mut found = false;
         each_address(block, file, |other| found |= other == address)?;
@@ -177,7 +168,7 @@ impl Node {
     }
 }
 
-fn each_address(block: &Block, file: &mut (impl Read + Seek), mut take: impl FnMut(u64)) -> Result<(), IndexError> {
+fn each_address(block: &Block, file: &mut (impl Read + Seek), mut take: impl FnMut(u64)) -> Answer<()> {
     let bytes = block.load(file)?;
     let (mut cursor, mut address) = (Cursor(&bytes), 0_u64);
     while !cursor.is_empty() {
@@ -189,7 +180,7 @@ fn each_address(block: &Block, file: &mut (impl Read + Seek), mut take: impl FnM
 }
 
 /// Merges consecutive nodes.
-fn join(nodes: &[Node], file: &mut (impl Read + Write + Seek), end: &mut u64) -> Result<Node, IndexError> {
+fn join(nodes: &[Node], file: &mut (impl Read + Write + Seek), end: &mut u64) -> Answer<Node> {
     let mut joined = Node {
         base: nodes.first().map_or(0, |node| node.base),
         lines: nodes.iter().map(|node| node.lines).sum(),
@@ -238,7 +229,7 @@ fn save(
     tables: &mut Vec<(Key, Block)>,
     file: &mut (impl Write + Seek),
     end: &mut u64,
-) -> Result<(), IndexError> {
+) -> Answer<()> {
     for (key, block) in packed.drain(..) {
         tables.push((key, block.save(file, end)?));
     }
@@ -258,11 +249,7 @@ fn join_unknown_writes(heads: &[Head<'_>], base: u64) -> BTreeMap<u16, UnknownWr
     joined
 }
 
-fn join_addresses(
-    nodes: &[Node],
-    file: &mut (impl Read + Write + Seek),
-    end: &mut u64,
-) -> Result<Option<Block>, IndexError> {
+fn join_addresses(nodes: &[Node], file: &mut (impl Read + Write + Seek), end: &mut u64) -> Answer<Option<Block>> {
     let mut all = Vec::new();
     for node in nodes {
         let Some(block) = &node.addresses else { return Ok(None) };
@@ -288,7 +275,7 @@ struct Head<'a> {
 }
 
 impl Head<'_> {
-    fn advance(&mut self, file: &mut (impl Read + Seek)) -> Result<(), IndexError> {
+    fn advance(&mut self, file: &mut (impl Read + Seek)) -> Answer<()> {
         loop {
             let offset =
                 self.next.checked_sub(1).and_then(|at| self.node.tables.get(at)).map(|(_, block)| block.offset);

@@ -212,9 +212,10 @@ impl Step {
             Record::Branch(branch) => self.branch = Some(*branch),
             _ => return,
         }
-        if !self.is_begun || is_cause(&line.record) {
+        let is_effect = matches!(line.record, Record::Register(_) | Record::Access(_) | Record::Picture(_));
+        if !self.is_begun || matches!(line.record, Record::Instruction(_) | Record::Asynchronous(_)) {
             self.begin(position, time);
-        } else if time != self.now && is_effect(&line.record) {
+        } else if time != self.now && is_effect {
             self.add_strays(1, position.line);
         }
     }
@@ -374,14 +375,6 @@ impl Step {
             self.accesses.push(access);
         }
     }
-}
-
-fn is_cause(record: &Record<'_>) -> bool {
-    matches!(record, Record::Instruction(_) | Record::Asynchronous(_))
-}
-
-fn is_effect(record: &Record<'_>) -> bool {
-    matches!(record, Record::Register(_) | Record::Access(_) | Record::Picture(_))
 }
 
 pub(super) enum Effect<'a> {

@@ -52,6 +52,21 @@ impl PhysicalAnchor {
     }
 }
 
+/// Bytes of one line that a run starts with or grows by.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part<'a> {
+    pub(super) kind: Kind,
+    pub(super) address: u64,
+    pub(super) bytes: &'a [Byte],
+    pub(super) physical: Option<Physical<'a>>,
+}
+
+impl Part<'_> {
+    fn anchor(&self) -> Option<PhysicalAnchor> {
+        self.physical.as_ref().and_then(|physical| PhysicalAnchor::new(self.address, physical))
+    }
+}
+
 /// Contiguous bytes.
 #[derive(Debug, Clone)]
 pub(super) struct Run {
@@ -62,43 +77,34 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// A run that starts with these bytes.
-    pub(super) fn new(kind: Kind, address: u64, bytes: &[Byte], physical: Option<&Physical<'_>>) -> Self {
-        let anchor = physical.and_then(|physical| PhysicalAnchor::new(address, physical));
-        Self { kind, address, bytes: bytes.to_vec(), anchors: anchor.into_iter().collect() }
+    pub(super) fn new(part: &Part<'_>) -> Self {
+        let anchors = part.anchor().into_iter().collect();
+        Self { kind: part.kind, address: part.address, bytes: part.bytes.to_vec(), anchors }
     }
 
     /// Appends bytes that follow the run; returns false if they do not.
-    pub(super) fn append(&mut self, kind: Kind, address: u64, bytes: &[Byte], physical: Option<&Physical<'_>>) -> bool {
-        let is_next = kind == self.kind && address == self.end() && self.bytes.len() + bytes.len() <= MAX_RUN;
+    pub(super) fn append(&mut self, part: &Part<'_>) -> bool {
+        let is_next = self.can_grow(part) && part.address == self.address.wrapping_add(self.bytes.len() as u64);
         if is_next {
-            self.bytes.extend_from_slice(bytes);
-            self.anchors.extend(physical.and_then(|physical| PhysicalAnchor::new(address, physical)));
+            self.bytes.extend_from_slice(part.bytes);
+            self.anchors.extend(part.anchor());
         }
         is_next
     }
 
     /// Prepends bytes that end where the run starts; returns false if they do not.
-    pub(super) fn prepend(
-        &mut self,
-        kind: Kind,
-        address: u64,
-        bytes: &[Byte],
-        physical: Option<&Physical<'_>>,
-    ) -> bool {
-        let end = address.wrapping_add(bytes.len() as u64);
-        let is_before = kind == self.kind && end == self.address && self.bytes.len() + bytes.len() <= MAX_RUN;
+    pub(super) fn prepend(&mut self, part: &Part<'_>) -> bool {
+        let is_before = self.can_grow(part) && part.address.wrapping_add(part.bytes.len() as u64) == self.address;
         if is_before {
-            self.bytes.splice(0..0, bytes.iter().copied());
-            self.address = address;
-            let anchor = physical.and_then(|physical| PhysicalAnchor::new(address, physical));
-            self.anchors.splice(0..0, anchor);
+            self.bytes.splice(0..0, part.bytes.iter().copied());
+            self.address = part.address;
+            self.anchors.splice(0..0, part.anchor());
         }
         is_before
     }
 
-    fn end(&self) -> u64 {
-        self.address.wrapping_add(self.bytes.len() as u64)
+    fn can_grow(&self, part: &Part<'_>) -> bool {
+        part.kind == self.kind && self.bytes.len() + part.bytes.len() <= MAX_RUN
     }
 
     /// Physical address of a byte: relative to the last known one before it, within one page.
@@ -189,13 +195,10 @@ impl AccessSizes {
     /// again.
     pub(super) fn picture(&mut self, kind: Kind, picture: &Picture<'_>, unit: Option<u16>) {
         for (at, bytes) in runs(&picture.bytes) {
-            let address = picture.address.wrapping_add(at as u64);
-            let is_grown = unit.is_some()
-                && self.pictured.last_mut().is_some_and(|run| {
-                    run.append(kind, address, bytes, None) || run.prepend(kind, address, bytes, None)
-                });
-            if !is_grown {
-                self.pictured.push(Run::new(kind, address, bytes, None));
+            let part = Part { kind, address: picture.address.wrapping_add(at as u64), bytes, physical: None };
+            let run = self.pictured.last_mut().filter(|_| unit.is_some());
+            if !run.is_some_and(|run| run.append(&part) || run.prepend(&part)) {
+                self.pictured.push(Run::new(&part));
             }
         }
     }
