@@ -17,7 +17,7 @@ use super::read::Position;
 use super::record::{Line, Record, Stamp, Time};
 use super::state::{Machine, Registers};
 use dual_issue::Group;
-pub(super) use dual_issue::names_register;
+pub(super) use dual_issue::{names_register, owns};
 pub use step::{Accessed, Cause, Executed, Raised, Span, Step, Written};
 
 /// Groups lines into steps.

@@ -72,6 +72,18 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// All units: those of seconds from the coarsest, then the others.
+    pub(crate) const ALL: [Self; 11] = {
+        use Unit::{Clk, Cs, Cyc, Fs, Ms, None, Ns, Ps, S, Tic, Us};
+        [S, Ms, Us, Ns, Ps, Fs, Clk, Cs, Cyc, Tic, None]
+    };
+
+    /// The power of ten in seconds; `None`: it is no unit of seconds.
+    pub(crate) fn power(self) -> Option<i8> {
+        let index = self as i8;
+        (index <= Self::Fs as i8).then_some(-3 * index)
+    }
+
     /// The unit as printed.
     pub fn name(self) -> &'static str {
         match self {
@@ -391,6 +403,19 @@ pub struct Picture<'a> {
     pub physical: Option<Physical<'a>>,
     /// Text after it: memory type, shareability, cacheability; may be empty.
     pub attributes: &'a [u8],
+}
+
+impl Picture<'_> {
+    /// The runs of accessed bytes, each with its offset.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (usize, &[Byte])> {
+        let chunks = self.bytes.chunk_by(|one, next| (*one == Byte::Untouched) == (*next == Byte::Untouched));
+        let mut end = 0;
+        let runs = chunks.map(move |chunk| {
+            end += chunk.len();
+            (end - chunk.len(), chunk)
+        });
+        runs.filter(|(_, chunk)| chunk[0] != Byte::Untouched)
+    }
 }
 
 /// A byte of a picture.

@@ -317,17 +317,10 @@ fn is_chunk(line: &Line<'_>) -> bool {
 /// The time without decimals: in a finer unit, if there is one.
 fn without_decimals(mut time: Time) -> Time {
     while time.decimals > 0 {
-        let finer = match time.unit {
-            Unit::S => Unit::Ms,
-            Unit::Ms => Unit::Us,
-            Unit::Us => Unit::Ns,
-            Unit::Ns => Unit::Ps,
-            Unit::Ps => Unit::Fs,
-            _ => break,
-        };
+        let Some(finer) = Unit::ALL.get(time.unit as usize + 1).filter(|unit| unit.power().is_some()) else { break };
         let missing = 3_u32.saturating_sub(u32::from(time.decimals));
         let Some(value) = time.value.checked_mul(10_u64.pow(missing)) else { break };
-        time = Time { value, decimals: time.decimals.saturating_sub(3), unit: finer };
+        time = Time { value, decimals: time.decimals.saturating_sub(3), unit: *finer };
     }
     time
 }

@@ -70,21 +70,16 @@ pub fn picture_name(kind: PictureKind) -> &'static str {
 }
 
 /// Runs of accessed bytes: the address of each, and its bytes, the highest first; `##` is unknown.
-pub fn byte_runs(picture: &Picture<'_>) -> impl Iterator<Item = (u64, String)> + use<> {
-    let (address, bytes) = (picture.address, picture.bytes);
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let start = at + bytes[at..].iter().position(|byte| *byte != Byte::Untouched)?;
-        let length = bytes[start..].iter().take_while(|byte| **byte != Byte::Untouched).count();
-        at = start + length;
-        let mut text = String::with_capacity(2 * length);
-        for byte in bytes[start..at].iter().rev() {
+pub fn byte_runs(picture: &Picture<'_>) -> impl Iterator<Item = (u64, String)> {
+    picture.runs().map(|(at, bytes)| {
+        let mut text = String::with_capacity(2 * bytes.len());
+        for byte in bytes.iter().rev() {
             match byte {
                 Byte::Known(byte) => drop(write!(text, "{byte:02x}")),
                 _ => text.push_str("##"),
             }
         }
-        Some((address.wrapping_add(start as u64), text))
+        (picture.address.wrapping_add(at as u64), text)
     })
 }
 

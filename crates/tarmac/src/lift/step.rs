@@ -308,30 +308,24 @@ impl Step {
     fn picture(&mut self, line: u64, picture: &Picture<'_>) {
         let space = self.store_text(picture.physical.map_or(b"", |physical| physical.space));
         let attributes = self.store_text(picture.attributes);
-        let mut at = 0;
-        while at < picture.bytes.len() {
-            let length = picture.bytes[at..].iter().take_while(|byte| **byte != Byte::Untouched).count();
-            if length > 0 {
-                let offset = at as u64;
-                let start = self.bytes.len() as u32;
-                self.store_bytes(&picture.bytes[at..at + length]);
-                self.accesses.push(Accessed {
-                    line,
-                    direction: picture.kind.direction(),
-                    purpose: Purpose::Data,
-                    address: Some(picture.address.wrapping_add(offset)),
-                    physical: picture.physical.map(|physical| physical.address.wrapping_add(offset)),
-                    space: space.clone(),
-                    attributes: attributes.clone(),
-                    size: length as u16,
-                    is_aborted: picture.kind.is_aborted(),
-                    is_exclusive: picture.kind == PictureKind::FailedStore,
-                    is_failed: picture.kind == PictureKind::FailedStore,
-                    owner: None,
-                    data: start..self.bytes.len() as u32,
-                });
-            }
-            at += length + 1;
+        for (at, bytes) in picture.runs() {
+            let (offset, start) = (at as u64, self.bytes.len() as u32);
+            self.store_bytes(bytes);
+            self.accesses.push(Accessed {
+                line,
+                direction: picture.kind.direction(),
+                purpose: Purpose::Data,
+                address: Some(picture.address.wrapping_add(offset)),
+                physical: picture.physical.map(|physical| physical.address.wrapping_add(offset)),
+                space: space.clone(),
+                attributes: attributes.clone(),
+                size: bytes.len() as u16,
+                is_aborted: picture.kind.is_aborted(),
+                is_exclusive: picture.kind == PictureKind::FailedStore,
+                is_failed: picture.kind == PictureKind::FailedStore,
+                owner: None,
+                data: start..self.bytes.len() as u32,
+            });
         }
     }
 

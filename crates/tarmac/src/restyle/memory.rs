@@ -194,7 +194,7 @@ impl AccessSizes {
     /// Adds a picture that was written. Like a reader, joins adjacent bytes if the opcode implies how to divide them
     /// again.
     pub(super) fn picture(&mut self, kind: Kind, picture: &Picture<'_>, unit: Option<u16>) {
-        for (at, bytes) in runs(&picture.bytes) {
+        for (at, bytes) in picture.runs() {
             let part = Part { kind, address: picture.address.wrapping_add(at as u64), bytes, physical: None };
             let run = self.pictured.last_mut().filter(|_| unit.is_some());
             if !run.is_some_and(|run| run.append(&part) || run.prepend(&part)) {
@@ -285,16 +285,4 @@ pub(super) fn push_number(out: &mut Vec<u8>, bytes: &[Byte], is_big_endian: bool
     } else {
         bytes.iter().rev().for_each(&mut push);
     }
-}
-
-/// The runs of a picture, each with its offset.
-pub(super) fn runs(bytes: &[Byte; 16]) -> impl Iterator<Item = (usize, &[Byte])> {
-    let chunks = bytes.chunk_by(|one, next| (*one == Byte::Untouched) == (*next == Byte::Untouched));
-    chunks
-        .scan(0, |at, chunk| {
-            let start = *at;
-            *at += chunk.len();
-            Some((start, chunk))
-        })
-        .filter(|(_, chunk)| chunk.first().is_some_and(|byte| *byte != Byte::Untouched))
 }

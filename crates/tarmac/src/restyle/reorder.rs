@@ -5,8 +5,8 @@
 //! A dual-issue core prints the effects of both instructions, then both instructions. They are separated as in lifting:
 //! by the owner in the line, or by the first disassembly that names the register.
 
-use super::super::lift::names_register;
-use super::super::record::{Instruction, InstructionSet, Line, Record, Stamp};
+use super::super::lift::{names_register, owns};
+use super::super::record::{InstructionSet, Line, Record, Stamp};
 use super::held::Held;
 use super::{Loss, Restyler};
 
@@ -90,18 +90,12 @@ impl Restyler {
 fn is_of_second(effect: &Record<'_>, first: &Record<'_>, second: &Record<'_>) -> bool {
     let (Record::Instruction(first), Record::Instruction(second)) = (first, second) else { return false };
     match effect {
-        Record::Register(register) => !names(first, register.name) && names(second, register.name),
-        Record::Access(access) => !is_own(first, access.owner) && is_own(second, access.owner),
+        Record::Register(register) => {
+            !names_register(first.text, register.name) && names_register(second.text, register.name)
+        }
+        Record::Access(access) => {
+            !owns(first.address, first.number, access.owner) && owns(second.address, second.number, access.owner)
+        }
         _ => false,
     }
-}
-
-/// Whether an effect of this owner belongs to the instruction; an effect without an owner may belong to any.
-fn is_own(instruction: &Instruction<'_>, owner: Option<(u64, u64)>) -> bool {
-    let Some((address, serial)) = owner else { return true };
-    instruction.address == Some(address) && instruction.number.is_none_or(|number| number == serial)
-}
-
-fn names(instruction: &Instruction<'_>, register: &[u8]) -> bool {
-    names_register(instruction.text, register)
 }

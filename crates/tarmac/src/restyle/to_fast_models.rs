@@ -7,7 +7,7 @@ use super::super::record::{
 use super::super::value::Value;
 use super::super::write::{Style, push_address, push_hex};
 use super::core::Taken;
-use super::memory::{Kind, Part, Run, bytes_of, has_detail, push_number, runs};
+use super::memory::{Kind, Part, Run, bytes_of, has_detail, push_number};
 use super::names::{event_of, push_mode, push_register};
 use super::{Hold, Loss, MAX_KEPT, Restyler};
 
@@ -195,7 +195,7 @@ impl Restyler {
         if !picture.attributes.is_empty() {
             self.lose(Loss::Attributes);
         }
-        for (at, bytes) in runs(&picture.bytes) {
+        for (at, bytes) in picture.runs() {
             let offset = |address: u64| address.wrapping_add(at as u64);
             let physical = picture.physical.map(|physical| Physical { address: offset(physical.address), ..physical });
             self.grow(core, stamp, &Part { kind, address: offset(picture.address), bytes, physical });

@@ -5,7 +5,7 @@ use super::super::record::{
 };
 use super::super::write::Style;
 use super::core::Taken;
-use super::memory::{AccessSizes, Kind, Part, Run, bytes_of, has_detail, runs};
+use super::memory::{AccessSizes, Kind, Part, Run, bytes_of, has_detail};
 use super::names::{event_of, exception_of, push_mode, push_register};
 use super::{Loss, Restyler};
 
@@ -222,7 +222,7 @@ impl Restyler {
         if !picture.attributes.is_empty() {
             self.lose(Loss::Attributes);
         }
-        for (at, bytes) in runs(&picture.bytes) {
+        for (at, bytes) in picture.runs() {
             let address = picture.address.wrapping_add(at as u64);
             self.write_pictures(core, &Run::new(&Part { kind, address, bytes, physical: None }), stamp);
         }

@@ -79,21 +79,10 @@ impl Bytes {
     }
 
     /// Passes on the parts of the bytes at an address, one per granule.
-    pub(crate) fn parts(&self, address: u64, mut sink: impl FnMut(&GranulePart)) {
-        let mut part = GranulePart { granule: address / 8, ..GranulePart::default() };
-        for (at, (value, is_known)) in self.values.iter().zip(&self.known).enumerate() {
-            let address = address.wrapping_add(at as u64);
-            if address / 8 != part.granule {
-                sink(&part);
-                part = GranulePart { granule: address / 8, ..GranulePart::default() };
-            }
-            part.value |= u64::from(*value) << (address % 8 * 8);
-            part.bytes |= 1 << (address % 8);
-            part.known |= u8::from(*is_known) << (address % 8);
-        }
-        if part.bytes != 0 {
-            sink(&part);
-        }
+    fn parts(&self, address: u64, sink: impl FnMut(&GranulePart)) {
+        let known = self.values.iter().zip(&self.known);
+        let bytes = known.map(|(value, is_known)| if *is_known { Byte::Known(*value) } else { Byte::Unknown });
+        granule_parts(address, bytes, sink);
     }
 }
 
@@ -143,10 +132,15 @@ fn simple(access: &Access<'_>, address: u64, is_big_endian: bool) -> Option<Gran
 
 /// Passes on the parts of a picture, one per granule.
 #[inline]
-pub(crate) fn picture_parts(picture: &Picture<'_>, mut sink: impl FnMut(&GranulePart)) {
-    let mut part = GranulePart { granule: picture.address / 8, ..GranulePart::default() };
-    for (at, byte) in picture.bytes.iter().enumerate() {
-        let address = picture.address.wrapping_add(at as u64);
+pub(crate) fn picture_parts(picture: &Picture<'_>, sink: impl FnMut(&GranulePart)) {
+    granule_parts(picture.address, picture.bytes.iter().copied(), sink);
+}
+
+#[inline]
+fn granule_parts(address: u64, bytes: impl Iterator<Item = Byte>, mut sink: impl FnMut(&GranulePart)) {
+    let mut part = GranulePart { granule: address / 8, ..GranulePart::default() };
+    for (at, byte) in bytes.enumerate() {
+        let address = address.wrapping_add(at as u64);
         if address / 8 != part.granule {
             if part.bytes != 0 {
                 sink(&part);
@@ -160,7 +154,7 @@ pub(crate) fn picture_parts(picture: &Picture<'_>, mut sink: impl FnMut(&Granule
             Byte::Known(value) => {
                 part.bytes |= bit;
                 part.known |= bit;
-                part.value |= u64::from(*value) << (address % 8 * 8);
+                part.value |= u64::from(value) << (address % 8 * 8);
             }
         }
     }

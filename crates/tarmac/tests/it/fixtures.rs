@@ -38,11 +38,7 @@ pub(crate) fn restyle(mut restyler: Restyler, log: &[u8]) -> (Vec<u8>, Losses) {
 
 pub(crate) fn check(dialect: Dialect, log: &[u8]) -> Vec<Finding> {
     let (mut checker, mut findings) = (Checker::new(dialect), Vec::new());
-    let mut parser = Parser::new(ParseOptions::default());
-    for (line, (offset, raw)) in (1..).zip(lines(log)) {
-        let position = Position { line, offset: offset as u64 };
-        checker.push(position, &parser.parse(raw), &mut |finding| findings.push(finding));
-    }
+    each_line(log, |position, line| checker.push(position, line, &mut |finding| findings.push(finding)));
     checker.finish(&mut |finding| findings.push(finding));
     findings
 }
