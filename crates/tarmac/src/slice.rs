@@ -214,17 +214,16 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
             return ControlFlow::Continue(());
         }
         match &line.record {
-            Record::Instruction(instruction) => self.instruction(position, line, core, instruction),
+            Record::Instruction(instruction) => return self.instruction(position, line, core, instruction),
             Record::Comment(text) if self.is_lowered && self.is_of_next(line, core, text) => {
                 self.keep(position, line, Kept::Waiting);
-                ControlFlow::Continue(())
             }
             record => {
                 self.cores[core].is_interrupted |= is_exception(record);
                 self.other(position, line, core);
-                ControlFlow::Continue(())
             }
         }
+        ControlFlow::Continue(())
     }
 
     /// Whether an annotation belongs to the next instruction. A context is stored, since it holds until the next one.
@@ -275,11 +274,7 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
                 self.keep(position, line, Kept::Written);
             }
         }
-        self.flow()
-    }
-
-    /// Stops once the selection is complete, if effects come first and nothing more belongs to the last instruction.
-    fn flow(&self) -> ControlFlow<()> {
+        // If effects come first, nothing more belongs to the last instruction.
         let is_over = self.effects == Effects::Before && !self.select.wants_more();
         if is_over || self.failed.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
@@ -383,19 +378,14 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
                 self.failed = self.sink.begin().and_then(|()| self.sink.write_part(&self.header)).err();
             }
         } else {
-            let cut_mark = self.cut_mark(core);
+            // The mark reads as a gap. It names the core if the log has several.
+            let mut cut_mark = Vec::new();
+            let cores = self.machine.cores();
+            let name = cores.get(core).map(|core| core.name.as_slice()).filter(|_| cores.len() > 1);
+            write_cut(name, &mut cut_mark);
+            cut_mark.extend_from_slice(self.ending);
             self.put(&cut_mark);
         }
-    }
-
-    /// The annotation between two pieces, which reads as a gap. It names the core if the log has several.
-    fn cut_mark(&self, core: usize) -> Vec<u8> {
-        let mut cut_mark = Vec::new();
-        let cores = self.machine.cores();
-        let name = cores.get(core).map(|core| core.name.as_slice()).filter(|_| cores.len() > 1);
-        write_cut(name, &mut cut_mark);
-        cut_mark.extend_from_slice(self.ending);
-        cut_mark
     }
 
     /// Writes the lines after the last instruction at the end of the log.

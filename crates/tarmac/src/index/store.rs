@@ -69,14 +69,9 @@ impl Block {
     /// Decodes the location from [`fixed`](Self::fixed); the block ends at `end`.
     pub(super) fn of_fixed(bytes: &[u8], end: u64) -> Option<Self> {
         let (offset, rest) = bytes.split_first_chunk()?;
-        let (stored, rest) = rest.split_first_chunk()?;
-        let (raw, rest) = rest.split_first_chunk()?;
-        let block = Self {
-            offset: u64::from_le_bytes(*offset),
-            stored: u32::from_le_bytes(*stored),
-            raw: u32::from_le_bytes(*raw),
-            sum: u32::from_le_bytes(*rest.first_chunk()?),
-        };
+        let [stored, raw, sum] = rest.as_chunks().0 else { return None };
+        let [stored, raw, sum] = [stored, raw, sum].map(|number| u32::from_le_bytes(*number));
+        let block = Self { offset: u64::from_le_bytes(*offset), stored, raw, sum };
         let is_whole = block.offset.checked_add(block.stored.into()) == Some(end);
         (is_whole && u64::from(block.raw) <= MAX_BYTES).then_some(block)
     }

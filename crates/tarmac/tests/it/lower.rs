@@ -63,9 +63,7 @@ fn plain(step: &Step) -> Step {
     if step.event == Event::Note {
         plain.set_note(step.note());
     }
-    for register in step.registers() {
-        plain.write_register_known(register.name, register.low, register.bytes.iter().copied());
-    }
+    plain.take_registers(step);
     for access in step.accesses() {
         let is_known = access.bytes.iter().any(|(_, known)| *known != 0);
         let bytes = access.bytes.iter().copied().filter(|_| is_known);
