@@ -261,15 +261,11 @@ fn get<'a>(rest: &'a str, wanted: &str) -> Option<&'a str> {
     fields(rest).find(|(key, _)| *key == wanted).map(|(_, value)| value)
 }
 
-const KINDS: [(ExceptionKind, &str); 7] = [
-    (ExceptionKind::Unknown, "unknown"),
-    (ExceptionKind::Reset, "reset"),
-    (ExceptionKind::Synchronous, "synchronous"),
-    (ExceptionKind::Irq, "irq"),
-    (ExceptionKind::Fiq, "fiq"),
-    (ExceptionKind::SError, "serror"),
-    (ExceptionKind::Debug, "debug"),
-];
+const KINDS: [(ExceptionKind, &str); 7] = {
+    use ExceptionKind::{Debug, Fiq, Irq, Reset, SError, Synchronous, Unknown};
+    let [sync, serror] = [(Synchronous, "synchronous"), (SError, "serror")];
+    [(Unknown, "unknown"), (Reset, "reset"), sync, (Irq, "irq"), (Fiq, "fiq"), serror, (Debug, "debug")]
+};
 
 fn write_exception(exception: &Exception, out: &mut Vec<u8>) {
     out.extend_from_slice(b"exception");
@@ -297,12 +293,10 @@ fn parse_exception(rest: &str) -> Option<Exception> {
     Some(exception)
 }
 
-const SECURITY: [(Security, &str); 4] = [
-    (Security::Secure, "secure"),
-    (Security::NonSecure, "non-secure"),
-    (Security::Root, "root"),
-    (Security::Realm, "realm"),
-];
+const SECURITY: [(Security, &str); 4] = {
+    use Security::{NonSecure, Realm, Root, Secure};
+    [(Secure, "secure"), (NonSecure, "non-secure"), (Root, "root"), (Realm, "realm")]
+};
 
 fn write_context(context: &Context, out: &mut Vec<u8>) {
     let &Context { level, security, is_aarch64, is_handler, process, thread, vmid, modes } = context;
@@ -403,12 +397,10 @@ fn parse_outcome(rest: &str) -> Option<Outcome> {
     Some(outcome)
 }
 
-const DIRECTIONS: [(Direction, &str); 4] = [
-    (Direction::Read, "read"),
-    (Direction::Write, "write"),
-    (Direction::Both, "both"),
-    (Direction::Neither, "neither"),
-];
+const DIRECTIONS: [(Direction, &str); 4] = {
+    use Direction::{Both, Neither, Read, Write};
+    [(Read, "read"), (Write, "write"), (Both, "both"), (Neither, "neither")]
+};
 
 fn write_access(access: &AnnotatedAccess<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"access");

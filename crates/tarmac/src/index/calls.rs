@@ -3,7 +3,7 @@
 //! A branch that sets the link register to the next address is a call. An indirect branch to the return address of a
 //! call, with its stack pointer, returns from that call and all calls within it.
 
-use unspool_isa::{Isa, decode};
+use unspool_isa::decode;
 
 use crate::opcode::isa;
 use crate::record::{Instruction, InstructionSet};
@@ -30,10 +30,6 @@ impl Previous {
         let address = instruction.address?;
         let next = address.wrapping_add(instruction.length.into());
         Some(Self { address, next, opcode: instruction.opcode, set: instruction.set })
-    }
-
-    fn isa(&self) -> Option<Isa> {
-        self.set.map(isa)
     }
 }
 
@@ -73,7 +69,7 @@ impl Pointers {
 /// A discontinuity from `previous` to `target`, with the current link register and stack pointer. `None`: neither a
 /// call nor a return in any case.
 pub(super) fn flow(previous: &Previous, target: u64, pointers: Pointers) -> Option<Flow> {
-    let known = previous.isa().zip(previous.opcode).map(|(isa, opcode)| decode(isa, previous.address, opcode));
+    let known = previous.set.map(isa).zip(previous.opcode).map(|(isa, opcode)| decode(isa, previous.address, opcode));
     let is_call = known.is_some_and(|facts| facts.link);
     let is_return = known.is_none_or(|facts| facts.flow.is_indirect());
     let flow = Flow { next: previous.next, target, is_call, is_return, pointers };

@@ -16,7 +16,7 @@ pub(crate) struct Cells {
 /// Position of the value of a slot: `words` words of value, as many of the known mask, as many of the written mask, and
 /// twice as many line numbers, one for every 32 bits.
 #[derive(Debug, Clone, Copy, Default)]
-struct Cell {
+pub(super) struct Cell {
     start: u32,
     words: u16,
     /// Number of bits that were ever written.
@@ -187,11 +187,6 @@ impl Cells {
         self.words[lines + low / HALF..lines + (low + bits).div_ceil(HALF)].fill(line);
     }
 
-    /// Makes the register at least `bits` wide.
-    pub(crate) fn widen(&mut self, slot: Slot, bits: usize) {
-        self.reserve(slot, bits);
-    }
-
     /// Sets bits to a known zero.
     pub(crate) fn clear(&mut self, slot: Slot, from: usize, to: usize, line: u64) {
         let mut at = from;
@@ -261,9 +256,9 @@ impl Cells {
         self.written(slot, cell.line + base);
     }
 
-    /// The cell of a slot, with space for at least `bits` bits.
+    /// The cell of a slot, which becomes at least `bits` wide.
     #[inline]
-    fn reserve(&mut self, slot: Slot, bits: usize) -> &mut Cell {
+    pub(super) fn reserve(&mut self, slot: Slot, bits: usize) -> &mut Cell {
         let index = usize::from(slot.0);
         if index >= self.cells.len() {
             self.cells.resize(index + 1, Cell::default());

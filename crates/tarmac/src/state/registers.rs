@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::super::record::{Instruction, InstructionSet, Register};
-use super::super::registers::{Level, MAX_BITS, Meaning, Mode, Name, NameContext, Part, Slot};
+use super::super::registers::{Level, MAX_BITS, Meaning, Mode, NameContext, Part, Slot};
 use super::super::value::{Digit, Value};
 use super::cells::{Cells, Contents, LowBits};
 
@@ -83,7 +83,7 @@ impl Registers {
     pub fn update(&mut self, register: &Register<'_>) -> Touched {
         let part = match self.name_context.meaning(register) {
             Meaning::Part(part) => part,
-            Meaning::Named(name) => match self.slot_named(&name) {
+            Meaning::Named(name) => match self.add_name(name.as_bytes()) {
                 Some(slot) => Part { slot, low: 0, bits: 0, is_fixed: false, clears: true },
                 None => return Touched::default(),
             },
@@ -208,13 +208,6 @@ impl Registers {
         self.cells.get(slot)
     }
 
-    fn slot_named(&mut self, name: &Name) -> Option<Slot> {
-        match self.found.get(name.as_bytes()) {
-            Some(slot) => Some(Slot(*slot)),
-            None => self.add_name(name.as_bytes()),
-        }
-    }
-
     /// The slot of a name without one, allocated if needed. `None`: there are too many.
     pub(crate) fn add_name(&mut self, name: &[u8]) -> Option<Slot> {
         if let Some(slot) = self.found.get(name) {
@@ -328,7 +321,7 @@ impl Registers {
             at += size;
         }
         if changes {
-            self.cells.widen(slot, low + bits);
+            self.cells.reserve(slot, low + bits);
         }
         // Omitted leading digits are zeros, but only if all others are known.
         if !has_dashes && !has_unknown && at < bits {

@@ -62,30 +62,17 @@ pub(super) fn exception_kind(name: &[u8], vector: Option<i64>) -> ExceptionKind 
         () if has(&["irq", "external interrupt", "ext_int", "systick", "pendsv", "nmi", "int_taken"]) => {
             ExceptionKind::Irq
         }
-        () if has(SYNCHRONOUS) => ExceptionKind::Synchronous,
+        () if has(SYNCHRONOUS) || has(TWO_WORDS) => ExceptionKind::Synchronous,
         // gem5 and others print no name, but the number identifies the vector.
         () if name.is_empty() && vector.is_some_and(|vector| (0x80..0x90).contains(&vector)) => by_event(vector),
         () => ExceptionKind::Unknown,
     }
 }
 
-const SYNCHRONOUS: &[&str] = &[
-    "sync",
-    "system call",
-    "svc",
-    "swi",
-    "undef",
-    "prefetch",
-    "data abort",
-    "dataabort",
-    "trap",
-    "check",
-    "fault",
-    "memmanage",
-    "debug monitor",
-    "debugmonitor",
-    "call",
-];
+const SYNCHRONOUS: &[&str] =
+    &["sync", "call", "svc", "swi", "undef", "prefetch", "trap", "check", "fault", "memmanage"];
+/// Names that some producers print as one word.
+const TWO_WORDS: &[&str] = &["data abort", "dataabort", "debug monitor", "debugmonitor"];
 
 /// The kind of a Fast Models event number: four kinds for each of four origins.
 fn by_event(number: Option<i64>) -> ExceptionKind {

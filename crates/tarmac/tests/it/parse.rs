@@ -39,16 +39,7 @@ fn prefixes() {
 Tarmac Text Rev 3t => header 3 flags=t
 Tarmac Text Rev 1 => header 1 flags=
 Tarmac Text Rev x => column 17: Unexpected
-7 clk R r1 00000001 => 7 clk; register r1 = 00000001
-19000 ns R r1 00000001 => 19000 ns; register r1 = 00000001
 210000350000 ps R r1 00000001 => 210000350000 ps; register r1 = 00000001
-60 cs R r1 00000001 => 60 cs; register r1 = 00000001
-60 cyc R r1 00000001 => 60 cyc; register r1 = 00000001
-60 tic R r1 00000001 => 60 tic; register r1 = 00000001
-5 us R r1 00000001 => 5 us; register r1 = 00000001
-5 ms R r1 00000001 => 5 ms; register r1 = 00000001
-5 fs R r1 00000001 => 5 fs; register r1 = 00000001
-5 s R r1 00000001 => 5 s; register r1 = 00000001
           5 clk\tR\tr1\t00000001 => 5 clk; register r1 = 00000001
 433ns R r1 00000001 => 433 ns; register r1 = 00000001
    11.250000us R r1 00000001 => 11250000 us /10^6; register r1 = 00000001
@@ -65,6 +56,9 @@ cpu3 R r1 00000001 => core cpu3; register r1 = 00000001
 9 1 R r1 00000001 => 9 units; core 1; register r1 = 00000001
 ";
     check(table);
+    for unit in ["s", "ms", "us", "ns", "ps", "fs", "clk", "cs", "cyc", "tic"] {
+        check(&format!("\n60 {unit} R r1 00000001 => 60 {unit}; register r1 = 00000001\n"));
+    }
 }
 
 #[test]

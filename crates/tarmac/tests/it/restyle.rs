@@ -91,9 +91,9 @@ fn one_program_in_both_styles() {
     assert_eq!(losses.of(Loss::Opaque), 1);
 }
 
-#[test]
-fn aarch32_names_are_translated() {
-    let fast_models = "\
+/// Logs in both styles: Fast Models from `##` on, then Rev 3 from its header on.
+const PAIRS: &str = "
+## aarch32 names are translated
 1 ps IT (1) 00030114 e3510902 A svc_s : CMP      r1,#0x8000
 1 ps R cpsr 900001d3
 2 ps IS (2) 00030118 2a000003 A svc_s : BCS      {pc}+0x14
@@ -104,8 +104,6 @@ fn aarch32_names_are_translated() {
 4 ps IT (4) 00030120 e12fff1e A svc_s : BX       lr
 5 ps IT (5) 0000a100 a106 T svc_s : ADR      r1,{pc}+0x1c
 5 ps R r1 0000a11c
-";
-    let rev3 = "\
 Tarmac Text Rev 3t
           1 ps  ES  (00030114:e3510902) A svc_s:          CMP      r1,#0x8000
                     R CPSR 900001d3
@@ -117,20 +115,12 @@ Tarmac Text Rev 3t
                     BR (0000a100) T
           5 ps  ES  (0000a100:a106)     T svc_s:          ADR      r1,{pc}+0x1c
                     R R1 0000a11c
-";
-    assert_both_ways(fast_models, rev3);
-}
-
-#[test]
-fn cores_stay_apart() {
-    let log = "\
+## cores stay apart
 1 clk cpu0 IT (1) 00008000 ea000000 A svc : B 8
 1 clk cpu1 IT (1) 00009000 e1a00000 A svc : NOP
 2 clk cpu0 IT (2) 00008008 e1a00000 A svc : NOP
 2 clk cpu1 IT (2) 00009004 e5910000 A svc : LDR r0,[r1]
 2 clk cpu1 MR4 00000010 00000001
-";
-    let rev3 = "\
 Tarmac Text Rev 3t
           1 clk cpu0 ES  (00008000:ea000000) A svc:            B 8
           1 clk cpu1 ES  (00009000:e1a00000) A svc:            NOP
@@ -138,8 +128,27 @@ Tarmac Text Rev 3t
           2 clk cpu0 ES  (00008008:e1a00000) A svc:            NOP
           2 clk cpu1 ES  (00009004:e5910000) A svc:            LDR r0,[r1]
           2 clk cpu1 LD 00000010 ........ ........ ........ 00000001
+## interrupt replaces the branch target
+1 clk IT (1) 00320000 d65f03c0 O EL1h_n : RET
+1 clk E 00220000 00000085 CoreEvent_CURRENT_SPx_IRQ
+1 clk R ELR_EL1 0000000000220000
+2 clk IT (2) 00000280 d503201f O EL1h_n : NOP
+Tarmac Text Rev 3t
+          1 clk ES  (0000000000320000:d65f03c0) O el1h_ns:        RET
+                    BR (0000000000220000) O
+          1 clk ES  EXC [0x280] IRQ/vIRQ Current EL with SP_ELx
+                    R ELR_EL1 0000000000220000
+                    BR (0000000000000280) O
+          2 clk ES  (0000000000000280:d503201f) O el1h_ns:        NOP
 ";
-    assert_both_ways(log, rev3);
+
+#[test]
+fn logs_in_both_styles() {
+    for pair in PAIRS.split("\n## ").skip(1) {
+        let (_, logs) = pair.split_once('\n').unwrap();
+        let (fast_models, rev3) = logs.split_at(logs.find("Tarmac Text").unwrap());
+        assert_both_ways(fast_models, rev3);
+    }
 }
 
 /// Restyles the logs of a table, each after a line with the expected losses: `= 1 Target // why`.
@@ -256,26 +265,6 @@ FD (12) 00008000 00008010 A
   BR (00000008) A
 ";
     assert_losses(Dialect::Rev3, Style::FastModels, to_fast_models);
-}
-
-#[test]
-fn interrupt_replaces_the_branch_target() {
-    let log = "\
-1 clk IT (1) 00320000 d65f03c0 O EL1h_n : RET
-1 clk E 00220000 00000085 CoreEvent_CURRENT_SPx_IRQ
-1 clk R ELR_EL1 0000000000220000
-2 clk IT (2) 00000280 d503201f O EL1h_n : NOP
-";
-    let rev3 = "\
-Tarmac Text Rev 3t
-          1 clk ES  (0000000000320000:d65f03c0) O el1h_ns:        RET
-                    BR (0000000000220000) O
-          1 clk ES  EXC [0x280] IRQ/vIRQ Current EL with SP_ELx
-                    R ELR_EL1 0000000000220000
-                    BR (0000000000000280) O
-          2 clk ES  (0000000000000280:d503201f) O el1h_ns:        NOP
-";
-    assert_both_ways(log, rev3);
 }
 
 /// Fast Models logs that are unchanged after a round trip, without losses.

@@ -64,6 +64,11 @@ fn record(record: &Record<'_>) -> String {
     }
 }
 
+/// A text between others, or nothing if it is empty.
+fn optional(before: &str, bytes: &[u8], after: &str) -> String {
+    if bytes.is_empty() { String::new() } else { format!("{before}{}{after}", text(bytes)) }
+}
+
 fn hex(number: Option<u64>) -> String {
     number.map_or("-".into(), |number| format!("{number:x}"))
 }
@@ -95,8 +100,7 @@ fn instruction(one: &Instruction<'_>) -> String {
 
 fn register(one: &Register<'_>) -> String {
     let bits = one.bits.map_or(String::new(), |(high, low)| format!("<{high}:{low}>"));
-    let context = if one.context.is_empty() { String::new() } else { format!("({})", text(one.context)) };
-    let notes = if one.notes.is_empty() { String::new() } else { format!(" notes={}", text(one.notes)) };
+    let (context, notes) = (optional("(", one.context, ")"), optional(" notes=", one.notes, ""));
     format!("register {}{context}{bits} = {}{notes}", text(one.name), text(one.value.0))
 }
 
@@ -122,10 +126,7 @@ fn access(one: &Access<'_>) -> String {
     ] {
         summary += if applies { word } else { "" };
     }
-    if !one.notes.is_empty() {
-        write!(summary, " notes={}", text(one.notes)).unwrap();
-    }
-    summary
+    summary + &optional(" notes=", one.notes, "")
 }
 
 fn picture(one: &Picture<'_>) -> String {
@@ -139,6 +140,6 @@ fn picture(one: &Picture<'_>) -> String {
         })
         .collect();
     let more = if one.is_continuation { " continued" } else { "" };
-    let attributes = if one.attributes.is_empty() { String::new() } else { format!(" {}", text(one.attributes)) };
+    let attributes = optional(" ", one.attributes, "");
     format!("{:?}{more} {:x}/{} {bytes}{}{attributes}", one.kind, one.address, one.digits, physical(one.physical))
 }
