@@ -436,12 +436,6 @@ fn parse_access(rest: &str) -> Option<AnnotatedAccess<'_>> {
 mod tests {
     use super::*;
 
-    fn text(annotation: &Annotation<'_>) -> String {
-        let mut out = Vec::new();
-        annotation.write(&mut out);
-        String::from_utf8_lossy(&out).trim_end_matches('\n').to_string()
-    }
-
     #[test]
     fn annotations_round_trip() {
         let step = |event| Annotation::Step { event, time: None, text: "" };
@@ -495,9 +489,10 @@ mod tests {
             (Annotation::Access(access), "access both address=0x10 size=0 tagged lines=2 data=12xx"),
         ];
         for (annotation, expected) in rows {
-            let line = text(&annotation);
-            assert_eq!(line, format!("# unspool {expected}"));
-            assert_eq!(Annotation::parse(line.as_bytes()), Some(annotation), "{line}");
+            let mut line = Vec::new();
+            annotation.write(&mut line);
+            assert_eq!(String::from_utf8_lossy(&line), format!("# unspool {expected}\n"));
+            assert_eq!(Annotation::parse(line.trim_ascii_end()), Some(annotation), "{expected}");
         }
     }
 

@@ -28,6 +28,7 @@ pub mod read;
 pub mod record;
 pub mod registers;
 pub mod restyle;
+mod short_text;
 pub mod slice;
 pub mod state;
 pub mod stats;

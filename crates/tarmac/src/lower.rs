@@ -137,7 +137,7 @@ impl<W: io::Write> Lowerer<W> {
         let at = step.core as usize;
         while self.cores.len() <= at {
             let number = self.cores.len();
-            self.cores.push(Core::new(number));
+            self.cores.push(Core { name: core_name(number as u32), ..Core::default() });
             // A core that appears out of order would be numbered by its appearance.
             if number < at || number > 0 {
                 self.writer.annotate(&Annotation::Core(number as u32));
@@ -147,8 +147,8 @@ impl<W: io::Write> Lowerer<W> {
         Ok(at)
     }
 
-    /// Completes the last instruction of a core at its next step or at the end: annotates its outcome if the lines imply a different
-    /// one.
+    /// Completes the last instruction of a core at its next step or at the end: annotates its outcome if the lines imply
+    /// another.
     fn conclude_last(&mut self, at: usize, next: Option<u64>, is_end: bool) {
         let Some((mut expected, instruction)) = self.cores[at].pending.take() else { return };
         conclude(&mut expected, next, self.writer.coverage);
@@ -326,10 +326,6 @@ impl<W: io::Write> StepSink for Lowerer<W> {
 }
 
 impl Core {
-    fn new(number: usize) -> Self {
-        Self { name: core_name(number as u32), ..Self::default() }
-    }
-
     #[inline]
     fn head(&self, at: usize, stamp: Stamp) -> LineHead<'_> {
         let is_wide = self.last.is_none_or(|last| last.isa == Isa::A64);

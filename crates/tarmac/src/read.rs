@@ -23,9 +23,6 @@ use super::record::{Line, Problem, ProblemKind, Record, Stamp};
 /// Maximum bytes of a line; longer ones are split.
 pub const LONGEST: usize = 1 << 20;
 
-/// Bytes of a carriage return, which belongs to the end of a line.
-const RETURN: usize = 1;
-
 /// Bytes that are read at a time.
 const CHUNK: usize = 256 << 10;
 
@@ -150,15 +147,15 @@ impl<R: Read> Reader<R> {
     }
 
     /// Delivers the whole lines that are buffered, without consuming them.
-    pub fn look(&self, mut take: impl FnMut(&Line<'_>)) {
+    pub fn look(&self, mut sink: impl FnMut(&Line<'_>)) {
         let held = &self.buffer[self.start..self.end];
         let whole = memrchr(b'\n', held).map_or(held, |end| &held[..=end]);
         let mut parser = self.parser.clone();
-        lines(whole).for_each(|(_, raw)| take(&parser.parse(raw)));
+        lines(whole).for_each(|(_, raw)| sink(&parser.parse(raw)));
     }
 
-    /// Delivers lines until `take` breaks or the log ends. True: there is more.
-    pub fn each(&mut self, mut take: impl FnMut(Position, &Line<'_>) -> ControlFlow<()>) -> Result<bool, ReadError> {
+    /// Delivers lines until `sink` breaks or the log ends. True: there is more.
+    pub fn each(&mut self, mut sink: impl FnMut(Position, &Line<'_>) -> ControlFlow<()>) -> Result<bool, ReadError> {
         while let Some(newline) = self.buffered_line(memchr)? {
             let held = &self.buffer[self.start..self.end];
             let (length, with_end) = newline.map_or((held.len(), held.len()), |at| (at, at + 1));
@@ -167,7 +164,7 @@ impl<R: Read> Reader<R> {
             let raw = if is_split { &whole[..LONGEST] } else { whole };
             let line = if is_split || self.is_within_line { too_long(raw) } else { self.parser.parse(raw) };
             let passed = if is_split { LONGEST } else { with_end };
-            let flow = take(self.position, &line);
+            let flow = sink(self.position, &line);
             self.pass(passed, u64::from(newline.is_some() && !is_split));
             self.is_within_line = is_split;
             if flow.is_break() {
@@ -177,14 +174,14 @@ impl<R: Read> Reader<R> {
         Ok(false)
     }
 
-    /// Delivers whole lines with their ends, many at a time, until `take` breaks or the log ends. True: there is more.
+    /// Delivers whole lines with their ends, many at a time, until `sink` breaks or the log ends. True: there is more.
     /// Lines of more than [`LONGEST`] bytes may be split.
-    pub fn each_run(&mut self, mut take: impl FnMut(Position, &[u8]) -> ControlFlow<()>) -> Result<bool, ReadError> {
+    pub fn each_run(&mut self, mut sink: impl FnMut(Position, &[u8]) -> ControlFlow<()>) -> Result<bool, ReadError> {
         while let Some(newline) = self.buffered_line(memrchr)? {
             let held = &self.buffer[self.start..self.end];
             let run = &held[..newline.map_or(held.len(), |at| at + 1)];
             let (passed, lines) = (run.len(), memchr_iter(b'\n', run).count() as u64);
-            let flow = take(self.position, run);
+            let flow = sink(self.position, run);
             self.pass(passed, lines);
             self.is_within_line = newline.is_none();
             if flow.is_break() {
@@ -194,14 +191,15 @@ impl<R: Read> Reader<R> {
         Ok(false)
     }
 
-    /// Reads until a line end is buffered, and finds it; `Some(None)`: the rest of the log, or a chunk of a line that is
-    /// too long, has none. `None`: the log has ended.
+    /// Reads until a line end is buffered, and finds it. `Some(None)`: there is none, at the end of the log or in a line
+    /// that is too long. `None`: the log has ended.
     #[inline(always)]
     fn buffered_line(&mut self, find: impl Fn(u8, &[u8]) -> Option<usize>) -> Result<Option<Option<usize>>, ReadError> {
         let newline = loop {
             let held = &self.buffer[self.start..self.end];
             let newline = find(b'\n', held);
-            if newline.is_some() || held.len() > LONGEST + RETURN || !self.fill() {
+            // A carriage return belongs to the end of a line.
+            if newline.is_some() || held.len() > LONGEST + 1 || !self.fill() {
                 break newline;
             }
         };

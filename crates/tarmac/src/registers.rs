@@ -12,6 +12,7 @@ pub use mode::{Level, Mode};
 use unspool_model::Security;
 
 use super::record::Register;
+use super::short_text::ShortText;
 
 /// A register, independent of its names. Slots from [`Slot::NAMED`] on are allocated to other names in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -130,34 +131,8 @@ pub(super) enum Meaning {
     Named(Name),
 }
 
-/// A short lower-case name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Name {
-    bytes: [u8; 48],
-    length: u8,
-}
-
-impl Name {
-    /// Truncates longer names; no register has one.
-    fn of(text: &[u8]) -> Self {
-        let mut name = Self { bytes: [0; 48], length: 0 };
-        name.push(text);
-        name
-    }
-
-    fn push(&mut self, text: &[u8]) {
-        let start = usize::from(self.length);
-        let length = text.len().min(self.bytes.len() - start);
-        let target = &mut self.bytes[start..start + length];
-        target.copy_from_slice(&text[..length]);
-        target.make_ascii_lowercase();
-        self.length += length as u8;
-    }
-
-    pub(super) fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.length)]
-    }
-}
+/// A lower-case name; no register has a longer one.
+pub(super) type Name = ShortText<48>;
 
 /// The state that the meaning of a name depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -269,6 +244,7 @@ impl NameContext {
 
     fn other_name(&self, register: &Register<'_>) -> Meaning {
         let mut name = Name::of(register.name);
+        name.make_lowercase();
         if let Some(part) = self.special(name.as_bytes(), register) {
             return Meaning::Part(part);
         }
@@ -276,6 +252,7 @@ impl NameContext {
         if !context.is_empty() && !context.to_ascii_lowercase().starts_with(b"aarch") {
             name.push(b"_");
             name.push(context);
+            name.make_lowercase();
         }
         Meaning::Named(name)
     }

@@ -210,7 +210,8 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
         if self.cores.len() <= core {
             self.cores.resize(core + 1, Core::default());
         }
-        if !self.is_of_core(core) {
+        let has_name = |wanted| self.machine.cores().get(core).is_some_and(|core| core.name == wanted);
+        if !self.options.core.is_none_or(has_name) {
             return ControlFlow::Continue(());
         }
         match &line.record {
@@ -238,11 +239,6 @@ impl<C: Select, S: SliceSink<u8>> Slicer<'_, C, S> {
             }
             _ => false,
         }
-    }
-
-    fn is_of_core(&self, core: usize) -> bool {
-        let Some(wanted) = self.options.core else { return true };
-        self.machine.cores().get(core).is_some_and(|core| core.name == wanted)
     }
 
     fn instruction(

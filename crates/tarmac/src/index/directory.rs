@@ -130,8 +130,7 @@ fn tail(file: &mut (impl Read + Seek), size: u64) -> Answer<Block> {
 /// Starts a file, which becomes valid only when it is finished.
 pub(super) fn start(file: &mut (impl Write + Seek)) -> Answer<u64> {
     file.seek(SeekFrom::Start(0)).map_err(IndexError::Write)?;
-    file.write_all(MAGIC).map_err(IndexError::Write)?;
-    file.write_all(&[0; 4]).map_err(IndexError::Write)?;
+    file.write_all(&[&MAGIC[..], &[0; 4]].concat()).map_err(IndexError::Write)?;
     Ok(HEAD)
 }
 
@@ -189,14 +188,8 @@ impl Directory {
         let is_within = self.segments.last().is_none_or(|segment| segment.offset <= self.fingerprint.length);
         let has_bytes = self.totals.lines <= self.fingerprint.length;
         let is_first = nodes.first().is_none_or(|node| node.base == 0);
-        nodes.len() == self.segments.len()
-            && ends == self.totals.lines
-            && is_sorted
-            && is_tree
-            && offsets
-            && is_within
-            && has_bytes
-            && is_first
+        let is_complete = nodes.len() == self.segments.len() && ends == self.totals.lines;
+        is_complete && is_sorted && is_tree && offsets && is_within && has_bytes && is_first
     }
 }
 

@@ -96,13 +96,9 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     pub fn next_at(&mut self, pc: u64, line: u64) -> Answer<Option<Found>> {
         let Some(first) = self.segment_of(line.saturating_add(1)) else { return Ok(None) };
         let last = self.directory().segments.len();
-        for segment in self.segments_with(pc, first..last)? {
-            let found = self.find(segment, |number, other, _| number > line && is_at(other, pc))?;
-            if found.is_some() {
-                return Ok(found);
-            }
-        }
-        Ok(None)
+        let is_match = |number: u64, other: &Line<'_>, _: &[u8]| number > line && is_at(other, pc);
+        let mut segments = self.segments_with(pc, first..last)?.into_iter();
+        segments.find_map(|segment| self.find(segment, is_match).transpose()).transpose()
     }
 
     /// The last instruction at an address before a line.
@@ -126,25 +122,16 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     /// The next exception after a line.
     pub fn next_exception(&mut self, line: u64) -> Answer<Option<Found>> {
         let Some(first) = self.segment_of(line.saturating_add(1)) else { return Ok(None) };
-        for segment in first..self.directory().segments.len() {
-            let found = self.exceptions(segment)?.into_iter().find(|found| found.line > line);
-            if found.is_some() {
-                return Ok(found);
-            }
-        }
-        Ok(None)
+        let find = |all: Vec<Found>| all.into_iter().find(|found| found.line > line);
+        let mut segments = first..self.directory().segments.len();
+        segments.find_map(|segment| self.exceptions(segment).map(find).transpose()).transpose()
     }
 
     /// The last exception before a line.
     pub fn previous_exception(&mut self, line: u64) -> Answer<Option<Found>> {
         let Some(last) = self.segment_before(line) else { return Ok(None) };
-        for segment in (0..=last).rev() {
-            let found = self.exceptions(segment)?.into_iter().rfind(|found| found.line < line);
-            if found.is_some() {
-                return Ok(found);
-            }
-        }
-        Ok(None)
+        let find = |all: Vec<Found>| all.into_iter().rfind(|found| found.line < line);
+        (0..=last).rev().find_map(|segment| self.exceptions(segment).map(find).transpose()).transpose()
     }
 
     /// The segment of the line before a line.

@@ -219,7 +219,7 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
     pub(super) fn each_core_line(
         &mut self,
         segment: usize,
-        mut take: impl FnMut(u64, &Line<'_>, &[u8]) -> bool,
+        mut sink: impl FnMut(u64, &Line<'_>, &[u8]) -> bool,
     ) -> Answer<()> {
         let checkpoint = self.checkpoint(segment)?;
         let cores = checkpoint.cores.into_iter().map(|core| Core { name: core.name, ..Core::default() }).collect();
@@ -227,15 +227,15 @@ impl<T: Read + Seek, S: Read + Seek> Indexed<T, S> {
         self.each_line(segment, |number, line| {
             let core = machine.select_core(line);
             let name = core.and_then(|core| machine.cores().get(core)).map_or(&[][..], |core| &core.name);
-            take(number, line, name)
+            sink(number, line, name)
         })
     }
 
     /// Passes on the lines of a segment.
-    pub(super) fn each_line(&mut self, segment: usize, mut take: impl FnMut(u64, &Line<'_>) -> bool) -> Answer<()> {
+    pub(super) fn each_line(&mut self, segment: usize, mut sink: impl FnMut(u64, &Line<'_>) -> bool) -> Answer<()> {
         let (text, base) = (self.text(segment)?, self.base(segment));
         let options = self.directory().options;
-        each_line(&text, &options, |number, line| take(base + u64::from(number), line));
+        each_line(&text, &options, |number, line| sink(base + u64::from(number), line));
         Ok(())
     }
 

@@ -107,14 +107,14 @@ impl Track {
     }
 }
 
-/// Passes on the lines of a segment with their numbers, until `take` returns false.
-pub(super) fn each_line(text: &SegmentText, options: &IndexOptions, mut take: impl FnMut(u32, &Line<'_>) -> bool) {
+/// Passes on the lines of a segment with their numbers, until `sink` returns false.
+pub(super) fn each_line(text: &SegmentText, options: &IndexOptions, mut sink: impl FnMut(u32, &Line<'_>) -> bool) {
     let mut parser = Parser::new(options.parse);
     // The rest of a line that started in the previous segment has no number of its own.
     let first = u32::from(!text.is_within_line);
     for (number, (_, raw)) in (first..).zip(lines(&text.bytes)) {
         let is_kept = raw.len() <= LONGEST && number > 0;
-        if is_kept && !take(number, &parser.parse(raw)) {
+        if is_kept && !sink(number, &parser.parse(raw)) {
             return;
         }
     }

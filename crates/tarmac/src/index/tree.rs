@@ -100,7 +100,7 @@ impl Node {
         core: u16,
         range: &RangeInclusive<u64>,
         file: &mut (impl Read + Seek),
-        mut take: impl FnMut(u64, &Granule),
+        mut sink: impl FnMut(u64, &Granule),
     ) -> Answer<()> {
         let first = self.tables.partition_point(|(key, _)| *key <= (core, *range.start())).saturating_sub(1);
         for (key, block) in &self.tables[first..] {
@@ -113,7 +113,7 @@ impl Node {
             let bytes = block.load(file)?;
             let read = each_entry(*key, &bytes, |(_, number), granule| {
                 if range.contains(&number) {
-                    take(number, granule);
+                    sink(number, granule);
                 }
             });
             read.map_err(|Malformed| IndexError::Damaged { offset: block.offset })?;
@@ -168,13 +168,13 @@ impl Node {
     }
 }
 
-fn each_address(block: &Block, file: &mut (impl Read + Seek), mut take: impl FnMut(u64)) -> Answer<()> {
+fn each_address(block: &Block, file: &mut (impl Read + Seek), mut sink: impl FnMut(u64)) -> Answer<()> {
     let bytes = block.load(file)?;
     let (mut cursor, mut address) = (Cursor(&bytes), 0_u64);
     while !cursor.is_empty() {
         let step = cursor.number().map_err(|Malformed| IndexError::Damaged { offset: block.offset })?;
         address = address.wrapping_add(step);
-        take(address);
+        sink(address);
     }
     Ok(())
 }

@@ -214,20 +214,14 @@ impl Step {
         }
         let is_effect = matches!(line.record, Record::Register(_) | Record::Access(_) | Record::Picture(_));
         if !self.is_begun || matches!(line.record, Record::Instruction(_) | Record::Asynchronous(_)) {
-            self.begin(position, time);
+            if self.is_begun && time != self.time {
+                // The effects precede their cause.
+                self.add_strays(self.registers.len() + self.accesses.len(), self.position.line);
+            }
+            (self.position, self.time, self.now, self.is_begun) = (position, time, time, true);
         } else if time != self.now && is_effect {
             self.add_strays(1, position.line);
         }
-    }
-
-    /// Marks the cause of the step, or its first line.
-    #[inline]
-    fn begin(&mut self, position: Position, time: Option<Time>) {
-        if self.is_begun && time != self.time {
-            // The effects precede their cause.
-            self.add_strays(self.registers.len() + self.accesses.len(), self.position.line);
-        }
-        (self.position, self.time, self.now, self.is_begun) = (position, time, time, true);
     }
 
     fn add_strays(&mut self, count: usize, line: u64) {

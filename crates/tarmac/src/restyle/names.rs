@@ -67,7 +67,8 @@ fn push_rev3_register(name: &[u8], out: &mut Vec<u8>) {
 fn push_fast_models_register(name: &[u8], context: &[u8], is_fiq: bool, out: &mut Vec<u8>) -> bool {
     if name.eq_ignore_ascii_case(b"cpsr") {
         out.extend_from_slice(b"cpsr");
-        return context.is_empty() || is_aarch32(context);
+        // CPSR implies AArch32.
+        return context.is_empty() || context.eq_ignore_ascii_case(b"AARCH32");
     }
     let (base, mut bank) = bank_of(name);
     let is_context_bank = bank.is_none() && is_bank(context);
@@ -105,11 +106,6 @@ fn is_without_bank(name: &[u8], mode: &[u8], is_fiq: bool) -> bool {
         Some(_) => false,
         None => is_user && ![&b"sp"[..], b"lr"].iter().any(|banked| name.eq_ignore_ascii_case(banked)),
     }
-}
-
-/// Whether the context is AArch32, which CPSR implies.
-fn is_aarch32(context: &[u8]) -> bool {
-    context.eq_ignore_ascii_case(b"AARCH32")
 }
 
 /// The base name of a register, and the mode that is its suffix.

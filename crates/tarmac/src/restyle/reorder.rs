@@ -55,10 +55,8 @@ impl Restyler {
         let mut group = std::mem::take(&mut self.cores[core].before.group);
         if let [first, second] = group.as_mut_slice() {
             let (one, other) = (first.0.line(), second.0.line());
-            let moved =
-                first.1.extract_if(.., |effect| is_of_second(&effect.line().record, &one.record, &other.record));
-            let moved: Vec<Held> = moved.collect();
-            second.1.extend(moved);
+            let is_moved = |effect: &mut Held| is_of_second(&effect.line().record, &one.record, &other.record);
+            second.1.extend(first.1.extract_if(.., is_moved));
         }
         for (instruction, effects) in &group {
             self.write_held(core, instruction.stamp, instruction);

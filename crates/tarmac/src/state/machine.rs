@@ -8,7 +8,7 @@
 use super::super::record::{Instruction, InstructionSet, Line, PictureKind, Purpose, Record, Stamp};
 use super::data::{Bytes, access_parts, picture_parts};
 use super::memory::Memory;
-use super::registers::Registers;
+use super::registers::{Registers, is_same};
 use super::semihosting::{Arguments, changes, is_semihosting};
 
 /// Maximum number of cores. Lines of further cores are ignored.
@@ -224,10 +224,4 @@ impl Core {
         self.memory.write_unknown(address..=u64::MAX, line);
         self.memory.write_unknown(0..=end, line);
     }
-}
-
-/// Compares names without a function call: they are short, mostly empty, and compared on every line.
-#[inline(always)]
-fn is_same(name: &[u8], other: &[u8]) -> bool {
-    name.len() == other.len() && name.iter().zip(other).all(|(a, b)| a == b)
 }

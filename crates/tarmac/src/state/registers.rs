@@ -6,11 +6,15 @@ use std::collections::HashMap;
 
 use super::super::record::{Instruction, InstructionSet, Register};
 use super::super::registers::{Level, MAX_BITS, Meaning, Mode, NameContext, Part, Slot};
+use super::super::short_text::ShortText;
 use super::super::value::{Digit, Value};
 use super::cells::{Cells, Contents, LowBits};
 
 /// Maximum number of registers without a slot of their own. Others are ignored.
 const MAX_NAMES: usize = 2048;
+
+/// The mode as printed.
+type ModeText = ShortText<15>;
 
 /// Registers of a core, as far as they are known.
 #[derive(Debug, Clone, Default)]
@@ -19,7 +23,7 @@ pub struct Registers {
     names: Vec<Box<[u8]>>,
     found: HashMap<Box<[u8]>, u16>,
     name_context: NameContext,
-    mode: Text,
+    mode: ModeText,
     pub(crate) last_stack: Option<Slot>,
     pub(crate) last_link: Option<Slot>,
     line: u64,
@@ -47,13 +51,13 @@ impl Registers {
         if let Some(set) = instruction.set {
             self.name_context.is_a64 = Some(set == InstructionSet::O);
         }
-        if !self.mode.is(instruction.mode) {
+        if !is_same(self.mode.as_bytes(), instruction.mode) {
             self.set_mode(instruction.mode);
         }
     }
 
     pub(crate) fn set_mode(&mut self, mode: &[u8]) {
-        self.mode = Text::of(mode);
+        self.mode = ModeText::of(mode);
         self.name_context.mode = Mode::of(mode);
         if self.name_context.is_a64.is_none() && self.name_context.mode.level != Level::Unknown {
             self.name_context.is_a64 = Some(matches!(self.name_context.mode.level, Level::El { .. }));
@@ -176,10 +180,10 @@ impl Registers {
     }
 
     /// Passes on every register that was ever written: slot, name and value.
-    pub fn each(&self, mut take: impl FnMut(Slot, &str, Contents<'_>)) {
+    pub fn each(&self, mut sink: impl FnMut(Slot, &str, Contents<'_>)) {
         for slot in self.cells.slots() {
             if let Some(contents) = self.cells.get(slot) {
-                take(slot, &self.name(slot), contents);
+                sink(slot, &self.name(slot), contents);
             }
         }
     }
@@ -241,7 +245,7 @@ impl Registers {
         if later.name_context.is_a64.is_some() {
             self.name_context.is_a64 = later.name_context.is_a64;
         }
-        if later.mode != Text::default() {
+        if later.mode != ModeText::default() {
             (self.name_context.mode, self.mode) = (later.name_context.mode, later.mode);
         }
         self.last_stack = later.last_stack.or(self.last_stack);
@@ -375,28 +379,8 @@ impl Pointer {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Text {
-    bytes: [u8; 15],
-    length: u8,
-}
-
-impl Text {
-    /// Truncates longer texts.
-    fn of(text: &[u8]) -> Self {
-        let mut bytes = [0; 15];
-        let length = text.len().min(bytes.len());
-        bytes[..length].copy_from_slice(&text[..length]);
-        Self { bytes, length: length as u8 }
-    }
-
-    #[inline]
-    fn is(&self, text: &[u8]) -> bool {
-        // A function call for a comparison of a few bytes would dominate.
-        usize::from(self.length) == text.len() && self.bytes.iter().zip(text).all(|(a, b)| a == b)
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.length)]
-    }
+/// Compares short texts without a function call, which would dominate.
+#[inline(always)]
+pub(super) fn is_same(text: &[u8], other: &[u8]) -> bool {
+    text.len() == other.len() && text.iter().zip(other).all(|(a, b)| a == b)
 }

@@ -35,9 +35,8 @@ impl StepEmitter<'_> {
         let text = String::from_utf8_lossy(text(line).trim_ascii()).into_owned();
         let pending = &mut self.core(core, position.line).notes;
         let (line_number, gap) = (position.line, gap(line));
-        match gap {
-            Some(Gap::Damaged) | None => pending.push(Note { line: line_number, time, text, gap: None }),
-            Some(_) => {}
+        if matches!(gap, Some(Gap::Damaged) | None) {
+            pending.push(Note { line: line_number, time, text, gap: None });
         }
         if gap.is_some() {
             pending.push(Note { line: line_number, time, text: String::new(), gap });

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use unspool_tarmac::check::{RULES, Rule};
 use unspool_tarmac::dialect::Dialect;
 
-use crate::fixtures::check;
+use crate::fixtures::{any_line_like, check};
 
 /// Name of a rule after `tarmac-`.
 fn own_name(rule: &Rule) -> &str {
@@ -202,15 +202,8 @@ fn the_document_is_up_to_date() {
 }
 
 fn any_line() -> impl Strategy<Value = String> {
-    let known: Vec<String> =
-        broken::rows().iter().flat_map(|row| row.log.lines().map(str::to_string).collect::<Vec<_>>()).collect();
-    prop_oneof![
-        8 => prop::sample::select(known.clone()),
-        2 => (prop::sample::select(known), any::<prop::sample::Index>(), "[ -~]").prop_map(|(mut line, at, letter)| {
-            line.insert_str(at.index(line.len().max(1)).min(line.len()), &letter);
-            line
-        }),
-    ]
+    let known = broken::rows().iter().flat_map(|row| row.log.lines().map(str::to_string).collect::<Vec<_>>()).collect();
+    any_line_like(known)
 }
 
 proptest! {

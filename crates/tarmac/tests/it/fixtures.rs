@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use proptest::prelude::*;
 use unspool_tarmac::check::{Checker, Finding};
 use unspool_tarmac::dialect::Dialect;
 use unspool_tarmac::parse::{ParseOptions, Parser};
@@ -50,4 +51,15 @@ pub(crate) fn machine(is_big_endian: bool, log: &[u8]) -> Machine {
         machine.line(position.line, line);
     });
     machine
+}
+
+/// One of these lines, perhaps with one more character.
+pub(crate) fn any_line_like(known: Vec<String>) -> impl Strategy<Value = String> {
+    prop_oneof![
+        8 => prop::sample::select(known.clone()),
+        2 => (prop::sample::select(known), any::<prop::sample::Index>(), "[ -~]").prop_map(|(mut line, at, letter)| {
+            line.insert_str(at.index(line.len().max(1)).min(line.len()), &letter);
+            line
+        }),
+    ]
 }

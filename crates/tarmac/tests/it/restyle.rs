@@ -483,16 +483,8 @@ fn same_style_is_copied() {
 }
 
 fn any_line() -> impl Strategy<Value = String> {
-    let known: Vec<String> = FAST_MODELS.lines().chain(REV3.lines()).map(str::to_string).collect();
-    prop_oneof![
-        8 => prop::sample::select(known.clone()),
-        1 => (prop::sample::select(known), any::<prop::sample::Index>(), "[ -~]").prop_map(|(mut line, at, letter)| {
-            let at = at.index(line.len().max(1)).min(line.len());
-            line.insert_str(at, &letter);
-            line
-        }),
-        1 => "[ -~]{0,40}",
-    ]
+    let known = FAST_MODELS.lines().chain(REV3.lines()).map(str::to_string);
+    prop_oneof![9 => fixtures::any_line_like(known.collect()), 1 => "[ -~]{0,40}"]
 }
 
 proptest! {

@@ -111,9 +111,7 @@ fn semihosting() {
                4 clk IT (3) 00008008 d503201f O EL1h_ns : NOP\n4 clk MR1 00002001 77\n";
     let machine = machine(false, log.as_bytes());
     let byte = |address| machine.cores()[0].memory.byte(address).map(|byte| (byte.value, byte.line));
-    assert_eq!(byte(0x2000), None);
-    assert_eq!(byte(0x2001), Some((0x77, 8)));
-    assert_eq!(byte(0x2004), Some((0x11, 4)));
+    assert_eq!([0x2000, 0x2001, 0x2004].map(byte), [None, Some((0x77, 8)), Some((0x11, 4))]);
 }
 
 /// The data of a host write is unknown, but its line is known; large writes are cheap.
