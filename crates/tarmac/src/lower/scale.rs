@@ -29,7 +29,7 @@ impl Scale {
             return Self { multiply: factor(power), ..whole(Unit::S) };
         }
         let units = || Unit::ALL.iter().filter_map(|unit| unit.power().map(|power| (power, *unit)));
-        let coarser = units().filter(|(unit, _)| *unit >= power).last();
+        let coarser = units().rfind(|(unit, _)| *unit >= power);
         let finer = units().find(|(unit, _)| *unit <= power);
         match (style, coarser, finer) {
             (Style::FastModels, Some((unit, name)), _) => Self { decimals: unit.abs_diff(power), ..whole(name) },

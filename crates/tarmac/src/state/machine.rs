@@ -6,7 +6,7 @@
 //! without a name.
 
 use super::super::record::{Instruction, InstructionSet, Line, PictureKind, Purpose, Record, Stamp};
-use super::data::{Bytes, access_parts, picture_parts};
+use super::data::{Bytes, GranulePart, access_parts, picture_parts};
 use super::memory::Memory;
 use super::registers::{Registers, is_same};
 use super::semihosting::{Arguments, changes, is_semihosting};
@@ -115,10 +115,8 @@ impl Machine {
                 }
             }
             Record::Access(access) if !access.is_aborted && access.purpose != Purpose::Fetch => {
-                let (memory, direction) = (&mut core.memory, access.direction);
-                access_parts(access, self.is_big_endian, &mut self.scratch, |part| {
-                    memory.touch(direction, part, short)
-                });
+                let touch = |part: &GranulePart| core.memory.touch(access.direction, part, short);
+                access_parts(access, self.is_big_endian, &mut self.scratch, touch);
             }
             Record::Picture(picture) if matches!(picture.kind, PictureKind::Load | PictureKind::Store) => {
                 let direction = picture.kind.direction();
