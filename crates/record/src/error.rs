@@ -1,10 +1,10 @@
-//! Why a program or system cannot be recorded.
+//! Reasons why a program or system cannot be recorded.
 
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-/// Why a program cannot be recorded.
+/// Reason why a program or system cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -34,21 +34,14 @@ pub enum RecordError {
     },
     /// The emulator is missing.
     #[error(
-        "'{name}' not found: install the package qemu-user (Debian, Ubuntu: apt install qemu-user), or name another \
+        "'{name}' not found: install the package {package} (Debian, Ubuntu: apt install {package}), or name another \
          emulator with --emulator"
     )]
     NoEmulator {
         /// Its name.
         name: String,
-    },
-    /// The system emulator is missing.
-    #[error(
-        "'{name}' not found: install the package qemu-system-arm (Debian, Ubuntu: apt install qemu-system-arm), or \
-         name another emulator with --emulator"
-    )]
-    NoSystemEmulator {
-        /// Its name.
-        name: String,
+        /// The package of Debian that contains it.
+        package: &'static str,
     },
     /// The emulator does not report where code of a system is executed.
     #[error(
@@ -117,7 +110,7 @@ pub enum RecordError {
 }
 
 impl RecordError {
-    /// An error of the system, with what it was about.
+    /// An error of the system, with the file or action that it is about.
     pub(crate) fn system(what: &str, source: io::Error) -> Self {
         Self::System { what: what.into(), source }
     }

@@ -1,4 +1,4 @@
-//! Starting the emulator: the plugin, its arguments, and the connection that its stream comes by.
+//! Starting the emulator: the plugin, its arguments, and the connection for its stream.
 //!
 //! The plugin connects to a socket in a folder of its own, so that the files and pipes of the program stay as they are. It
 //! gets shared memory for the stream, if that is available.
@@ -21,10 +21,10 @@ use crate::error::RecordError;
 /// The file name of the plugin.
 const PLUGIN: &str = "libunspool_plugin.so";
 
-/// The time between two looks whether the plugin has connected.
+/// Time between two checks whether the plugin has connected.
 const POLL: Duration = Duration::from_millis(2);
 
-/// What is needed before an emulator is started.
+/// Connection for a plugin, prepared before the emulator is started.
 pub(crate) struct Launch {
     /// Holds the socket, and logs.
     pub(crate) folder: TempDir,
@@ -51,7 +51,7 @@ impl Launch {
         Ok(Self { folder, argument, listener, memory })
     }
 
-    /// Adds what is to be recorded.
+    /// Adds the options that select what is recorded.
     pub(crate) fn select(&mut self, skip: u64, data: bool, registers: bool) {
         self.argument.push(format!(",skip={skip}"));
         for (_, option) in [(data, ",data=on"), (registers, ",registers=on")].iter().filter(|(is_on, _)| *is_on) {
@@ -84,7 +84,7 @@ fn accept(listener: &UnixListener, child: &mut Child, name: &Path) -> Result<Uni
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return Err(socket_failed(error)),
         }
-        // One that has ended may have connected just before.
+        // An emulator that has ended may have connected just before.
         if let Some(status) = ended {
             return Err(RecordError::NotConnected { name: name.display().to_string(), status });
         }
@@ -97,15 +97,11 @@ fn socket_failed(source: io::Error) -> RecordError {
     RecordError::system("the socket of the plugin", source)
 }
 
-/// Starts the emulator; `missing` is the error if there is none of this name.
-pub(crate) fn spawn(
-    command: &mut Command,
-    name: &Path,
-    missing: impl FnOnce(String) -> RecordError,
-) -> Result<Child, RecordError> {
+/// Starts the emulator, which is part of a package of Debian.
+pub(crate) fn spawn(command: &mut Command, name: &Path, package: &'static str) -> Result<Child, RecordError> {
     let name = name.display().to_string();
     command.spawn().map_err(|source| match source.kind() {
-        ErrorKind::NotFound => missing(name),
+        ErrorKind::NotFound => RecordError::NoEmulator { name, package },
         _ => RecordError::system(&name, source),
     })
 }
@@ -129,7 +125,7 @@ pub(crate) fn require_registers(name: &Path) -> Result<(), RecordError> {
     }
 }
 
-/// A path in an argument: the emulator splits at commas, and takes two of them for one.
+/// A path in an argument: the emulator splits at commas, and reads a double comma as one.
 pub(crate) fn escaped(path: &Path) -> OsString {
     match path.to_str() {
         Some(text) => text.replace(',', ",,").into(),

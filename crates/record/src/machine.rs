@@ -1,4 +1,4 @@
-//! The machine that a program is made for, by the header of its file; and how its emulator is started.
+//! The machine that a program is compiled for, from its ELF header, and the arguments of its emulator.
 
 use std::env;
 use std::fs::File;
@@ -9,7 +9,7 @@ use unspool_model::{Context, Isa, Modes, Security};
 
 use crate::error::RecordError;
 
-/// The machine that a program is made for.
+/// The machine that a program is compiled for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Machine {
     /// AArch64.
@@ -22,7 +22,7 @@ pub enum Machine {
     Riscv32,
 }
 
-/// The header of a program has no more bytes.
+/// Maximum number of bytes of an ELF header.
 const HEADER: u64 = 64;
 
 /// The path of a program; a bare name is searched as a shell does.

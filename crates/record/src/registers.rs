@@ -12,7 +12,7 @@ use crate::machine::Machine;
 pub(crate) struct RegisterValue {
     /// The instruction of the block.
     pub(crate) index: u16,
-    /// It holds before the instruction, whoever wrote it. Otherwise the instruction wrote it.
+    /// It holds before the instruction, whatever wrote it. Otherwise the instruction wrote it.
     pub(crate) is_before: bool,
     /// The [number](unspool_wire::register) of the register.
     pub(crate) register: u16,
@@ -59,7 +59,7 @@ impl RegisterNames {
         step.write_register_known(name, 0, bytes.take(length));
     }
 
-    /// Makes a step with values that hold, whoever wrote them. False: there are none.
+    /// Makes a step with values that hold, whatever wrote them. False: there are none.
     pub(crate) fn state<'v>(
         &self,
         step: &mut Step,
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_it_instruction_set_is_not_known() {
+    fn it_state_of_the_cpsr_is_unknown() {
         for (status, expected) in [(0x6000_0030, [0xff, 0, 0xff, 0xf0]), (0x6000_0010, [0xff; 4])] {
             let mut step = Step::default();
             let value = RegisterValue { index: 0, is_before: false, register: STATUS, words: [status, 0] };

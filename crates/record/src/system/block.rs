@@ -1,4 +1,4 @@
-//! A block of A64 code, and how far it came.
+//! A block of A64 code, and how far it was executed.
 
 use unspool_isa::{ControlFlow, Decoded, access, decode};
 use unspool_model::{Branch, Instruction, Isa};
@@ -56,7 +56,7 @@ impl Block {
         Some(block)
     }
 
-    /// The block, executed so far from where it was translated.
+    /// The block, executed at this distance from where it was translated.
     pub(super) fn moved(&self, by: u64) -> Placed<'_> {
         Placed { block: self, by }
     }
@@ -207,8 +207,8 @@ mod tests {
     #[test]
     fn blocks_end_as_log_and_next_block_show() {
         use ExceptionKind::{Irq, Synchronous};
-        let goes = |target| Some(Branch { taken: true, target: Some(target) });
-        let stays = Some(Branch { taken: false, target: None });
+        let taken_to = |target| Some(Branch { taken: true, target: Some(target) });
+        let not_taken = Some(Branch { taken: false, target: None });
         let whole = |count, branch| Some(Ended::whole(count, branch));
         let raised = |count| Some(Ended { count, branch: None, has_raised: true });
         let back = |target| Some(Entry::Return { from: 1, to: 0, target });
@@ -217,10 +217,10 @@ mod tests {
         let rows: &[Row<'_>] = &[
             ("straight on", &[NOP, NOP], None, 0x1008, None, whole(2, None)),
             ("elsewhere", &[NOP, NOP], None, 0x2000, None, None),
-            ("taken", &[NOP, BACK], None, 0x1000, None, whole(2, goes(0x1000))),
-            ("not taken", &[NOP, BACK], None, 0x1008, None, whole(2, stays)),
+            ("taken", &[NOP, BACK], None, 0x1000, None, whole(2, taken_to(0x1000))),
+            ("not taken", &[NOP, BACK], None, 0x1008, None, whole(2, not_taken)),
             ("neither", &[NOP, BACK], None, 0x1010, None, None),
-            ("returned", &[RET], None, 0x4444, None, whole(1, goes(0x4444))),
+            ("returned", &[RET], None, 0x4444, None, whole(1, taken_to(0x4444))),
             ("a call", &[NOP, SVC], Some(taken(Synchronous, 0x15, 0x1008)), 0x200, None, raised(2)),
             ("a call that was trapped", &[NOP, SVC], Some(taken(Synchronous, 0x15, 0x1004)), 0x200, None, raised(2)),
             ("an abort", &[NOP, LDR, NOP], Some(taken(Synchronous, 0x25, 0x1004)), 0x200, Some(0), raised(2)),
@@ -231,18 +231,18 @@ mod tests {
                 Some(taken(Synchronous, 0x21, 0x1000)),
                 0x200,
                 None,
-                whole(2, goes(0x1000)),
+                whole(2, taken_to(0x1000)),
             ),
-            ("interrupted", &[NOP, BACK], Some(taken(Irq, 0, 0x1008)), 0x280, None, whole(2, stays)),
+            ("interrupted", &[NOP, BACK], Some(taken(Irq, 0, 0x1008)), 0x280, None, whole(2, not_taken)),
             ("interrupted elsewhere", &[NOP, BACK], Some(taken(Irq, 0, 0x2000)), 0x280, None, None),
             ("interrupted after a device", &[LDR, NOP], Some(taken(Irq, 0, 0x1004)), 0x280, Some(0), whole(1, None)),
             ("continues after a device", &[LDR, NOP, NOP], None, 0x1004, Some(0), whole(1, None)),
             ("starts again alone", &[NOP, LDR, NOP], None, 0x1004, Some(0), whole(1, None)),
             ("the last one starts again", &[NOP, LDR], None, 0x1004, None, whole(1, None)),
             ("goes back to what is complete", &[LDR, LDR, NOP], None, 0x1000, Some(1), None),
-            ("an exception return", &[ERET], back(0x5000), 0x5000, None, whole(1, goes(0x5000))),
+            ("an exception return", &[ERET], back(0x5000), 0x5000, None, whole(1, taken_to(0x5000))),
             ("a return of another block", &[NOP], back(0x5000), 0x5000, None, None),
-            ("an illegal return", &[ERET], None, 0x5000, None, whole(1, goes(0x5000))),
+            ("an illegal return", &[ERET], None, 0x5000, None, whole(1, taken_to(0x5000))),
             ("served", &[NOP, SVC], served, 0x1008, None, whole(2, None)),
             ("not understood", &[NOP], Some(Entry::Other(String::new())), 0x1004, None, None),
         ];
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_fetched_is_no_code() {
+    fn block_ends_at_an_instruction_that_was_not_fetched() {
         let nop = NOP.to_le_bytes();
         let count = |bytes: &[&[u8]]| Block::new(0, bytes).map(|block| block.instructions.len());
         assert_eq!(count(&[&nop, &nop]), Some(2));

@@ -2,7 +2,7 @@
 //!
 //! a line, and those after it that start with dots ─▶ **an entry**
 //!
-//! The words are those of QEMU for Arm. Text that is not understood is an entry too: it must not be ignored.
+//! The text is that of QEMU for Arm. Text that is not understood is an entry too: it must not be ignored.
 
 use unspool_model::ExceptionKind;
 

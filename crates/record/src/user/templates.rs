@@ -2,7 +2,7 @@
 //!
 //! words of a chunk, templates of blocks ─▶ **template trace**: executions and addresses
 //!
-//! Nearly all that a program does is such. The rest (the first execution of a block, a fault, a system call, a signal, an
+//! Nearly all executions are of this kind. The rest (the first execution of a block, a fault, a system call, a signal, an
 //! access of another kind) ends the trace, and comes as steps. The loop that finds executions branches as little as possible
 //! on what the program does: a branch that is hard to predict in the program would be hard to predict here too.
 
@@ -30,14 +30,14 @@ pub(super) struct Templates {
     count: usize,
     /// Instructions of the executions.
     instructions: u64,
-    /// The most instructions of a template.
+    /// Number of instructions of the longest template.
     longest: u64,
 }
 
-/// The most words that are searched at a time.
+/// Maximum number of words that are searched at a time.
 const MAX_WORDS: usize = 1 << 15;
 
-/// Room for as many addresses, and for those that are stored and not counted.
+/// Addresses of that many words, and of those that are stored and not counted.
 type Addresses = [u64; MAX_WORDS + FEW];
 
 /// Accesses that are compared at once.
@@ -201,8 +201,8 @@ impl Templates {
     /// Finds executions from the first word on, which is a block, with fewer instructions than `wanted`. Returns the number
     /// of their words; a block follows them. These need not be all that could be found.
     pub(super) fn find(&mut self, words: &[Word], wanted: u64) -> usize {
-        let most = usize::try_from(wanted / self.longest.max(1)).unwrap_or(MAX_WORDS).min(MAX_WORDS);
-        let words = words.get(..most).unwrap_or(words);
+        let limit = usize::try_from(wanted / self.longest.max(1)).unwrap_or(MAX_WORDS).min(MAX_WORDS);
+        let words = words.get(..limit).unwrap_or(words);
         self.executions.resize(MAX_WORDS, BlockExecution::new(0, false));
         self.addresses.resize(MAX_WORDS + FEW, 0);
         let Self { known, parts, executions, addresses, .. } = self;

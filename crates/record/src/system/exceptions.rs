@@ -4,18 +4,26 @@
 
 use std::ops::ControlFlow;
 
-use unspool_model::{Event, Exception, ExceptionKind, Gap};
+use unspool_model::{Event, Exception, ExceptionKind, Gap, Step};
 
-use super::super::log::{Entry, Taken};
-use super::{Cpu, Held, SystemRecorder};
+use super::cpu::Cpu;
+use super::log::{Entry, Taken};
 use crate::emitter::{Sink, emit_event};
 
-impl SystemRecorder {
-    /// Emits what was logged after a block; execution continues at `next`.
-    pub(super) fn emit_exceptions(
+/// Emits the steps between blocks.
+#[derive(Debug, Default)]
+pub(super) struct ExceptionEmitter {
+    step: Step,
+    /// Number of gaps, where the log contradicts what was executed.
+    pub(super) gaps: u64,
+}
+
+impl ExceptionEmitter {
+    /// Emits what was logged after a block with this end; execution continues at `next`.
+    pub(super) fn emit(
         &mut self,
         cpu: &mut Cpu,
-        held: Held,
+        end: Option<u64>,
         entries: &[Entry],
         next: Option<u64>,
         sink: Sink<'_>,
@@ -34,14 +42,14 @@ impl SystemRecorder {
                     self.emit_taken(cpu, taken, sink)?;
                 }
                 Entry::Return { from, to, target } if is_first => {
-                    if !cpu.state.go_back(*from, *to) {
+                    if !cpu.state.exception_return(*from, *to) {
                         return self.lose(cpu, &format!("{entry:x?}"), rest, sink);
                     }
                     at = Some(*target);
                     self.emit_event(cpu, Event::ExceptionReturn { target: at }, "", sink)?;
                 }
                 Entry::Served { by, class, .. } if is_first => {
-                    at = self.block(held.id).and_then(|block| block.moved(held.moved_by).end());
+                    at = end;
                     self.emit_served(cpu, by, *class, next.and(at), sink)?;
                 }
                 entry => return self.lose(cpu, &format!("{entry:x?}"), rest, sink),
@@ -64,14 +72,8 @@ impl SystemRecorder {
         sink: Sink<'_>,
     ) -> ControlFlow<()> {
         if class.is_some() {
-            let exception = Exception {
-                kind: ExceptionKind::Synchronous,
-                class,
-                call: None,
-                is_virtual: None,
-                return_address: to,
-                target: to,
-            };
+            let kind = ExceptionKind::Synchronous;
+            let exception = Exception { kind, class, return_address: to, target: to, ..Exception::default() };
             self.emit_event(cpu, Event::Exception(exception), "", sink)?;
         }
         self.emit_event(cpu, Event::Note, &format!("served by {by}"), sink)
@@ -109,24 +111,8 @@ impl SystemRecorder {
         (cpu.held, cpu.is_context_due) = (None, true);
         cpu.forget_block();
         cpu.state.lose();
-        rest.iter().for_each(|entry| apply(cpu, entry));
+        rest.iter().for_each(|entry| cpu.apply(entry));
         self.emit_event(cpu, Event::Note, &format!("the log of the emulator does not fit: {why}"), sink)?;
         self.emit_event(cpu, Event::Gap(Gap::Contradiction), "", sink)
     }
-}
-
-/// Applies an entry to the state without a step.
-pub(super) fn apply(cpu: &mut Cpu, entry: &Entry) {
-    match entry {
-        Entry::Taken(taken) => {
-            cpu.is_aarch32 = false;
-            let _ = cpu.state.take(taken);
-        }
-        Entry::Return { from, to, .. } => {
-            let _ = cpu.state.go_back(*from, *to);
-        }
-        Entry::ReturnToAarch32 { .. } => cpu.is_aarch32 = true,
-        Entry::Served { .. } | Entry::Other(_) => {}
-    }
-    cpu.is_context_due = true;
 }
