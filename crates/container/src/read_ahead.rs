@@ -55,7 +55,7 @@ impl<B: Send + 'static> ReadAhead<B> {
 
     /// Waits for the thread, after its last buffer.
     pub fn join(&mut self) {
-        // A panic was noticed by the buffer that did not come.
+        // After a panic, the buffer is missing, which was reported.
         self.thread.take().map(JoinHandle::join);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Prefetches, maintenance of caches and translations, DC ZVA; and writes of SPSR_ELx and SPSel, which determine the stack
 //! pointer in use. Fills and copies of memory (FEAT_MOPS) are not among them: the emulator accesses memory for them and does
-//! not always report it, so that registers alone would be less than what happened.
+//! not always report it, so that registers alone would be incomplete.
 
 use unspool_wire::register::{Register, SP, TCR_EL1};
 
@@ -66,7 +66,6 @@ impl Operands {
         self.registers.into_iter().filter(|register| *register != NONE)
     }
 
-    /// As one word.
     pub(crate) fn pack(self) -> u64 {
         let [one, other] = self.registers.map(u64::from);
         let usage = match self.usage {

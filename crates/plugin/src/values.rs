@@ -32,12 +32,12 @@ enum Written {
     Changed { has_floats: bool },
 }
 
-/// When a value holds.
+/// The time at which a register has a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
     /// After this instruction of the block, which wrote it.
     After(u16),
-    /// Before this instruction of the block, whoever wrote it.
+    /// Before this instruction of the block, whatever wrote it.
     Before(u16),
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct RegisterRecorder {
     before: Box<[Value; COUNT]>,
 }
 
-/// What has to be recorded before the next instruction.
+/// Registers that have to be recorded before the next instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Due {
     Nothing,
@@ -122,8 +122,8 @@ impl RegisterRecorder {
         Self { target, has_signals, site: None, stack: None, due: Due::All, before }
     }
 
-    /// Notes that nothing is recorded at the moment.
-    pub(crate) fn rest(&mut self) {
+    /// Pauses: registers change without being recorded.
+    pub(crate) fn pause(&mut self) {
         (self.site, self.due) = (None, Due::All);
     }
 
@@ -139,14 +139,14 @@ impl RegisterRecorder {
         if is_moved {
             self.due = Due::All;
         } else {
-            self.settle(site, is_excepted, with);
+            self.complete(site, is_excepted, with);
         }
     }
 
     /// Starts an instruction of the block.
     pub(crate) fn instruction(&mut self, site: &'static Site, with: &mut impl RegisterAccess) {
         if let Some(before) = self.site.replace(site) {
-            self.settle(before, false, with);
+            self.complete(before, false, with);
         }
         match std::mem::replace(&mut self.due, Due::Nothing) {
             Due::Nothing => {}
@@ -170,7 +170,7 @@ impl RegisterRecorder {
     }
 
     /// Completes an instruction.
-    fn settle(&mut self, site: &Site, is_excepted: bool, with: &mut impl RegisterAccess) {
+    fn complete(&mut self, site: &Site, is_excepted: bool, with: &mut impl RegisterAccess) {
         let when = When::After(site.index);
         match site.written {
             Written::Those(those) => {
@@ -198,7 +198,7 @@ impl RegisterRecorder {
     }
 
     fn record_change(&mut self, register: Register, when: When, with: &mut impl RegisterAccess) {
-        let Some(value) = with.read(register).map(|value| settled(register, value)) else { return };
+        let Some(value) = with.read(register).map(|value| without_it_state(register, value)) else { return };
         if let Some(before) = self.before.get_mut(usize::from(register))
             && *before != value
         {
@@ -213,7 +213,7 @@ impl RegisterRecorder {
         for register in (first..32).chain([STATUS]).chain(FLOAT..FLOAT + 32) {
             let Some(mut value) = with.read(register) else { continue };
             if matches!(self.target, Target::Arm | Target::Other) {
-                value = settled(register, value);
+                value = without_it_state(register, value);
             }
             if let Some(before) = self.before.get_mut(usize::from(register)) {
                 *before = value;
@@ -229,8 +229,8 @@ impl Due {
     }
 }
 
-/// The emulator does not keep the IT state of the CPSR in T32 state.
-fn settled(register: Register, [low, high]: Value) -> Value {
+/// The value without the IT state of the CPSR, which the emulator does not keep in T32 state.
+fn without_it_state(register: Register, [low, high]: Value) -> Value {
     const THUMB: u64 = 1 << 5;
     const IT: u64 = 0x0600_fc00;
     if register == STATUS && low & THUMB != 0 { [low & !IT, high] } else { [low, high] }

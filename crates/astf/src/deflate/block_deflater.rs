@@ -60,7 +60,7 @@ impl BlockDeflater {
         if !self.block.plain.is_empty() {
             self.give(output)?;
         }
-        while let Some(block) = self.workers.take()? {
+        while let Some(block) = self.workers.pop()? {
             self.write_block(block, output)?;
         }
         self.start(output)?;
@@ -70,12 +70,12 @@ impl BlockDeflater {
 
     fn give(&mut self, output: &mut impl Write) -> io::Result<()> {
         if !self.workers.has_room()
-            && let Some(block) = self.workers.take()?
+            && let Some(block) = self.workers.pop()?
         {
             self.write_block(block, output)?;
         }
         let next = self.spare.pop().unwrap_or_default();
-        self.workers.give(std::mem::replace(&mut self.block, next));
+        self.workers.push(std::mem::replace(&mut self.block, next));
         Ok(())
     }
 

@@ -91,7 +91,7 @@ impl BlockInflater {
     pub(crate) fn fill<R: Read>(&mut self, input: &mut Input<R>, batch: &mut Batch) -> io::Result<bool> {
         loop {
             self.give(input);
-            let Some(mut block) = self.workers.take()? else { return Ok(false) };
+            let Some(mut block) = self.workers.pop()? else { return Ok(false) };
             if !block.is_sound {
                 self.unread(input, block)?;
                 return Ok(false);
@@ -118,7 +118,7 @@ impl BlockInflater {
             block.compressed.clear();
             let length = SHORTEST_COMPRESSED..LONGEST_COMPRESSED;
             match split(input, &self.mark, length, self.workers.is_idle(), &mut block.compressed) {
-                Split::AfterMark => self.workers.give(block),
+                Split::AfterMark => self.workers.push(block),
                 Split::NoMark => self.is_over = true,
                 Split::WouldWait => return,
             }
@@ -128,7 +128,7 @@ impl BlockInflater {
     /// Puts this block and all that follow back.
     fn unread<R: Read>(&mut self, input: &mut Input<R>, first: Block) -> io::Result<()> {
         let mut compressed = first.compressed;
-        while let Some(block) = self.workers.take()? {
+        while let Some(block) = self.workers.pop()? {
             compressed.extend_from_slice(&block.compressed);
         }
         input.unread(compressed);

@@ -6,7 +6,7 @@ use std::{mem, ptr};
 
 use unspool_wire::register::{COUNT, FLOAT, PC, Register, SP, STATUS, TCR_EL1};
 
-use super::interface::look_up;
+use super::interface::lookup;
 use crate::memory::Target;
 use crate::values::Value;
 
@@ -45,7 +45,7 @@ type ElementSize = unsafe extern "C" fn(*mut Array) -> c_uint;
 impl Functions {
     /// `None`: this emulator does not report registers.
     pub(super) fn find() -> Option<Self> {
-        let found = |name: &CStr| Some(look_up(name)).filter(|function| !function.is_null());
+        let found = |name: &CStr| Some(lookup(name)).filter(|function| !function.is_null());
         // SAFETY: the types are those of the functions with these names.
         unsafe {
             Some(Self {

@@ -375,7 +375,7 @@ impl Chunks {
         if !self.runs_ahead || self.threads <= 1 {
             return Source::Memory(chunk);
         }
-        self.workers.give(chunk).map_or_else(Source::Memory, Source::Worker)
+        self.workers.push(chunk).map_or_else(Source::Memory, Source::Worker)
     }
 
     fn pending(&mut self, offset: u64, source: Source) -> Pending {

@@ -114,7 +114,7 @@ impl ZstfWriter {
         if !last.plain.is_empty() {
             self.give(output, last)?;
         }
-        while let Some(chunk) = self.workers.take()? {
+        while let Some(chunk) = self.workers.pop()? {
             self.write_chunk(output, chunk)?;
         }
         self.start(output)?;
@@ -165,11 +165,11 @@ impl ZstfWriter {
     /// Gives a chunk to the threads.
     fn give(&mut self, output: &mut impl Write, chunk: Chunk) -> io::Result<()> {
         if !self.workers.has_room()
-            && let Some(chunk) = self.workers.take()?
+            && let Some(chunk) = self.workers.pop()?
         {
             self.write_chunk(output, chunk)?;
         }
-        self.workers.give(chunk);
+        self.workers.push(chunk);
         Ok(())
     }
 

@@ -11,23 +11,23 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use crate::qemu::Window;
+use super::window::Window;
 
 /// The log of one thread of the emulator.
-pub(crate) struct Log {
+pub(super) struct Log {
     file: File,
     window: Window,
     /// The offset of new text.
     at: u64,
-    /// Disk space before this offset was given back.
+    /// Disk space before this offset was freed.
     freed: u64,
     /// The CPU that this thread executes.
     cpu: u32,
     /// All CPUs that it has executed.
-    pub(crate) cpus: BTreeSet<u32>,
+    pub(super) cpus: BTreeSet<u32>,
 }
 
-/// Bytes that are read before their disk space is given back.
+/// Number of bytes that are read before their disk space is freed.
 const CHUNK: u64 = 1 << 20;
 
 /// Exceptions have the number of their CPU in their first line.
@@ -38,7 +38,7 @@ const MORE: &str = "...";
 
 impl Log {
     /// Opens the log of this thread, which has written to it. `pattern` has `%d` for the number of the thread.
-    pub(crate) fn open(pattern: &str, cpu: u32) -> io::Result<Self> {
+    pub(super) fn open(pattern: &str, cpu: u32) -> io::Result<Self> {
         let link = fs::read_link("/proc/thread-self")?;
         let thread = link.file_name().unwrap_or_default().to_string_lossy();
         let file = OpenOptions::new().read(true).write(true).open(pattern.replace("%d", &thread))?;
@@ -48,27 +48,27 @@ impl Log {
 
     /// Whether there is new text.
     #[inline(always)]
-    pub(crate) fn has_news(&self) -> bool {
+    pub(super) fn has_news(&self) -> bool {
         self.window.byte(self.at) != Some(0)
     }
 
     /// Notes that this CPU is executed from now on.
     #[inline(always)]
-    pub(crate) fn execute(&mut self, cpu: u32) {
+    pub(super) fn execute(&mut self, cpu: u32) {
         if self.cpu != cpu {
             self.cpu = cpu;
             self.cpus.insert(cpu);
         }
     }
 
-    /// Hands out the new entries, each with its CPU.
+    /// Passes the new entries to `sink`, each with its CPU.
     #[cold]
-    pub(crate) fn take(&mut self, mut take: impl FnMut(u32, &str)) -> io::Result<()> {
+    pub(super) fn drain(&mut self, mut sink: impl FnMut(u32, &str)) -> io::Result<()> {
         let news = self.read()?;
         let mut rest = &*String::from_utf8_lossy(&news);
         while !rest.is_empty() {
             let (entry, later) = rest.split_at(length_of_entry(rest));
-            take(cpu_of(entry).unwrap_or(self.cpu), entry);
+            sink(cpu_of(entry).unwrap_or(self.cpu), entry);
             rest = later;
         }
         if self.at - self.freed > CHUNK {
