@@ -1,4 +1,4 @@
-//! A decoded RISC-V instruction, and what the decoders of all formats share: constructors, classes and fields.
+//! A decoded RISC-V instruction, and the constructors, classes and fields that the decoders of all formats share.
 
 use crate::Isa;
 use crate::access::{Access, Operation};
@@ -107,7 +107,7 @@ pub(super) const fn funct3(word: u32) -> u32 {
     field(word, 12, 3)
 }
 
-/// The seven bits that do where three are too few.
+/// Seven more bits that distinguish the instructions of a major opcode.
 pub(super) const fn funct7(word: u32) -> u32 {
     field(word, 25, 7)
 }

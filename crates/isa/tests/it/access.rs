@@ -1,4 +1,4 @@
-//! What one instruction or more of every family does with memory.
+//! Memory accesses of at least one instruction of every family.
 //!
 //! The opcodes come from an assembler (LLVM 22), the expectations from the architecture. Rows whose names are sentences
 //! are encodings that no assembler makes.
@@ -19,7 +19,7 @@ fn call_numbers() {
     assert_eq!(call_number(0xd400_0023), 1, "smc #1");
 }
 
-/// What reads, writes or touches tags: one row an operation, with `r`, `w` and `t`.
+/// Whether an operation reads, writes or touches tags: one row per operation, with `r`, `w` and `t`.
 #[test]
 fn directions() {
     let rows = [
@@ -52,9 +52,9 @@ fn directions() {
     }
 }
 
-/// The four highest bits below the size tell that an instruction computes and has no memory.
+/// Bits 28 to 25 select the groups of instructions that only compute.
 #[test]
-fn what_only_computes_has_no_memory() {
+fn computations_have_no_access() {
     for top in (0..=0xff_u32).filter(|top| matches!(top >> 1 & 0b1111, 0b1000 | 0b1001 | 0b0101 | 0b1101 | 0b0111)) {
         for rest in (0..1 << 24).step_by(997) {
             assert_eq!(describe(&access(Isa::A64, top << 24 | rest)), "nothing", "{top:#04x}, {rest:#08x}");
@@ -62,7 +62,7 @@ fn what_only_computes_has_no_memory() {
     }
 }
 
-/// Says it in words.
+/// The access as text.
 fn describe(access: &Access) -> String {
     let mut words = vec![match (operation(access.operation), access.bytes) {
         (operation, Some(bytes)) => format!("{operation} {bytes}"),
@@ -291,7 +291,6 @@ const A64: [(&str, u32, &str); 243] = [
     ("cfp rctx, x0", 0xd50b_7380, "nothing"),
     ("mrs x0, midr_el1", 0xd538_0000, "nothing"),
     ("dsb sy", 0xd503_3f9f, "nothing"),
-    // Exceptions
     // Elsewhere
     ("nop", 0xd503_201f, "nothing"),
     ("b #8", 0x1400_0002, "nothing"),
@@ -362,7 +361,7 @@ const A64: [(&str, u32, &str); 243] = [
     ("addha za0.s, p0/m, p1/m, z0.s", 0xc090_2000, "nothing, vector"),
     ("fmopa za0.s, p0/m, p1/m, z0.s, z1.s", 0x8081_2000, "nothing, vector"),
     ("sel { z0.b, z1.b }, pn8, { z2.b, z3.b }, { z4.b, z5.b }", 0xc124_8040, "nothing, vector"),
-    // What no assembler makes
+    // Encodings that no assembler makes
     ("an invalidation of all that has a register", 0xd508_8700, "TLB invalidate of all"),
     ("tlbip vae1isnxs, x0, x1, which LLVM 22 calls sysp", 0xd548_9320, "TLB invalidate"),
     ("a system instruction of the implementation", 0xd50b_b000, "nothing"),

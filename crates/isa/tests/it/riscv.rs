@@ -11,7 +11,7 @@ const ADDRESS: u64 = 0x8000;
 
 type Row = (Isa, &'static str, u32, &'static str);
 
-/// All that is decoded of an opcode.
+/// Everything that is decoded from an opcode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Instruction {
     pub(crate) decoded: Decoded,
@@ -36,46 +36,12 @@ pub(crate) fn plain(isa: Isa, address: u64, opcode: u32) -> Instruction {
 }
 
 #[test]
-fn branches() {
-    check(&BRANCHES);
+fn instructions_decode_as_described() {
+    let tables: [&[Row]; 8] = [&BRANCHES, &ACCESSES, &ATOMICS, &SYSTEM, &INTEGERS, &FLOATS, &VECTORS, &RESERVED];
+    tables.into_iter().for_each(check);
 }
 
-#[test]
-fn loads_and_stores() {
-    check(&ACCESSES);
-}
-
-#[test]
-fn atomics() {
-    check(&ATOMICS);
-}
-
-#[test]
-fn system() {
-    check(&SYSTEM);
-}
-
-#[test]
-fn integers() {
-    check(&INTEGERS);
-}
-
-#[test]
-fn floating_point() {
-    check(&FLOATS);
-}
-
-#[test]
-fn vectors() {
-    check(&VECTORS);
-}
-
-#[test]
-fn what_is_no_instruction() {
-    check(&NOTHING);
-}
-
-/// What is not obvious from a table at one place: targets wrap where the address space ends.
+/// Targets wrap where the address space ends.
 #[test]
 fn targets_stay_in_the_address_space() {
     let target = |isa, address, opcode| unspool_isa::decode(isa, address, opcode).target_address();
@@ -86,9 +52,9 @@ fn targets_stay_in_the_address_space() {
     assert_eq!(target(Rv32, 0xffff_fffc, 0x0080_006f), Some(4));
 }
 
-/// What stands above an instruction of two bytes is the next one.
+/// The bits above an instruction of two bytes are the next instruction.
 #[test]
-fn two_bytes_are_enough() {
+fn bits_above_two_bytes_are_ignored() {
     for half in (0..0x1_0000_u32).filter(|half| half & 0b11 != 0b11) {
         for isa in [Rv32, Rv64] {
             assert_eq!(plain(isa, ADDRESS, half), plain(isa, ADDRESS, half | 0xdead_0000), "{half:04x}");
@@ -116,7 +82,7 @@ fn check(rows: &[Row]) {
     }
 }
 
-/// Everything in words, the classes last.
+/// The instruction as text, the classes last.
 fn describe(facts: &Instruction) -> String {
     let Instruction { decoded, access, .. } = facts;
     let mut words = vec![match (decoded.flow, decoded.conditional) {
@@ -408,7 +374,7 @@ const VECTORS: [Row; 41] = [
     (Rv64, "vsha2cl.vv v1, v2, v3", 0xbe21_a0f7, "nothing vector: vector crypto"),
 ];
 
-const NOTHING: [Row; 25] = [
+const RESERVED: [Row; 25] = [
     (Rv64, "a halfword of zeros", 0x0000, "nothing:"),
     (Rv64, "c.addi4spn of nothing", 0x0008, "nothing:"),
     (Rv64, "c.addiw to no register", 0x2005, "nothing:"),

@@ -1,7 +1,7 @@
 //! The control flow of at least one instruction of every family, at address 0x8000.
 //!
-//! The opcodes come from an assembler (LLVM 22), the expectations from the architecture: where the offset in the text
-//! leads, counted from what the PC reads as, and what an instruction of that name does. Rows whose names are sentences
+//! The opcodes come from an assembler (LLVM 22), the expectations from the architecture: the target of the offset in the
+//! text, counted from the value of the PC, and the effect of an instruction of that name. Rows whose names are sentences
 //! are encodings that no assembler makes.
 
 use unspool_isa::{ControlFlow, Decoded, Isa, decode};
@@ -9,21 +9,13 @@ use unspool_isa::{ControlFlow, Decoded, Isa, decode};
 const ADDRESS: u64 = 0x8000;
 
 #[test]
-fn a64_facts() {
+fn control_flow_is_as_described() {
     check(Isa::A64, &A64);
-}
-
-#[test]
-fn a32_facts() {
     check(Isa::A32, &A32);
-}
-
-#[test]
-fn t32_facts() {
     check(Isa::T32, &T32);
 }
 
-/// What is not obvious from a table at one place: targets wrap where the address space ends.
+/// Targets wrap where the address space ends.
 #[test]
 fn targets_stay_in_the_address_space() {
     let target = |isa, address, opcode| decode(isa, address, opcode).target_address();
@@ -33,7 +25,7 @@ fn targets_stay_in_the_address_space() {
     assert_eq!(target(Isa::A32, 0xffff_fffc, 0xea00_0000), Some(4));
     assert_eq!(target(Isa::T32, 0, 0xe7fd), Some(0xffff_fffe));
     assert_eq!(target(Isa::T32, 0xffff_fffe, 0xf000_f801), Some(4));
-    // BLX counts from the word that holds the PC, and an address may come with the bit that says T32.
+    // BLX counts from the word that holds the PC, and an address may have the bit that means T32.
     assert_eq!(target(Isa::T32, 0x8002, 0xf000_e802), Some(0x8008));
     assert_eq!(target(Isa::T32, 0x8001, 0xe000), Some(0x8004));
 }
@@ -55,9 +47,9 @@ fn check(isa: Isa, rows: &[(&str, u32, &str)]) {
     }
 }
 
-/// The control flow in words, with the instruction set of the target if it is another one.
-fn describe(isa: Isa, facts: &Decoded) -> String {
-    let mut words = vec![match facts.flow {
+/// The control flow as text, with the instruction set of the target if it is another one.
+fn describe(isa: Isa, decoded: &Decoded) -> String {
+    let mut words = vec![match decoded.flow {
         ControlFlow::FallThrough => "other".to_owned(),
         ControlFlow::Unknown => "unknown".to_owned(),
         ControlFlow::Direct => "direct".to_owned(),
@@ -74,16 +66,16 @@ fn describe(isa: Isa, facts: &Decoded) -> String {
         ControlFlow::DebugCall => "debug-call".to_owned(),
         ControlFlow::Undefined => "undefined".to_owned(),
     }];
-    if let Some(target) = facts.target {
+    if let Some(target) = decoded.target {
         if target.isa != isa {
             words.push(format!("{:?}", target.isa).to_lowercase());
         }
         words.push(format!("{:#x}", target.address));
     }
-    let flags = [(facts.link, "link"), (facts.ret, "return"), (facts.conditional, "conditional")];
+    let flags = [(decoded.link, "link"), (decoded.ret, "return"), (decoded.conditional, "conditional")];
     words.extend(flags.into_iter().filter(|(holds, _)| *holds).map(|(_, word)| word.to_owned()));
-    if facts.it != 0 {
-        words.push(format!("it {}", facts.it));
+    if decoded.it != 0 {
+        words.push(format!("it {}", decoded.it));
     }
     words.join(" ")
 }

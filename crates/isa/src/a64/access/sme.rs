@@ -1,4 +1,4 @@
-//! SME: loads and stores of ZA, of ZT0 and of many vectors at once; and which of the rest find their way in ZA by a
+//! SME: loads and stores of ZA, of ZT0 and of several vectors at once; and the other instructions that index ZA by a
 //! register.
 //!
 //! Specification: Arm DDI 0487, "SME encodings", and DDI 0616.
@@ -7,7 +7,7 @@ use super::sve::{VECTOR, predicated, unpredicated};
 use crate::access::{Access, direction};
 use crate::bits::{field, flag};
 
-/// What a word of this group does.
+/// The access of a word in this group.
 pub(super) fn access(word: u32) -> Access {
     match word >> 24 {
         0xa0 | 0xa1 if !flag(word, 23) => many_vectors(word),

@@ -1,8 +1,8 @@
-//! Opcodes worth a comparison: random ones, and dense ones where the branches live.
+//! Opcodes to compare: random ones, and dense ones near branches.
 
 use unspool_testing::Random;
 
-/// How many words a test takes from the whole space.
+/// Number of random words from the whole space.
 fn count() -> usize {
     std::env::var("UNSPOOL_LLVM_SAMPLES").ok().and_then(|text| text.parse().ok()).unwrap_or(40_000)
 }
@@ -37,12 +37,12 @@ pub(crate) fn a64(random: &mut Random) -> Vec<u32> {
         0x7400_0000,
         0x7500_0000,
     ];
-    words.extend(neighbours(random, &seeds));
+    words.extend(neighbors(random, &seeds));
     words
 }
 
 /// Where A64 has memory. The whole space; every system instruction, with a register and without; every exception; and
-/// all combinations of the bits that tell loads and stores apart, in the base set, in SVE and in SME.
+/// all combinations of the bits that distinguish loads and stores, in the base set, in SVE and in SME.
 pub(crate) fn a64_memory(random: &mut Random) -> Vec<u32> {
     let mut words = random.words(count(), 0, 0);
     for system in [0xd508_0000, 0xd528_0000, 0xd548_0000] {
@@ -85,7 +85,7 @@ fn forms(random: &mut Random, top: u32, positions: &[u32]) -> Vec<u32> {
     words
 }
 
-/// The whole space; everything with the PC as destination; loads of many registers; and the neighbours of the rest.
+/// The whole space; everything with the PC as destination; loads of many registers; and the neighbors of the rest.
 pub(crate) fn a32(random: &mut Random) -> Vec<u32> {
     let mut words = random.words(count(), 0, 0);
     words.extend(random.words(count(), 0x0000_f000, 0x0000_f000));
@@ -114,11 +114,11 @@ pub(crate) fn a32(random: &mut Random) -> Vec<u32> {
         0xfa00_0000,
         0xe79f_f101,
     ];
-    words.extend(neighbours(random, &seeds));
+    words.extend(neighbors(random, &seeds));
     words
 }
 
-/// All halfwords that are whole instructions; the whole space of pairs; each group of pairs; and neighbours.
+/// All halfwords that are whole instructions; the whole space of pairs; each group of pairs; and neighbors.
 pub(crate) fn t32(random: &mut Random) -> Vec<u32> {
     let mut words: Vec<u32> = (0..0xe800).collect();
     words.extend(random.words(count(), 0xe000_0000, 0xe000_0000).into_iter().filter(|word| word >> 27 > 0b11100));
@@ -159,12 +159,12 @@ pub(crate) fn t32(random: &mut Random) -> Vec<u32> {
         0xf00f_e001,
         0xee07_0f95,
     ];
-    words.extend(neighbours(random, &seeds).into_iter().filter(|word| word >> 27 > 0b11100));
+    words.extend(neighbors(random, &seeds).into_iter().filter(|word| word >> 27 > 0b11100));
     words
 }
 
-/// All halfwords; the whole space of words; and of every family all that tells its instructions apart, which is the third
-/// and the highest seven bits, and where there are many, the registers too.
+/// All halfwords; the whole space of words; and of every family all bits that distinguish its instructions: `funct3`
+/// and the highest seven bits, and in large families the registers too.
 pub(crate) fn riscv(random: &mut Random) -> Vec<u32> {
     let mut words: Vec<u32> = (0..1 << 16).filter(|half| half & 0b11 != 0b11).collect();
     words.extend(random.words(count(), 0b11, 0b11));
@@ -175,7 +175,7 @@ pub(crate) fn riscv(random: &mut Random) -> Vec<u32> {
             words.extend(random.words(1 + count() / 40_000, 0xfe00_707f, form));
             for register in 0..32_u32 {
                 match family {
-                    // Numbers, conversions, vectors in memory, the system: the second register tells more.
+                    // Numbers, conversions, vectors in memory, the system: the second register distinguishes more.
                     0x07 | 0x0f | 0x13 | 0x1b | 0x27 | 0x2f | 0x33 | 0x53 | 0x73 => {
                         words.extend(random.words(1, 0xfff0_707f, form | register << 20));
                         words.push(form | register << 20);
@@ -196,7 +196,7 @@ pub(crate) fn riscv(random: &mut Random) -> Vec<u32> {
 }
 
 /// Words that differ from each seed in no bit, in one, in two, and in some random few.
-fn neighbours(random: &mut Random, seeds: &[u32]) -> Vec<u32> {
+fn neighbors(random: &mut Random, seeds: &[u32]) -> Vec<u32> {
     let mut words = Vec::new();
     for &seed in seeds {
         words.push(seed);
