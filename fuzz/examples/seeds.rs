@@ -104,6 +104,11 @@ fn records() -> Vec<Seed> {
     ]
 }
 
+/// The bytes after the byte that selects.
+fn with(choice: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[choice], bytes].concat()
+}
+
 fn joined(parts: &[&[u8]]) -> Vec<u8> {
     parts.concat()
 }
@@ -415,7 +420,6 @@ fn zips() -> Vec<Seed> {
 fn astfs() -> Vec<Seed> {
     let records = example::records();
     let (file, body) = (records.as_flattened(), records[1..].as_flattened());
-    let with = |choice: u8, bytes: &[u8]| [&[choice][..], bytes].concat();
     let mut seeds = vec![("file", with(0, file)), ("behind_header", with(1, body))];
     seeds.extend([("raw", 96), ("lzma", 97), ("zlib", 98)].map(|(name, choice)| (name, with(choice, body))));
     for (name, in_patterns) in [("pieces", false), ("pieces_of_patterns", true)] {
@@ -459,7 +463,6 @@ fn stf_body() -> Vec<u8> {
 /// Records of many kinds in every container, unchanged and with a byte changed.
 fn stfs() -> Vec<Seed> {
     let body = stf_body();
-    let with = |choice: u8, bytes: &[u8]| [&[choice][..], bytes].concat();
     let change = [30, 0, 1];
     let mut seeds = vec![("file", with(0, &[stf::HEADER, &body].concat())), ("behind_header", with(1, &body))];
     seeds.extend(
@@ -498,7 +501,6 @@ const LOGS: [&[u8]; 3] = [
 /// A few lines of every producer, read at once and with small reads, and one of them compressed.
 fn tarmacs() -> Vec<Seed> {
     let [fast_models, rev3, rtl] = LOGS;
-    let with = |choice: u8, bytes: &[u8]| [&[choice][..], bytes].concat();
     // A zstd frame that holds its bytes as they are: header, one block, no checksum.
     let packed = [b"\x28\xb5\x2f\xfd\x20\x0e\x71\0\0", &b"R r0 00000000\n"[..]].concat();
     vec![
@@ -513,7 +515,6 @@ fn tarmacs() -> Vec<Seed> {
 
 /// The example of ASTF, a capture and the logs of every producer: as they are, and in the other formats.
 fn steps() -> Vec<Seed> {
-    let with = |choice: u8, bytes: &[u8]| [&[choice][..], bytes].concat();
     let open = |kind, file: Vec<u8>| {
         let options = OpenSteps { kind: Some(kind), threads: Some(1), ..OpenSteps::default() };
         ReadSteps::read(open_steps_of("seed", Cursor::new(file), &options).expect("a file of ours")).0

@@ -63,26 +63,8 @@ impl Choice {
 }
 
 /// Registers without a number; the numbered ones follow them.
-const SINGLE: [&str; 18] = [
-    "TRCCONFIGR",
-    "TRCVICTLR",
-    "TRCVIIECTLR",
-    "TRCVISSCTLR",
-    "TRCSYNCPR",
-    "TRCCCCTLR",
-    "TRCBBCTLR",
-    "TRCTSCTLR",
-    "TRCQCTLR",
-    "TRCEVENTCTL0R",
-    "TRCEVENTCTL1R",
-    "TRCTRACEIDR",
-    "TRCIDR0",
-    "TRCIDR1",
-    "TRCIDR2",
-    "TRCIDR8",
-    "TRCDEVARCH",
-    "TRCIDR3",
-];
+const SINGLE: &str = "TRCCONFIGR TRCVICTLR TRCVIIECTLR TRCVISSCTLR TRCSYNCPR TRCCCCTLR TRCBBCTLR TRCTSCTLR TRCQCTLR \
+                      TRCEVENTCTL0R TRCEVENTCTL1R TRCTRACEIDR TRCIDR0 TRCIDR1 TRCIDR2 TRCIDR8 TRCDEVARCH TRCIDR3";
 const NUMBERED: [(&str, u8); 9] = [
     ("TRCACVR", 16),
     ("TRCACATR", 16),
@@ -101,18 +83,18 @@ const FAR: u64 = 0xffff_8000_0008_0000;
 
 /// The name of the register that a byte selects.
 pub fn register(choice: u8) -> String {
-    let mut number = choice;
-    if let Some(name) = SINGLE.get(usize::from(number)) {
+    let single: Vec<&str> = SINGLE.split_whitespace().collect();
+    if let Some(name) = single.get(usize::from(choice)) {
         return (*name).to_string();
     }
-    number -= SINGLE.len() as u8;
+    let mut number = choice - single.len() as u8;
     for (name, count) in NUMBERED {
         if number < count {
             return format!("{name}{number}");
         }
         number -= count;
     }
-    SINGLE[usize::from(number) % SINGLE.len()].to_string()
+    single[usize::from(number) % single.len()].to_string()
 }
 
 /// Checks all properties for these bytes.

@@ -15,27 +15,9 @@ pub(crate) fn a64(random: &mut Random) -> Vec<u32> {
         words.extend(random.words(count() / 10, 0xff00_0000, top << 24));
     }
     let seeds = [
-        0xd61f_0000,
-        0xd61f_081f,
-        0xd63f_0000,
-        0xd65f_03c0,
-        0xd65f_0bff,
-        0xd69f_03e0,
-        0xd69f_0bff,
-        0xd6bf_03e0,
-        0xd71f_0800,
-        0xd73f_0800,
-        0x5500_001f,
-        0xd503_20df,
-        0xd503_205f,
-        0xd503_207f,
-        0xd503_3fdf,
-        0xd503_1000,
-        0xd503_1020,
-        0xd523_3060,
-        0x5400_0000,
-        0x7400_0000,
-        0x7500_0000,
+        0xd61f0000, 0xd61f081f, 0xd63f0000, 0xd65f03c0, 0xd65f0bff, 0xd69f03e0, 0xd69f0bff, 0xd6bf03e0, 0xd71f0800,
+        0xd73f0800, 0x5500001f, 0xd50320df, 0xd503205f, 0xd503207f, 0xd5033fdf, 0xd5031000, 0xd5031020, 0xd5233060,
+        0x54000000, 0x74000000, 0x75000000,
     ];
     words.extend(neighbors(random, &seeds));
     words
@@ -95,24 +77,8 @@ pub(crate) fn a32(random: &mut Random) -> Vec<u32> {
     words.extend(random.words(count() / 2, 0x0e00_0000, 0x0a00_0000));
     words.extend(random.words(count() / 2, 0xf000_0000, 0xf000_0000));
     let seeds = [
-        0xe12f_ff1e,
-        0xe12f_ff20,
-        0xe12f_ff30,
-        0xe160_006e,
-        0xe320_f002,
-        0xe320_f003,
-        0xf57f_f06f,
-        0xf810_0a00,
-        0xf8bd_0a00,
-        0xee07_0f95,
-        0xe1a0_f00e,
-        0xe1b0_f00e,
-        0xe25e_f004,
-        0xe49d_f004,
-        0xe8bd_8000,
-        0xe8fd_8000,
-        0xfa00_0000,
-        0xe79f_f101,
+        0xe12fff1e, 0xe12fff20, 0xe12fff30, 0xe160006e, 0xe320f002, 0xe320f003, 0xf57ff06f, 0xf8100a00, 0xf8bd0a00,
+        0xee070f95, 0xe1a0f00e, 0xe1b0f00e, 0xe25ef004, 0xe49df004, 0xe8bd8000, 0xe8fd8000, 0xfa000000, 0xe79ff101,
     ];
     words.extend(neighbors(random, &seeds));
     words
@@ -132,32 +98,9 @@ pub(crate) fn t32(random: &mut Random) -> Vec<u32> {
     words.extend(random.words(count() / 4, 0xfff0_f000, 0xf8d0_f000));
     words.extend(random.words(count() / 4, 0xfff0_0000, 0xfb50_0000));
     let seeds = [
-        0xe8d0_f000,
-        0xe8d1_f010,
-        0xe810_c000,
-        0xe990_c000,
-        0xe8bd_8000,
-        0xe911_8000,
-        0xe89f_8001,
-        0xf3de_8f00,
-        0xf3de_8f04,
-        0xf3c1_8f00,
-        0xf3bf_8f6f,
-        0xf3af_8002,
-        0xf3af_8003,
-        0xf85d_fb04,
-        0xf8dd_f000,
-        0xf851_f002,
-        0xf85f_f000,
-        0xfb5e_cf1d,
-        0xf040_c001,
-        0xf00f_c001,
-        0xf02f_c001,
-        0xf01f_c001,
-        0xf000_c001,
-        0xf040_e001,
-        0xf00f_e001,
-        0xee07_0f95,
+        0xe8d0f000, 0xe8d1f010, 0xe810c000, 0xe990c000, 0xe8bd8000, 0xe9118000, 0xe89f8001, 0xf3de8f00, 0xf3de8f04,
+        0xf3c18f00, 0xf3bf8f6f, 0xf3af8002, 0xf3af8003, 0xf85dfb04, 0xf8ddf000, 0xf851f002, 0xf85ff000, 0xfb5ecf1d,
+        0xf040c001, 0xf00fc001, 0xf02fc001, 0xf01fc001, 0xf000c001, 0xf040e001, 0xf00fe001, 0xee070f95,
     ];
     words.extend(neighbors(random, &seeds).into_iter().filter(|word| word >> 27 > 0b11100));
     words
