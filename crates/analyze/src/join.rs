@@ -44,7 +44,7 @@ impl Join {
     }
 }
 
-/// What two sources have in common.
+/// Common part of two sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Common {
     /// Instructions.

@@ -43,27 +43,15 @@ pub enum RecordError {
         /// The package of Debian that contains it.
         package: &'static str,
     },
-    /// The emulator does not report where code of a system is executed.
-    #[error(
-        "{name}: QEMU {version} does not report to plugins where code is executed if memory is mapped more than once: \
-         use QEMU 7.2, or 9.0 or later"
-    )]
-    NoExecutionAddress {
+    /// This version of the emulator does not report facts that are needed.
+    #[error("{name}: QEMU {version} does not report {what}")]
+    NotReported {
         /// Its name.
         name: String,
         /// Its version.
         version: String,
-    },
-    /// The emulator does not report register values.
-    #[error(
-        "{name}: QEMU {version} does not report register values to plugins: --registers needs QEMU 9.0 or later with \
-         plugins (--emulator)"
-    )]
-    NoRegisters {
-        /// Its name.
-        name: String,
-        /// Its version.
-        version: String,
+        /// The facts, and the versions that report them.
+        what: &'static str,
     },
     /// An argument of the emulator that redirects its log.
     #[error("'{argument}' cannot be used: recording a system needs the log of the emulator")]

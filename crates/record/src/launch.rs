@@ -107,7 +107,7 @@ pub(crate) fn spawn(command: &mut Command, name: &Path, package: &'static str) -
 }
 
 /// The version of an emulator; `None`: it is missing, which is reported when it is started, or prints no version.
-pub(crate) fn version_of(name: &Path) -> Option<String> {
+fn version_of(name: &Path) -> Option<String> {
     let printed = Command::new(name).arg("--version").output().ok()?;
     version_in(&String::from_utf8_lossy(&printed.stdout)).map(str::to_string)
 }
@@ -116,13 +116,18 @@ fn version_in(text: &str) -> Option<&str> {
     text.split_once(" version ")?.1.split_whitespace().next()
 }
 
-/// Fails for an emulator without register values: plugins can read registers since QEMU 9.0.
-pub(crate) fn require_registers(name: &Path) -> Result<(), RecordError> {
-    let is_old = |version: &String| version.split('.').next().and_then(number).is_some_and(|major| major < 9);
-    match version_of(name).filter(is_old) {
-        Some(version) => Err(RecordError::NoRegisters { name: name.display().to_string(), version }),
+/// Fails for an emulator whose version lacks facts that are needed.
+pub(crate) fn require(name: &Path, lacks: impl Fn(&str) -> bool, what: &'static str) -> Result<(), RecordError> {
+    match version_of(name).filter(|version| lacks(version)) {
+        Some(version) => Err(RecordError::NotReported { name: name.display().to_string(), version, what }),
         None => Ok(()),
     }
+}
+
+/// Fails for an emulator without register values: plugins can read registers since QEMU 9.0.
+pub(crate) fn require_registers(name: &Path) -> Result<(), RecordError> {
+    let is_old = |version: &str| version.split('.').next().and_then(number).is_some_and(|major| major < 9);
+    require(name, is_old, "register values to plugins: --registers needs QEMU 9.0 or later with plugins (--emulator)")
 }
 
 /// A path in an argument: the emulator splits at commas, and reads a double comma as one.

@@ -116,10 +116,8 @@ impl SystemRecording {
 
 /// Fails for QEMU 8, which may execute code at another address than it was translated for, and reports only the latter.
 fn require_execution_address(name: &Path) -> Result<(), RecordError> {
-    match launch::version_of(name).filter(|version| lacks_execution_address(version)) {
-        Some(version) => Err(RecordError::NoExecutionAddress { name: name.display().to_string(), version }),
-        None => Ok(()),
-    }
+    let what = "to plugins where code is executed if memory is mapped more than once: use QEMU 7.2, or 9.0 or later";
+    launch::require(name, lacks_execution_address, what)
 }
 
 fn lacks_execution_address(version: &str) -> bool {

@@ -4,8 +4,8 @@
 
 use unspool_model::{Context, Facet, Isa};
 
+use super::report::{Reporter, Source};
 use super::rules::RuleId;
-use super::{Reporter, Source};
 
 /// Events since the last instruction that may change the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -9,29 +9,10 @@ use proptest::prelude::*;
 use unspool_analyze::diff::{Differ, Ending, Finding, Options, SkipReason, Summary, comparable};
 use unspool_model::{
     Branch, Context, Coverage, Direction, Event, Exception, ExceptionKind, Facet, Gap, Instruction, Pull, SourceError,
-    Step, StepSource,
+    Step,
 };
 
-struct Source {
-    coverage: Coverage,
-    steps: Vec<Step>,
-    failure: Option<SourceError>,
-}
-
-impl StepSource for Source {
-    fn coverage(&self) -> Coverage {
-        self.coverage
-    }
-
-    fn each(&mut self, take: &mut dyn FnMut(&Step) -> ControlFlow<()>) -> Result<(), SourceError> {
-        for step in &self.steps {
-            if take(step).is_break() {
-                return Ok(());
-            }
-        }
-        self.failure.take().map_or(Ok(()), Err)
-    }
-}
+use super::{Source, event};
 
 fn source(steps: &[Step]) -> Source {
     Source { coverage: comparable(), steps: steps.to_vec(), failure: None }
@@ -55,12 +36,6 @@ fn diff(a: &[Step], b: &[Step]) -> (Vec<Finding>, Summary) {
 
 fn diff_all(a: &[Step], b: &[Step]) -> (Vec<Finding>, Summary) {
     diff_sources(Options { all: true, ..Options::default() }, [source(a), source(b)])
-}
-
-fn event(event: Event) -> Step {
-    let mut step = Step::default();
-    step.event = event;
-    step
 }
 
 fn instruction(address: u64) -> Step {

@@ -6,11 +6,7 @@ use unspool_model::{
     Branch, Context, Direction, Event, Exception, ExceptionKind, Gap, Instruction, Isa, Security, Step,
 };
 
-fn event(event: Event) -> Step {
-    let mut step = Step::default();
-    step.event = event;
-    step
-}
+use super::event;
 
 fn nop(address: u64) -> Step {
     coded(address, Isa::A64, 0xd503_201f, None)

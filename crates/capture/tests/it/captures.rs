@@ -38,7 +38,7 @@ fn open<B: AsRef<[u8]>>(files: &[(&str, B)]) -> (TempDir, Capture) {
 }
 
 /// All bytes of a buffer.
-fn bytes(capture: &Capture, buffer: usize) -> Vec<u8> {
+pub(crate) fn bytes(capture: &Capture, buffer: usize) -> Vec<u8> {
     let mut reader = capture.reader(buffer).unwrap();
     let mut bytes = Vec::new();
     reader.read_to_end(&mut bytes).unwrap();

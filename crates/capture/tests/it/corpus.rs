@@ -3,13 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::Read;
 use std::path::Path;
 
 use unspool_capture::{Capture, Format, Image, LoadedCode, NoteKind, Spaces};
 use unspool_coresight::Protocol;
 use unspool_testing::corpus;
 use zip::write::SimpleFileOptions;
+
+use super::captures::bytes;
 
 /// Numbers of sources, buffers and streams of each snapshot.
 const COUNTS: &[(&str, [usize; 3])] = &[
@@ -181,13 +182,6 @@ fn assert_same(one: &Capture, two: &Capture, name: &str) {
         let read = |capture: &Capture| capture.read_file(&image.file, 1 << 30).unwrap();
         assert!(read(one) == read(two), "{name}: {}", image.file);
     }
-}
-
-fn bytes(capture: &Capture, buffer: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    capture.reader(buffer).unwrap().read_to_end(&mut bytes).unwrap();
-    assert_eq!(capture.buffers[buffer].len(), bytes.len() as u64);
-    bytes
 }
 
 fn zip_directory(from: &Path, folder: &str, to: &Path) {
