@@ -73,10 +73,6 @@ impl Setup {
         if self.0 & 2 != 0 { u64::from(u32::MAX) } else { u64::MAX }
     }
 
-    fn few_at_a_time(self) -> bool {
-        self.0 & 8 != 0
-    }
-
     fn transactions(self) -> Transactions {
         if self.0 & 16 != 0 { Transactions::Resolve } else { Transactions::Show }
     }
@@ -104,7 +100,7 @@ impl CodeMemory for Code<'_> {
             usize::try_from(self.setup.top().saturating_sub(address)).map_or(usize::MAX, |left| left.saturating_add(1));
         let all = self.from(address);
         let all = &all[..all.len().min(left)];
-        if !self.setup.few_at_a_time() {
+        if self.setup.0 & 8 == 0 {
             return all;
         }
         let count = (1 + address as usize % 7).min(all.len()).min(buffer.len());

@@ -6,7 +6,7 @@
 //! right after it; the slices of a record are in its line; a line that is parsed check_again is the same record; the size of reads
 //! makes no difference.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 
 use unspool_container::Container;
 use unspool_tarmac::parse::{ParseOptions, Parser};
@@ -46,7 +46,7 @@ pub fn check(data: &[u8]) {
 fn check_line(line: &Line<'_>) {
     let inside = |part: &[u8]| {
         let (all, part) = (line.raw.as_ptr_range(), part.as_ptr_range());
-        assert!(part.is_empty() || within(&all, &part), "{line:?}");
+        assert!(part.is_empty() || all.start <= part.start && part.end <= all.end, "{line:?}");
     };
     line.core.into_iter().for_each(inside);
     match &line.record {
@@ -67,10 +67,6 @@ fn check_line(line: &Line<'_>) {
         }
         _ => {}
     }
-}
-
-fn within<T: PartialOrd>(all: &Range<T>, part: &Range<T>) -> bool {
-    all.start <= part.start && part.end <= all.end
 }
 
 /// Each line starts where the one before ends, with only a line end between them.

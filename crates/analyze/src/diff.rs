@@ -173,10 +173,8 @@ pub struct Pair<'p> {
     pub exceptions: &'p [Exception],
 }
 
-/// Consumer of pairs.
 type PairSink<'t> = dyn FnMut(&Pair<'_>) -> ControlFlow<()> + 't;
 
-/// Consumer of findings.
 type FindingSink<'t> = dyn FnMut(&Finding) -> ControlFlow<()> + 't;
 
 /// Comparison counts of a facet.

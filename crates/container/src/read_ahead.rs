@@ -13,7 +13,6 @@ use std::thread::{self, JoinHandle};
 /// Number of buffers that circulate besides the one that the caller has.
 const BUFFERS: usize = 4;
 
-/// Bytes of a buffer.
 const BUFFER: usize = 256 << 10;
 
 /// A thread that fills buffers of any kind.

@@ -166,7 +166,6 @@ impl Access {
 }
 
 impl Access {
-    /// No access.
     pub(crate) const NOTHING: Self = Self::of(Operation::None);
 
     /// The operation, without further properties.

@@ -113,15 +113,10 @@ impl Decoded {
     };
     /// A branch to an address in a register or in memory.
     pub const INDIRECT: Self = Self::of(ControlFlow::Indirect);
-    /// An indirect call.
     pub(crate) const CALL: Self = Self { link: true, ..Self::INDIRECT };
-    /// A return from a function.
     pub(crate) const RETURN: Self = Self { ret: true, ..Self::INDIRECT };
-    /// A return from an exception.
     pub(crate) const EXCEPTION_RETURN: Self = Self::of(ControlFlow::ExceptionReturn);
-    /// An instruction synchronization barrier.
     pub(crate) const ISB: Self = Self::of(ControlFlow::Isb);
-    /// A wait for an interrupt or event.
     pub(crate) const WFX: Self = Self::of(ControlFlow::Wfx);
 
     /// This control flow, four bytes long and without further properties.
@@ -162,7 +157,6 @@ pub(crate) struct Row {
     decoded: Decoded,
 }
 
-/// A row of a decoding table.
 pub(crate) const fn row(mask: u32, bits: u32, decoded: Decoded) -> Row {
     Row { mask, bits, decoded }
 }

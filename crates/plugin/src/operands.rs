@@ -6,7 +6,6 @@
 
 use unspool_wire::register::{Register, SP, TCR_EL1};
 
-/// No register.
 const NONE: Register = 63;
 
 /// Registers to record with an instruction.
@@ -61,7 +60,6 @@ impl Operands {
         }
     }
 
-    /// The registers.
     pub(crate) fn registers(self) -> impl Iterator<Item = Register> {
         self.registers.into_iter().filter(|register| *register != NONE)
     }

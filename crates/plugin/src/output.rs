@@ -28,7 +28,6 @@ impl Records {
     }
 }
 
-/// The output of all threads.
 pub(crate) struct Output {
     stream: Mutex<Stream>,
     process: u32,

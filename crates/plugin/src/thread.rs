@@ -298,7 +298,6 @@ impl Thread {
         }
     }
 
-    /// Ends the thread.
     pub(crate) fn end(&mut self, recorder: &Recorder) {
         if self.mark != self.last_mark {
             self.leave(recorder);

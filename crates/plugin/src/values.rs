@@ -19,7 +19,6 @@ pub(crate) type Value = [u64; 2];
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) index: u16,
-    /// It is the last of its block.
     pub(crate) is_last: bool,
     written: Written,
 }
@@ -46,7 +45,6 @@ pub(crate) trait RegisterAccess {
     /// The value of a register; `None`: the emulator does not report it.
     fn read(&mut self, register: Register) -> Option<Value>;
 
-    /// Records a value.
     fn record(&mut self, when: When, register: Register, value: Value);
 }
 
@@ -130,8 +128,8 @@ impl RegisterRecorder {
     /// Starts a block; `is_excepted`: of a system, exceptions came before it.
     pub(crate) fn block(&mut self, is_excepted: bool, with: &mut impl RegisterAccess) {
         let Some(site) = self.site.take() else { return };
-        if is_excepted {
-            self.due = self.due.max(Due::State);
+        if is_excepted && self.due == Due::Nothing {
+            self.due = Due::State;
         }
         let is_moved = self.has_signals
             && !site.writes_stack(self.target)
@@ -169,7 +167,6 @@ impl RegisterRecorder {
         }
     }
 
-    /// Completes an instruction.
     fn complete(&mut self, site: &Site, is_excepted: bool, with: &mut impl RegisterAccess) {
         let when = When::After(site.index);
         match site.written {
@@ -220,12 +217,6 @@ impl RegisterRecorder {
             }
             with.record(when, register, value);
         }
-    }
-}
-
-impl Due {
-    fn max(self, other: Self) -> Self {
-        if self == Self::All { self } else { other }
     }
 }
 

@@ -22,7 +22,6 @@ const BUFFERS: usize = 32;
 /// A folder whose files are in memory.
 const IN_MEMORY: &str = "/dev/shm";
 
-/// Source of chunks.
 pub(crate) trait Chunks {
     /// Reads the next chunk into `bytes` and returns its thread; `None`: there are no more.
     fn next(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<u32>>;

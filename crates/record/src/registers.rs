@@ -20,7 +20,6 @@ pub(crate) struct RegisterValue {
     pub(crate) words: [u64; 2],
 }
 
-/// The register names of a machine.
 pub(crate) struct RegisterNames {
     machine: Machine,
     general: Vec<String>,
@@ -45,8 +44,9 @@ impl RegisterNames {
     /// Adds a register write to a step.
     pub(crate) fn put(&self, step: &mut Step, value: &RegisterValue) {
         let number = usize::from(value.register);
+        let is_narrow = matches!(self.machine, Machine::Arm | Machine::Riscv32);
         let (name, length) = match self.general.get(number) {
-            Some(name) => (name.as_str(), if self.is_narrow() { 4 } else { 8 }),
+            Some(name) => (name.as_str(), if is_narrow { 4 } else { 8 }),
             None if value.register == STATUS => ("cpsr", 4),
             None => match number.checked_sub(FLOAT.into()).and_then(|number| self.floats.get(number)) {
                 Some(name) => (name.as_str(), if self.machine == Machine::Aarch64 { 16 } else { 8 }),
@@ -70,10 +70,6 @@ impl RegisterNames {
         (step.core, step.position, step.event) = (core, position, Event::State);
         values.for_each(|value| self.put(step, value));
         step.registers().len() > 0
-    }
-
-    fn is_narrow(&self) -> bool {
-        matches!(self.machine, Machine::Arm | Machine::Riscv32)
     }
 
     /// Bits of the CPSR in T32 state that hold the IT state: the emulator does not keep them.

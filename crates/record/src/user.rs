@@ -187,9 +187,10 @@ impl UserRecorder {
         if self.complete(thread, Some(first), sink).is_break() {
             return Ok(ControlFlow::Break(()));
         }
+        let has_values = !thread.values.is_empty() || !thread.data.is_empty();
         if skipped > 0 {
             thread.unusual = Some(Unusual { skipped, ..Unusual::default() });
-        } else if thread.emitted > 0 && self.machine != Machine::Arm && !thread.has_values() && sink.takes_templates() {
+        } else if thread.emitted > 0 && self.machine != Machine::Arm && !has_values && sink.takes_templates() {
             let ControlFlow::Continue(passed) = self.emit_templates(thread, words, sink) else {
                 return Ok(ControlFlow::Break(()));
             };

@@ -18,7 +18,6 @@ use super::rules::RuleId;
 /// Maximum number of instructions of an IT block, assumed where the block is unknown.
 const MAX_IT_BLOCK: u8 = 4;
 
-/// State of a core.
 #[derive(Debug, Clone)]
 pub(super) struct Core {
     /// The last instruction, until its outcome is known.

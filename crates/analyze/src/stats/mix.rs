@@ -90,7 +90,6 @@ struct Counted {
     count: u64,
 }
 
-/// Counts opcodes.
 pub(super) struct Opcodes<'n> {
     cache: OpcodeCache<Code, Counted>,
     evicted: HashMap<Code, u64, BuildHasherDefault<Fibonacci>>,

@@ -24,7 +24,8 @@ pub(crate) fn decode(address: u64, word: u32) -> Decoded {
         0x94..=0x97 => Decoded { link: true, ..branch(address, word, 0, 26) },
         0x34 | 0x35 | 0xb4 | 0xb5 => branch(address, word, 5, 19).conditionally(),
         0x36 | 0x37 | 0xb6 | 0xb7 => branch(address, word, 5, 14).conditionally(),
-        0x54 => on_condition(address, word),
+        // B.cond and BC.cond. The conditions AL and NV both mean "always": such a branch is unconditional.
+        0x54 => Decoded { conditional: word & 0b1110 != 0b1110, ..branch(address, word, 5, 19) },
         0x55 => lookup(&RETURNS_BY_LABEL, word),
         0x74 | 0xf4 => compare_registers(address, word),
         0x75 | 0xf5 => compare_immediate(address, word),
@@ -55,7 +56,6 @@ const RETURNS_BY_LABEL: [Row; 1] = [
     row(0xffc0_001f, 0x5500_001f, Decoded::RETURN), // RETAASPPC, RETABSPPC
 ];
 
-/// Exception generation.
 const EXCEPTIONS: [Row; 8] = [
     row(0xffe0_001f, 0xd400_0001, Decoded::of(ControlFlow::SupervisorCall)), // SVC
     row(0xffe0_001f, 0xd400_0002, Decoded::of(ControlFlow::HypervisorCall)), // HVC
@@ -74,13 +74,6 @@ const SYSTEM: [Row; 4] = [
     row(0xffff_ffc0, 0xd503_1000, Decoded::WFX), // WFET, WFIT
     row(0xffff_ffe0, 0xd523_3060, Decoded::of(ControlFlow::TransactionStart)), // TSTART
 ];
-
-/// B.cond and BC.cond.
-///
-/// The condition codes AL and NV both mean "always": such a branch is unconditional.
-fn on_condition(address: u64, word: u32) -> Decoded {
-    Decoded { conditional: word & 0b1110 != 0b1110, ..branch(address, word, 5, 19) }
-}
 
 /// CB<cc>, CBB<cc> and CBH<cc> of two registers.
 fn compare_registers(address: u64, word: u32) -> Decoded {

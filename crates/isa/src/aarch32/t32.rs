@@ -20,7 +20,8 @@ pub(crate) fn narrow(address: u64, halfword: u16) -> Decoded {
         0xe0..=0xe7 => branch(address, signed(bits, 11) << 1),
         // CBZ, CBNZ
         0xb1 | 0xb3 | 0xb9 | 0xbb => branch(address, i64::from(bits >> 3 & 0x40 | bits >> 2 & 0x3e)).conditionally(),
-        0xbf if bits & 0xf != 0 => if_then(bits),
+        // IT: the lowest set bit of the mask ends the block.
+        0xbf if bits & 0xf != 0 => Decoded { it: 4 - (bits & 0xf).trailing_zeros() as u8, ..Decoded::FALL_THROUGH },
         0x44 | 0x46 | 0x47 | 0xbd | 0xbf => lookup(&NARROW, bits),
         _ => Decoded::FALL_THROUGH,
     };
@@ -55,11 +56,6 @@ const NARROW: [Row; 9] = [
     row(0xffff, 0xbf20, Decoded::WFX),      // WFE
     row(0xffff, 0xbf30, Decoded::WFX),      // WFI
 ];
-
-/// IT: the lowest set bit of the mask ends the block.
-fn if_then(bits: u32) -> Decoded {
-    Decoded { it: 4 - (bits & 0xf).trailing_zeros() as u8, ..Decoded::FALL_THROUGH }
-}
 
 /// LDM with the PC in the list, and its neighbours RFE, TBB and TBH.
 fn load_multiple(word: u32) -> Decoded {

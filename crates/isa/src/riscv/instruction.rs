@@ -11,7 +11,6 @@ use crate::control_flow::{ControlFlow, Decoded};
 pub(crate) struct Instruction {
     /// Control flow and length.
     pub(crate) decoded: Decoded,
-    /// The memory access.
     pub(crate) access: Access,
     /// The classes; empty if it is not an instruction.
     pub(crate) classes: Classes,
@@ -45,7 +44,6 @@ impl Instruction {
         Self::new(decoded, Access::NOTHING, classes)
     }
 
-    /// The same, of two bytes.
     pub(super) const fn of_two_bytes(self) -> Self {
         Self { decoded: Decoded { length: 2, ..self.decoded }, ..self }
     }
@@ -80,7 +78,6 @@ const fn direct(isa: Isa, address: u64, offset: i64) -> Decoded {
     Decoded::direct(isa, address.wrapping_add_signed(offset) & isa.address_mask())
 }
 
-/// EBREAK and C.EBREAK.
 pub(super) const BREAKPOINT: Instruction =
     Instruction::diverts(Decoded::of(ControlFlow::Breakpoint), INT.with(Class::System));
 
@@ -91,11 +88,8 @@ const fn is_link(register: u32) -> bool {
 
 /// Works on integers, without a further class.
 pub(super) const INT: Classes = Classes::of(&[Class::Int]);
-/// Computes with integers.
 pub(super) const ARITH: Classes = INT.with(Class::Arith);
-/// Loads an integer.
 pub(super) const LOAD: Classes = INT.with(Class::Load);
-/// Stores an integer.
 pub(super) const STORE: Classes = INT.with(Class::Store);
 /// Works on floating-point numbers, without a further class.
 pub(super) const FLOAT: Classes = Classes::of(&[Class::Float]);

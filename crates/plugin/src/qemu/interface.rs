@@ -200,7 +200,6 @@ impl Bytes {
 /// Maximum number of bytes of an instruction of a known target.
 const LONGEST: usize = 16;
 
-/// The bytes of an instruction.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Instruction {
     bytes: [u8; LONGEST],

@@ -59,7 +59,6 @@ impl Functions {
     }
 }
 
-/// The registers of one CPU.
 pub(super) struct Registers {
     functions: Functions,
     handles: [*mut c_void; COUNT],

@@ -73,7 +73,6 @@ pub(super) fn abort(reason: &str) {
     unsafe { _exit(1) }
 }
 
-/// The thread with this number.
 #[inline(always)]
 pub(super) fn thread(number: c_uint) -> Option<&'static mut Thread> {
     let slot = THREADS.get(number as usize)?;
@@ -81,7 +80,6 @@ pub(super) fn thread(number: c_uint) -> Option<&'static mut Thread> {
     unsafe { slot.load(Ordering::Relaxed).as_mut() }
 }
 
-/// The thread, and the recorder.
 #[inline(always)]
 pub(super) fn thread_of(number: c_uint) -> Option<(&'static mut Thread, &'static Recorder)> {
     Some((thread(number)?, &SESSION.get()?.recorder))
@@ -96,7 +94,6 @@ pub(super) fn end(number: usize) {
     }
 }
 
-/// The kind of an access.
 pub(super) fn kind(info: u32) -> Kind {
     // SAFETY: the information comes from the emulator.
     let (size, is_store) = unsafe { (qemu_plugin_mem_size_shift(info), qemu_plugin_mem_is_store(info)) };

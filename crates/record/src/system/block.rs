@@ -7,7 +7,6 @@ use super::log::{Entry, Taken};
 use super::state::{Change, change};
 use crate::atomics::Atomics;
 
-/// A block of code.
 #[derive(Debug, Default)]
 pub(super) struct Block {
     pub(super) instructions: Vec<Instruction>,
@@ -94,15 +93,9 @@ impl Placed<'_> {
         self.address(usize::MAX).map(|address| address.wrapping_add(4))
     }
 
-    /// An instruction.
     pub(super) fn instruction(&self, index: usize) -> Option<Instruction> {
         let instruction = self.block.instructions.get(index)?;
         Some(Instruction { address: instruction.address.wrapping_add(self.by), ..*instruction })
-    }
-
-    /// Whether it ends with an exception return.
-    fn is_return(&self) -> bool {
-        self.block.last.flow == ControlFlow::ExceptionReturn
     }
 
     /// The index of the instruction at this address.
@@ -122,7 +115,9 @@ impl Placed<'_> {
         match entry {
             Some(Entry::Taken(taken)) if taken.is_between() => self.completed(taken.returns_to, left),
             Some(Entry::Taken(taken)) => self.raised(taken),
-            Some(Entry::Return { target, .. }) if self.is_return() => self.completed(*target, left),
+            Some(Entry::Return { target, .. }) if self.block.last.flow == ControlFlow::ExceptionReturn => {
+                self.completed(*target, left)
+            }
             Some(Entry::Served { .. }) => Some(Ended::whole(self.block.instructions.len(), None)),
             Some(Entry::Return { .. } | Entry::ReturnToAarch32 { .. } | Entry::Other(_)) => None,
             None => self.completed(next, left),

@@ -7,7 +7,6 @@ use super::operands::Operand;
 use super::state::State;
 use crate::registers::RegisterValue;
 
-/// A CPU.
 #[derive(Debug, Default)]
 pub(super) struct Cpu {
     pub(super) number: u32,

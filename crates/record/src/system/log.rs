@@ -6,7 +6,6 @@
 
 use unspool_model::ExceptionKind;
 
-/// An entry of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Entry {
     /// An exception was taken.
@@ -41,7 +40,6 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// The exception class.
     pub(super) fn class(&self) -> Option<u8> {
         self.syndrome.map(|syndrome| (syndrome >> 26) as u8)
     }

@@ -8,10 +8,8 @@ use unspool_model::{Context, Security};
 
 use super::log::Taken;
 
-/// The state of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct State {
-    /// The Exception level.
     pub(super) level: Option<u8>,
     /// The stack pointer is that of the level.
     handler: Option<bool>,

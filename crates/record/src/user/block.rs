@@ -8,7 +8,6 @@ use unspool_wire::Access;
 
 use crate::atomics::Atomics;
 
-/// A block of code.
 #[derive(Debug, Default)]
 pub(super) struct Block {
     pub(super) instructions: Vec<Instruction>,

@@ -5,7 +5,6 @@ use unspool_wire::{Access, Data};
 
 use crate::registers::RegisterValue;
 
-/// A thread of the program.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
     pub(super) core: u32,
@@ -40,13 +39,6 @@ pub(super) struct Unusual {
 pub(super) struct Call {
     pub(super) number: i64,
     pub(super) result: Option<i64>,
-}
-
-impl Thread {
-    /// Whether there are register values or data that no step has yet.
-    pub(super) fn has_values(&self) -> bool {
-        !self.values.is_empty() || !self.data.is_empty()
-    }
 }
 
 /// The data of the access with this index.
