@@ -136,25 +136,25 @@ fn main() {
     println!("{} bytes, medians, ours and the reference alternating", bytes.len());
     println!("{:28} {:>12} {:>12} {:>8}", "stage", "unspool", "reference", "ratio");
     let size = bytes.len();
-    table.row("frames to streams", size, 100, || demultiplexed(&bytes), || reference(&bytes, true, &[]));
+    table.row("frames to streams", size, 100, 1, || demultiplexed(&bytes), || reference(&bytes, true, &[]));
     let packets_of = || reference(busiest, false, &[unit(0x12)]);
-    table.row("one stream to packets", busiest.len(), 100, || packets(busiest), packets_of);
+    table.row("one stream to packets", busiest.len(), 100, 1, || packets(busiest), packets_of);
     // The reference completes addresses in its packets, so this is compared with its packets.
-    table.row("one stream to committed", busiest.len(), 100, || committed(busiest), packets_of);
-    table.row("frames to packets", size, 100, || frames_to_packets(&bytes), || reference(&bytes, true, &units));
+    table.row("one stream to committed", busiest.len(), 100, 1, || committed(busiest), packets_of);
+    table.row("frames to packets", size, 100, 1, || frames_to_packets(&bytes), || reference(&bytes, true, &units));
     let flow_of = || reference_flow(busiest, false, &[unit(0x12)], &images);
-    table.row("one stream to ranges", busiest.len(), 20, || ranges(busiest, &images), flow_of);
-    table.row("each range", busiest.len(), 20, || each_range(busiest, &images), flow_of);
-    table.row("one stream to instructions", busiest.len(), 20, || instructions(busiest, &images), flow_of);
+    table.row("one stream to ranges", busiest.len(), 20, 1, || ranges(busiest, &images), flow_of);
+    table.row("each range", busiest.len(), 20, 1, || each_range(busiest, &images), flow_of);
+    table.row("one stream to instructions", busiest.len(), 20, 1, || instructions(busiest, &images), flow_of);
     let flow_of_all = || reference_flow(&bytes, true, &units, &images);
-    table.row("frames to ranges", size, 20, || frames_to_ranges(&bytes, &images), flow_of_all);
+    table.row("frames to ranges", size, 20, 1, || frames_to_ranges(&bytes, &images), flow_of_all);
     let (long, times) = (bytes.repeat(16), 16);
     let flow_of_long = || times * reference_flow(&bytes, true, &units, &images);
-    table.row_of("frames to ranges, 16 MiB", long.len(), 10, times, || frames_to_ranges(&long, &images), flow_of_long);
+    table.row("frames to ranges, 16 MiB", long.len(), 10, times, || frames_to_ranges(&long, &images), flow_of_long);
     let long_stream = busiest.repeat(16);
     let flow_of_long = || times * reference_flow(busiest, false, &[unit(0x12)], &images);
     let ours = || instructions(&long_stream, &images);
-    table.row_of("instructions, 16 MiB", long_stream.len(), 5, times, ours, flow_of_long);
+    table.row("instructions, 16 MiB", long_stream.len(), 5, times, ours, flow_of_long);
     table.cores(&folder, &bytes);
 }
 
@@ -466,13 +466,9 @@ impl Table {
         println!("128 MiB from disk to ranges: {} on one core, {} on two, {ratio:.2}x", speed(one), speed(two));
     }
 
-    fn row(&self, name: &str, bytes: usize, rounds: usize, ours: impl Fn() -> u64, reference: impl Fn() -> u64) {
-        self.row_of(name, bytes, rounds, 1, ours, reference);
-    }
-
     /// Times both alternating and prints the medians, so that a disturbed round counts no more than any other. The reference
     /// does one of `parts` equal parts of the work.
-    fn row_of(
+    fn row(
         &self,
         name: &str,
         bytes: usize,

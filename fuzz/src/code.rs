@@ -216,27 +216,21 @@ impl Out {
     }
 
     fn segment(&mut self, kind: u32, offset: u64, address: u64, size: u64) {
-        self.words(&[kind]);
-        if self.wide {
-            self.words(&[5]);
-        }
+        self.words(&[kind, 5][..if self.wide { 2 } else { 1 }]);
         self.longs(&[offset, address, address, size, size]);
-        if !self.wide {
-            self.words(&[5]);
-        }
+        self.words(if self.wide { &[] } else { &[5] });
         self.longs(&[if kind == 1 { 0x1000 } else { 4 }]);
     }
 
     fn symbol(&mut self, name: u32, value: u64, size: u64, info: u8, section: u16) {
         self.words(&[name]);
-        if self.wide {
-            self.bytes.extend([info, 0]);
-            self.halves(&[section]);
-        }
-        self.longs(&[value, size]);
         if !self.wide {
-            self.bytes.extend([info, 0]);
-            self.halves(&[section]);
+            self.longs(&[value, size]);
+        }
+        self.bytes.extend([info, 0]);
+        self.halves(&[section]);
+        if self.wide {
+            self.longs(&[value, size]);
         }
     }
 }

@@ -26,18 +26,13 @@ use unspool_model::{
 use crate::setup::{byte, word};
 use crate::walk::scratch;
 
-/// Options of a capture.
+/// Options of a capture. Bit 0: the protocol.
 #[derive(Debug, Clone, Copy)]
 pub struct Choice(pub u8);
 
 impl Choice {
     fn has(self, bit: u8) -> bool {
         self.0 >> bit & 1 != 0
-    }
-
-    /// Bit 0.
-    fn protocol(self) -> Protocol {
-        if self.has(0) { Protocol::Etm4 } else { Protocol::Ete }
     }
 
     /// Bits 1 and 2: A64, A32, T32, or the last two in turn.
@@ -127,7 +122,7 @@ pub fn check(mut data: &[u8]) {
 }
 
 fn settings(choice: Choice, data: &mut &[u8]) -> Option<Settings> {
-    let mut settings = Settings::new(choice.protocol());
+    let mut settings = Settings::new(if choice.has(0) { Protocol::Etm4 } else { Protocol::Ete });
     for _ in 0..byte(data) % 32 {
         let (name, value) = (register(byte(data)), word(data));
         let is_comparator = name.starts_with("TRCACVR") && value >> 31 == 0;
@@ -304,7 +299,6 @@ impl Script<'_> {
     }
 }
 
-/// The directory of the capture.
 fn directory() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| scratch("encode").join("capture"))
@@ -316,7 +310,6 @@ fn encode(directory: &Path, options: EncodeOptions, steps: &[Step]) -> Result<En
     encoder.finish()
 }
 
-/// Output of the decoder.
 #[derive(Default)]
 struct DecodedTrace {
     /// Addresses and opcodes.

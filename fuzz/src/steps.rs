@@ -81,7 +81,6 @@ impl Choice {
     }
 }
 
-/// Steps of a source.
 #[derive(Debug)]
 pub struct ReadSteps {
     coverage: Coverage,

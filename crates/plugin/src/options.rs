@@ -34,7 +34,6 @@ pub(crate) enum From {
 }
 
 impl Options {
-    /// Parses the arguments.
     pub(crate) fn read<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Self, String> {
         let mut options = Self::default();
         for argument in arguments {

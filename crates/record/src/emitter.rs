@@ -18,7 +18,6 @@ use crate::registers::{RegisterNames, RegisterValue};
 /// Consumer of the steps.
 pub(crate) type Sink<'s> = &'s mut dyn BlockSink;
 
-/// Emits the instructions of one block.
 pub(crate) struct BlockEmitter<'e, A: Iterator> {
     pub(crate) core: u32,
     /// Number of instructions of the core that were emitted.

@@ -22,7 +22,6 @@ pub struct Finding {
     pub detail: String,
 }
 
-/// Properties of the source.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
     pub(super) coverage: Coverage,

@@ -38,8 +38,8 @@ fn more_facets() -> Coverage {
 
 fn joined(first: &[Step], second: &[Step]) -> Vec<Step> {
     let source = |coverage, steps: &[Step]| Box::new(Source { coverage, steps: steps.to_vec(), failure: None });
-    let a = || source(few_facets(), &first);
-    let mut join = Join::new([a(), a()], source(more_facets(), &second), Options::default());
+    let a = || source(few_facets(), first);
+    let mut join = Join::new([a(), a()], source(more_facets(), second), Options::default());
     assert_eq!(join.coverage(), more_facets());
     let mut steps = Vec::new();
     join.each(&mut |step| {

@@ -62,7 +62,8 @@ pub(super) fn computation(word: u32) -> Instruction {
         _ => configuration(word),
     };
     // Additions with carry and merges have v0 as an operand instead.
-    let is_masked = classes.contains(Class::Maskable) && !flag(word, 25) && !takes_mask(word);
+    let has_mask_operand = matches!(funct3(word), 0b000 | 0b011 | 0b100) && matches!(operation(word), 0x11 | 0x13);
+    let is_masked = classes.contains(Class::Maskable) && !flag(word, 25) && !has_mask_operand;
     let access = Access { vector: true, predicated: is_masked, ..Access::NOTHING };
     Instruction::accesses(access, classes)
 }
@@ -94,11 +95,6 @@ const fn is_in(set: u64, operation: u32) -> bool {
 /// The classes, if the bit that unmasks is set or clear as required.
 fn if_unmasked(word: u32, is_unmasked: bool, classes: Classes) -> Classes {
     if flag(word, 25) == is_unmasked { classes } else { Classes::NONE }
-}
-
-/// vmadc and vmsbc of integers.
-fn takes_mask(word: u32) -> bool {
-    matches!(funct3(word), 0b000 | 0b011 | 0b100) && matches!(operation(word), 0x11 | 0x13)
 }
 
 /// vadd, vsub, vand, vor, vxor, vrgather, the saturating ones and shifts: operations with all three kinds of operands.

@@ -19,7 +19,6 @@ use unspool_testing::{corpus, note};
 
 type Mix = BTreeMap<String, u64>;
 
-/// One line of a listing.
 struct Line {
     isa: Isa,
     opcode: u32,

@@ -2,7 +2,7 @@
 //!
 //! The opcodes are those of the tables of riscv-opcodes, the expectations those of the architecture.
 
-use unspool_isa::Isa::{self, Rv32, Rv64};
+use unspool_isa::Isa::{Rv32, Rv64};
 use unspool_isa::{Class, ControlFlow, Operation, RiscvExtensions};
 
 use super::riscv::{decoded, plain};
@@ -102,7 +102,7 @@ fn lists_of_extensions() {
 fn text() {
     let mut disassembler = unspool_isa::Disassembler::new();
     disassembler.extensions = BOTH;
-    let rows: [(Isa, u32, &str, &str); 9] = [
+    let rows: [(unspool_isa::Isa, u32, &str, &str); 9] = [
         (Rv32, 0xb862, "cm.push {ra, s0-s1}, -16", "cm.push"),
         (Rv64, 0xb862, "cm.push {ra, s0-s1}, -32", "cm.push"),
         (Rv32, 0xba56, "cm.pop {ra, s0}, 32", "cm.pop"),

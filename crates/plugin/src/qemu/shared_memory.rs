@@ -22,7 +22,6 @@ const MAP_PRIVATE_FIXED_ANONYMOUS: c_int = 0x32;
 static ADDRESS: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static LENGTH: AtomicUsize = AtomicUsize::new(0);
 
-/// The buffers of this file.
 pub(super) fn buffers(path: &str) -> io::Result<Vec<&'static mut [Word]>> {
     let file = File::options().read(true).write(true).open(path)?;
     let count = usize::try_from(file.metadata()?.len()).unwrap_or(0) / BUFFER_BYTES;

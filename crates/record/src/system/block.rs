@@ -166,13 +166,12 @@ impl Placed<'_> {
             ControlFlow::Direct => (Some(next) == self.target()).then_some(Ended::whole(whole, taken)),
             ControlFlow::Indirect | ControlFlow::ExceptionReturn => Some(Ended::whole(whole, taken)),
             _ if next == end => Some(Ended::whole(whole, None)),
-            _ => part(whole - 1).filter(|_| may_access(last)).map(|index| Ended::whole(index, None)),
+            _ => {
+                let may_access = last.opcode.is_some_and(|opcode| access(Isa::A64, opcode).is_memory_access());
+                part(whole - 1).filter(|_| may_access).map(|index| Ended::whole(index, None))
+            }
         }
     }
-}
-
-fn may_access(instruction: &Instruction) -> bool {
-    instruction.opcode.is_some_and(|opcode| access(Isa::A64, opcode).operation.is_memory_access())
 }
 
 fn last(instruction: &Instruction) -> Decoded {

@@ -28,7 +28,6 @@ pub(super) struct Templates {
     /// The first `count` are those of the executions.
     addresses: Vec<u64>,
     count: usize,
-    /// Instructions of the executions.
     instructions: u64,
     /// Number of instructions of the longest template.
     longest: u64,

@@ -97,7 +97,6 @@ fn turn() -> impl Strategy<Value = Turn> {
     })
 }
 
-/// The opcodes of a block.
 fn opcodes(index: usize, (body, end): &Code) -> Vec<u32> {
     let at = start(index) + 4 * (LENGTH as u64 - 1);
     let words_to = |to: &usize| (start(*to).wrapping_sub(at) / 4) as u32;
@@ -170,7 +169,6 @@ struct Kept {
     /// Maximum number of executions to accept of each template trace; `None`: all.
     limit: Option<usize>,
     takes_templates: bool,
-    /// Executions of templates.
     executions: usize,
     instructions: u64,
 }

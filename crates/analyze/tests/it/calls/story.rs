@@ -104,7 +104,6 @@ fn line(call: &Call) -> String {
     format!("{began}{:x} {entry}-{exit} own {}{ended}", call.function, call.own.instructions)
 }
 
-/// The tree of a story.
 pub(crate) fn tree_of(story: &str) -> String {
     let instructions = instructions(story);
     let calls = calls(&instructions);

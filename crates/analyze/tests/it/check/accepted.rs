@@ -203,7 +203,6 @@ pub(crate) fn without_facet() -> Vec<(Facet, Vec<Step>)> {
     ]
 }
 
-/// All facets but one.
 pub(crate) fn all_but(facet: Facet) -> Coverage {
     let facets: Vec<Facet> = Facet::ALL.into_iter().filter(|other| *other != facet).collect();
     Coverage::of(&facets)

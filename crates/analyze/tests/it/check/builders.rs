@@ -48,7 +48,6 @@ pub(crate) fn of(isa: Isa, address: u64, opcode: u32, length: u8) -> Step {
     event(Event::Instruction(Instruction { address, opcode, length, isa, ..Instruction::default() }))
 }
 
-/// An instruction of A64.
 pub(crate) fn op(address: u64, opcode: u32) -> Step {
     of(Isa::A64, address, opcode, 4)
 }

@@ -45,7 +45,6 @@ fn agrees(ours: &Access, text: &Text) -> bool {
     }
 }
 
-/// Reads the text.
 fn read(text: &str) -> Access {
     let (name, operands) = split(text, "//");
     let operation = operation(name, operands);
