@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::is_zstd_frame;
 
-/// How a file is compressed.
+/// Compression of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Container {
     /// Not compressed.

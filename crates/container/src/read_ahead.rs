@@ -70,7 +70,7 @@ pub struct ReadAheadBytes {
 struct Chunk {
     bytes: Vec<u8>,
     filled: usize,
-    /// What follows: the end, or an error.
+    /// The end of the input, or an error, after these bytes.
     end: Option<io::Result<()>>,
 }
 

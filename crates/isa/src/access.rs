@@ -24,7 +24,7 @@ pub struct Access {
     /// Part of SVE, SME or RVV, so that its effect depends on a vector length. Set for all of their instructions, with
     /// or without a memory access.
     pub vector: bool,
-    /// It stores only if a condition beyond the opcode holds: an exclusive or conditional store, a compare and swap of
+    /// Stores only if a condition beyond the opcode holds: an exclusive or conditional store, a compare and swap of
     /// A64, a checked write of a translation table.
     pub may_not_write: bool,
     /// Computes from a register which slice of a ZA tile, or which vectors of the ZA array, it works on.
@@ -73,14 +73,14 @@ pub enum Operation {
     AddressTranslation,
     /// Fills a range: SETP, SETM, SETE and their kin.
     Set {
-        /// Which of the three instructions.
+        /// The position among the three instructions.
         stage: Stage,
         /// Writes the allocation tags as well (SETG), or only them (SETGO, of Armv9.7).
         tagged: bool,
     },
     /// Copies a range: CPYP, CPYM, CPYE, CPYFP and their kin.
     Copy {
-        /// Which of the three instructions.
+        /// The position among the three instructions.
         stage: Stage,
     },
     /// Orders accesses or translations: FENCE, SFENCE.VMA and their kin of RISC-V. Barriers of Arm are

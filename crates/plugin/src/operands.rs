@@ -22,11 +22,11 @@ pub(crate) struct Operands {
 /// The use that an instruction makes of its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Usage {
-    /// They form an address, or the state.
+    /// To form an address, or the state.
     Address,
-    /// They are the address of a block of zeros, whose size is in DCZID_EL0.
+    /// As the address of a block of zeros, whose size is in DCZID_EL0.
     Zeros,
-    /// The instruction before has read DCZID_EL0 into the first: the emulator does not report that register.
+    /// As the size in DCZID_EL0, which the previous instruction has read: the emulator does not report that register.
     BlockSize,
 }
 

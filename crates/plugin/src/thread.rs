@@ -161,7 +161,7 @@ impl Thread {
         }
         (self.mark, self.last_mark) = (0, block.last_mark);
         if self.left == 0 {
-            return self.out_of_turn(recorder, block);
+            return self.block_outside_recording(recorder, block);
         }
         self.left = self.left.saturating_sub(u64::from(block.count));
         self.put_block(block.id);
@@ -216,7 +216,7 @@ impl Thread {
     /// the emulator does so if it counts instructions.
     #[inline(always)]
     pub(crate) fn system_access(&mut self, recorder: &Recorder, kind: Kind, (block, index): (u32, u16), address: u64) {
-        self.go_within(recorder, block);
+        self.switch_block(recorder, block);
         if !self.access(kind.info, index, address) {
             self.access_slowly(recorder, kind, index, address);
         }
@@ -225,7 +225,7 @@ impl Thread {
     /// Records an operand of an instruction of a system.
     pub(crate) fn register(&mut self, recorder: &Recorder, (block, index): (u32, u16), register: Register, value: u64) {
         if self.phase == Phase::Recording {
-            self.go_within(recorder, block);
+            self.switch_block(recorder, block);
             self.records.buffer.push(Record::Operand { register, index, value });
             self.make_room(recorder);
         }
@@ -259,7 +259,7 @@ impl Thread {
 
     /// Records the block that the next records belong to, if it is another.
     #[inline(always)]
-    fn go_within(&mut self, recorder: &Recorder, block: u32) {
+    fn switch_block(&mut self, recorder: &Recorder, block: u32) {
         if block != self.current && self.phase == Phase::Recording {
             self.records.buffer.push(Record::WithinBlock { id: block });
             self.make_room(recorder);
@@ -325,7 +325,7 @@ impl Thread {
 
     /// A block before the start of recording, the first one, or one after the limit.
     #[cold]
-    fn out_of_turn(&mut self, recorder: &Recorder, block: Block) {
+    fn block_outside_recording(&mut self, recorder: &Recorder, block: Block) {
         let mut before = 0;
         if self.phase == Phase::Waiting {
             if block.from != 0 && !recorder.is_started.swap(true, Ordering::Relaxed) {

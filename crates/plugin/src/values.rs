@@ -25,8 +25,8 @@ pub(crate) struct Site {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Written {
-    /// These registers.
-    Those(Destinations),
+    /// The destinations of its opcode.
+    Known(Destinations),
     /// General registers that have changed; floating-point registers too, if it may write those.
     Changed { has_floats: bool },
 }
@@ -75,8 +75,8 @@ impl Site {
     /// `is_program`: the kernel is not emulated, so that the result of a system call is written by the call.
     pub(crate) fn new(target: Target, bytes: &[u8], (index, is_last): (u16, bool), is_program: bool) -> Self {
         let written = match (target, opcode(bytes)) {
-            (Target::A64, opcode) => Written::Those(with_result(Isa::A64, opcode, is_program, 0)),
-            (Target::Riscv(isa), opcode) => Written::Those(with_result(isa, opcode, is_program, 10)),
+            (Target::A64, opcode) => Written::Known(with_result(Isa::A64, opcode, is_program, 0)),
+            (Target::Riscv(isa), opcode) => Written::Known(with_result(isa, opcode, is_program, 10)),
             (Target::Arm | Target::Other, opcode) => {
                 Written::Changed { has_floats: bytes.len() == 4 && may_be_float(opcode) }
             }
@@ -87,7 +87,7 @@ impl Site {
     fn writes_stack(&self, target: Target) -> bool {
         let number = if target == Target::A64 { SP } else { 2 };
         match self.written {
-            Written::Those(those) => those.general >> number & 1 != 0,
+            Written::Known(known) => known.general >> number & 1 != 0,
             Written::Changed { .. } => true,
         }
     }
@@ -125,10 +125,10 @@ impl RegisterRecorder {
         (self.site, self.due) = (None, Due::All);
     }
 
-    /// Starts a block; `is_excepted`: of a system, exceptions came before it.
-    pub(crate) fn block(&mut self, is_excepted: bool, with: &mut impl RegisterAccess) {
+    /// Starts a block; `is_after_exception`: of a system, exceptions came before it.
+    pub(crate) fn block(&mut self, is_after_exception: bool, with: &mut impl RegisterAccess) {
         let Some(site) = self.site.take() else { return };
-        if is_excepted && self.due == Due::Nothing {
+        if is_after_exception && self.due == Due::Nothing {
             self.due = Due::State;
         }
         let is_moved = self.has_signals
@@ -137,7 +137,7 @@ impl RegisterRecorder {
         if is_moved {
             self.due = Due::All;
         } else {
-            self.complete(site, is_excepted, with);
+            self.complete(site, is_after_exception, with);
         }
     }
 
@@ -167,15 +167,15 @@ impl RegisterRecorder {
         }
     }
 
-    fn complete(&mut self, site: &Site, is_excepted: bool, with: &mut impl RegisterAccess) {
+    fn complete(&mut self, site: &Site, is_after_exception: bool, with: &mut impl RegisterAccess) {
         let when = When::After(site.index);
         match site.written {
-            Written::Those(those) => {
+            Written::Known(known) => {
                 // An exception has changed these.
-                let hidden = if is_excepted { 1 << SP } else { 0 };
-                bits(those.general & !hidden).for_each(|number| self.read_and_record(number, when, with));
-                bits(those.float).for_each(|number| self.read_and_record(FLOAT + number, when, with));
-                if those.status && !is_excepted {
+                let hidden = if is_after_exception { 1 << SP } else { 0 };
+                bits(known.general & !hidden).for_each(|number| self.read_and_record(number, when, with));
+                bits(known.float).for_each(|number| self.read_and_record(FLOAT + number, when, with));
+                if known.status && !is_after_exception {
                     self.read_and_record(STATUS, when, with);
                 }
             }

@@ -12,7 +12,7 @@ use crate::machine::Machine;
 pub(crate) struct RegisterValue {
     /// The instruction of the block.
     pub(crate) index: u16,
-    /// It holds before the instruction, whatever wrote it. Otherwise the instruction wrote it.
+    /// Whether the value holds before the instruction, whatever wrote it. Otherwise the instruction wrote it.
     pub(crate) is_before: bool,
     /// The [number](unspool_wire::register) of the register.
     pub(crate) register: u16,

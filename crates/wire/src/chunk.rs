@@ -23,7 +23,7 @@ pub struct ChunkHead {
     pub thread: u32,
     /// Bytes of the chunk.
     pub length: u32,
-    /// They are in shared memory.
+    /// Whether the bytes are in shared memory.
     pub is_shared: bool,
 }
 

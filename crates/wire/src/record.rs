@@ -131,7 +131,7 @@ pub struct Access {
     pub index: u16,
     /// Bytes: a power of two up to 128.
     pub size: u16,
-    /// It is a write.
+    /// Whether it is a write.
     pub is_write: bool,
     /// The address.
     pub address: u64,

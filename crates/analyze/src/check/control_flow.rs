@@ -9,9 +9,9 @@ use unspool_model::{Instruction, Isa};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Known {
     pub(super) decoded: Decoded,
-    /// Nothing is known: there is no opcode, or it is of an instruction that may be new.
+    /// Whether nothing is known: there is no opcode, or the instruction may be new.
     pub(super) is_open: bool,
-    /// No extension makes a branch of it.
+    /// Whether no extension makes it a branch.
     pub(super) is_sure: bool,
 }
 
@@ -36,12 +36,12 @@ impl Known {
         }
     }
 
-    /// Execution continues after it, unless it raises an exception.
+    /// Whether execution continues after it, unless it raises an exception.
     pub(super) fn falls_through(&self) -> bool {
         !self.is_open && !self.decoded.flow.is_branch()
     }
 
-    /// It returns from an exception.
+    /// Whether it returns from an exception.
     pub(super) fn returns(&self) -> bool {
         self.decoded.flow == ControlFlow::ExceptionReturn
     }

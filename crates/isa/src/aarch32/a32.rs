@@ -121,7 +121,7 @@ fn register(word: u32, low: u32) -> u32 {
     field(word, low, 4)
 }
 
-/// Where B, BL and BLX go: the PC reads as two instructions ahead.
+/// Target of B, BL and BLX: the PC reads as two instructions ahead.
 fn target(address: u64, word: u32) -> u64 {
     address.wrapping_add(8).wrapping_add_signed(signed(word, 24) << 2) & 0xffff_ffff
 }

@@ -68,7 +68,7 @@ pub(super) const fn jump(isa: Isa, address: u64, offset: i64, link: u32) -> Inst
 
 /// Jumps to the address in the register `base`, and leaves the return address in the register `link`.
 ///
-/// Where both are link registers it is a call if they are the same, and else a return and a call, as in coroutines.
+/// If both are link registers, it is a call if they are the same, otherwise a return and a call, as in coroutines.
 pub(super) const fn jump_by_register(base: u32, link: u32) -> Instruction {
     let decoded = Decoded { link: is_link(link), ret: is_link(base) && base != link, ..Decoded::INDIRECT };
     Instruction::diverts(decoded, Classes::of(&[Class::Branch, Class::Jalr]))

@@ -217,7 +217,7 @@ impl Instruction {
 struct QemuValue {
     /// log2 of the bytes.
     size: c_int,
-    /// As a number, its lower half first.
+    /// The value, lower half first.
     words: [u64; 2],
 }
 

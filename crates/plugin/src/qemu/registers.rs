@@ -117,7 +117,7 @@ impl Registers {
     /// The lowest 128 bits of a register, and its size in bytes.
     ///
     /// # Safety
-    /// As above.
+    /// The same as for [`read`](Self::read).
     unsafe fn read_any(&self, register: Register) -> Option<(Value, usize)> {
         let handle = self.handles.get(usize::from(register)).filter(|handle| !handle.is_null())?;
         let mut bytes = [0_u8; size_of::<Value>()];
@@ -158,7 +158,7 @@ fn register(target: Target, name: &str) -> Option<Register> {
     }
 }
 
-/// By the names of the calling convention.
+/// The register of RISC-V with this name in the calling convention.
 fn riscv(name: &str) -> Option<Register> {
     const GENERAL: [&str; 32] = [
         "zero", "ra", "sp", "gp", "tp", "t0", "t1", "t2", "fp", "s1", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7",

@@ -38,16 +38,16 @@ pub(super) struct Session {
     pub(super) recorder: Recorder,
     pub(super) options: Options,
     pub(super) target: Target,
-    /// How to get the bytes of instructions.
+    /// Function that returns the bytes of instructions.
     pub(super) bytes: Bytes,
-    /// Of a system: callbacks name the CPU that a block was translated for, and not always the one that executes it.
+    /// Whether callbacks of a system name the CPU that a block was translated for, and not always the one that executes it.
     pub(super) has_wrong_cpus: bool,
     /// The addresses that blocks were translated for.
     pub(super) addresses: BlockAddresses,
-    /// Of a system, how to read operands and the program counter.
+    /// Functions that read operands and the program counter of a system.
     pub(super) registers: Option<Functions>,
     pub(super) values: Option<Values>,
-    /// How to read registers after instructions, if their values are recorded.
+    /// Functions that read registers after instructions, if their values are recorded.
     pub(super) written: Option<Functions>,
     pub(super) next_block: AtomicU32,
 }

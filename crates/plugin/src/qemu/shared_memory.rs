@@ -43,7 +43,7 @@ pub(super) fn buffers(path: &str) -> io::Result<Vec<&'static mut [Word]>> {
     Ok(buffers.map(buffer).collect())
 }
 
-/// Gives a forked process memory of its own there: it is not recorded.
+/// Replaces the mapping in a forked process by private memory: the process is not recorded.
 extern "C" fn detach() {
     let (address, length) = (ADDRESS.load(Ordering::Relaxed), LENGTH.load(Ordering::Relaxed));
     // SAFETY: it replaces the mapping that was made above, and nothing else. The process has only this thread.

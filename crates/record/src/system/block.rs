@@ -17,7 +17,7 @@ pub(super) struct Block {
     last: Decoded,
 }
 
-/// How a block ended.
+/// End of an execution of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ended {
     /// The number of instructions that were executed or attempted.
@@ -104,12 +104,12 @@ impl Placed<'_> {
         (self.instruction(index)?.address == address).then_some(index)
     }
 
-    /// Where a direct branch at its end leads.
+    /// Target of a direct branch at its end.
     fn target(&self) -> Option<u64> {
         self.block.last.target_address().map(|target| target.wrapping_add(self.by))
     }
 
-    /// How the block ended, if this entry or none was logged after it, and execution continues at `next`; if it was left,
+    /// The end of the block, if this entry or none was logged after it, and execution continues at `next`; if it was left,
     /// instructions before `left` are complete. `None`: these contradict each other.
     pub(super) fn ended(&self, entry: Option<&Entry>, next: u64, left: Option<u16>) -> Option<Ended> {
         match entry {
@@ -124,7 +124,7 @@ impl Placed<'_> {
         }
     }
 
-    /// How the block ended, if nothing follows; `is_complete`: the end of the CPU was recorded.
+    /// The end of the block, if nothing follows; `is_complete`: the end of the CPU was recorded.
     pub(super) fn cut(&self, left: Option<u16>, is_complete: bool) -> Ended {
         let count = match left {
             Some(completed) => usize::from(completed).min(self.block.instructions.len()),

@@ -28,7 +28,7 @@ pub(super) struct Cpu {
     /// The address where the next block is executed, if it was translated for another.
     pub(super) at: Option<u64>,
     pub(super) state: State,
-    /// It is in AArch32: nothing is recorded.
+    /// Whether it is in AArch32: nothing is recorded.
     pub(super) is_aarch32: bool,
     /// The context has to be emitted before the next instruction.
     pub(super) is_context_due: bool,
@@ -36,11 +36,11 @@ pub(super) struct Cpu {
     pub(super) waiting: Vec<u8>,
     /// Number of waiting bytes that were searched for the level.
     pub(super) searched: usize,
-    /// It has executed something.
+    /// Whether it has executed an instruction.
     pub(super) has_run: bool,
     /// Its end was recorded.
     pub(super) has_ended: bool,
-    /// It has reached the limit.
+    /// Whether it has reached the limit.
     pub(super) is_done: bool,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Held {
     /// The distance from where it was translated.
     pub(super) moved_by: u64,
     pub(super) skipped: usize,
-    /// It was left: instructions before this one are complete.
+    /// If the block was left: instructions before this one are complete.
     pub(super) left: Option<u16>,
 }
 

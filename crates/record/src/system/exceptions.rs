@@ -36,14 +36,14 @@ impl ExceptionEmitter {
             match entry {
                 Entry::Taken(taken) if is_first || taken.is_between() && at == Some(taken.returns_to) => {
                     if !cpu.state.take(taken) {
-                        return self.lose(cpu, &format!("{entry:x?}"), rest, sink);
+                        return self.emit_gap(cpu, &format!("{entry:x?}"), rest, sink);
                     }
                     at = Some(taken.target);
                     self.emit_taken(cpu, taken, sink)?;
                 }
                 Entry::Return { from, to, target } if is_first => {
                     if !cpu.state.exception_return(*from, *to) {
-                        return self.lose(cpu, &format!("{entry:x?}"), rest, sink);
+                        return self.emit_gap(cpu, &format!("{entry:x?}"), rest, sink);
                     }
                     at = Some(*target);
                     self.emit_event(cpu, Event::ExceptionReturn { target: at }, "", sink)?;
@@ -52,12 +52,12 @@ impl ExceptionEmitter {
                     at = end;
                     self.emit_served(cpu, by, *class, next.and(at), sink)?;
                 }
-                entry => return self.lose(cpu, &format!("{entry:x?}"), rest, sink),
+                entry => return self.emit_gap(cpu, &format!("{entry:x?}"), rest, sink),
             }
             rest = later;
         }
         if next.is_some() && next != at {
-            return self.lose(cpu, &format!("execution goes on at {next:x?} and not at {at:x?}"), &[], sink);
+            return self.emit_gap(cpu, &format!("execution goes on at {next:x?} and not at {at:x?}"), &[], sink);
         }
         ControlFlow::Continue(())
     }
@@ -106,11 +106,11 @@ impl ExceptionEmitter {
 
     /// Emits a gap: it is unknown what happened here. What was logged changes the state all the same.
     #[cold]
-    pub(super) fn lose(&mut self, cpu: &mut Cpu, why: &str, rest: &[Entry], sink: Sink<'_>) -> ControlFlow<()> {
+    pub(super) fn emit_gap(&mut self, cpu: &mut Cpu, why: &str, rest: &[Entry], sink: Sink<'_>) -> ControlFlow<()> {
         self.gaps += 1;
         (cpu.held, cpu.is_context_due) = (None, true);
         cpu.forget_block();
-        cpu.state.lose();
+        cpu.state.reset();
         rest.iter().for_each(|entry| cpu.apply(entry));
         self.emit_event(cpu, Event::Note, &format!("the log of the emulator does not fit: {why}"), sink)?;
         self.emit_event(cpu, Event::Gap(Gap::Contradiction), "", sink)

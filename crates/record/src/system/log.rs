@@ -35,7 +35,7 @@ pub(super) struct Taken {
     pub(super) fault: Option<u64>,
     /// ELR_ELx.
     pub(super) returns_to: u64,
-    /// Where execution continues.
+    /// Address at which execution continues.
     pub(super) target: u64,
 }
 

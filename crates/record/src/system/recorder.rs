@@ -264,7 +264,7 @@ impl SystemRecorder {
             return Ok(ControlFlow::Continue(()));
         }
         let entries = std::mem::take(&mut cpu.entries);
-        Ok(self.exceptions.lose(cpu, "code that is not A64 is executed", &entries, sink))
+        Ok(self.exceptions.emit_gap(cpu, "code that is not A64 is executed", &entries, sink))
     }
 
     /// Emits the block that is held, and what was logged after it; execution continues at `next`.
@@ -286,7 +286,7 @@ impl SystemRecorder {
         };
         let Some(ended) = ended else {
             let text = format!("{entries:x?}, and execution goes on at {next:x?}");
-            return Ok(self.exceptions.lose(cpu, &text, &entries, sink));
+            return Ok(self.exceptions.emit_gap(cpu, &text, &entries, sink));
         };
         if self.emit(cpu, held, ended, sink)?.is_break() {
             return Ok(ControlFlow::Break(()));
@@ -328,7 +328,7 @@ impl SystemRecorder {
             let is_raised = ended.has_raised && index + 1 == ended.count;
             or_return!(emitter.state_before(index, sink));
             emitter.step.clear();
-            let operands = operands::take(&mut cpu.operands, index);
+            let operands = operands::remove(&mut cpu.operands, index);
             if self.wants_operands && operands::state(&operands, &instruction, emitter.step) {
                 (emitter.step.core, emitter.step.position) = (cpu.number, *emitter.emitted);
                 or_return!(sink.step(emitter.step));

@@ -59,8 +59,8 @@ impl State {
         (self.handler, self.saved) = (None, [None; 4]);
     }
 
-    /// It is unknown how execution came here: it may have been a reset.
-    pub(super) fn lose(&mut self) {
+    /// Resets the state: it is unknown how execution came here, possibly by a reset.
+    pub(super) fn reset(&mut self) {
         self.forget();
         self.level = None;
     }

@@ -38,7 +38,7 @@ pub(super) struct Surroundings<'a> {
     /// The number of the block; if it was left, instructions before `left` are complete.
     pub(super) id: usize,
     pub(super) left: Option<u16>,
-    /// Where execution continues.
+    /// Address at which execution continues.
     pub(super) next: Option<u64>,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Block {
     pub(super) end: u64,
 }
 
-/// How a block ended.
+/// End of an execution of a block.
 pub(super) struct Ended {
     /// The number of complete instructions.
     pub(super) count: usize,
@@ -47,7 +47,7 @@ impl Block {
         Self { atomics: Atomics::of(&instructions), instructions, last, end: address }
     }
 
-    /// How the block ended, if execution continues at `next`; if it was left, instructions before `left` are complete.
+    /// The end of the block, if execution continues at `next`; if it was left, instructions before `left` are complete.
     pub(super) fn ended(&self, left: Option<u16>, next: Option<u64>, accesses: &[Access]) -> Ended {
         use ControlFlow::{Breakpoint, Direct, ExceptionReturn, Halt, Indirect, SupervisorCall, Undefined};
         let whole = self.instructions.len();

@@ -26,12 +26,12 @@ const fn block(id: u32) -> Record {
     Record::Block { id }
 }
 
-/// The instruction wrote it.
+/// A value that the instruction wrote.
 const fn written(index: u16, register: u16, value: u64) -> Record {
     Record::RegisterValue { register, index, is_before: false, value }
 }
 
-/// It holds before the instruction.
+/// A value that holds before the instruction.
 const fn held(index: u16, register: u16, value: u64) -> Record {
     Record::RegisterValue { register, index, is_before: true, value }
 }
@@ -45,7 +45,7 @@ const fn access(index: u16, is_write: bool) -> Record {
     Record::Access(Access { index, size: 8, is_write, address: 0x2000 })
 }
 
-/// Each step in a few words; contexts are left out.
+/// Each step as text, without contexts.
 fn steps(blocks: &[(u64, &[u32])], records: &[Record]) -> Vec<String> {
     let mut all = Vec::new();
     let blocks: Vec<(u64, Vec<u32>)> = blocks.iter().map(|(address, opcodes)| (*address, opcodes.to_vec())).collect();

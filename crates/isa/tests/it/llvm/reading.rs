@@ -125,7 +125,7 @@ const UNPREDICTABLE_TO_PC: [&str; 39] = [
     "rev", "rev16", "revsh", "pkhbt", "pkhtb", "ssat", "ssat16", "qadd", "sbfx", "autg", "pacg",
 ];
 
-/// How the names of more such instructions start: multiplications, exclusive accesses, moves from vectors.
+/// Starts of the names of more such instructions: multiplications, exclusive accesses, moves from vectors.
 const UNPREDICTABLE_FAMILIES: [&str; 12] =
     ["sm", "um", "us", "ub", "mul", "mla", "mls", "ldrex", "ldaex", "strex", "stlex", "vmov"];
 
@@ -143,7 +143,7 @@ fn unpredictable(isa: Isa, opcode: u32, base: &str, operands: &str) -> bool {
     }
 }
 
-/// As in `r1, lsl r2`, and in `lsl pc, r1, r2`, which LLVM prints as MOV.
+/// Whether a register is the amount of a shift: `r1, lsl r2`, and `lsl pc, r1, r2`, which LLVM prints as MOV.
 fn shifts_by_register(operands: &str) -> bool {
     let last = operands.rsplit(", ").next().unwrap_or_default();
     let amount = ["lsl ", "lsr ", "asr ", "ror "].iter().find_map(|shift| last.strip_prefix(shift));

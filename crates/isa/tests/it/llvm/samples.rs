@@ -23,7 +23,7 @@ pub(crate) fn a64(random: &mut Random) -> Vec<u32> {
     words
 }
 
-/// Where A64 has memory. The whole space; every system instruction, with a register and without; every exception; and
+/// Opcodes of A64 near memory accesses. The whole space; every system instruction, with a register and without; every exception; and
 /// all combinations of the bits that distinguish loads and stores, in the base set, in SVE and in SME.
 pub(crate) fn a64_memory(random: &mut Random) -> Vec<u32> {
     let mut words = random.words(count(), 0, 0);
